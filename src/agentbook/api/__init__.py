@@ -1,0 +1,1 @@
+"""What the platform understands: calls, credentials, errors, retries, pages."""

@@ -1,0 +1,184 @@
+"""Calls as data: what an endpoint function returns, and what the policy sends.
+
+A `Call` touches no socket. It says what to send, how much of it may be repeated, and how to read the reply, so that both
+clients, the tests and a person at a prompt see the same thing::
+
+    >>> from agentbook.api import agents
+    >>> call = agents.get("acme~helper")
+    >>> call.method, call.path
+    ('GET', 'agents/acme~helper')
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Generic, TypeVar
+from urllib.parse import quote
+
+import msgspec
+
+from .records import Record
+
+T = TypeVar("T")
+
+MAX_PAGE = 1000  # "Limits": the general maximum of `limit`
+SMALL_MAX_PAGE = 500  # ... and that of the five operations which declare 0 to 500
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What came back: `headers` have lower-case names, `body` is decoded from any content encoding."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Generic[T]):
+    """One request of the platform's API, not sent yet.
+
+    Attributes
+    ----------
+    operation : str
+        Its name in the Python contract, such as ``agents.get``.
+    method, path : str
+        `path` is encoded and relative to the base URL.
+    query : dict
+        Wire values; None means the parameter is not sent.
+    body : object
+        JSON value; None where there is none.
+    form : mapping or None
+        Fields of a form-encoded body instead.
+    read : callable
+        From a `Reply` to what the caller gets.
+    write : bool
+        Whether it may change something, and so must not be sent twice.
+    patient : bool
+        Whether to wait out a rate limit. False where the window is an hour: the error comes at once.
+    read_back : callable or None
+        For a write that can be checked afterwards: given the instant the call began, a `Call` whose result is what was
+        written, or None if it is not there.
+    resolve : callable or None
+        Completes the call from the platform's live openapi.yaml, for what the specification leaves open.
+    """
+
+    operation: str
+    method: str
+    path: str
+    read: Callable[[Reply], T]
+    query: Mapping[str, Any] = field(default_factory=dict)
+    body: Any = None
+    form: Mapping[str, str] | None = None
+    write: bool = False
+    patient: bool = True
+    read_back: Callable[[float], Call[T | None]] | None = None
+    resolve: Callable[[Mapping[str, Any]], Call[T]] | None = None
+
+    def with_query(self, **query: Any) -> Call[T]:
+        """The same call with some query parameters replaced."""
+        return replace(self, query={**self.query, **query})
+
+
+@dataclass(frozen=True, slots=True)
+class ListCall:
+    """A list operation: the call of one page, and how its pages follow one another.
+
+    Attributes
+    ----------
+    call : Call
+        A page's request, without `limit` and `offset`.
+    resource : str
+        Which schema its items have (see `agentbook.frames`).
+    max_page : int
+        The greatest `limit` the operation takes, in items.
+    limit : int or None
+        How many items the caller wants; None for all.
+    offset : int
+        Items skipped at the start.
+    keyset : bool
+        Pages follow by ``from_id`` of the last item instead of by offset, which nothing that is added can shift.
+    context : dict
+        What the request says about every item and the items do not say themselves, such as their ``session_id``.
+    refine : callable or None
+        Completes a page's call from the live openapi.yaml (see `Call.resolve`).
+    """
+
+    call: Call[Any]
+    resource: str
+    max_page: int = MAX_PAGE
+    limit: int | None = None
+    offset: int = 0
+    keyset: bool = False
+    context: Mapping[str, str] = field(default_factory=dict)
+    refine: Callable[[Call[Any]], Call[Any]] | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in (("limit", self.limit), ("offset", self.offset)):
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
+                raise ValueError(
+                    f"{self.call.operation}: {name} must be a whole number of items, 0 or more, not {value!r}."
+                )
+
+
+def path(*segments: str) -> str:
+    """Join path segments, each encoded so that it stays one segment.
+
+    Examples
+    --------
+    >>> path("agents", "acme~my/agent")
+    'agents/acme~my%2Fagent'
+    >>> path("agents", "..")
+    'agents/%2E%2E'
+    """
+    return "/".join(_segment(segment) for segment in segments)
+
+
+def _segment(segment: str) -> str:
+    if not isinstance(segment, str):
+        segment = _id_of(segment)
+    if not segment:
+        raise ValueError("An id or a name must not be empty.")
+    # A segment of dots alone would be collapsed on the way, whoever resolves the URL.
+    return segment.replace(".", "%2E") if set(segment) == {"."} else quote(segment, safe="~")
+
+
+def _id_of(entity: object) -> str:
+    """Entities may be given whole: a record, or anything with an ``id``."""
+    found = entity.get("id") if isinstance(entity, Mapping) else getattr(entity, "id", entity)
+    if hasattr(found, "hex") and not isinstance(found, (int, float, bytes)):
+        found = str(found)  # uuid.UUID
+    if not isinstance(found, str):
+        raise TypeError(f"Expected an id or a name (text), or a record that has an id, not {type(entity).__name__}.")
+    return found
+
+
+def ref(entity: Any) -> str:
+    """The id or name by which a request names an entity: text as it is, a record by its id.
+
+    Examples
+    --------
+    >>> ref(Record({"id": "0190"})), ref("acme~support")
+    ('0190', 'acme~support')
+    """
+    return entity if isinstance(entity, str) else _id_of(entity)
+
+
+def record(reply: Reply) -> Record:
+    """Read a reply that is one entity."""
+    data = msgspec.json.decode(reply.body) if reply.body else {}
+    return Record(data) if isinstance(data, dict) else Record({"value": data})
+
+
+def given(**values: Any) -> dict[str, Any]:
+    """Only the arguments that were given: `UNSET` ones are left out, None stays (it is sent as null)."""
+    return {name: value for name, value in values.items() if value is not UNSET}
+
+
+class _Unset:
+    def __repr__(self) -> str:
+        return "UNSET"
+
+
+UNSET: Any = _Unset()

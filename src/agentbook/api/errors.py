@@ -1,0 +1,325 @@
+"""Every error agentbook raises, and what an error reply of the platform means.
+
+::
+
+    AgentbookError
+    ├── ConnectionFailed          no reply; nothing was applied
+    ├── DeadlineExceeded          the call's whole time is used up
+    ├── OutcomeUnknown            a write may or may not have been applied
+    ├── PartialLoad               a load stopped early; holds what arrived
+    ├── StreamClosed              an event stream ended and cannot go on
+    ├── NotOffered                this platform has no such operation
+    └── ApiError                  the platform answered with an error
+        ├── InvalidInput          400
+        ├── Unauthorized          401
+        ├── Forbidden             403
+        │   └── InsufficientScope
+        ├── NotFound              404
+        ├── MethodNotAllowed      405
+        ├── Conflict              409
+        ├── TooLarge              413
+        ├── RateLimited           429, waiting helps
+        ├── ExecutionLimit        429 or 413 by message, waiting does not help
+        ├── ServerError           5xx
+        └── OAuthError            an RFC 6749 error body
+
+All of them pickle, and none holds a request, so no credential can travel with one. Specification: "Errors".
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from .limits import run_limit
+
+
+class AgentbookError(Exception):
+    """The root of all errors that agentbook raises.
+
+    Parameters
+    ----------
+    text
+        What was attempted, what came back, what to do next.
+    operation
+        The call, such as ``agents.get``; None where there was none.
+    """
+
+    retryable = False
+
+    def __init__(self, text: str, /, *, operation: str | None = None, **facts: Any) -> None:
+        super().__init__(text)
+        self.operation = operation
+        self.__dict__.update(facts)
+
+    def __reduce__(self) -> tuple[Callable[..., AgentbookError], tuple[Any, ...]]:
+        return _rebuild, (type(self), self.args, self.__dict__)
+
+
+def _rebuild(kind: type[AgentbookError], args: tuple[Any, ...], facts: dict[str, Any]) -> AgentbookError:
+    error = kind.__new__(kind, *args)
+    error.args = args
+    error.__dict__.update(facts)
+    return error
+
+
+class ConnectionFailed(AgentbookError):
+    """The platform could not be reached; nothing was applied."""
+
+    retryable = True
+
+
+class DeadlineExceeded(AgentbookError):
+    """The time given to the whole call, waits and retries included, is used up."""
+
+
+class OutcomeUnknown(AgentbookError):
+    """A write was sent and its outcome is not known: it may have been applied. It was not sent again."""
+
+
+class StreamClosed(AgentbookError):
+    """An event stream ended and cannot continue; `last_id` is the last event it delivered."""
+
+    last_id: str | None = None
+
+
+class NotOffered(AgentbookError):
+    """The platform's live openapi.yaml has no such operation or parameter."""
+
+
+class PartialLoad(AgentbookError):
+    """A load stopped early.
+
+    Attributes
+    ----------
+    partial_frame : pandas.DataFrame or None
+        What had arrived.
+    resume : callable
+        Fetches only what is missing and returns the whole frame. Not kept by pickling.
+    problems : dict
+        What failed, by session id or page, as text.
+    """
+
+    partial_frame: Any = None
+    problems: Mapping[str, str]
+    _resume: Callable[[], Any] | None = None
+
+    def resume(self) -> Any:
+        """Fetch what is missing; the whole frame."""
+        if self._resume is None:
+            raise TypeError(
+                "This error came through a pickle, which cannot carry the way to resume: load again instead."
+            )
+        return self._resume()
+
+    def __reduce__(self) -> tuple[Callable[..., AgentbookError], tuple[Any, ...]]:
+        facts = {name: value for name, value in self.__dict__.items() if name != "_resume"}
+        return _rebuild, (type(self), self.args, facts)
+
+
+class IncompleteWarning(UserWarning):
+    """A list changed while it was read, again and again: items may be missing from what was returned."""
+
+
+class ApiError(AgentbookError):
+    """The platform answered with an error.
+
+    Attributes
+    ----------
+    status : int
+        The HTTP status, to branch on.
+    error : str or None
+        The reply's ``error``; for people, not for branching.
+    message : str
+        The reply's ``message``.
+    request_id : str or None
+        The reply's ``X-Request-ID``, to quote in a report.
+    missing_scope : str or None
+        ``<group>:<access>`` where that is what was lacking.
+    retryable : bool
+        Whether the same call may succeed later.
+    """
+
+    status: int = 0
+    error: str | None = None
+    message: str = ""
+    request_id: str | None = None
+    missing_scope: str | None = None
+    advice = "See .status and .message."
+
+
+class InvalidInput(ApiError):
+    """400: a field or parameter is missing or invalid; the message names each."""
+
+    advice = "Correct the fields it names."
+
+
+class Unauthorized(ApiError):
+    """401: no credential, or one that is wrong, revoked, expired, or not accepted here.
+
+    `challenge` is the reply's ``WWW-Authenticate``, which names where to sign in.
+    """
+
+    challenge: str | None = None
+
+    advice = "Check the API key (AGENTBOOK_API_KEY, `id:secret`); `agentbook doctor` says which one is used."
+
+
+class Forbidden(ApiError):
+    """403: this account cannot do this, whatever its scopes."""
+
+    advice = "The key's account may not do this; another scope does not help."
+
+
+class InsufficientScope(Forbidden):
+    """403: the key lacks a scope, named by `missing_scope`."""
+
+    advice = "Use a key that was created with this scope."
+
+
+class NotFound(ApiError):
+    """404: absent, or invisible to this credential; the platform does not tell which."""
+
+    advice = "Check the id or name, and that the key's account can see it."
+
+
+class MethodNotAllowed(ApiError):
+    """405: the URL does not take this method."""
+
+    advice = "The platform has no such operation at this address; check the base URL."
+
+
+class Conflict(ApiError):
+    """409: the name is taken, or the entity is not in a state for this."""
+
+    advice = "Read the entity first; do not resend the same request."
+
+
+class TooLarge(ApiError):
+    """413: the request body is too large."""
+
+    advice = "Send less."
+
+
+class RateLimited(ApiError):
+    """429: too many requests from this key or address; counts reset each minute. `date` is the reply's ``Date``."""
+
+    date: str | None = None
+    retryable = True
+    advice = "Wait for the next minute."
+
+
+class ExecutionLimit(ApiError):
+    """429 or 413 by message: a run hit a limit of the platform; `kind` says which. Retrying does not help."""
+
+    kind: str = ""
+    advice = "Retrying does not help: make the run smaller, or have the limit or budget raised."
+
+
+class ServerError(ApiError):
+    """5xx: the platform failed."""
+
+    retryable = True
+    advice = "The platform failed; try again later and quote the request id."
+
+
+class UncertainServerError(ServerError, OutcomeUnknown):
+    """5xx on a write: a `ServerError` whose write may have been applied, so it is an `OutcomeUnknown` too."""
+
+    retryable = False
+    advice = "The write may have been applied: read the entity before you send it again."
+
+
+class OAuthError(ApiError):
+    """An OAuth endpoint refused, with an RFC 6749 body; `message` is its ``error_description``."""
+
+    advice = "Sign in again."
+
+
+_BY_STATUS: dict[int, type[ApiError]] = {
+    400: InvalidInput,
+    401: Unauthorized,
+    403: Forbidden,
+    404: NotFound,
+    405: MethodNotAllowed,
+    409: Conflict,
+    413: TooLarge,
+    429: RateLimited,
+}
+_SCOPE = re.compile(r"\b(?:agents|sessions|workspaces|skills|integrations):(?:read|write)\b")
+
+
+def from_reply(
+    status: int, headers: Mapping[str, str], body: bytes, *, operation: str, write: bool = False
+) -> ApiError:
+    """The typed error an error reply stands for, whether its body is JSON, HTML, OAuth's or ``{message}`` alone.
+
+    Parameters
+    ----------
+    status, headers, body
+        The reply; header names in lower case.
+    operation
+        The call it answers, for the message.
+    write
+        Whether the request may have changed something.
+
+    Examples
+    --------
+    >>> error = from_reply(404, {"x-request-id": "r1"}, b'{"error": "NotFound", "message": "Agent not found"}',
+    ...                    operation="agents.get")
+    >>> type(error).__name__, error.status, error.request_id
+    ('NotFound', 404, 'r1')
+    """
+    fields = _fields(body)
+    message = fields["message"] or f"HTTP {status}"
+    error, limit = fields["error"], run_limit(message) if status in (413, 429) else None
+    scope = _SCOPE.search(headers.get("www-authenticate", "") + " " + message) if status == 403 else None
+    kind: type[ApiError]
+    if fields["oauth"]:
+        kind = OAuthError
+    elif limit:
+        kind = ExecutionLimit
+    elif scope or (status == 403 and error == "InsufficientScope"):
+        kind = InsufficientScope
+    elif status >= 500:
+        kind = UncertainServerError if write else ServerError
+    else:
+        kind = _BY_STATUS.get(status, ApiError)
+    request_id = headers.get("x-request-id")
+    named = f"{status} {error}: {message}" if error else f"{status}: {message}"
+    asked = f" (request {request_id})" if request_id else ""
+    facts: dict[str, Any] = {"status": status, "error": error, "message": message, "request_id": request_id}
+    if scope:
+        facts["missing_scope"] = scope.group()
+    if status == 401:
+        facts["challenge"] = headers.get("www-authenticate")
+    if limit:
+        facts["kind"] = limit
+    elif status == 429:
+        facts["date"] = headers.get("date")
+    return kind(f"{operation}: {named}{asked}. {kind.advice}", operation=operation, **facts)
+
+
+def _fields(body: bytes) -> dict[str, Any]:
+    try:
+        data = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return {"error": None, "message": _visible_text(body), "oauth": False}
+    if not isinstance(data, dict):
+        return {"error": None, "message": "", "oauth": False}
+    error, description = data.get("error"), data.get("error_description")
+    message = data.get("message")
+    oauth = isinstance(description, str)
+    text = description if oauth else message if isinstance(message, str) else error if isinstance(error, str) else ""
+    return {"error": error if isinstance(error, str) else None, "message": str(text), "oauth": oauth}
+
+
+def _visible_text(body: bytes) -> str:
+    """The words of an HTML error page, on one line of at most 300 characters."""
+    page = body[:20_000].decode("utf-8", "replace")
+    page = re.sub(r"(?is)<(script|style|head)\b.*?</\1>", " ", page)
+    return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", page)).split())[:300]

@@ -1,0 +1,61 @@
+"""What a client may read from an event's id.
+
+Persisted events have UUIDs of version 7: time-ordered, and their first 48 bits are the millisecond they were made in. Draft
+events have ids of another form, which are never a cursor. Specification: "Resources and their fields", Session event; "Events",
+rule 2.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from datetime import UTC, datetime
+
+_V7 = re.compile(r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-7[0-9a-fA-F]{3}-[89abAB][0-9a-fA-F]{3}-[0-9a-fA-F]{12}")
+
+
+def is_persisted(event_id: object) -> bool:
+    """Whether an id is one the platform persisted, and so can be a cursor.
+
+    Examples
+    --------
+    >>> is_persisted("0199a0b2-0000-7000-8000-000000000000"), is_persisted("draft-1")
+    (True, False)
+    """
+    return isinstance(event_id, str) and _V7.fullmatch(event_id) is not None
+
+
+def milliseconds_of(event_id: str) -> int:
+    """The millisecond since the epoch (UTC) that a persisted id carries."""
+    return int(event_id.replace("-", "")[:12], 16)
+
+
+def first_id_of(milliseconds: int) -> str:
+    """The smallest UUIDv7 of a millisecond since the epoch.
+
+    Examples
+    --------
+    >>> first_id_of(1)
+    '00000000-0001-7000-8000-000000000000'
+    """
+    clipped = min(max(milliseconds, 0), (1 << 48) - 1)
+    return str(uuid.UUID(int=(clipped << 80) | (0x7 << 76) | (0b10 << 62)))
+
+
+def first_id_at(moment: datetime | str) -> str:
+    """The smallest UUIDv7 of an instant: as ``from_id`` it means "since then".
+
+    `moment` may be ISO 8601 text. A naive time is taken as UTC.
+
+    Examples
+    --------
+    >>> first_id_at("2026-11-01T00:00:00Z")
+    '01a19467-e800-7000-8000-000000000000'
+    """
+    if isinstance(moment, str):
+        try:
+            moment = datetime.fromisoformat(moment)
+        except ValueError:
+            raise ValueError(f"since must be a time such as 2026-11-01T00:00:00Z, not {moment!r}.") from None
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return first_id_of(int(aware.timestamp() * 1000))

@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+import pickle
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import agentbook as ab
+from agentbook.api import errors
+from agentbook.api.errors import from_reply
+
+JSON = {"x-request-id": "req-1", "content-type": "application/json"}
+
+
+def reply(status: int, error: str | None, message: str, **headers: str) -> ab.ApiError:
+    fields = {"error": error, "message": message} if error else {"message": message}
+    body = errors.msgspec.json.encode(fields)
+    return from_reply(status, {**JSON, **headers}, body, operation="agents.get")
+
+
+# Each row of the specification's first error table.
+TABLE = [
+    (400, "InvalidInputError", "body.name: Field required", ab.InvalidInput),
+    (400, "BadRequest", "The request could not be understood.", ab.InvalidInput),
+    (401, "Unauthorized", "Not authenticated", ab.Unauthorized),
+    (401, "Unauthorized", "Invalid API key", ab.Unauthorized),
+    (401, "Unauthorized", "Invalid OAuth token", ab.Unauthorized),
+    (401, "Unauthorized", "This credential cannot access this endpoint", ab.Unauthorized),
+    (403, "InsufficientScope", "This credential lacks the agents:write scope", ab.InsufficientScope),
+    (403, "Forbidden", "A key may start chat sessions only.", ab.Forbidden),
+    (404, "NotFound", "Agent not found", ab.NotFound),
+    (405, "MethodNotAllowed", "The method is not allowed for the requested URL.", ab.MethodNotAllowed),
+    (409, "Conflict", 'Agent "a~b" already exists. Please choose a different name.', ab.Conflict),
+    (429, "TooManyRequests", "This user has exceeded an allotted request count. Try again later.", ab.RateLimited),
+    (500, None, "Something went wrong", ab.ServerError),
+    (503, None, "Something went wrong", ab.ServerError),
+]
+
+
+@pytest.mark.parametrize(("status", "error", "message", "kind"), TABLE)
+def test_each_row_of_the_error_table_is_its_own_type(
+    status: int, error: str | None, message: str, kind: type[ab.ApiError]
+) -> None:
+    raised = reply(status, error, message)
+    assert type(raised) is kind
+    assert (raised.status, raised.error, raised.message) == (status, error, message)
+    assert (raised.request_id, raised.operation) == ("req-1", "agents.get")
+    assert message in str(raised)
+    assert "req-1" in str(raised)
+    assert raised.retryable is (status == 429 or status >= 500)
+
+
+# Each row of the table of runtime limit failures.
+LIMITS = [
+    (413, "413 Request Entity Too Large", "state_size"),
+    (429, "exceeded LLM request size limit for this task", "llm_request_size"),
+    (429, "exceeded LLM call limit for this execution tree", "llm_calls"),
+    (429, "exceeded LLM token limit for this execution tree", "llm_tokens"),
+    (429, "exceeded agent task limit for this execution tree", "agent_tasks"),
+    (429, "exceeded tool fan-out limit for this task", "tool_fan_out"),
+    (429, "WORKSPACE budget exceeded for 'acme~lab'", "budget"),
+    (429, "Agent ran too many synchronous steps without yielding", "synchronous_steps"),
+    (429, "TURN_TIMEOUT: the turn ran for 600 s", "turn_timeout"),
+]
+
+
+@pytest.mark.parametrize(("status", "message", "kind"), LIMITS)
+def test_each_run_limit_is_told_from_the_rate_limit_by_its_message(status: int, message: str, kind: str) -> None:
+    raised = reply(status, "TooManyRequests", message)
+    assert isinstance(raised, ab.ExecutionLimit)
+    assert raised.kind == kind
+    assert not raised.retryable
+
+
+def test_the_missing_scope_comes_from_the_header_or_the_message() -> None:
+    from_header = reply(403, "InsufficientScope", "no", **{"www-authenticate": 'Bearer scope="sessions:write"'})
+    assert isinstance(from_header, ab.InsufficientScope)
+    assert from_header.missing_scope == "sessions:write"
+    assert reply(403, "InsufficientScope", "This credential lacks the agents:read scope").missing_scope == "agents:read"
+
+
+def test_an_html_page_is_read_for_its_words() -> None:
+    page = b"<!doctype html><head><style>p{}</style></head><body><h1>404</h1><p>Not&nbsp;here</p></body>"
+    raised = from_reply(404, {}, page, operation="agents.get")
+    assert isinstance(raised, ab.NotFound)
+    assert raised.message == "404 Not here"
+
+
+def test_an_oauth_body_is_an_oauth_error() -> None:
+    body = b'{"error": "invalid_grant", "error_description": "refresh token invalid or expired"}'
+    raised = from_reply(400, {}, body, operation="oauth.token")
+    assert isinstance(raised, ab.OAuthError)
+    assert (raised.error, raised.message) == ("invalid_grant", "refresh token invalid or expired")
+
+
+def test_a_server_error_on_a_write_is_an_unknown_outcome_too() -> None:
+    raised = from_reply(500, {}, b'{"message": "Something went wrong"}', operation="agents.create", write=True)
+    assert isinstance(raised, ab.ServerError)
+    assert isinstance(raised, ab.OutcomeUnknown)
+    assert not raised.retryable
+
+
+@given(st.integers(300, 599), st.binary(max_size=200), st.text(max_size=30))
+def test_no_reply_is_too_strange_to_become_an_error(status: int, body: bytes, request_id: str) -> None:
+    raised = from_reply(status, {"x-request-id": request_id}, body, operation="x")
+    assert isinstance(raised, ab.ApiError)
+    assert raised.status == status
+
+
+@pytest.mark.parametrize("kind", [getattr(ab, name) for name in ab._ERRORS])
+def test_every_error_survives_a_pickle(kind: type[ab.AgentbookError]) -> None:
+    raised = kind("text", operation="agents.get", status=418, request_id="req-1", message="m")
+    again = pickle.loads(pickle.dumps(raised))
+    assert type(again) is kind
+    assert str(again) == "text"
+    assert vars(again) == vars(raised)
+
+
+def test_a_partial_load_pickles_without_its_way_to_resume() -> None:
+    raised = ab.PartialLoad("text", partial_frame=None, problems={"s": "lost"}, _resume=lambda: 1)
+    assert raised.resume() == 1
+    again = pickle.loads(pickle.dumps(raised))
+    assert again.problems == {"s": "lost"}
+    with pytest.raises(TypeError, match="load again"):
+        again.resume()

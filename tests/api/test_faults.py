@@ -1,0 +1,190 @@
+"""Faults by the thousand: writes that are lost on the way, and a rate limit that many share. No clock but a simulated one."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import random
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import httpx
+import pytest
+
+import agentbook as ab
+from agentbook.api import me, sessions
+from agentbook.api.gate import Gate
+from agentbook.api.policy import Settings, Sleep, exchange
+
+
+class FaultyPlatform:
+    """Applies writes, and loses, refuses or fails requests before or after it has applied them, as the seed says."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = random.Random(seed)
+        self.agents: dict[str, dict[str, Any]] = {}
+        self.messages: list[str] = []
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        fault = self.rng.choice(
+            ["none", "connect", "drop before", "drop after", "500 before", "500 after", "hang", "502 html"]
+        )
+        if fault == "connect":
+            raise httpx.ConnectError("refused", request=request)
+        if fault == "drop before":
+            raise httpx.ReadError("reset", request=request)
+        if fault == "500 before":
+            return httpx.Response(500, json={"message": "Something went wrong"})
+        if fault == "502 html":
+            return httpx.Response(502, html="<h1>Bad Gateway</h1>")
+        answer = self.apply(request)
+        if fault == "drop after":
+            raise httpx.RemoteProtocolError("gone", request=request)
+        if fault == "hang":
+            raise httpx.ReadTimeout("silent", request=request)
+        return httpx.Response(500, json={"message": "Something went wrong"}) if fault == "500 after" else answer
+
+    def apply(self, request: httpx.Request) -> httpx.Response:
+        if request.method == "GET":
+            name = request.url.path.rsplit("/", 1)[1]
+            found = self.agents.get(name)
+            return (
+                httpx.Response(200, json=found) if found else httpx.Response(404, json={"message": "Agent not found"})
+            )
+        body = ab.errors.msgspec.json.decode(request.content)
+        if request.url.path.endswith("/events"):
+            self.messages.append(body["content"])
+            return httpx.Response(201, json={"id": str(len(self.messages))})
+        if body["name"] in self.agents:
+            return httpx.Response(409, json={"error": "Conflict", "message": "already exists"})
+        made = {"id": str(len(self.agents)), "created_at": datetime.now(UTC).isoformat(), **body}
+        self.agents[body["name"]] = made
+        return httpx.Response(201, json=made)
+
+
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agentbook.api.transport.time.sleep", lambda seconds: None)
+
+
+def test_a_thousand_faulty_writes_have_at_most_one_effect_each() -> None:
+    outcomes = {"done": 0, "unknown": 0, "failed": 0}
+    for seed in range(1000):
+        platform = FaultyPlatform(seed)
+        client = ab.Client("http://h/v1", http_client=httpx.Client(transport=httpx.MockTransport(platform)))
+        try:
+            client.sessions.send("s", "hello")
+            outcomes["done"] += 1
+            assert platform.messages == ["hello"]
+        except ab.OutcomeUnknown:
+            outcomes["unknown"] += 1
+        except ab.ConnectionFailed:
+            outcomes["failed"] += 1
+            assert platform.messages == []  # it says that nothing was applied
+        assert len(platform.messages) <= 1
+    assert min(outcomes["done"], outcomes["unknown"]) > 100
+
+
+def test_a_named_create_that_was_applied_is_returned_and_never_a_conflict() -> None:
+    returned = 0
+    for seed in range(1000):
+        platform = FaultyPlatform(seed)
+        client = ab.Client("http://h/v1", http_client=httpx.Client(transport=httpx.MockTransport(platform)))
+        try:
+            made = client.agents.create("helper", template="LLM")
+        except (ab.OutcomeUnknown, ab.ConnectionFailed):
+            continue
+        returned += 1
+        assert made == platform.agents["helper"]
+    assert returned > 250
+
+
+# -- the rate limit, shared --------------------------------------------------------------------------------------------
+
+
+class Simulation:
+    """Many exchanges on one gate, interleaved by a simulated clock; the platform allows `allotment` requests a minute."""
+
+    def __init__(self, allotment: int, latency_s: float = 0.05) -> None:
+        self.now = 17.0  # somewhere within a minute
+        self.gate = Gate(lambda: self.now)
+        self.allotment = allotment
+        self.latency_s = latency_s
+        self.counts: dict[int, int] = {}
+        self.sent: list[float] = []
+        self.refused: list[float] = []
+        self.settings = Settings(
+            "http://h/v1", None, self.gate, 30.0, 100_000.0, lambda: self.now, lambda: self.now, random.Random(0)
+        )
+
+    def answer(self, at: float) -> Any:
+        from agentbook.api.calls import Reply
+
+        minute = int(at // 60)
+        self.counts[minute] = self.counts.get(minute, 0) + 1
+        date = datetime.fromtimestamp(at, UTC).strftime("%a, %d %b %Y %H:%M:%S GMT")
+        if self.counts[minute] <= self.allotment:
+            return Reply(200, {"date": date}, b"{}")
+        self.refused.append(at)
+        return Reply(
+            429, {"date": date}, b'{"message": "This user has exceeded an allotted request count. Try again later."}'
+        )
+
+    def run(self, calls: list[Any], workers: int, observe: Callable[[float], None] = lambda at: None) -> None:
+        todo, order = iter(calls), itertools.count()
+        queue: list[tuple[float, int, Any, Any]] = []
+
+        def begin(at: float) -> None:
+            call = next(todo, None)
+            if call is not None:
+                steps = exchange(call, self.settings, lambda: iter(()))  # type: ignore[arg-type,return-value]
+                heapq.heappush(queue, (at, next(order), steps, None))
+
+        for _ in range(workers):
+            begin(self.now)
+        while queue:
+            self.now, _, steps, outcome = heapq.heappop(queue)
+            if callable(outcome):
+                outcome = outcome()
+            try:
+                step = steps.send(outcome)
+            except StopIteration:
+                begin(self.now)
+                continue
+            if isinstance(step, Sleep):
+                heapq.heappush(queue, (self.now + step.seconds, next(order), steps, None))
+            else:
+                observe(self.now)
+                self.sent.append(self.now)
+                reply = self.answer(self.now)
+                heapq.heappush(queue, (self.now + self.latency_s, next(order), steps, reply))
+
+
+def test_nothing_leaves_through_a_closed_gate() -> None:
+    world = Simulation(allotment=100)
+    closed_sends = []
+
+    def observe(at: float) -> None:
+        if world.gate.closed:
+            closed_sends.append(at)
+
+    world.run([me.get() for _ in range(450)], workers=16, observe=observe)
+    assert len(world.sent) - len(world.refused) == 450
+    # The only requests that leave a closed gate are the probes: one after each minute that was used up.
+    assert len(closed_sends) <= len({int(at // 60) for at in world.sent})
+
+
+def test_a_shared_window_costs_little_more_than_it_must() -> None:
+    world = Simulation(allotment=300)
+    began = world.now
+    world.run([me.get() for _ in range(2000)], workers=16)
+    ideal_s = (2000 / 300 - 1) * 60  # the first window's worth goes out at once
+    assert (world.now - began) <= 1.1 * ideal_s
+    assert len(world.refused) <= 0.06 * 2000
+
+
+def test_writes_wait_too_and_are_sent_once() -> None:
+    world = Simulation(allotment=5)
+    world.run([sessions.send("s", str(n)) for n in range(12)], workers=4)
+    assert len(world.sent) - len(world.refused) == 12

@@ -1,0 +1,276 @@
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import agentbook as ab
+from agentbook.api.pages import CONCURRENCY
+
+
+class Platform:
+    """One list of `count` items, paged as the specification says, and what was asked of it."""
+
+    def __init__(self, count: int, *, cap: int = 1000) -> None:
+        self.items = [{"id": f"0199a0b2-0000-7000-8000-{n:012x}", "n": n} for n in range(count)]
+        self.cap = cap
+        self.asked: list[dict[str, str]] = []
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        query = dict(request.url.params)
+        self.asked.append(query)
+        items = self.items
+        if query.get("sort_by") == "-id":
+            items = items[::-1]
+        if "from_id" in query:
+            items = [item for item in items if item["id"] > query["from_id"]]
+        offset, limit = int(query.get("offset", 0)), min(int(query.get("limit", 20)), self.cap)
+        page = items[offset : offset + limit]
+        pagination = {
+            "total_count": len(items),
+            "limit": limit,
+            "offset": offset,
+            "has_more": offset + len(page) < len(items),
+        }
+        return httpx.Response(200, json={"items": page, "pagination": pagination})
+
+
+def sync_client(platform: Any) -> ab.Client:
+    return ab.Client("http://h/v1", http_client=httpx.Client(transport=httpx.MockTransport(platform)))
+
+
+def async_client(platform: Any) -> ab.AsyncClient:
+    return ab.AsyncClient("http://h/v1", http_client=httpx.AsyncClient(transport=httpx.MockTransport(platform)))
+
+
+def numbers(listing: Any) -> list[int]:
+    return [item.n for item in listing]
+
+
+def test_len_bool_first_and_a_short_iteration_share_one_request() -> None:
+    platform = Platform(3)
+    listing = sync_client(platform).agents.list()
+    assert platform.asked == []  # lazy
+    assert (len(listing), bool(listing), listing.first().n, numbers(listing)) == (3, True, 0, [0, 1, 2])  # type: ignore[union-attr]
+    assert len(platform.asked) == 1
+    assert platform.asked[0] == {"limit": "1000"}
+
+
+def test_an_empty_list() -> None:
+    listing = sync_client(Platform(0)).agents.list()
+    assert (len(listing), bool(listing), listing.first(), list(listing)) == (0, False, None, [])
+
+
+@pytest.mark.parametrize("noun", ["credentials", "contexts", "org", "me", "workspaces"])
+def test_the_five_operations_ask_for_at_most_500(noun: str) -> None:
+    platform = Platform(1)
+    client = sync_client(platform)
+    listing = {
+        "credentials": lambda: client.credentials.list("acme"),
+        "contexts": lambda: client.workspaces.contexts("acme~w"),
+        "org": lambda: client.organizations.invitations("acme"),
+        "me": lambda: client.me.invitations(),
+        "workspaces": lambda: client.me.workspaces(),
+    }[noun]()
+    assert len(listing) == 1
+    assert platform.asked[0]["limit"] == "500"
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    count=st.integers(0, 60),
+    cap=st.integers(1, 25),
+    limit=st.none() | st.integers(0, 70),
+    offset=st.integers(0, 70),
+    keyset=st.booleans(),
+)
+def test_every_item_comes_once_and_in_order(count: int, cap: int, limit: int | None, offset: int, keyset: bool) -> None:
+    platform = Platform(count, cap=cap)
+    expected = list(range(count))[offset:] if limit is None else list(range(count))[offset : offset + limit]
+
+    def listing(client: Any) -> Any:
+        if keyset:
+            return client.sessions.events("s", limit=limit, offset=offset)
+        return client.agents.list(limit=limit, offset=offset)
+
+    assert numbers(listing(sync_client(platform))) == expected
+    assert len(listing(sync_client(platform))) == len(expected)
+
+    async def awaited() -> list[int]:
+        return [item.n async for item in listing(async_client(platform))]
+
+    assert asyncio.run(awaited()) == expected
+
+
+def test_newest_first_pages_by_offset() -> None:
+    assert numbers(sync_client(Platform(7, cap=3)).sessions.events("s", sort_by="-id")) == [6, 5, 4, 3, 2, 1, 0]
+
+
+def test_events_that_are_added_while_reading_are_read_and_shift_nothing() -> None:
+    platform = Platform(10, cap=4)
+
+    def growing(request: httpx.Request) -> httpx.Response:
+        response = platform(request)
+        if len(platform.asked) < 3:
+            n = len(platform.items)
+            platform.items.append({"id": f"0199a0b2-0000-7000-8000-{n:012x}", "n": n})
+        return response
+
+    assert numbers(sync_client(growing).sessions.events("s")) == list(range(12))
+
+
+def test_pages_are_fetched_concurrently_but_never_more_than_allowed() -> None:
+    platform = Platform(40, cap=2)
+    under_way, most, lock = 0, 0, threading.Lock()
+    together = threading.Barrier(CONCURRENCY, timeout=10)
+
+    def slow(request: httpx.Request) -> httpx.Response:
+        nonlocal under_way, most
+        with lock:
+            under_way += 1
+            most = max(most, under_way)
+        if 0 < int(request.url.params.get("offset", 0)) <= 2 * CONCURRENCY:
+            together.wait()  # passes only when CONCURRENCY requests are here at once
+        response = platform(request)
+        with lock:
+            under_way -= 1
+        return response
+
+    assert numbers(sync_client(slow).agents.list()) == list(range(40))
+    assert most == CONCURRENCY
+
+
+@pytest.mark.parametrize("bad", [-1, 1.5, "3", True])
+def test_a_limit_that_is_no_count_is_refused_before_anything_is_sent(bad: Any) -> None:
+    with pytest.raises(ValueError, match="limit"):
+        sync_client(Platform(1)).agents.list(limit=bad)
+
+
+# -- lists that change while they are read -----------------------------------------------------------------------------
+
+
+class Shifting(Platform):
+    """Changes its items after given requests: ``changes[n]`` is done to the items once n requests were answered."""
+
+    def __init__(self, count: int, changes: dict[int, Callable[[list[dict[str, Any]]], Any]], **more: Any) -> None:
+        super().__init__(count, **more)
+        self.changes = changes
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        response = super().__call__(request)
+        self.changes.get(len(self.asked), lambda items: None)(self.items)
+        return response
+
+
+def new(n: int) -> dict[str, Any]:
+    return {"id": f"0199a0b2-0000-7000-8000-{n:012x}", "n": n}
+
+
+CHANGES: dict[str, Callable[[list[dict[str, Any]]], Any]] = {
+    "an insert before": lambda items: items.insert(0, new(900)),
+    "a delete before": lambda items: items.pop(0),
+    "a delete and an insert": lambda items: (items.pop(0), items.insert(0, new(901))),
+    "an append": lambda items: items.append(new(902)),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_list_that_shifts_once_is_read_again_and_complete(change: str) -> None:
+    platform = Shifting(30, {2: CHANGES[change]}, cap=7)
+    before = [item["id"] for item in platform.items]
+    frame = sync_client(platform).agents.list().to_pandas()
+    # A swap behind the reader shifts nothing and leaves the total: then the list as it was is what came.
+    assert frame["id"].tolist() in ([item["id"] for item in platform.items], before)
+    assert frame.attrs["agentbook"]["complete"] is True
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_iterating_a_list_that_shifts_misses_nothing_that_stayed_and_repeats_nothing(change: str) -> None:
+    platform = Shifting(30, {2: CHANGES[change]}, cap=7)
+    stayed = {item["n"] for item in platform.items}
+    found = numbers(sync_client(platform).agents.list())
+    assert len(found) == len(set(found))
+    assert stayed & {item["n"] for item in platform.items} <= set(found)
+
+
+def test_a_list_that_never_holds_still_is_marked_incomplete_with_a_warning() -> None:
+    shift = lambda items: items.insert(0, new(1000 + len(items)))  # noqa: E731
+    platform = Shifting(30, dict.fromkeys(range(1, 100), shift), cap=7)
+    with pytest.warns(ab.errors.IncompleteWarning, match="changed while it was read"):
+        frame = sync_client(platform).agents.list().to_pandas()
+    assert frame.attrs["agentbook"]["complete"] is False
+    assert frame["id"].is_unique
+    with pytest.warns(ab.errors.IncompleteWarning):
+        found = numbers(sync_client(platform).agents.list())
+    assert len(found) == len(set(found))
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    count=st.integers(0, 40),
+    cap=st.integers(1, 12),
+    at=st.dictionaries(st.integers(1, 9), st.sampled_from(sorted(CHANGES)), max_size=3),
+)
+def test_whatever_shifts_a_complete_frame_is_a_list_that_was_there(count: int, cap: int, at: dict[int, str]) -> None:
+    import warnings
+
+    states: list[list[str]] = []
+    platform = Shifting(count, {}, cap=cap)
+    states.append([item["id"] for item in platform.items])
+
+    def change(name: str) -> Callable[[list[dict[str, Any]]], None]:
+        def apply(items: list[dict[str, Any]]) -> None:
+            if items:
+                CHANGES[name](items)
+                states.append([item["id"] for item in items])
+
+        return apply
+
+    platform.changes = {n: change(name) for n, name in at.items()}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ab.errors.IncompleteWarning)
+        frame = sync_client(platform).agents.list().to_pandas()
+    assert frame["id"].is_unique
+    if frame.attrs["agentbook"]["complete"]:
+        # An insert and a delete in the same place leave the total as it was: then each item was there at some moment.
+        assert frame["id"].tolist() in states or set(frame["id"]) <= {known for state in states for known in state}
+
+
+def test_a_load_that_stops_half_way_goes_on_where_it_stopped() -> None:
+    platform = Platform(30, cap=7)
+    broken = True
+
+    def failing(request: httpx.Request) -> httpx.Response:
+        if broken and int(request.url.params.get("offset", 0)) >= 18:
+            return httpx.Response(403, json={"error": "Forbidden", "message": "not now"})
+        return platform(request)
+
+    listing = sync_client(failing).agents.list()
+    with pytest.raises(ab.PartialLoad) as raised:
+        listing.to_pandas()
+    arrived = raised.value.partial_frame
+    assert arrived["id"].tolist() == [item["id"] for item in platform.items[: len(arrived)]]
+    assert arrived.attrs["agentbook"]["complete"] is False
+    broken = False
+    platform.asked.clear()
+    whole = raised.value.resume()
+    assert whole["id"].tolist() == [item["id"] for item in platform.items]
+    assert whole.attrs["agentbook"]["complete"] is True
+    assert min(int(query["offset"]) for query in platform.asked) >= len(arrived) - 1
+
+
+def test_a_platform_without_a_total_is_read_page_by_page() -> None:
+    platform = Platform(10, cap=4)
+
+    def silent(request: httpx.Request) -> httpx.Response:
+        body = platform(request).json()
+        del body["pagination"]["total_count"]
+        return httpx.Response(200, json=body)
+
+    assert numbers(sync_client(silent).agents.list()) == list(range(10))

@@ -1,0 +1,27 @@
+"""What holds for every test: the user's own data, keys and settings are neither read nor written."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from support.services import end_services
+
+FOREIGN = ("AGENTBOOK_BASE_URL", "AGENTBOOK_API_KEY", "AGENTBOOK_LLM_MODEL", "OPENAI_BASE_URL", "OPENAI_API_KEY")
+
+# Set while this file is imported, hence before any test module, and inherited by every process that a test starts.
+DATA = Path(tempfile.mkdtemp(prefix="agentbook-tests-"))
+os.environ["AGENTBOOK_DATA"] = str(DATA)
+os.environ["PYTHON_KEYRING_BACKEND"] = "keyring.backends.null.Keyring"
+for name in FOREIGN:
+    os.environ.pop(name, None)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """End the services that were started in the session's directory, and remove it."""
+    end_services(DATA)
+    shutil.rmtree(DATA, ignore_errors=True)

@@ -1,0 +1,1 @@
+"""What the tests share: the other side of a conversation, a browser, a JupyterLab."""

@@ -1,0 +1,200 @@
+"""A fake OpenAI-compatible endpoint on a real socket, for tests of the LLM engine: it answers as a test scripts it.
+
+Each request takes the next answer of the script; a request that the script does not foresee is answered 500 and remembered in
+`unforeseen`, which `FakeOpenAI.__exit__` fails on. It shares no code with the service.
+"""
+
+from __future__ import annotations
+
+import json
+import select
+import socket
+import threading
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+CUT = "cut"  # drop the connection without ending the body
+HANG = "hang"  # say nothing more until the client goes away
+Part = bytes | str | threading.Event  # an event is waited for
+
+
+@dataclass(frozen=True)
+class Scripted:
+    """One answer: its status, headers, and the parts of its body, each sent as a chunk of its own."""
+
+    parts: Sequence[Part] = ()
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=lambda: {"Content-Type": "text/event-stream"})
+
+
+@dataclass(frozen=True)
+class Request:
+    path: str
+    headers: Mapping[str, str]
+    body: Any
+    size: int
+
+
+def _chunk(delta: Mapping[str, Any], finish: str | None = None) -> bytes:
+    choice = {"index": 0, "delta": delta, "finish_reason": finish}
+    return _sse({"choices": [choice]})
+
+
+def _sse(fields: Mapping[str, Any]) -> bytes:
+    whole = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "fake", **fields}
+    return b"data: " + json.dumps(whole).encode() + b"\n\n"
+
+
+def _end(finish: str | None, tokens: int | None) -> list[Part]:
+    usage = {"prompt_tokens": 1, "completion_tokens": (tokens or 1) - 1, "total_tokens": tokens}
+    counted: list[Part] = [] if tokens is None else [_sse({"choices": [], "usage": usage})]
+    return [_chunk({}, finish), *counted, b"data: [DONE]\n\n"]
+
+
+def text(*pieces: str | threading.Event, finish: str | None = "stop", tokens: int | None = 12) -> Scripted:
+    """The pieces, one chunk each."""
+    said: list[Part] = [_chunk({"content": piece}) if isinstance(piece, str) else piece for piece in pieces]
+    return Scripted([_chunk({"role": "assistant", "content": ""}), *said, *_end(finish, tokens)])
+
+
+def refusal(said: str) -> Scripted:
+    return Scripted([_chunk({"role": "assistant", "refusal": said}), *_end("stop", 5)])
+
+
+def calls(
+    *wanted: tuple[str, str], saying: str = "", finish: str = "tool_calls", tokens: int | None = 7, first: int = 1
+) -> Scripted:
+    """Calls of (name, arguments as JSON text); arguments come in fragments of three characters, calls interleaved."""
+    parts: list[Part] = [_chunk({"role": "assistant", "content": saying or None})]
+    for index, (name, _) in enumerate(wanted):
+        function = {"name": name, "arguments": ""}
+        call = {"index": index, "id": f"call_{first + index}", "type": "function", "function": function}
+        parts.append(_chunk({"tool_calls": [call]}))
+    for start in range(0, max(len(arguments) for _, arguments in wanted), 3):
+        for index, (_, arguments) in enumerate(wanted):
+            piece = arguments[start : start + 3]
+            if piece:
+                parts.append(_chunk({"tool_calls": [{"index": index, "function": {"arguments": piece}}]}))
+    return Scripted([*parts, *_end(finish, tokens)])
+
+
+def refuse(status: int, message: str = "no", code: str | None = None, **headers: str) -> Scripted:
+    """An error as OpenAI words them."""
+    body = json.dumps({"error": {"message": message, "type": "error", "param": None, "code": code}}).encode()
+    return Scripted([body], status, {"Content-Type": "application/json", **headers})
+
+
+def cut(*pieces: str) -> Scripted:
+    """Some text, then the connection is dropped."""
+    return Scripted([*(_chunk({"content": piece}) for piece in pieces), CUT])
+
+
+def hang(*pieces: str) -> Scripted:
+    """Some text, then silence."""
+    return Scripted([*(_chunk({"content": piece}) for piece in pieces), HANG])
+
+
+def raw(*parts: bytes, **headers: str) -> Scripted:
+    return Scripted(parts, headers={"Content-Type": "text/event-stream", **headers})
+
+
+class FakeOpenAI:
+    """Listens from construction to the end of the ``with`` block."""
+
+    def __init__(self, *script: Scripted) -> None:
+        self.script = deque(script)
+        self.requests: list[Request] = []
+        self.unforeseen: list[Request] = []
+        self.left = threading.Event()  # a client went away while this hung
+        self.hanging = threading.Event()
+        self._ended = threading.Event()
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self._server.daemon_threads = True
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
+        self._thread.start()
+
+    @property
+    def base_url(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_port}/v1"
+
+    def will(self, *script: Scripted) -> None:
+        """Forget what was, and answer so from now on."""
+        self.script = deque(script)
+        self.requests.clear()
+        self.left.clear()
+        self.hanging.clear()
+
+    def bodies(self) -> list[Any]:
+        return [request.body for request in self.requests]
+
+    def __enter__(self) -> FakeOpenAI:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        self._ended.set()
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join(10)
+        if kind is None:
+            assert not self.unforeseen, f"requests that no script foresaw: {self.unforeseen}"
+
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        fake = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self) -> None:
+                content = self.rfile.read(int(self.headers["Content-Length"]))
+                request = Request(
+                    self.path,
+                    {name.lower(): value for name, value in self.headers.items()},
+                    json.loads(content),
+                    len(content),
+                )
+                fake.requests.append(request)
+                if self.path != "/v1/chat/completions" or not fake.script:
+                    fake.unforeseen.append(request)
+                    fake._send(self, refuse(500, "no script foresaw this request"))
+                else:
+                    fake._send(self, fake.script.popleft())
+
+            def log_message(self, format: str, *args: object) -> None:
+                pass
+
+        return Handler
+
+    def _send(self, handler: BaseHTTPRequestHandler, answer: Scripted) -> None:
+        handler.send_response(answer.status)
+        for name, value in answer.headers.items():
+            handler.send_header(name.replace("_", "-"), value)
+        handler.send_header("Transfer-Encoding", "chunked")
+        handler.end_headers()
+        try:
+            for part in answer.parts:
+                if isinstance(part, threading.Event):
+                    part.wait(20)
+                elif part in (CUT, HANG):
+                    if part == HANG:
+                        self._hang(handler.connection)
+                    handler.close_connection = True
+                    handler.connection.shutdown(socket.SHUT_RDWR)
+                    return
+                else:
+                    assert isinstance(part, bytes)
+                    handler.wfile.write(f"{len(part):x}\r\n".encode() + part + b"\r\n")
+            handler.wfile.write(b"0\r\n\r\n")
+        except OSError:
+            self.left.set()
+            handler.close_connection = True
+
+    def _hang(self, connection: socket.socket) -> None:
+        self.hanging.set()
+        while not self._ended.is_set():
+            readable, _, _ = select.select([connection], [], [], 0.02)
+            if readable and not connection.recv(1):
+                self.left.set()
+                return

@@ -1,0 +1,195 @@
+"""An independent platform for the stream tests: one session on a real socket, with faults on demand.
+
+It shares no code with the embedded service: plain `websockets`, a list of events, and switches. Events can become visible late,
+connections are cut at random, drafts are mixed in, cursors are refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import ssl
+import threading
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from websockets.asyncio.server import Server, ServerConnection, serve
+from websockets.datastructures import Headers
+from websockets.http11 import Request, Response
+
+START_MS = 1_790_000_000_000
+
+
+def event_id(milliseconds: int, n: int) -> str:
+    digits = f"{milliseconds:012x}"
+    return f"{digits[:8]}-{digits[8:]}-7{n % 4096:03x}-8000-{n:012x}"
+
+
+def event(n: int, *, milliseconds: int | None = None, **fields: Any) -> dict[str, Any]:
+    at = START_MS + n * 10 if milliseconds is None else milliseconds
+    return {"id": event_id(at, n), "type": "note", "content": {"n": n}, "task_id": "t", **fields}
+
+
+class FakePlatform:
+    """Runs on its own thread and loop; used as a context manager."""
+
+    def __init__(self, seed: int = 0, tls: ssl.SSLContext | None = None) -> None:
+        self.rng = random.Random(seed)
+        self.tls = tls
+        self.events: list[dict[str, Any]] = []
+        self.sockets: set[ServerConnection] = set()
+        self.handshakes: list[dict[str, str]] = []
+        self.lists = 0
+        self.refuse_socket: tuple[int, dict[str, Any]] | None = None
+        self.refuse_from_id = False
+        self.close_at_once: int | None = None
+        self.max_frames: int | None = None  # cut a connection after this many
+        self.sends_drafts = False
+
+    def __enter__(self) -> FakePlatform:
+        self._loop = asyncio.new_event_loop()
+        ready = threading.Event()
+        self._thread = threading.Thread(target=self._serve, args=(ready,), daemon=True)
+        self._thread.start()
+        assert ready.wait(10)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.call(self._stop())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(10)
+        self._loop.close()
+
+    def call(self, work: Any) -> Any:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(20)
+
+    @property
+    def base_url(self) -> str:
+        return f"{'https' if self.tls else 'http'}://127.0.0.1:{self.port}/v1"
+
+    def _serve(self, ready: threading.Event) -> None:
+        async def start() -> Server:
+            return await serve(
+                self._socket,
+                "127.0.0.1",
+                0,
+                process_request=self._request,
+                compression=None,
+                max_size=None,
+                ssl=self.tls,
+            )
+
+        self._server = self._loop.run_until_complete(start())
+        self.port = self._server.sockets[0].getsockname()[1]
+        self._loop.call_soon(ready.set)
+        self._loop.run_forever()
+
+    async def _stop(self) -> None:
+        self._server.close()
+        await self._server.wait_closed()
+
+    # -- what a test does to it ----------------------------------------------------------------------------------------
+
+    def add(self, *events: dict[str, Any]) -> None:
+        """Make events visible: in the list, and on every open socket."""
+        self.call(self._add(events))
+
+    async def _add(self, events: tuple[dict[str, Any], ...]) -> None:
+        for item in events:
+            self.events.append(item)
+            self.events.sort(key=lambda known: known["id"])
+            await self.broadcast(item)
+
+    async def broadcast(self, item: dict[str, Any]) -> None:
+        for socket in list(self.sockets):
+            await self._send(socket, item)
+
+    def cut(self, code: int | None = None) -> None:
+        """End every connection: with a close code, or by dropping it."""
+        self.call(self._cut(code))
+
+    async def _cut(self, code: int | None) -> None:
+        for socket in list(self.sockets):
+            if code is None:
+                socket.transport.abort()
+            else:
+                await socket.close(code)
+
+    # -- what it answers -----------------------------------------------------------------------------------------------
+
+    def _request(self, connection: ServerConnection, request: Request) -> Response | None:
+        if "/events/ws" not in request.path:
+            return self._list(request)
+        self.handshakes.append(
+            {name.lower(): value for name, value in request.headers.raw_items()} | {":path": request.path}
+        )
+        query = parse_qs(urlsplit(request.path).query)
+        if self.refuse_socket is not None:
+            return _json(*self.refuse_socket)
+        if self.refuse_from_id and "from_id" in query:
+            return _json(400, {"error": "InvalidInputError", "message": "from_id: not an event of this session"})
+        return None
+
+    def _list(self, request: Request) -> Response:
+        self.lists += 1
+        query = {name: values[0] for name, values in parse_qs(urlsplit(request.path).query).items()}
+        items = [item for item in self.events if item["id"] > query.get("from_id", "")]
+        if query.get("sort_by", "-id") == "-id":
+            items = items[::-1]
+        offset, limit = int(query.get("offset", 0)), int(query.get("limit", 20))
+        page = items[offset : offset + limit]
+        return _json(
+            200,
+            {
+                "items": page,
+                "pagination": {
+                    "total_count": len(items),
+                    "limit": limit,
+                    "offset": offset,
+                    "has_more": offset + len(page) < len(items),
+                },
+            },
+        )
+
+    async def _socket(self, socket: ServerConnection) -> None:
+        if self.close_at_once is not None:
+            await socket.close(self.close_at_once)
+            return
+        assert socket.request is not None
+        query = parse_qs(urlsplit(socket.request.path).query)
+        from_id = query.get("from_id", [None])[0]
+        if from_id is not None:
+            for item in [item for item in self.events if item["id"] > from_id]:
+                await self._send(socket, item)
+        self.sockets.add(socket)
+        try:
+            await socket.wait_closed()
+        finally:
+            self.sockets.discard(socket)
+
+    async def _send(self, socket: ServerConnection, item: dict[str, Any]) -> None:
+        sent = getattr(socket, "frames", 0) + 1
+        socket.frames = sent  # type: ignore[attr-defined]
+        try:
+            if self.sends_drafts:
+                await socket.send(
+                    json.dumps({"id": f"draft-{sent}", "type": "runtime_draft", "content": {"delta": "x"}})
+                )
+            await socket.send(json.dumps(item))
+        except Exception:
+            return
+        if self.max_frames is not None and sent >= self.rng.randint(1, self.max_frames):
+            if self.rng.random() < 0.5:
+                socket.transport.abort()
+            else:
+                await socket.close(self.rng.choice([1000, 1001, 1011, 1012, 1013]))
+
+
+def _json(status: int, body: Any) -> Response:
+    content = json.dumps(body).encode()
+    headers = Headers(
+        {"Content-Type": "application/json", "Content-Length": str(len(content)), "X-Request-ID": "req-7"}
+    )
+    return Response(status, HTTPStatus(status).phrase, headers, content)

@@ -1,0 +1,48 @@
+"""Waits until JupyterLab and the embedded service answer, as `agentbook lab` started them; fails with the log if they do not.
+
+Usage: ``smoke.py LOG DATA PID``. Standard library only: it runs in an environment that has nothing but the package.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+TIMEOUT_S = 120.0
+
+
+def answers(url: str) -> bool:
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with opener.open(url, timeout=5) as reply:
+            return bool(reply.status == 200)
+    except OSError:
+        return False
+
+
+def main(log: Path, data: Path, pid: int) -> int:
+    until = time.monotonic() + TIMEOUT_S
+    while time.monotonic() < until:
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            break
+        found = re.search(r"(http://\S+?)/lab\S*\?token=(\w+)", log.read_text(errors="replace"))
+        if found and answers(f"{found[1]}/api/status?token={found[2]}") and answers(f"{found[1]}/lab?token={found[2]}"):
+            service = json.loads((data / "service.json").read_text())["base_url"]
+            if answers(f"{service}/openapi.yaml"):
+                print(f"JupyterLab answers at {found[1]}, the service at {service}")
+                return 0
+        time.sleep(0.2)
+    print(log.read_text(errors="replace"), file=sys.stderr)
+    print("agentbook lab did not come up", file=sys.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])))

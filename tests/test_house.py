@@ -1,0 +1,129 @@
+"""The house itself: who may import whom, what `import agentbook` costs, and which names it offers."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import agentbook
+
+SRC = Path(agentbook.__file__).parent
+# A package imports only from those before it. `service` stands apart: see test_service_and_client_meet_in_local_alone.
+ROAD = ["api", "events", "frames", "chat"]
+# The one module that hands over downwards, and only inside its functions.
+DOORS = SRC / "api" / "doors.py"
+
+
+def imported(path: Path, *, deferred: bool = True) -> set[str]:
+    """The agentbook packages a module imports, `TYPE_CHECKING` blocks left out."""
+    found = set()
+    package = ("agentbook", *path.relative_to(SRC).parent.parts)
+    tree = ast.parse(path.read_text())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
+            node.body = []
+    for node in ast.walk(tree):
+        names = []
+        if isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else ()
+            root = ".".join([*base, *([node.module] if node.module else [])])
+            names = [f"{root}.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        found |= {name.split(".")[1] for name in names if name.startswith("agentbook.")}
+    return found
+
+
+def modules(package: str) -> list[Path]:
+    return sorted((SRC / package).rglob("*.py"))
+
+
+@pytest.mark.parametrize("package", ROAD)
+def test_a_package_imports_only_from_those_above_it(package: str) -> None:
+    allowed = set(ROAD[: ROAD.index(package) + 1])
+    wrong = {
+        str(path.relative_to(SRC)): bad
+        for path in modules(package)
+        if path != DOORS and (bad := imported(path) & {*ROAD, "service", "local", "cli"} - allowed)
+    }
+    assert wrong == {}
+
+
+def test_the_doors_open_only_when_used() -> None:
+    top = {node for node in ast.parse(DOORS.read_text()).body if isinstance(node, (ast.Import, ast.ImportFrom))}
+    assert not any(isinstance(node, ast.ImportFrom) and node.level == 2 for node in top)
+    assert imported(DOORS) == {"events", "frames"}
+
+
+def test_service_and_client_meet_in_local_alone() -> None:
+    wrong = {
+        str(path.relative_to(SRC)): bad
+        for path in modules("service")
+        if (bad := imported(path) - {"service", "__version__"})
+    }
+    assert wrong == {}
+
+
+def test_httpx_is_touched_in_one_module() -> None:
+    touching = [
+        path.relative_to(SRC).as_posix()
+        for package in ROAD
+        for path in modules(package)
+        if "import httpx" in path.read_text() or "from httpx" in path.read_text()
+    ]
+    assert touching == ["api/transport.py"]
+
+
+def test_importing_agentbook_is_light() -> None:
+    heavy = {
+        "pandas",
+        "pyarrow",
+        "websockets",
+        "ipywidgets",
+        "altair",
+        "starlette",
+        "sqlalchemy",
+        "nest_asyncio",
+        "nest_asyncio2",
+        "httpx",
+    }
+    code = "import sys, agentbook; print(*sorted({name.split('.')[0] for name in sys.modules}))"
+    loaded = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
+    assert heavy.isdisjoint(loaded)
+
+
+def test_making_a_client_is_light() -> None:
+    code = (
+        "import sys, agentbook; agentbook.Client('http://h/v1'); print(*sorted({n.split('.')[0] for n in sys.modules}))"
+    )
+    loaded = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
+    assert {"pandas", "pyarrow", "websockets", "ipywidgets", "httpx", "starlette"}.isdisjoint(loaded)
+
+
+def test_every_public_name_is_there_and_listed() -> None:
+    for name in agentbook.__dir__():
+        assert getattr(agentbook, name) is not None, name
+    assert set(agentbook._HOMES) == set(agentbook.__all__)
+    errors = {
+        name
+        for name, value in vars(agentbook.errors).items()
+        if isinstance(value, type)
+        and issubclass(value, agentbook.AgentbookError)
+        and value.__module__.startswith("agentbook")
+    }
+    # UncertainServerError is both of its parents, and is caught as one of them.
+    assert errors - {"UncertainServerError"} == set(agentbook._ERRORS)
+
+
+def test_a_name_that_is_not_there_says_which_are() -> None:
+    with pytest.raises(AttributeError, match="ChatPanel"):
+        agentbook.ChatPannel  # noqa: B018
+
+
+@pytest.mark.parametrize("path", sorted(SRC.rglob("*.py")), ids=lambda path: path.relative_to(SRC).as_posix())
+def test_every_module_says_what_lives_there(path: Path) -> None:
+    assert ast.get_docstring(ast.parse(path.read_text())), path
