@@ -1,0 +1,110 @@
+"""A bounded hand-over from the toolkit's loop to whoever consumes a stream: a thread, or another event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+_SLICE_S = 0.2  # keeps an interrupt prompt where waiting for a lock cannot be interrupted
+
+
+class Closed(Exception):
+    """The buffer is closed and empty; `error` is why, None for a plain end."""
+
+    def __init__(self, error: BaseException | None) -> None:
+        super().__init__()
+        self.error = error
+
+
+class Buffer(Generic[T]):
+    """Holds at most `size` items. `put` runs on the producing loop, `get` in any thread, `get_async` on any loop."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._items: deque[T] = deque()
+        self._changed = threading.Condition()
+        self._waiting: list[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]] = []
+        self._closed = False
+        self._error: BaseException | None = None
+
+    def try_put(self, item: T) -> bool:
+        """Hand over one item; False if there is no room."""
+        with self._changed:
+            if self._closed or len(self._items) < self._size:
+                if not self._closed:
+                    self._items.append(item)
+                self._wake()
+                return True
+            return False
+
+    async def room(self) -> None:
+        """Wait, on the producing loop, until there is room for half the buffer: producers work in bursts."""
+        while True:
+            with self._changed:
+                if self._closed or len(self._items) <= self._size // 2:
+                    return
+                waiter = self._waiter()
+            await waiter
+
+    def close(self, error: BaseException | None = None) -> None:
+        """No more items: consumers get what is left, then `Closed`."""
+        with self._changed:
+            if not self._closed:
+                self._closed, self._error = True, error
+            self._wake()
+
+    def get(self, timeout_s: float | None = None) -> T:
+        """The next item, waiting for it in this thread.
+
+        Raises
+        ------
+        Closed, TimeoutError
+        """
+        waited_s = 0.0
+        with self._changed:
+            while not self._items:
+                if self._closed:
+                    raise Closed(self._error)
+                if timeout_s is not None and waited_s >= timeout_s:
+                    raise TimeoutError
+                self._changed.wait(_SLICE_S)
+                waited_s += _SLICE_S
+            return self._taken()
+
+    async def get_async(self) -> T:
+        """The next item, awaited on the running loop."""
+        while True:
+            with self._changed:
+                if self._items:
+                    return self._taken()
+                if self._closed:
+                    raise Closed(self._error)
+                waiter = self._waiter()
+            await waiter
+
+    def _taken(self) -> T:
+        item = self._items.popleft()
+        self._wake()
+        return item
+
+    def _waiter(self) -> asyncio.Future[None]:
+        loop = asyncio.get_running_loop()
+        waiter = loop.create_future()
+        self._waiting.append((loop, waiter))
+        return waiter
+
+    def _wake(self) -> None:
+        self._changed.notify_all()
+        waiting, self._waiting = self._waiting, []
+        for loop, waiter in waiting:
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(_done, waiter)
+
+
+def _done(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)

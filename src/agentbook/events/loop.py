@@ -1,0 +1,90 @@
+"""The toolkit's one daemon thread, with its own event loop.
+
+Sockets and streams live here and never on the kernel's loop: a cell that is busy for a minute neither starves a socket of pongs
+nor stops a reply from being painted. Everything else hands coroutines over with `submit` (fire and follow) or `run` (wait).
+The thread starts on first use, and again in a forked child, which inherits none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import os
+import threading
+import time
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from ..api.errors import DeadlineExceeded
+
+T = TypeVar("T")
+
+# Waiting in slices keeps an interrupt prompt where a lock cannot be interrupted (Windows).
+_SLICE_S = 0.2
+
+_lock = threading.Lock()
+_loop: asyncio.AbstractEventLoop | None = None
+_thread: threading.Thread | None = None
+_pid = 0
+
+
+def get_loop() -> asyncio.AbstractEventLoop:
+    """The running loop of the toolkit's thread."""
+    global _loop, _thread, _pid
+    with _lock:
+        if _loop is None or _thread is None or _pid != os.getpid() or not _thread.is_alive():
+            started = threading.Event()
+            loop = asyncio.new_event_loop()
+            _thread = threading.Thread(target=_serve, args=(loop, started), name="agentbook", daemon=True)
+            _thread.start()
+            started.wait()
+            _loop, _pid = loop, os.getpid()
+        return _loop
+
+
+def _serve(loop: asyncio.AbstractEventLoop, started: threading.Event) -> None:
+    asyncio.set_event_loop(loop)
+    loop.call_soon(started.set)
+    loop.run_forever()
+
+
+def on_loop_thread() -> bool:
+    """Whether the caller is the toolkit's own thread, which must never wait for itself."""
+    return _thread is not None and threading.current_thread() is _thread and _pid == os.getpid()
+
+
+def submit(work: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
+    """Start a coroutine on the toolkit's loop, from any thread; its future."""
+    return asyncio.run_coroutine_threadsafe(work, get_loop())
+
+
+def run(work: Coroutine[Any, Any, T], timeout_s: float | None = None, *, operation: str | None = None) -> T:
+    """Run a coroutine on the toolkit's loop and wait for it.
+
+    An interrupt, or the end of `timeout_s` seconds, cancels it at once.
+
+    Raises
+    ------
+    DeadlineExceeded
+        After `timeout_s` seconds.
+    RuntimeError
+        If called on the toolkit's own thread, which would wait for itself.
+    """
+    if on_loop_thread():
+        work.close()
+        raise RuntimeError("agentbook's own thread must not wait for itself: await this call instead.")
+    future = submit(work)
+    until = None if timeout_s is None else time.monotonic() + timeout_s
+    try:
+        while True:
+            slice_s = _SLICE_S if until is None else min(_SLICE_S, max(until - time.monotonic(), 0.0))
+            # Not result(timeout): a TimeoutError of the work itself would look the same.
+            if concurrent.futures.wait([future], slice_s).done:
+                return future.result()
+            if until is not None and time.monotonic() >= until:
+                raise DeadlineExceeded(
+                    f"{operation or 'The call'}: no answer within {timeout_s:g} s. The agent may still finish.",
+                    operation=operation,
+                )
+    finally:
+        future.cancel()

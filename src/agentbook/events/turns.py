@@ -1,0 +1,228 @@
+"""What the events of a session mean: turns.
+
+A turn opens at an event that somebody other than the agent wrote, and closes at the first later ``runtime_done`` with
+``content.text``, or at a failure. `TurnLog` is fed one event after another (from a list or live, drafts among them)
+and keeps the turns; it does no I/O, so `sessions.ask` and the chat panel read a session by the same rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from ..api.ids import is_persisted
+from ..api.limits import run_limit
+
+Event = Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class Failure:
+    """Why a turn failed.
+
+    `kind` is a key of `agentbook.api.limits.RUN_LIMITS` or ``"error"``; `status` is None where none was sent.
+    """
+
+    message: str
+    kind: str = "error"
+    status: int | None = None
+
+
+@dataclass(slots=True)
+class Turn:
+    """One question and what became of it.
+
+    Attributes
+    ----------
+    session_id : str
+    prompt : str
+        What was asked; empty where the session began without a message event.
+    message_id : str or None
+        Id of the event that opened the turn.
+    text : str or None
+        The persisted reply; None until it is there.
+    draft : str
+        The reply as far as it has been streamed; empty once `text` is there.
+    status : str
+        ``"open"``, ``"answered"`` or ``"failed"``.
+    asked_at, replied_at : datetime or None
+        UTC; `created_at` of the opening and of the closing event.
+    subtasks : int
+        Number of finished subtasks and tool runs (``runtime_done`` with empty content).
+    running : dict
+        task_id to name of tool runs that a draft announced and that are not finished.
+    failure : Failure or None
+    events : list of dict
+        The turn's persisted events, in order.
+
+    Notes
+    -----
+    Specification: "Events", rules 3 to 5.
+    """
+
+    session_id: str
+    prompt: str = ""
+    message_id: str | None = None
+    author: Mapping[str, Any] = field(default_factory=dict)
+    text: str | None = None
+    draft: str = ""
+    status: str = "open"
+    asked_at: datetime | None = None
+    replied_at: datetime | None = None
+    subtasks: int = 0
+    running: dict[str, str] = field(default_factory=dict)
+    failure: Failure | None = None
+    events: list[Event] = field(default_factory=list)
+
+    @property
+    def latency_s(self) -> float | None:
+        """Seconds from the question's to the answer's `created_at`; None while the turn is open."""
+        if self.asked_at is None or self.replied_at is None:
+            return None
+        return (self.replied_at - self.asked_at).total_seconds()
+
+    def __repr__(self) -> str:
+        said = self.text if self.text is not None else self.failure.message if self.failure else self.draft
+        return f"Turn({self.status}: {_short(self.prompt)!r} -> {_short(said)!r})"
+
+    def _repr_markdown_(self) -> str | None:
+        return None  # agent text is untrusted: a notebook shows the repr, the panel shows it sanitized
+
+
+def _short(text: str, width: int = 60) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= width else line[: width - 1] + "…"
+
+
+class TurnLog:
+    """The turns of one session, kept up to date event by event. Feed each persisted event once, in id order."""
+
+    def __init__(self, session_id: str) -> None:
+        self.session_id = session_id
+        self.turns: list[Turn] = []
+        self.unknown: list[Event] = []
+
+    def feed(self, event: Event) -> Turn | None:
+        """Take in one event; the turn it changed, or None if it belongs to none."""
+        if not is_persisted(event.get("id")):
+            return self._draft(event)
+        if opens_turn(event):
+            turn = Turn(
+                self.session_id,
+                prompt=text_of(event) or "",
+                message_id=event["id"],
+                author=event.get("author") or {},
+                asked_at=moment_of(event),
+                events=[event],
+            )
+            self.turns.append(turn)
+            return turn
+        turn = self._open_turn(event)
+        turn.events.append(event)
+        failure = failure_of(event)
+        if failure is not None:
+            turn.status, turn.failure = "failed", failure
+        elif event.get("type") == "runtime_done":
+            text = text_of(event)
+            if text is None:
+                turn.subtasks += 1
+                turn.running.pop(str(event.get("task_id")), None)
+                return turn
+            turn.status, turn.text = "answered", text
+        else:
+            self.unknown.append(event)
+            return turn
+        turn.replied_at, turn.draft = moment_of(event), ""
+        turn.running.clear()
+        return turn
+
+    def _open_turn(self, event: Event) -> Turn:
+        # Replies arrive in the order of the questions: the oldest open turn is the one being answered.
+        for turn in self.turns:
+            if turn.status == "open":
+                return turn
+        if self.turns and event.get("type") != "runtime_done":
+            return self.turns[-1]
+        # A session that a schedule or a webhook began may start with the agent speaking.
+        if self.turns and text_of(event) is None:
+            return self.turns[-1]
+        turn = Turn(self.session_id)
+        self.turns.append(turn)
+        return turn
+
+    def _draft(self, event: Event) -> Turn | None:
+        turn = next((turn for turn in self.turns if turn.status == "open"), None)
+        content = event.get("content")
+        if turn is None or not isinstance(content, Mapping):
+            return None
+        tool = content.get("tool")
+        if isinstance(tool, str):
+            if content.get("state") == "done":
+                turn.running.pop(str(event.get("task_id")), None)
+            else:
+                turn.running[str(event.get("task_id"))] = tool
+        elif isinstance(content.get("delta"), str):
+            offset = content.get("offset")
+            turn.draft = turn.draft[: offset if isinstance(offset, int) else None] + content["delta"]
+        elif isinstance(content.get("text"), str):
+            turn.draft = content["text"]
+        return turn
+
+
+def opens_turn(event: Event) -> bool:
+    """Whether somebody other than the agent wrote this event."""
+    author = event.get("author")
+    kind = author.get("type") if isinstance(author, Mapping) else None
+    return isinstance(kind, str) and "agent" not in kind.lower()
+
+
+def text_of(event: Event) -> str | None:
+    """``content.text`` when it is text; plain-string content counts too."""
+    content = event.get("content")
+    if isinstance(content, str):
+        return content
+    text = content.get("text") if isinstance(content, Mapping) else None
+    return text if isinstance(text, str) else None
+
+
+def failure_of(event: Event) -> Failure | None:
+    """The failure an event reports: by the specification's messages wherever they stand, or by ``runtime_error``."""
+    content = event.get("content")
+    if event.get("type") == "runtime_done":
+        # An agent may quote a limit's message in a reply: only a text that is nothing else counts.
+        text = text_of(event)
+        kind = run_limit(text, whole=True) if text else None
+        return Failure(text or "", kind) if kind else None
+    status = content.get("status") if isinstance(content, Mapping) else None
+    status = status if isinstance(status, int) else None
+    for text in _strings(content):
+        kind = run_limit(text)
+        if kind:
+            return Failure(text, kind, status)
+    if event.get("type") == "runtime_error":
+        message = content.get("message") if isinstance(content, Mapping) else None
+        return Failure(str(message or "The turn failed without saying why."), "error", status)
+    return None
+
+
+def moment_of(event: Event) -> datetime | None:
+    """`created_at` as an aware datetime, or None where it is missing or unreadable."""
+    text = event.get("created_at")
+    try:
+        moment = datetime.fromisoformat(text) if isinstance(text, str) else None
+    except ValueError:
+        return None
+    return moment if moment is not None and moment.tzinfo is not None else None
+
+
+def _strings(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for inner in value.values():
+            yield from _strings(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _strings(inner)

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentbook.events.cursor import REMEMBERED, Cursor
+from support.fake_platform import START_MS, event_id
+
+ids = st.builds(lambda ms, n: event_id(START_MS + ms, n), st.integers(0, 30_000), st.integers(0, 50))
+
+
+@given(st.lists(ids, max_size=80))
+def test_an_id_is_taken_once(came: list[str]) -> None:
+    cursor = Cursor(None)
+    taken = [event_id for event_id in came if cursor.take(event_id)]
+    assert sorted(taken) == sorted(set(came))
+
+
+@given(st.lists(ids, min_size=1, max_size=80), st.integers(0, 10))
+def test_what_is_read_again_after_a_cut_covers_the_overlap(came: list[str], overlap_s: int) -> None:
+    cursor = Cursor(None, overlap_s)
+    for one in came:
+        cursor.take(one)
+    resume = cursor.resume_from()
+    edge = int(max(came).replace("-", "")[:12], 16) - overlap_s * 1000
+    # Everything as new as the overlap, seen or not, comes after the resume point.
+    assert resume is None or int(resume.replace("-", "")[:12], 16) < edge
+    assert resume is None or resume in came
+
+
+@given(st.text() | st.none() | st.just("draft-1"))
+def test_what_is_no_persisted_id_never_counts(strange: str | None) -> None:
+    cursor = Cursor(None)
+    assert not cursor.take(strange)  # type: ignore[arg-type]
+    assert cursor.newest is None
+
+
+def test_nothing_up_to_the_floor_is_delivered() -> None:
+    floor = event_id(START_MS, 5)
+    cursor = Cursor(floor)
+    assert not cursor.take(floor)
+    assert not cursor.take(event_id(START_MS, 4))
+    assert cursor.take(event_id(START_MS, 6))
+    assert cursor.resume_from() == floor
+
+
+def test_memory_stays_bounded_over_a_long_stream() -> None:
+    cursor = Cursor(None)
+    for n in range(3 * REMEMBERED):
+        assert cursor.take(event_id(START_MS + n * 10, n))
+    assert len(cursor._seen) <= REMEMBERED + 1
+    resume = cursor.resume_from()
+    assert resume is not None
+    assert not cursor.take(event_id(START_MS + (3 * REMEMBERED - 1) * 10, 3 * REMEMBERED - 1))

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+import time
+
+import pytest
+
+import agentbook as ab
+from agentbook.events import loop
+
+
+def test_work_runs_on_one_daemon_thread_of_its_own() -> None:
+    async def where() -> threading.Thread:
+        return threading.current_thread()
+
+    first, second = loop.run(where()), loop.run(where())
+    assert first is second
+    assert first is not threading.current_thread()
+    assert first.daemon
+
+
+def test_it_works_under_a_running_loop() -> None:
+    async def outer() -> int:
+        return loop.run(asyncio.sleep(0.01, 7))
+
+    assert asyncio.run(outer()) == 7
+
+
+def test_an_error_comes_through() -> None:
+    async def fails() -> None:
+        raise TimeoutError("the work's own")
+
+    with pytest.raises(TimeoutError, match="the work's own"):
+        loop.run(fails(), timeout_s=5)
+
+
+def test_the_timeout_cancels_the_work() -> None:
+    cancelled = threading.Event()
+
+    async def work() -> None:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
+
+    with pytest.raises(ab.DeadlineExceeded):
+        loop.run(work(), timeout_s=0.05)
+    assert cancelled.wait(5)
+
+
+def test_an_interrupt_cancels_the_work_at_once() -> None:
+    begun, cancelled = threading.Event(), threading.Event()
+
+    async def work() -> None:
+        begun.set()
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
+
+    def interrupt() -> None:
+        begun.wait(10)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt).start()
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        loop.run(work())
+    assert time.monotonic() - began < 5
+    assert cancelled.wait(5)
+
+
+def test_its_own_thread_must_not_wait_for_itself() -> None:
+    async def outer() -> None:
+        loop.run(asyncio.sleep(0))
+
+    with pytest.raises(RuntimeError, match="await this call instead"):
+        loop.run(outer())
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_forked_child_gets_a_loop_of_its_own() -> None:
+    loop.run(asyncio.sleep(0))
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        answer = b"no"
+        try:
+            answer = b"yes" if loop.run(asyncio.sleep(0.01, 7), timeout_s=10) == 7 else b"no"
+        finally:
+            os.write(write, answer)
+            os._exit(0)
+    os.waitpid(child, 0)
+    assert os.read(read, 3) == b"yes"
+    os.close(read)
+    os.close(write)

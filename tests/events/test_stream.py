@@ -1,0 +1,284 @@
+"""Streams against an independent platform on a real socket: exactly once, in order, whatever happens to the connection."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+
+import agentbook as ab
+from agentbook.events import pump
+from agentbook.events.stream import EventStream
+from support.fake_platform import START_MS, FakePlatform, event
+
+KEY = "id1:s3cret-4711"
+
+
+@pytest.fixture
+def client(platform: FakePlatform) -> Any:
+    with ab.Client(platform.base_url, credentials=KEY) as client:
+        yield client
+
+
+@pytest.fixture(autouse=True)
+def quick_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pump, "BACKOFF_S", 0.002)
+
+
+def take(stream: EventStream, count: int, *, drafts: bool = False) -> list[Any]:
+    taken = []
+    while len(taken) < count:
+        item = stream.get(timeout_s=20)
+        assert item is not None, f"only {len(taken)} of {count} events came"
+        if drafts or not item["id"].startswith("draft"):
+            taken.append(item)
+    return taken
+
+
+def numbers(events: list[Any]) -> list[int]:
+    return [item["content"]["n"] for item in events]
+
+
+def test_a_cursor_replays_and_then_goes_on_live(platform: FakePlatform, client: Any) -> None:
+    platform.add(*[event(n) for n in range(5)])
+    with client.sessions.stream("s", from_id=event(1)["id"]) as stream:
+        assert numbers(take(stream, 3)) == [2, 3, 4]
+        platform.add(event(5))
+        assert numbers(take(stream, 1)) == [5]
+        assert stream.last_id == event(5)["id"]
+
+
+def test_without_a_cursor_only_new_events_come(platform: FakePlatform, client: Any) -> None:
+    platform.add(*[event(n) for n in range(5)])
+    with client.sessions.stream("s") as stream:
+        while not platform.sockets:
+            assert stream.get(timeout_s=0.01) is None
+        platform.add(event(5))
+        assert numbers(take(stream, 1)) == [5]
+
+
+def test_since_is_a_cursor(platform: FakePlatform, client: Any) -> None:
+    from datetime import UTC, datetime
+
+    platform.add(*[event(n) for n in range(6)])
+    since = datetime.fromtimestamp((START_MS + 40) / 1000, UTC)
+    with client.sessions.stream("s", since=since) as stream:
+        assert numbers(take(stream, 2)) == [4, 5]
+
+
+def test_many_cuts_lose_and_repeat_nothing(platform: FakePlatform, client: Any) -> None:
+    count, batch = 10_000, 50
+    platform.sends_drafts = True
+    late = set(platform.rng.sample(range(count - 100), count // 5))
+
+    def produce() -> None:
+        ready: list[dict[str, Any]] = []
+        held: list[dict[str, Any]] = []
+        for n in range(count):
+            (held if n in late else ready).append(event(n))
+            if n % batch == batch - 1:
+                connected = len(platform.handshakes)
+                platform.add(*ready)
+                platform.cut(platform.rng.choice([None, 1000, 1001, 1011, 1012, 1013]))
+                ready.clear()
+                while len(platform.handshakes) == connected:  # every batch is cut off on a connection of its own
+                    threading.Event().wait(0.001)
+            if n % 50 == 49:  # up to half a second of event time late, within the overlap
+                platform.add(*held)
+                held.clear()
+        platform.add(*ready, *held)
+
+    producer = threading.Thread(target=produce)
+    with client.sessions.stream("s", from_id=pump.BEGINNING) as stream:
+        producer.start()
+        taken = numbers(take(stream, count))
+        producer.join()
+    assert sorted(taken) == list(range(count))
+    # What was committed in order arrives in order; only late commits come after their successors.
+    punctual = [n for n in taken if n not in late]
+    assert punctual == sorted(punctual)
+    assert len(platform.handshakes) >= count // batch
+
+
+def test_a_platform_that_accepts_and_closes_is_not_hammered(
+    platform: FakePlatform, client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pump, "BACKOFF_S", 0.05)
+    platform.close_at_once = 1000
+    platform.add(event(0))
+    with client.sessions.stream("s", from_id=pump.BEGINNING) as stream:
+        assert numbers(take(stream, 1)) == [0]
+        assert stream.get(timeout_s=1.0) is None
+    # 0.05 s doubled each time, at the least jitter: 0.025 + 0.05 + 0.1 + 0.2 + 0.4 reach a second with the sixth.
+    assert 2 <= len(platform.handshakes) <= 8
+
+
+def test_a_refused_cursor_is_replaced_by_the_list(platform: FakePlatform, client: Any) -> None:
+    platform.refuse_from_id = True
+    platform.add(*[event(n, milliseconds=START_MS + n * 10_000) for n in range(4)])
+    with client.sessions.stream("s", from_id=event(0, milliseconds=START_MS)["id"]) as stream:
+        assert numbers(take(stream, 3)) == [1, 2, 3]
+        platform.cut()
+        platform.add(event(4, milliseconds=START_MS + 90_000))
+        assert numbers(take(stream, 1)) == [4]
+
+
+def test_a_very_large_event_arrives(platform: FakePlatform, client: Any) -> None:
+    with client.sessions.stream("s", from_id=pump.BEGINNING) as stream:
+        platform.add(event(0, content={"n": 0, "text": "x" * 12_000_000}), event(1))
+        assert numbers(take(stream, 2)) == [0, 1]
+
+
+def test_an_event_too_big_for_the_socket_is_fetched_by_rest(
+    platform: FakePlatform, client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agentbook.events.socket.MAX_SIZE_BYTES", 100_000)
+    with client.sessions.stream("s", from_id=pump.BEGINNING) as stream:
+        platform.add(event(0, milliseconds=START_MS))
+        assert numbers(take(stream, 1)) == [0]
+        while not platform.sockets:
+            threading.Event().wait(0.001)
+        platform.add(event(1, milliseconds=START_MS + 1, content={"n": 1, "text": "x" * 300_000}))
+        platform.add(event(2, milliseconds=START_MS + 20_000))
+        assert numbers(take(stream, 2)) == [1, 2]
+
+
+def test_a_rate_limited_handshake_waits_at_the_gate(
+    platform: FakePlatform, client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agentbook.api.gate.WINDOW_S", 0.3)
+    platform.add(event(0))
+    platform.refuse_socket = (429, {"error": "TooManyRequests", "message": "exceeded an allotted request count"})
+    with client.sessions.stream("s", from_id=pump.BEGINNING) as stream:
+        while not client.gate.closed:
+            threading.Event().wait(0.001)
+        platform.refuse_socket = None
+        assert numbers(take(stream, 1)) == [0]
+    assert len(platform.handshakes) == 2  # refused once, then one probe; nothing in between
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "kind"),
+    [
+        (401, {"error": "Unauthorized", "message": "Invalid API key"}, ab.Unauthorized),
+        (
+            403,
+            {"error": "InsufficientScope", "message": "This credential lacks the workspaces:read scope"},
+            ab.InsufficientScope,
+        ),
+        (404, {"error": "NotFound", "message": "Session not found"}, ab.NotFound),
+    ],
+)
+def test_a_refused_handshake_is_the_typed_error(
+    platform: FakePlatform, client: Any, status: int, body: Any, kind: type[ab.ApiError]
+) -> None:
+    platform.refuse_socket = (status, body)
+    with client.sessions.stream("s", from_id=pump.BEGINNING) as stream, pytest.raises(kind) as raised:
+        stream.get(timeout_s=20)
+    assert (raised.value.status, raised.value.message, raised.value.request_id) == (status, body["message"], "req-7")
+    assert raised.value.operation == "sessions.stream"
+
+
+@pytest.mark.parametrize(("code", "kind"), [(4404, ab.NotFound), (4401, ab.Unauthorized)])
+def test_a_refusal_as_a_close_code_is_the_typed_error(
+    platform: FakePlatform, client: Any, code: int, kind: type[ab.ApiError]
+) -> None:
+    platform.close_at_once = code
+    with client.sessions.stream("s", from_id=pump.BEGINNING) as stream, pytest.raises(kind):
+        stream.get(timeout_s=20)
+
+
+def test_the_handshake_is_signed_with_basic_and_accepts_json(platform: FakePlatform) -> None:
+    client = ab.Client(platform.base_url, credentials=ab.ApiKey(KEY, scheme="bearer"))
+    platform.add(event(0))
+    with client.sessions.stream("s", from_id=pump.BEGINNING) as stream:
+        take(stream, 1)
+    [handshake] = platform.handshakes
+    assert handshake["authorization"] == ab.ApiKey(KEY).authorization()
+    assert handshake["accept"] == "application/json"
+    client.close()
+
+
+def test_a_credential_a_socket_does_not_take_polls(platform: FakePlatform, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pump, "POLL_S", 0.01)
+    client = ab.Client(platform.base_url, credentials=ab.OAuthToken("token"))
+    platform.add(event(0))
+    with client.sessions.stream("s", from_id=pump.BEGINNING) as stream:
+        assert numbers(take(stream, 1)) == [0]
+        platform.add(event(1), event(2))
+        assert numbers(take(stream, 2)) == [1, 2]
+    assert platform.handshakes == []
+    client.close()
+
+
+def test_types_are_asked_for_and_kept_to(platform: FakePlatform, client: Any) -> None:
+    platform.add(event(0), event(1, type="other"), event(2))
+    with client.sessions.stream("s", from_id=pump.BEGINNING, types=["other"]) as stream:
+        assert numbers(take(stream, 1)) == [1]
+        assert stream.get(timeout_s=0.1) is None
+
+
+def test_a_consumer_that_pauses_loses_nothing(
+    platform: FakePlatform, client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agentbook.events.stream.BUFFER_EVENTS", 10)
+    monkeypatch.setattr("agentbook.events.stream.STALL_S", 0.05)
+    with client.sessions.stream("s", from_id=pump.BEGINNING) as stream:
+        platform.add(*[event(n) for n in range(300)])
+        taken = take(stream, 1)
+        while platform.sockets:  # the stalled socket is given up rather than kept half-read
+            threading.Event().wait(0.01)
+        taken += take(stream, 299)
+    assert numbers(taken) == list(range(300))
+
+
+def test_an_async_client_streams_on_its_own_loop(platform: FakePlatform) -> None:
+    platform.add(*[event(n) for n in range(3)])
+
+    async def read() -> list[int]:
+        client = ab.AsyncClient(platform.base_url, credentials=KEY)
+        found = []
+        async with client, client.sessions.stream("s", from_id=pump.BEGINNING) as stream:
+            async for item in stream:
+                found.append(item)
+                if len(found) == 3:
+                    break
+        return numbers(found)
+
+    assert asyncio.run(read()) == [0, 1, 2]
+
+
+def test_debug_logs_hold_no_secret(platform: FakePlatform, client: Any, caplog: pytest.LogCaptureFixture) -> None:
+    import base64
+    import logging
+
+    caplog.set_level(logging.DEBUG)
+    platform.add(event(0))
+    with client.sessions.stream("s", from_id=pump.BEGINNING) as stream:
+        take(stream, 1)
+    client.sessions.events("s").first()
+    # The fake platform itself logs what it receives; what counts is what the client's libraries say.
+    said = "\n".join(record.getMessage() for record in caplog.records if record.name != "websockets.server")
+    assert "httpcore" in {record.name.split(".")[0] for record in caplog.records}
+    assert "s3cret-4711" not in said
+    assert base64.b64encode(KEY.encode()).decode() not in said
+
+
+def test_a_stream_that_is_left_behind_ends_by_itself(platform: FakePlatform, client: Any) -> None:
+    import gc
+
+    platform.add(*[event(n) for n in range(3)])
+    for item in client.sessions.stream("s", from_id=pump.BEGINNING):
+        assert item.content.n == 0
+        break
+    gc.collect()
+    while platform.sockets:  # it is the platform that sees it go; the test's timeout is the bound
+        threading.Event().wait(0.005)
+
+
+def test_closing_ends_the_iteration(client: Any) -> None:
+    stream = client.sessions.stream("s", from_id=pump.BEGINNING)
+    threading.Timer(0.05, stream.close).start()
+    assert list(stream) == []

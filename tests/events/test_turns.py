@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agentbook.events.turns import Failure, Turn, TurnLog, failure_of, opens_turn, text_of
+from support.fake_platform import START_MS, event_id
+
+KEY = {"type": "api_key", "id": "k1"}
+AGENT = {"type": "agent", "id": "a1"}
+
+
+def event(n: int, type: str, content: Any, **fields: Any) -> dict[str, Any]:
+    made = f"2026-11-21T10:00:{n:02d}.000000Z"
+    return {
+        "id": event_id(START_MS + n * 1000, n),
+        "type": type,
+        "content": content,
+        "task_id": "t1",
+        "created_at": made,
+        **fields,
+    }
+
+
+def asked(n: int, text: str) -> dict[str, Any]:
+    return event(n, "message", {"text": text}, author=KEY)
+
+
+def read(*events: dict[str, Any]) -> list[Turn]:
+    log = TurnLog("s")
+    for one in events:
+        log.feed(one)
+    return log.turns
+
+
+def facts(turn: Turn) -> tuple[Any, ...]:
+    return turn.status, turn.prompt, turn.text, turn.subtasks, turn.latency_s, len(turn.events)
+
+
+def test_a_turn_opens_with_a_message_and_closes_with_the_reply() -> None:
+    turns = read(
+        asked(1, "How many?"),
+        event(2, "runtime_done", {}, author=AGENT),
+        event(3, "runtime_done", {}),
+        event(4, "runtime_done", {"text": "Seven."}, author=AGENT),
+    )
+    assert [facts(turn) for turn in turns] == [("answered", "How many?", "Seven.", 2, 3.0, 4)]
+
+
+def test_replies_come_in_the_order_of_the_questions() -> None:
+    turns = read(
+        asked(1, "a"), asked(2, "b"), event(3, "runtime_done", {"text": "A"}), event(5, "runtime_done", {"text": "B"})
+    )
+    assert [facts(turn) for turn in turns] == [("answered", "a", "A", 0, 2.0, 2), ("answered", "b", "B", 0, 3.0, 2)]
+
+
+def test_a_session_may_begin_with_the_agent() -> None:
+    turns = read(event(1, "runtime_done", {}), event(2, "runtime_done", {"text": "Good morning."}))
+    assert [facts(turn) for turn in turns] == [("answered", "", "Good morning.", 1, None, 2)]
+
+
+def test_a_run_limit_fails_the_turn_wherever_its_message_stands() -> None:
+    odd = event(2, "task_failed", {"detail": {"reasons": ["WORKSPACE budget exceeded for 'acme~lab'"]}})
+    [turn] = read(asked(1, "a"), odd)
+    assert turn.status == "failed"
+    assert turn.failure == Failure("WORKSPACE budget exceeded for 'acme~lab'", "budget")
+
+
+def test_an_error_event_without_a_known_message_fails_the_turn_too() -> None:
+    content = {"status": 500, "error": "ServerError", "message": "Something went wrong"}
+    [turn] = read(asked(1, "a"), event(2, "runtime_error", content))
+    assert (turn.status, turn.failure) == ("failed", Failure("Something went wrong", "error", 500))
+
+
+def test_an_agent_may_quote_a_limit_without_failing() -> None:
+    quoted = "The error `exceeded LLM call limit for this execution tree` means that ..."
+    [turn] = read(asked(1, "a"), event(2, "runtime_done", {"text": quoted}))
+    assert turn.status == "answered"
+    assert failure_of(event(2, "runtime_done", {"text": "TURN_TIMEOUT: 600 s"})) == Failure(
+        "TURN_TIMEOUT: 600 s", "turn_timeout"
+    )
+
+
+def test_what_a_person_writes_is_never_a_failure() -> None:
+    [turn] = read(asked(1, "TURN_TIMEOUT: why?"))
+    assert turn.status == "open"
+
+
+def test_unknown_events_stay_visible() -> None:
+    log = TurnLog("s")
+    for one in (asked(1, "a"), event(2, "tool_called", {"name": "sql"}), event(3, "runtime_done", {"text": "A"})):
+        log.feed(one)
+    assert [one["type"] for one in log.unknown] == ["tool_called"]
+    assert facts(log.turns[0]) == ("answered", "a", "A", 0, 2.0, 3)
+
+
+def test_drafts_build_the_reply_and_give_way_to_it() -> None:
+    log = TurnLog("s")
+    log.feed(asked(1, "a"))
+    for content in (
+        {"delta": "Sev", "offset": 0},
+        {"delta": "en si", "offset": 3},
+        {"delta": "sins.", "offset": 6},  # overlaps what is there
+        {"tool": "sql", "state": "running"},
+    ):
+        log.feed({"id": "draft-1", "type": "runtime_draft", "content": content, "task_id": "t2"})
+    [turn] = log.turns
+    assert (turn.draft, turn.running, turn.status) == ("Seven sins.", {"t2": "sql"}, "open")
+    log.feed({"id": "draft-2", "type": "runtime_draft", "content": {"tool": "sql", "state": "done"}, "task_id": "t2"})
+    assert turn.running == {}
+    log.feed(event(3, "runtime_done", {"text": "Seven."}))
+    assert (turn.draft, turn.text) == ("", "Seven.")
+
+
+def test_a_whole_draft_text_replaces_the_last() -> None:
+    log = TurnLog("s")
+    log.feed(asked(1, "a"))
+    for text in ("Sev", "Seven"):
+        log.feed({"id": "draft-1", "type": "anything", "content": {"text": text}})
+    assert log.turns[0].draft == "Seven"
+
+
+@pytest.mark.parametrize(
+    "strange",
+    [
+        {},
+        {"id": None},
+        {"id": 7, "content": 3},
+        {"id": event_id(START_MS, 9), "content": None},
+        {"id": event_id(START_MS, 9), "content": [1, {"x": []}], "author": "me"},
+        {"id": event_id(START_MS, 9), "type": "runtime_done", "content": "plain text", "created_at": "soon"},
+        {"id": event_id(START_MS, 9), "type": "message", "author": {"type": None}},
+    ],
+)
+def test_strange_events_never_raise(strange: dict[str, Any]) -> None:
+    log = TurnLog("s")
+    log.feed(asked(1, "a"))
+    log.feed(strange)
+    assert repr(log.turns[0]).startswith("Turn(")
+
+
+def test_reading_an_event() -> None:
+    assert opens_turn(asked(1, "a"))
+    assert not opens_turn(event(1, "runtime_done", {}, author=AGENT))
+    assert text_of({"content": {"text": 3}}) is None
+
+
+def test_a_repr_is_one_stable_line() -> None:
+    [turn] = read(asked(1, "How\nmany?"), event(2, "runtime_done", {"text": "x" * 100}))
+    assert repr(turn) == f"Turn(answered: 'How many?' -> {'x' * 59 + '…'!r})"
