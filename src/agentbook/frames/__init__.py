@@ -1,0 +1,1 @@
+"""What pandas understands: loads, schemas, activity, credential reports, plots."""

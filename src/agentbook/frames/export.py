@@ -1,0 +1,48 @@
+"""A loaded frame for other libraries: the same columns as an Arrow table or a Polars frame, its provenance with it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+KEY = b"agentbook"
+
+
+def to_arrow(frame: pd.DataFrame) -> Any:
+    """The frame as a `pyarrow.Table`; ``attrs["agentbook"]`` is JSON in ``table.schema.metadata[b"agentbook"]``.
+
+    Texts and ids are ``large_string``, enums dictionaries, times ``timestamp[us, UTC]``.
+
+    Examples
+    --------
+    >>> from agentbook.frames.load import to_frame
+    >>> table = to_arrow(to_frame("workspaces", []))
+    >>> str(table.schema.field("created_at").type), json.loads(table.schema.metadata[KEY])["complete"]
+    ('timestamp[us, tz=UTC]', True)
+    """
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    metadata = {KEY: json.dumps(frame.attrs.get("agentbook", {}), default=str).encode()}
+    return table.replace_schema_metadata(metadata)
+
+
+def to_polars(frame: pd.DataFrame) -> Any:
+    """The frame as a `polars.DataFrame`, from the same columns.
+
+    Raises
+    ------
+    ImportError
+        Polars is not installed.
+    """
+    try:
+        import polars  # type: ignore[import-not-found,unused-ignore]
+    except ImportError:
+        raise ImportError("to_polars() needs Polars: pip install polars.") from None
+    return polars.from_arrow(to_arrow(frame))
+
+
+__all__ = ["KEY", "to_arrow", "to_polars"]

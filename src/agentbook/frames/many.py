@@ -1,0 +1,154 @@
+"""The events of many sessions in one frame, over one bounded pool of connections."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Literal
+
+from ..api.client import Client
+from ..api.errors import PartialLoad
+from ..api.ids import first_id_at
+from .fetch import Fetch
+from .load import FrameBuilder, Piece
+from .pace import MOST
+from .progress import Progress
+from .wanted import session_ids
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+OPERATION = "load_events"
+
+
+def load_events(
+    client: Client,
+    sessions: Any = None,
+    *,
+    workspace: Any = None,
+    since: datetime | str | None = None,
+    progress: bool | None = None,
+    errors: Literal["raise", "keep"] = "raise",
+    concurrency: int = MOST,
+) -> pd.DataFrame:
+    """The persisted events of many sessions as one DataFrame.
+
+    Parameters
+    ----------
+    client : Client
+    sessions : str, Record, DataFrame or iterable, optional
+        Session ids, addresses (URLs) or records, a `Listing` of sessions, workspace records, or a frame with a column
+        ``session_id`` or ``id`` (such as ``ab.ledger.sessions()``). Repeated ids are read once.
+    workspace : str or Record, optional
+        All sessions of this workspace instead, where the platform lists them.
+    since : datetime or str, optional
+        Only events of this instant or later, by the millisecond in their ids; None for all. Naive times are UTC.
+    progress : bool, optional
+        True shows a bar with rows and rate.
+    errors : {"raise", "keep"}
+        What to do about sessions that cannot be read: raise `PartialLoad`, or return what there is, marked incomplete.
+    concurrency : int
+        Requests under way at most, default 24. As many as the latency seen makes worth while are used: one on a link
+        without any. Long sessions are read in several stretches of time at once.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per event, in the order of `sessions` and by id within each. Columns as for
+        ``client.sessions.events(...).to_pandas()``, with ``session_id``. ``attrs["agentbook"]`` names the sessions that
+        failed, and in ``problems`` events that came twice, out of order, or of a session that was not asked for.
+
+    Raises
+    ------
+    PartialLoad
+        If some sessions could not be read, or on an interrupt: `partial_frame` has the others, `problems` names them,
+        `resume()` reads only what is missing.
+    NotOffered
+        A workspace was given, and this platform does not list sessions.
+
+    Notes
+    -----
+    Specification: "Endpoints", Workspaces and sessions; "Events", rule 1.
+
+    Examples
+    --------
+    >>> events = load_events(client, client.sessions.list("acme~support"), progress=True)  # doctest: +SKIP
+    """
+    if errors not in ("raise", "keep"):
+        raise ValueError(f"errors must be 'raise' or 'keep', not {errors!r}.")
+    load = _Load(client, session_ids(client, sessions, workspace), since, progress, concurrency)
+    return load.run(errors)
+
+
+class _Load:
+    """A load that can stop and go on: what has arrived is kept by session."""
+
+    def __init__(
+        self, client: Client, sessions: list[str], since: datetime | str | None, progress: bool | None, concurrency: int
+    ) -> None:
+        self._client = client
+        self._sessions = sessions
+        self._since = since
+        self._progress = progress
+        self._concurrency = concurrency
+        self._pieces: dict[str, list[Piece]] = {}
+        self._requests = 0
+
+    def run(self, errors: str) -> pd.DataFrame:
+        problems: dict[str, str] = {}
+        interrupted: BaseException | None = None
+        try:
+            with Progress(self._progress) as bar:
+                self._fetch(problems, bar)
+        except KeyboardInterrupt as stopped:
+            interrupted = stopped
+            problems.update({session: "interrupted" for session in self._sessions if session not in self._pieces})
+        frame = self._frame(problems)
+        if interrupted is None and (not problems or errors == "keep"):
+            return frame
+        raise partial(OPERATION, problems, len(self._sessions), frame, lambda: self.run(errors)) from interrupted
+
+    def _fetch(self, problems: dict[str, str], bar: Progress) -> None:
+        begin = None if self._since is None else first_id_at(self._since)
+        missing = {session: begin for session in self._sessions if session not in self._pieces}
+        fetch = Fetch(self._client, missing, self._pieces.__setitem__, bar.add, concurrency=self._concurrency)
+        try:
+            fetch.run()
+        finally:
+            self._requests += fetch.requests
+            problems.update({session: fetch.problems[session] for session in missing if session in fetch.problems})
+
+    def _frame(self, problems: Mapping[str, str]) -> pd.DataFrame:
+        builder = FrameBuilder("events")
+        for session in self._sessions:
+            for piece in self._pieces.get(session, ()):
+                builder.keep(piece)
+        return builder.finish(
+            {
+                "operation": OPERATION,
+                "parameters": {
+                    "sessions": len(self._sessions),
+                    "since": None if self._since is None else str(self._since),
+                },
+                "loaded_at": datetime.now(UTC).isoformat(timespec="seconds"),
+                "requests": self._requests,
+                "complete": not problems,
+                "failed_sessions": dict(problems),
+            }
+        )
+
+
+def partial(
+    operation: str, problems: Mapping[str, str], asked: int, frame: Any, resume: Callable[[], Any] | None
+) -> PartialLoad:
+    """The error of a load that has some sessions and lacks others."""
+    names = ", ".join(list(problems)[:3]) + (", …" if len(problems) > 3 else "")
+    first = next(iter(problems.values()), "interrupted")
+    return PartialLoad(
+        f"{operation}: {len(problems)} of {asked} sessions are missing ({names}): {first} "
+        "error.partial_frame has the others; error.resume() reads what is missing.",
+        operation=operation,
+        partial_frame=frame,
+        problems=problems,
+        _resume=resume,
+    )

@@ -1,0 +1,411 @@
+"""`Store`: sessions' events on disk, synced, read, queried and checked."""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ...api.client import Client
+from ..load import jsonable, to_pandas
+from ..many import partial
+from ..turns import turns
+from ..wanted import session_ids
+from . import parts
+from .manifest import GROUPS, Cursor, Manifest, Part, load, save
+from .place import StoreError, place_of
+from .sync import Sync, SyncReport, clean
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+T = TypeVar("T")
+
+OVERLAP_S = 5.0
+WAIT_S = 60.0
+_TRIES = 3  # reads of a store that is being compacted
+
+
+class Store:
+    """A local store of sessions' events: Parquet files that grow by what is new.
+
+    Parameters
+    ----------
+    path : str or path
+        A directory, made at the first sync, or an fsspec URL such as ``s3://bucket/events``.
+    groups : int
+        Into how many groups a new store puts its sessions; Dask reads one group as one partition. Default 8; an existing
+        store keeps its own.
+
+    Raises
+    ------
+    StoreError
+        The place cannot be read, or a newer agentbook wrote the store. The message names the file.
+
+    Notes
+    -----
+    The files are plain Parquet (zstd), ``events/day=…/group=…/part-….parquet``: anything reads them, without agentbook. A day
+    is one of the event's id, in UTC. ``manifest.json`` names the files that count and how far each session was read; while
+    `compact` runs, only readers that follow it see each event once.
+
+    Specification: "Events", rules 1 and 2.
+
+    Examples
+    --------
+    >>> store = Store("~/agentbook-events")                                # doctest: +SKIP
+    >>> store.sync(client, workspace="acme~support", progress=True)        # doctest: +SKIP
+    SyncReport(events=1204, late=0, sessions=31, requests=31, failed={}, problem_count=0)
+    >>> store.turns()                                                      # doctest: +SKIP
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, groups: int = GROUPS) -> None:
+        if groups < 1:
+            raise ValueError(f"groups must be 1 or more, not {groups}.")
+        self.path = os.fspath(path)
+        self._place = place_of(path)
+        self._groups = groups
+        self._manifest()  # so that what is wrong with it is said here
+
+    def _manifest(self) -> Manifest:
+        return load(self._place) or Manifest(groups=self._groups)
+
+    def __repr__(self) -> str:
+        manifest = self._manifest()
+        synced = f"synced {manifest.synced_at}" if manifest.synced_at else "not synced yet"
+        return f"<Store {self.path}: {manifest.rows:,} events of {len(manifest.sessions):,} sessions, {synced}>"
+
+    @property
+    def sessions(self) -> list[str]:
+        """The ids of the sessions in the store."""
+        return list(self._manifest().sessions)
+
+    @property
+    def groups(self) -> int:
+        """Into how many groups the sessions are put."""
+        return self._manifest().groups
+
+    def sync(
+        self,
+        client: Client,
+        sessions: Any = None,
+        *,
+        workspace: Any = None,
+        progress: bool | None = None,
+        overlap_s: float = OVERLAP_S,
+        full: bool = False,
+        wait_s: float = WAIT_S,
+        errors: Literal["raise", "keep"] = "raise",
+    ) -> SyncReport:
+        """Fetch what is new.
+
+        Parameters
+        ----------
+        client : Client
+        sessions, workspace
+            As for `load_events`; neither means the sessions that are in the store already.
+        progress : bool, optional
+            True shows a bar with rows and rate.
+        overlap_s : float
+            Seconds before a session's last event that are read again, for events that were written late; default 5.
+        full : bool
+            True reads the sessions from the beginning and adds whatever is missing, however late it came.
+        wait_s : float
+            Seconds to wait for another process that is changing the store; default 60.
+        errors : {"raise", "keep"}
+            What to do about sessions that cannot be read: raise `PartialLoad`, or say so in the report. What the others
+            had is in the store either way.
+
+        Returns
+        -------
+        SyncReport
+            ``events`` and ``late`` ones added, ``sessions``, ``requests``, ``failed``, ``problems``.
+
+        Raises
+        ------
+        PartialLoad
+            Some sessions could not be read; its `resume()` syncs only those.
+        StoreBusy
+            Another process holds the store for longer than `wait_s`.
+        StoreError
+            Something could not be written; the message names the file, and the store is as it was at its last commit.
+        ValueError
+            The store holds another platform's events.
+
+        Notes
+        -----
+        A sync commits about every 500,000 events and at its end. Killed at any instant, it leaves the last commit.
+        """
+        if errors not in ("raise", "keep"):
+            raise ValueError(f"errors must be 'raise' or 'keep', not {errors!r}.")
+        if not overlap_s >= 0:
+            raise ValueError(f"overlap_s must be a number of seconds, 0 or more, not {overlap_s!r}.")
+        known = sessions is None and workspace is None
+        wanted = self.sessions if known else session_ids(client, sessions, workspace)
+        with self._place.locked(wait_s):
+            manifest = self._manifest()
+            if manifest.platform not in (None, client.base_url) and manifest.parts:
+                raise ValueError(
+                    f"The store {self.path} holds events of {manifest.platform}, not of {client.base_url}: use another path."
+                )
+            sync = Sync(self._place, manifest, client, overlap_s, full)
+            sync.run(wanted, progress)
+        failed = sync.report.failed
+        if failed and errors == "raise":
+            raise partial(
+                "Store.sync", failed, len(wanted), None,
+                lambda: self.sync(client, list(failed), progress=progress, overlap_s=overlap_s, full=full, wait_s=wait_s),
+            )  # fmt: skip
+        return sync.report
+
+    def events(
+        self,
+        sessions: Any = None,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        columns: Iterable[str] | None = None,
+    ) -> pd.DataFrame:
+        """The events in the store, by session and id, with the columns of `load_events`.
+
+        Parameters
+        ----------
+        sessions : optional
+            Only these, named as for `load_events` (not by workspace); None for all.
+        since, until : datetime, optional
+            Only events from `since` on and before `until`, by the millisecond of their ids; naive times are UTC.
+        columns : iterable of str, optional
+            Only these columns; None for all. Without ``id`` among them the rows come as they are stored, which is faster.
+
+        Returns
+        -------
+        DataFrame
+            ``attrs["agentbook"]["loaded_at"]`` is when the store was synced: what happened since is not known here.
+
+        Raises
+        ------
+        StoreError
+            A file is missing or damaged.
+        """
+        return self._settled(lambda manifest: self._events(manifest, sessions, since, until, columns))
+
+    def _events(self, manifest: Manifest, sessions: Any, since: Any, until: Any, columns: Any) -> pd.DataFrame:
+        condition, chosen = None, manifest.parts
+        if sessions is not None:
+            ids = session_ids(None, sessions)  # type: ignore[arg-type]
+            groups = {parts.group_of(session, manifest.groups) for session in ids}
+            chosen = [part for part in chosen if _key(part)[1] in groups]
+            condition = pc.field("session_id").isin(ids)
+        for moment, is_end in ((since, False), (until, True)):
+            if moment is not None:
+                aware = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
+                day = aware.date().isoformat()
+                chosen = [part for part in chosen if (_key(part)[0] <= day if is_end else _key(part)[0] >= day)]
+                bound = pa.scalar(aware, pa.timestamp("us", tz="UTC"))
+                one = pc.field("at") < bound if is_end else pc.field("at") >= bound
+                condition = one if condition is None else condition & one
+        wanted = list(parts.SCHEMA.names if columns is None else columns)
+        unknown = [name for name in wanted if name not in parts.SCHEMA.names]
+        if unknown:
+            raise ValueError(f"The store has no column {unknown[0]!r}; it has {', '.join(parts.SCHEMA.names)}.")
+        if "id" in wanted:
+            needed = [*wanted, *(name for name in ("session_id",) if name not in wanted)]
+            table = parts.ordered(parts.read(self._place, chosen, needed, condition)).select(wanted)
+        else:
+            table = parts.read(self._place, chosen, wanted, condition)
+        frame = to_pandas(table.unify_dictionaries().combine_chunks())
+        frame.attrs["agentbook"] = jsonable(
+            {
+                "resource": "events",
+                "operation": "Store.events",
+                "parameters": {"path": self.path, "since": since, "until": until},
+                "loaded_at": manifest.synced_at,
+                "requests": 0,
+                "complete": not manifest.failed,
+                "failed_sessions": manifest.failed,
+                "problem_count": 0,
+                "problems": [],
+            }
+        )
+        return frame
+
+    def events_of_group(self, group: int) -> pd.DataFrame:
+        """As `events`, for the sessions of one group."""
+
+        def read(manifest: Manifest) -> pd.DataFrame:
+            mine = msgspec.structs.replace(manifest, parts=[part for part in manifest.parts if _key(part)[1] == group])
+            return self._events(mine, None, None, None, None)
+
+        return self._settled(read)
+
+    def turns(self, sessions: Any = None, **options: Any) -> pd.DataFrame:
+        """One row per turn of the events in the store; `options` are those of `agentbook.turns`."""
+        return turns(self.events(sessions), **options)
+
+    def query(self, sql: str, **parameters: Any) -> pd.DataFrame:
+        """What a SQL query of the table ``events`` gives, by DuckDB.
+
+        Parameters
+        ----------
+        sql : str
+            DuckDB's SQL. The table ``events`` has the columns of `events`; instants are ``TIMESTAMPTZ``, shown in UTC. The
+            name ``"at"`` needs its quotes, since AT is a word of SQL.
+        **parameters
+            Values for ``$name`` in the query.
+
+        Returns
+        -------
+        DataFrame
+
+        Raises
+        ------
+        ImportError
+            DuckDB is not installed; it comes with ``pip install 'agentbook[duckdb]'``.
+
+        Examples
+        --------
+        >>> store.query("SELECT type, count(*) AS n FROM events GROUP BY ALL ORDER BY n DESC")  # doctest: +SKIP
+        """
+        try:
+            import duckdb
+        except ImportError:
+            raise ImportError("Store.query needs DuckDB: pip install 'agentbook[duckdb]'.") from None
+
+        def run(manifest: Manifest) -> pd.DataFrame:
+            source = parts.dataset(self._place, manifest.parts) if manifest.parts else parts.SCHEMA.empty_table()
+            with duckdb.connect() as connection:
+                connection.execute("SET TimeZone = 'UTC'")
+                connection.register("events", source)
+                relation = connection.sql(sql, params=parameters or None)
+                # Statements such as SET or COPY give no table.
+                table: Any = pa.table({}) if relation is None else relation.to_arrow_table()
+            return to_pandas(table)
+
+        return self._settled(run)
+
+    def to_dask(self) -> Any:
+        """The events as a Dask DataFrame, one partition for each group, so that a session is never in two.
+
+        Returns
+        -------
+        dask.dataframe.DataFrame
+            Columns as `events`, categories as text, which partitions can share. See `agentbook.dask`.
+
+        Raises
+        ------
+        ImportError
+            Dask is not installed.
+        """
+        from ..dask import from_store
+
+        return from_store(self)
+
+    def compact(self, *, wait_s: float = WAIT_S) -> tuple[int, int]:
+        """Join the files of each day and group into one; the numbers of files before and after."""
+        with self._place.locked(wait_s):
+            manifest = self._manifest()
+            clean(self._place, manifest)
+            by_directory: dict[str, list[Part]] = {}
+            for part in manifest.parts:
+                by_directory.setdefault(part.name.rpartition("/")[0], []).append(part)
+            before, joined, old = len(manifest.parts), [], list[Part]()
+            for directory, some in by_directory.items():
+                if len(some) == 1:
+                    joined += some
+                else:
+                    table = parts.ordered(parts.read(self._place, some)).unify_dictionaries().combine_chunks()
+                    joined.append(parts.write(self._place, directory, table))
+                    old += some
+            if old:
+                manifest.parts = joined
+                save(self._place, manifest)
+                for part in old:
+                    self._place.remove(part.name)
+            return before, len(joined)
+
+    def verify(self, *, repair: bool = False, wait_s: float = WAIT_S) -> pd.DataFrame:
+        """Check every file: what is wrong, one row each with ``file`` and ``problem``; no rows if all is well.
+
+        Parameters
+        ----------
+        repair : bool
+            True forgets files that are missing or damaged, removes those that are not the store's any more, and has
+            the next sync read the sessions concerned from the beginning.
+        wait_s : float
+            Seconds to wait for another process that is changing the store.
+        """
+        import pandas as pd
+
+        with self._place.locked(wait_s):
+            manifest = self._manifest()
+            found, damaged = self._check(manifest)
+            if repair:
+                groups = {_key(part)[1] for part in damaged}
+                manifest.parts = [part for part in manifest.parts if part not in damaged]
+                for session in manifest.sessions:
+                    if parts.group_of(session, manifest.groups) in groups:
+                        manifest.sessions[session] = Cursor(whole=True)
+                if damaged:
+                    save(self._place, manifest)
+                clean(self._place, manifest)
+        return pd.DataFrame(found, columns=["file", "problem"])
+
+    def _check(self, manifest: Manifest) -> tuple[list[tuple[str, str]], list[Part]]:
+        there = self._place.files(parts.ROOT)
+        found: list[tuple[str, str]] = []
+        damaged: list[Part] = []
+        ids: list[Any] = []
+        for part in manifest.parts:
+            data = self._place.read(part.name)
+            problem = None
+            if data is None:
+                problem = "missing"
+            elif zlib.crc32(data) != part.crc32:
+                problem = f"damaged: {len(data):,} bytes that are not those that were written ({part.size:,})"
+            else:
+                table = parts.read(self._place, [part], ["id", "session_id"])
+                ids.append(table["id"])
+                sessions = pc.unique(table["session_id"]).to_pylist()
+                if any(parts.group_of(one, manifest.groups) != _key(part)[1] for one in sessions):
+                    problem = "holds sessions of another group"
+            if problem is not None:
+                found.append((part.name, problem))
+                damaged.append(part)
+        named = {part.name for part in manifest.parts}
+        for name in sorted(set(there) - named):
+            what = (
+                "left by an interrupted change; the next sync removes it" if parts.is_ours(name) else "not the store's"
+            )
+            found.append((name, what))
+        if ids:
+            counts = pc.value_counts(pa.chunked_array([chunk for one in ids for chunk in one.chunks]).drop_null())
+            twice = pc.sum(pc.greater(counts.field("counts"), 1)).as_py()
+            if twice:
+                found.append(("events", f"{twice:,} ids are there more than once"))
+        return found, damaged
+
+    def _settled(self, read: Callable[[Manifest], T]) -> T:
+        """Read by the manifest; if files vanish meanwhile, they were compacted: read by the new one."""
+        for attempt in range(_TRIES):
+            manifest = self._manifest()
+            try:
+                return read(manifest)
+            except FileNotFoundError as error:
+                if attempt == _TRIES - 1 or self._manifest().generation == manifest.generation:
+                    raise StoreError(
+                        f"A file of the store {self.path} is missing ({error}). store.verify() names it; "
+                        "store.verify(repair=True) forgets it, and the next sync reads its sessions again."
+                    ) from error
+        raise AssertionError("unreachable")
+
+
+def _key(part: Part) -> tuple[str, int]:
+    return parts.key_of(part.name) or ("", -1)
+
+
+__all__ = ["GROUPS", "OVERLAP_S", "Store", "SyncReport"]

@@ -1,0 +1,82 @@
+"""Which sessions are meant: by id, address, record, frame, listing or workspace."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from ..api.calls import ref
+from ..api.client import Client
+
+_PATH = re.compile(r"(?:^|/)sessions/([^/]+)")
+
+
+def session_ids(client: Client, sessions: Any = None, workspace: Any = None) -> list[str]:
+    """The ids of the sessions that are meant, each once, in order.
+
+    Parameters
+    ----------
+    client : Client
+        Asked for a workspace's sessions.
+    sessions : str, Record, DataFrame or iterable, optional
+        Ids, addresses that name a session (``https://host/v1/sessions/<id>/events``, ``wss://`` ones too), session
+        records, workspace records (all of its sessions), a frame with a column ``session_id`` or ``id``, or a mixture.
+    workspace : str or Record, optional
+        All sessions of this workspace, by id or ``<owner>~<name>``, instead of `sessions`.
+
+    Raises
+    ------
+    NotOffered
+        A workspace was given and the platform does not list sessions.
+    TypeError, ValueError
+
+    Examples
+    --------
+    >>> session_ids(None, ["s1", "https://host/v1/sessions/s2/events?limit=5", {"id": "s1"}])
+    ['s1', 's2']
+    """
+    if (sessions is None) == (workspace is None):
+        raise ValueError("Give sessions, or a workspace= to take all sessions of; not both, not neither.")
+    if workspace is not None:
+        sessions = client.sessions.list(workspace)
+    found: dict[str, None] = {}
+    for session in _each(sessions):
+        if _is_workspace(session):
+            found.update(dict.fromkeys(record["id"] for record in client.sessions.list(session)))
+        else:
+            found[_id(session)] = None
+    return list(found)
+
+
+def _each(sessions: Any) -> Iterable[Any]:
+    columns = getattr(sessions, "columns", None)
+    if columns is not None:
+        name = next((name for name in ("session_id", "id") if name in columns), None)
+        if name is None:
+            raise ValueError(
+                f"A frame of sessions needs a column session_id or id; it has {', '.join(map(str, columns))}."
+            )
+        ids: list[str] = sessions[name].dropna().astype(str).drop_duplicates().tolist()
+        return ids
+    if isinstance(sessions, (str, Mapping)):
+        return [sessions]
+    if not isinstance(sessions, Iterable):
+        raise TypeError(f"sessions must be ids, addresses, records or a frame of them, not {type(sessions).__name__}.")
+    return sessions
+
+
+def _is_workspace(entity: Any) -> bool:
+    # Only a workspace has a full name; every session knows its workspace.
+    return isinstance(entity, Mapping) and "full_name" in entity and "workspace_id" not in entity
+
+
+def _id(session: Any) -> str:
+    text = ref(session)
+    if "://" not in text:
+        return text
+    found = _PATH.search(urlsplit(text).path)
+    if found is None:
+        raise ValueError(f"{text!r} is no address of a session: its path has no sessions/<id>.")
+    return unquote(found[1])

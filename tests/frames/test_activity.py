@@ -1,0 +1,239 @@
+"""Counts against plain Python on the same events."""
+
+from __future__ import annotations
+
+import doctest
+import json
+import statistics
+from collections import Counter, defaultdict
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agentbook.api.ids import first_id_at, is_persisted
+from agentbook.api.limits import RUN_LIMITS
+from agentbook.events.turns import TurnLog, failure_of, opens_turn, text_of
+from agentbook.frames import activity as module
+from agentbook.frames import periods
+from agentbook.frames.activity import FAILURE_KINDS, WEEKDAYS, activity, failures, session_summary, weekly
+from agentbook.frames.load import FrameBuilder
+from agentbook.frames.turns import turns
+
+# The clocks of Berlin go back on 25 October 2026, those of Kolkata and Lord Howe are off the hour.
+START = datetime(2026, 10, 24, 20, tzinfo=UTC)
+ZONES = ["UTC", "Europe/Berlin", "Asia/Kolkata", "America/New_York"]
+KINDS = [
+    ("message", {"text": "How many?"}, "user"),
+    ("message", {"text": "And why?"}, "api_key"),
+    ("runtime_done", {}, "agent"),
+    ("runtime_done", {"text": "Three."}, "agent"),
+    ("runtime_error", {"status": 429, "message": "TURN_TIMEOUT: 600 s"}, "agent"),
+    ("thought", {"n": 1}, None),
+]
+Sessions = dict[str, list[dict[str, Any]]]
+
+
+def sessions_of(script: list[tuple[int, int, int]]) -> Sessions:
+    sessions: Sessions = defaultdict(list)
+    moment = START
+    for n, (session, kind, minutes) in enumerate(script):
+        moment += timedelta(minutes=minutes, seconds=7 * (n % 3))
+        name, content, author = KINDS[kind]
+        millisecond = first_id_at(moment)
+        one: dict[str, Any] = {"id": millisecond[:-6] + f"{n:06d}", "type": name, "content": content, "task_id": "t"}
+        if author:
+            one["author"] = {"type": author, "id": f"{author}-{session}"}
+        one["created_at"] = one["updated_at"] = moment.isoformat()
+        if n % 5 == 4:
+            one["updated_at"] = (moment + timedelta(seconds=1)).isoformat()
+        sessions[f"s{session}"].append(one)
+    return dict(sessions)
+
+
+SCRIPTS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, len(KINDS) - 1), st.integers(0, 100)), max_size=40)
+
+
+def frame_of(sessions: Sessions) -> pd.DataFrame:
+    builder = FrameBuilder("events")
+    for session_id, events in sessions.items():
+        builder.add(json.dumps({"items": events}).encode(), {"session_id": session_id, "workspace_id": session_id[-1]})
+    return builder.finish()
+
+
+def moment(event: dict[str, Any]) -> datetime:
+    return datetime.fromisoformat(event["created_at"])
+
+
+def log_of(session_id: str, events: list[dict[str, Any]]) -> TurnLog:
+    log = TurnLog(session_id)
+    for event in events:
+        log.feed(event)
+    return log
+
+
+@pytest.mark.parametrize("one", [module, periods])
+def test_examples(one: Any) -> None:
+    assert doctest.testmod(one).failed == 0
+
+
+@given(SCRIPTS)
+def test_session_summary(script: list[Any]) -> None:
+    sessions = sessions_of(script)
+    got = session_summary(frame_of(sessions), as_of=START)
+    assert got["session_id"].to_list() == list(sessions)
+    for row in got.to_dict("records"):
+        events = sessions[row["session_id"]]
+        log = log_of(row["session_id"], events)
+        times = [moment(event) for event in events]
+        pauses = [(b - a).total_seconds() for a, b in pairwise(times)]
+        status = Counter(turn.status for turn in log.turns)
+        latencies = [turn.latency_s for turn in log.turns if turn.status == "answered" and turn.latency_s is not None]
+        assert (row["first_at"], row["last_at"], row["span_s"]) == (times[0], times[-1], sum(pauses))
+        assert row["active_s"] == pytest.approx(sum(pause for pause in pauses if pause < 1800))
+        assert (row["events"], row["turns"]) == (len(events), len(log.turns))
+        assert (row["answered"], row["failed"], row["open"]) == (status["answered"], status["failed"], status["open"])
+        assert row["subtasks"] == sum(turn.subtasks for turn in log.turns)
+        assert row["prompt_chars"] == sum(len(turn.prompt) for turn in log.turns)
+        assert row["reply_chars"] == sum(len(turn.text or "") for turn in log.turns)
+        assert row["edited"] == sum(event["updated_at"] != event["created_at"] for event in events)
+        assert row["workspace_id"] == row["session_id"][-1]
+        if latencies:
+            assert row["latency_p50_s"] == pytest.approx(statistics.median(latencies))
+        else:
+            assert pd.isna(row["latency_p50_s"])
+
+
+def floor(instant: datetime, freq: str, tz: str) -> datetime:
+    local = instant.astimezone(ZoneInfo(tz))
+    if freq == "1h":
+        return instant - timedelta(minutes=local.minute, seconds=local.second, microseconds=local.microsecond)
+    midnight = local.replace(hour=0, minute=0, second=0, microsecond=0, fold=0)
+    back = {"1D": 0, "W": local.weekday(), "M": local.day - 1}[freq]
+    return (midnight - timedelta(days=back)).astimezone(UTC)  # wall time: that is what a local day is
+
+
+@settings(max_examples=60)
+@given(script=SCRIPTS, freq=st.sampled_from(["1h", "1D", "W", "M"]), tz=st.sampled_from(ZONES), grouped=st.booleans())
+def test_activity(script: list[Any], freq: str, tz: str, grouped: bool) -> None:
+    sessions = sessions_of(script)
+    wanted: dict[Any, Counter[str]] = defaultdict(Counter)
+    seen: dict[Any, set[str]] = defaultdict(set)
+    for session_id, events in sessions.items():
+        for event in events:
+            key = (floor(moment(event), freq, tz), event["type"] if grouped else None)
+            opens = opens_turn(event)
+            wanted[key]["events"] += 1
+            wanted[key]["messages"] += opens
+            wanted[key]["replies"] += event["type"] == "runtime_done" and text_of(event) is not None
+            wanted[key]["failures"] += failure_of(event) is not None and not opens
+            seen[key].add(session_id)
+    table = activity(frame_of(sessions), freq, tz=tz, by="type" if grouped else None, fill=False)
+    assert str(table["period"].dtype) == f"datetime64[us, {tz}]"
+    got = {(row["period"].astimezone(UTC), row.get("type")): row for row in table.to_dict("records")}
+    assert set(got) == set(wanted)
+    for key, counts in wanted.items():
+        assert {name: got[key][name] for name in counts} == counts
+        assert got[key]["sessions"] == len(seen[key])
+    filled = activity(frame_of(sessions), freq, tz=tz, by="type" if grouped else None)
+    assert filled["events"].sum() == table["events"].sum()
+    assert filled["period"].is_monotonic_increasing
+    if not grouped and freq == "1h" and len(filled):
+        steps = filled["period"].diff().dropna().unique()
+        assert all(step == pd.Timedelta(hours=1) for step in steps)
+
+
+def test_the_hour_that_is_lived_twice_is_two_periods() -> None:
+    hours = [datetime(2026, 10, 25, hour, 30, tzinfo=UTC) for hour in (0, 1)]
+    events = [{"id": first_id_at(at), "created_at": at.isoformat()} for at in hours]
+    table = activity(frame_of({"s1": events}), tz="Europe/Berlin")
+    assert [str(period) for period in table["period"]] == ["2026-10-25 02:00:00+02:00", "2026-10-25 02:00:00+01:00"]
+    day = activity(frame_of({"s1": events}), "1D", tz="Europe/Berlin")
+    assert day["events"].to_list() == [2]
+
+
+def test_activity_by_who_began_the_session() -> None:
+    sessions = sessions_of([(0, 0, 1), (0, 3, 1), (1, 1, 1), (1, 3, 1), (1, 0, 1), (2, 3, 1)])
+    table = activity(frame_of(sessions), "1D", by="initiator_type")
+    got = dict(zip(table["initiator_type"].astype(object), table["events"], strict=True))
+    assert {key: value for key, value in got.items() if not pd.isna(key)} == {"user": 2, "api_key": 3}
+    assert sum(got.values()) == 6
+
+
+@given(script=SCRIPTS, tz=st.sampled_from(ZONES))
+def test_weekly(script: list[Any], tz: str) -> None:
+    sessions = sessions_of(script)
+    wanted = Counter(
+        (WEEKDAYS[local.weekday()], local.hour)
+        for events in sessions.values()
+        for local in (moment(event).astimezone(ZoneInfo(tz)) for event in events)
+    )
+    table = weekly(frame_of(sessions), tz=tz)
+    assert table.shape == (7, 24)
+    assert {key: count for key, count in table.stack().items() if count} == wanted
+
+
+@given(SCRIPTS)
+def test_failures(script: list[Any]) -> None:
+    sessions = sessions_of(script)
+    found = [(turn, name) for name, events in sessions.items() for turn in log_of(name, events).turns]
+    failed = [(turn, name) for turn, name in found if turn.status == "failed"]
+    table = failures(frame_of(sessions))
+    assert table["turns"].sum() == len(failed)
+    assert table.attrs["agentbook"]["turns"] == len(found)
+    if failed:
+        row = table.iloc[0]
+        assert row["kind"] == "turn_timeout"
+        assert row["sessions"] == len({name for _, name in failed})
+        assert row["share"] == pytest.approx(len(failed) / len(found))
+        assert row["last_at"] == max(turn.replied_at for turn, _ in failed if turn.replied_at)
+        assert row["example"] == "TURN_TIMEOUT: 600 s"
+    if not sessions:
+        return
+    grouped = failures(frame_of(sessions), by="workspace_id")
+    assert dict(zip(grouped["workspace_id"], grouped["turns"], strict=True)) == Counter(name[-1] for _, name in failed)
+
+
+def test_every_kind_of_failure_says_what_to_do() -> None:
+    assert set(FAILURE_KINDS) == {*RUN_LIMITS, "error"}
+
+
+def test_empty_frames_give_empty_tables_of_the_same_columns() -> None:
+    full, none = frame_of(sessions_of([(0, 0, 1), (0, 3, 1), (0, 0, 1), (0, 4, 1)])), frame_of({})
+    full = full.drop(columns="workspace_id")
+    for call in (session_summary, activity, weekly, failures, turns):
+        left, right = call(none), call(full)
+        assert left.columns.to_list() == right.columns.to_list(), call
+        assert left.dtypes.map(str).to_dict() == right.dtypes.map(str).to_dict(), call
+
+
+def test_events_without_an_instant_are_counted_as_undated() -> None:
+    table = activity(frame_of({"s1": [{"id": first_id_at(START)}, {"id": first_id_at(START + timedelta(1))}]}))
+    assert (len(table), table.attrs["agentbook"]["undated"]) == (0, 2)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda frame: activity(frame, "fortnight"), "no period"),
+        (lambda frame: activity(frame, "2W"), "no period"),
+        (lambda frame: activity(frame, tz="Mars/Olympus"), "no time zone 'Mars/Olympus'"),
+        (lambda frame: activity(frame, by="agnet_id"), "'agnet_id'"),
+        (lambda frame: activity(frame, "1ms"), "choose a longer period"),
+        (lambda frame: session_summary(frame.drop(columns="text")), "session_summary needs the column 'text'"),
+        (lambda frame: failures(frame, by="nothing"), "failures needs the column 'nothing'"),
+    ],
+)
+def test_what_is_wrong_is_said(call: Any, message: str) -> None:
+    sessions = sessions_of([(0, 0, 1), (0, 3, 100)])
+    with pytest.raises(ValueError, match=message):
+        call(frame_of(sessions))
+
+
+def test_persisted_ids_only() -> None:
+    assert all(is_persisted(event["id"]) for event in sessions_of([(0, 0, 1)] * 9)["s0"])

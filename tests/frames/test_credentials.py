@@ -1,0 +1,244 @@
+"""The credential report: each check on a case where it must speak and one where it must be silent."""
+
+from __future__ import annotations
+
+import doctest
+import json
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agentbook.frames import access, findings
+from agentbook.frames import credentials as module
+from agentbook.frames.credentials import credential_report, credential_summary
+from agentbook.frames.findings import SEVERITIES, credential_findings
+from agentbook.frames.load import to_frame
+
+NOW = datetime(2026, 10, 3, tzinfo=UTC)
+
+
+def credential(id_: str, *, age: float = 10, touched: float | None = None, **fields: Any) -> dict[str, Any]:
+    created = NOW - timedelta(days=age)
+    updated = created if touched is None else NOW - timedelta(days=touched)
+    return {
+        "id": id_, "integration": f"i-{id_}", "owner_id": "acme", "creator_id": "ada", "auth_config_id": "x",
+        "params": {"token": f"t-{id_}"}, "webhook_enabled": False,
+        "created_at": created.isoformat(), "updated_at": updated.isoformat(), **fields,
+    }  # fmt: skip
+
+
+def workspace(name: str, **fields: Any) -> dict[str, Any]:
+    return {
+        "id": f"w-{name}",
+        "full_name": f"acme~{name}",
+        "name": name,
+        "owner_id": "acme",
+        "creator_id": "ada",
+        **fields,
+    }
+
+
+def frame(resource: str, *items: Any) -> pd.DataFrame:
+    return to_frame(resource, [json.dumps({"items": items}).encode()])
+
+
+def checks(report: pd.DataFrame) -> dict[str, set[str]]:
+    return {
+        row["id"]: {finding["check"] for finding in json.loads(row["findings"])} for row in report.to_dict("records")
+    }
+
+
+@pytest.mark.parametrize("one", [module, access, findings])
+def test_examples(one: Any) -> None:
+    assert doctest.testmod(one).failed == 0
+
+
+@pytest.mark.parametrize(
+    ("fields", "check", "severity"),
+    [
+        ({"webhook_enabled": True}, "unsigned_webhook", "high"),
+        ({"webhook_enabled": True, "signature_type": "none"}, "unsigned_webhook", "high"),
+        (
+            {"webhook_enabled": True, "signature_type": "hmac", "has_active_webhook_triggers": False},
+            "idle_webhook",
+            "low",
+        ),
+        ({"webhook_enabled": True, "signature_type": "hmac"}, "webhook_without_owner", "low"),
+        ({"owner_id": None}, "no_owner", "medium"),
+        ({"owner_id": "stranger"}, "unknown_owner", "low"),
+        ({"creator_id": None}, "no_creator", "low"),
+        ({"creator_id": "stranger"}, "unknown_creator", "low"),
+        ({"target_id": "stranger"}, "unknown_target", "low"),
+        ({"age": 200}, "never_updated", "medium"),
+        ({"age": 500, "touched": 400}, "not_updated", "medium"),
+        ({"age": 500, "touched": 200}, "not_updated", "low"),
+        ({"params": {}}, "no_parameters", "low"),
+    ],
+)
+def test_a_finding_and_its_severity(fields: dict[str, Any], check: str, severity: str) -> None:
+    rows = frame("credentials", credential("a", **fields), credential("b", target_id="w-lab"))
+    report = credential_report(rows, frame("workspaces", workspace("lab")), NOW)
+    found = [finding for finding in json.loads(report["findings"][0]) if finding["check"] == check]
+    assert [finding["severity"] for finding in found] == [severity]
+    assert SEVERITIES.index(report["severity"][0]) >= SEVERITIES.index(severity)
+    assert checks(report)["b"] == set()
+    assert report["severity"][1] == "none"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {
+            "webhook_enabled": True,
+            "signature_type": "hmac",
+            "has_active_webhook_triggers": True,
+            "webhook_owner_identifier": "o",
+        },
+        {"target_id": "w-lab"},
+        {"target_id": "stranger", "target": {"id": "stranger", "name": "Known by name"}},
+        {"age": 179},
+        {"age": 500, "touched": 1},
+    ],
+)
+def test_what_is_in_order_has_no_finding(fields: dict[str, Any]) -> None:
+    report = credential_report(
+        frame("credentials", credential("a", **fields)), frame("workspaces", workspace("lab")), NOW
+    )
+    assert checks(report) == {"a": set()}
+
+
+def test_unknown_is_not_said_without_anything_to_compare_with() -> None:
+    report = credential_report(frame("credentials", credential("a", target_id="t")), now=NOW)
+    assert report[["owner", "creator", "target", "pool"]].to_numpy().tolist() == [["not checked"] * 3 + ["unknown"]]
+    assert checks(report) == {"a": set()}
+
+
+def test_ids_of_a_kind_that_was_not_seen_are_not_called_unknown() -> None:
+    rows = [credential("a", target_id="agent-1"), credential("b", target_id="agent-2")]
+    workspaces = frame("workspaces", workspace("lab"))
+    report = credential_report(frame("credentials", *rows), workspaces, NOW)
+    assert report["target"].to_list() == ["not checked", "not checked"]
+    report = credential_report(frame("credentials", *rows), workspaces, NOW, known_ids=["agent-1"])
+    assert report["target"].to_list() == ["known", "unknown"]
+
+
+def test_duplicates_need_the_same_of_everything() -> None:
+    same: dict[str, Any] = {"integration": "github", "params": {"token": "x", "n": 1}}
+    rows = [
+        credential("young", age=1, **same),
+        credential("old", age=9, **{**same, "params": {"n": 1, "token": "x"}}),
+        credential("other-owner", **{**same, "owner_id": "ada"}),
+        credential("other-config", **{**same, "auth_config_id": "y"}),
+        credential("other-params", **{**same, "params": {"token": "z"}}),
+        credential("no-params", **{**same, "params": {}}),
+        credential("no-params-2", **{**same, "params": {}}),
+    ]
+    report = credential_report(frame("credentials", *rows), now=NOW).set_index("id")
+    assert report["duplicate_of"].dropna().to_dict() == {"young": "old"}
+    assert report["duplicates"].to_dict() == {**dict.fromkeys(report.index, 0), "young": 1, "old": 1}
+    assert report["alike"].to_dict() == {**dict.fromkeys(report.index, 5), "other-owner": 0}
+
+
+def test_where_a_credential_may_be_used() -> None:
+    workspaces = frame(
+        "workspaces",
+        workspace("free"),
+        workspace("restricted", restrict_account_credentials=True),
+        workspace("shared", required_credentials_mode="SHARED"),
+        workspace("member", required_credentials_mode="MEMBER"),
+        workspace("gone", archived_at="2026-01-01T00:00:00Z"),
+        workspace("elsewhere", owner_id="other"),
+    )
+    rows = [credential("shared"), credential("own", owner_id="ada"), credential("nobody", owner_id=None)]
+    report = credential_report(frame("credentials", *rows), workspaces, NOW, account_id="acme")
+    shared, own, nobody = (
+        {column: json.loads(row[column]) for column in ("open_in", "open_if_granted", "closed_in")}
+        if isinstance(row["open_in"], str)
+        else None
+        for row in report.to_dict("records")
+    )
+    assert shared == {"open_in": ["acme~free", "acme~shared"], "open_if_granted": ["acme~restricted"],
+                      "closed_in": ["acme~gone", "acme~member"]}  # fmt: skip
+    assert own == {"open_in": ["acme~elsewhere", "acme~free", "acme~member", "acme~restricted"], "open_if_granted": [],
+                   "closed_in": ["acme~gone", "acme~shared"]}  # fmt: skip
+    assert nobody is None
+    assert report["pool"].to_list() == ["account", "member", "unknown"]
+    closed = credential_report(
+        frame("credentials", rows[0]), frame("workspaces", workspace("gone", archived_at="2026-01-01T00:00:00Z")), NOW
+    )
+    assert checks(closed) == {"shared": {"closed_everywhere"}}
+
+
+def test_grants_and_candidates_are_null_unless_asked_for() -> None:
+    rows = frame("credentials", credential("a"), credential("b"))
+    report = credential_report(rows, now=NOW)
+    assert report[["granted_in", "grant_candidate", "last_used_at"]].isna().all().all()
+    granted = rows[["id"]].assign(workspace_id="w")[:1]
+    report = credential_report(rows, now=NOW, granted=granted, candidates=rows[1:])
+    assert report["granted_in"].to_list() == ['["w"]', "[]"]
+    assert report["grant_candidate"].to_list() == [False, True]
+    assert "unused" in report.attrs["agentbook"]["unknowable"]
+
+
+@given(st.lists(st.floats(0, 1000), max_size=20))
+def test_age_buckets(ages: list[float]) -> None:
+    report = credential_report(
+        frame("credentials", *(credential(str(n), age=age) for n, age in enumerate(ages))), now=NOW
+    )
+
+    def bucket(age: float) -> str:
+        limits = [(30, "0-30 days"), (90, "31-90 days"), (180, "91-180 days"), (365, "181-365 days")]
+        return next((name for most, name in limits if age <= most), "over 365 days")
+
+    assert report["age_bucket"].to_list() == [bucket(age) for age in report["age_days"]]
+    assert report["age_days"].to_list() == pytest.approx(ages, abs=1e-6)
+
+
+def test_findings_and_summary() -> None:
+    rows = frame(
+        "credentials",
+        credential("a", integration="github", webhook_enabled=True),
+        credential("b", integration="github", age=300),
+        credential("c", integration="slack", webhook_enabled="odd"),
+    )
+    report = credential_report(rows, frame("workspaces", workspace("lab")), NOW)
+    found = credential_findings(report)
+    assert found["severity"].to_list() == sorted(found["severity"], key=["high", "medium", "low"].index)
+    assert Counter(found["check"])["unsigned_webhook"] == 1
+    table = credential_summary(report)
+    assert table[["integration", "credentials", "webhooks", "unsigned", "high", "medium"]].to_numpy().tolist() == [
+        ["github", 2, 1, 1, 1, 1],
+        ["slack", 1, 0, 0, 0, 0],
+    ]
+    assert report["webhook"].to_list() == ["unsigned", "off", "unknown"]
+    pd.testing.assert_frame_equal(table, credential_summary(rows, frame("workspaces", workspace("lab")), NOW))
+
+
+JUNK = st.none() | st.booleans() | st.integers() | st.sampled_from(["", "acme", "none", "2026-01-01T00:00:00Z", "x"])
+
+
+FIELDS = st.sampled_from(sorted(credential("a", target={}, target_id="")))
+VALUES = JUNK | st.dictionaries(st.text(max_size=3), JUNK, max_size=2)
+
+
+@settings(max_examples=60)
+@given(st.lists(st.dictionaries(FIELDS, VALUES), max_size=5))
+def test_any_credentials_have_a_report_of_the_same_shape(items: list[Any]) -> None:
+    report = credential_report(frame("credentials", *items), frame("workspaces", workspace("lab"), 3))
+    empty = credential_report(frame("credentials"), frame("workspaces"))
+    assert len(report) == len(items)
+    assert report.dtypes.map(str).to_dict() == empty.dtypes.map(str).to_dict()
+    assert credential_summary(report)["credentials"].sum() == len(items)
+    assert credential_findings(empty).dtypes.map(str).to_dict() == credential_findings(report).dtypes.map(str).to_dict()
+
+
+def test_a_missing_column_is_named() -> None:
+    with pytest.raises(ValueError, match="credential_report needs the column 'params_fingerprint'"):
+        credential_report(frame("credentials").drop(columns="params_fingerprint"))
+    with pytest.raises(ValueError, match=r"credential_report \(workspaces\) needs the column 'owner_id'"):
+        credential_report(frame("credentials"), frame("workspaces").drop(columns="owner_id"))

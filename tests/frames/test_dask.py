@@ -1,0 +1,148 @@
+"""Dask: the same results as pandas, whole sessions in a partition, and no secret in the task graph."""
+
+from __future__ import annotations
+
+import doctest
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import agentbook as ab
+from agentbook.frames import dask as frames_dask
+from agentbook.frames.store.store import Store
+from bench.wire import Platform
+from frames.platform import FakeEvents, event_id
+
+pytest.importorskip("dask.dataframe", reason="Dask is not installed: pip install 'agentbook[dask]'")
+pytest.importorskip("distributed", reason="dask.distributed is not installed: pip install 'agentbook[dask]'")
+
+SECRET = "s3cret-that-must-not-travel"
+AS_OF = "2030-01-01"
+
+
+@pytest.fixture
+def platform() -> FakeEvents:
+    return FakeEvents({f"s{n}": [event_id(40_000 * k + n, 10 * n + k) for k in range(2 * n)] for n in range(9)})
+
+
+def same(found: pd.DataFrame, wanted: pd.DataFrame) -> None:
+    found.attrs, wanted.attrs = {}, {}
+    pd.testing.assert_frame_equal(found.reset_index(drop=True), frames_dask.plain(wanted))
+
+
+def test_examples() -> None:
+    assert doctest.testmod(frames_dask).failed == 0
+
+
+@pytest.mark.parametrize("partitions", [None, 1, 4, 50])
+def test_a_dask_frame_is_the_pandas_frame(platform: FakeEvents, partitions: int | None) -> None:
+    client, sessions = platform.client(), list(platform.sessions)
+    events = ab.dask.load_events(client, sessions, partitions=partitions)
+    parts = [events.get_partition(n).compute() for n in range(events.npartitions)]
+    names = [set(part["session_id"]) for part in parts]
+    assert sum(map(len, names)) == len(set().union(*names)), "a session is in one partition"
+    same(events.compute(), ab.load_events(client, sessions))
+
+
+@pytest.mark.parametrize("analysis", [ab.turns, ab.session_summary], ids=lambda analysis: analysis.__name__)
+def test_analyses_run_by_partition_with_their_meta(platform: FakeEvents, analysis: object) -> None:
+    client, sessions = platform.client(), list(platform.sessions)
+    applied = ab.dask.apply(ab.dask.load_events(client, sessions, partitions=3), analysis, as_of=AS_OF)
+    wanted = analysis(ab.load_events(client, sessions), as_of=AS_OF)  # type: ignore[operator]
+    assert applied.dtypes.map(str).to_dict() == frames_dask.plain(wanted).dtypes.map(str).to_dict()
+    same(applied.compute(), wanted)
+
+
+def test_a_store_is_a_dask_frame_by_group(platform: FakeEvents, tmp_path: Path) -> None:
+    store = Store(tmp_path, groups=3)
+    assert len(store.to_dask().compute()) == 0
+    store.sync(platform.client(), list(platform.sessions))
+    events = store.to_dask()
+    assert events.npartitions == 3
+    computed = ab.dask.apply(events, ab.turns, as_of=AS_OF).compute()
+    wanted = store.turns(as_of=AS_OF)
+    keys = ["session_id", "turn"]
+    same(computed.sort_values(keys), wanted.sort_values(keys, ignore_index=True))
+
+
+def test_a_key_is_no_reference_and_is_not_repeated() -> None:
+    with pytest.raises(ValueError, match="reference") as raised:
+        ab.dask.load_events(FakeEvents({}).client(), ["s"], credentials=f"id:{SECRET}")
+    assert SECRET not in str(raised.value)
+
+
+def test_a_worker_without_the_key_says_where_it_looked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("AGENTBOOK_API_KEY", raising=False)
+    for reference, said in (("env:AGENTBOOK_API_KEY", "AGENTBOOK_API_KEY"), (f"file:{tmp_path}/none", "none")):
+        with pytest.raises(RuntimeError, match=said):
+            frames_dask.client_of("http://w/v1", "key:id", reference, (1.0, 1.0))
+    (tmp_path / "key").write_text(f"other:{SECRET}\n")
+    with pytest.raises(ValueError, match="another identity") as raised:
+        frames_dask.client_of("http://w/v1", "key:id", f"file:{tmp_path}/key", (1.0, 1.0))
+    assert SECRET not in str(raised.value)
+    (tmp_path / "key").write_text(f"id:{SECRET}\n")
+    made = frames_dask.client_of("http://w/v1", "key:id", f"file:{tmp_path}/key", (1.0, 1.0))
+    assert made is frames_dask.client_of("http://w/v1", "key:id", f"file:{tmp_path}/key", (1.0, 1.0))
+
+
+def test_without_dask_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "dask.dataframe", None)
+    with pytest.raises(ImportError, match=r"agentbook\[dask\]"):
+        ab.dask.load_events(FakeEvents({}).client(), ["s"])
+
+
+# A cluster in an interpreter of its own: its threads, sockets and warnings are Dask's, not those under test here.
+CLUSTER = """
+import os, sys
+import cloudpickle, pandas as pd
+import agentbook as ab
+from agentbook.frames.dask import plain
+
+def main():
+    from dask.distributed import Client as Cluster, LocalCluster
+    base_url, sessions, store = sys.argv[1], sys.argv[2].split(","), sys.argv[3]
+    client = ab.Client(base_url, credentials=os.environ["AGENTBOOK_API_KEY"])
+    secret = os.environ["AGENTBOOK_API_KEY"].split(":")[1].encode()
+    events = ab.dask.load_events(client, sessions, partitions=6)
+    turns = ab.dask.apply(events, ab.turns, as_of="2030-01-01")
+    for one in (events, turns):
+        for graph in (one.dask, one.expr, one.optimize().dask):
+            assert secret not in cloudpickle.dumps(graph), "the secret is in the task graph"
+    ab.Store(store, groups=4).sync(client, sessions)
+    local = ab.load_events(client, sessions)
+    with LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, host="127.0.0.1",
+                      worker_dashboard_address=None) as cluster, Cluster(cluster) as connected:
+        pids = set(connected.run(os.getpid).values())
+        assert len(pids) == 2 and os.getpid() not in pids
+        pd.testing.assert_frame_equal(events.compute().reset_index(drop=True), plain(local))
+        pd.testing.assert_frame_equal(turns.compute().reset_index(drop=True), plain(ab.turns(local, as_of="2030-01-01")))
+        stored = ab.Store(store).to_dask().compute()
+        assert sorted(stored["id"]) == sorted(local["id"])
+    print("equal", len(local))
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+@pytest.fixture
+def served() -> Iterator[Platform]:
+    with Platform(12, 300, 0) as platform:
+        yield platform
+
+
+def test_two_worker_processes_give_the_same_and_the_key_does_not_travel(served: Platform, tmp_path: Path) -> None:
+    script = tmp_path / "cluster.py"
+    script.write_text(CLUSTER)
+    done = subprocess.run(
+        [sys.executable, str(script), served.base_url, ",".join(served.sessions), str(tmp_path / "store")],
+        env={**os.environ, "AGENTBOOK_API_KEY": f"id:{SECRET}"}, capture_output=True, text=True, timeout=120, cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip().endswith("equal 3600")
+    assert SECRET not in done.stdout + done.stderr

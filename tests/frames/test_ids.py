@@ -1,0 +1,44 @@
+"""Ids as numbers: the same ids, order and milliseconds that reading them one by one gives."""
+
+from __future__ import annotations
+
+import doctest
+import uuid
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentbook.api.ids import is_persisted, milliseconds_of
+from agentbook.frames import ids
+from agentbook.frames.ids import milliseconds, parse_ids
+
+V7 = st.integers(0, 2**128 - 1).map(lambda n: str(uuid.UUID(int=(n & ~(0xF << 76) & ~(3 << 62)) | 7 << 76 | 2 << 62)))
+NEARLY = st.tuples(V7, st.integers(0, 35), st.sampled_from("gG-/:@`{ ~0afAF7é")).map(
+    lambda parts: parts[0][: parts[1]] + parts[2] + parts[0][parts[1] + 1 :]
+)
+ANY = st.none() | V7 | V7.map(str.upper) | NEARLY | st.uuids().map(str) | st.text(max_size=40)
+
+
+def test_examples() -> None:
+    assert doctest.testmod(ids).failed == 0
+
+
+@pytest.mark.parametrize("type_", [pa.string(), pa.large_string()])
+@given(st.lists(ANY, max_size=8), st.integers(0, 8))
+def test_ids_are_read_as_one_by_one(type_: pa.DataType, texts: list[str | None], cut: int) -> None:
+    array = pa.array(texts, type_)
+    for one, wanted in (
+        (array, texts),
+        (array[cut:], texts[cut:]),
+        (pa.chunked_array([array[:cut], array[cut:]], type_), texts),
+    ):
+        high, low, valid = parse_ids(one)
+        assert valid.tolist() == [is_persisted(text) for text in wanted]
+        numbers = [(int(a) << 64) | int(b) for a, b in zip(high, low, strict=True)]
+        assert numbers == [uuid.UUID(text).int if is_persisted(text) else 0 for text in wanted]
+        latest = 253_402_300_799_999
+        assert [int(ms) for ms in milliseconds(high)[valid]] == [
+            min(milliseconds_of(text), latest) for text in wanted if text and is_persisted(text)
+        ]

@@ -1,0 +1,316 @@
+"""Loading: what reaches the frame, and that nothing is lost on the way, whatever the pages hold."""
+
+from __future__ import annotations
+
+import doctest
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agentbook.frames import columns, content, ids, load, redact, schemas, wire
+from agentbook.frames.load import FrameBuilder, to_frame
+from agentbook.frames.schemas import SCHEMAS, describe
+
+SESSION = "019a0b1c-0000-7000-8000-00000000000a"
+EVENT = {
+    "id": "019a0b1c-0000-7000-8000-000000000001",
+    "type": "runtime_done",
+    "content": {"text": "Hello", "model": "m1"},
+    "task_id": "019a0b1c-0000-7000-8000-000000000002",
+    "author": {"type": "agent", "id": "a1", "name": "guide"},
+    "created_at": "2026-10-03T08:15:00.250000Z",
+    "updated_at": "2026-10-03T10:15:00.250000+02:00",
+}
+
+
+def page(*items: Any) -> bytes:
+    body = {"items": items, "pagination": {"total_count": len(items), "limit": 20, "offset": 0, "has_more": False}}
+    return json.dumps(body).encode()
+
+
+@pytest.mark.parametrize("module", [columns, content, ids, load, redact, schemas, wire])
+def test_examples(module: Any) -> None:
+    assert doctest.testmod(module).failed == 0
+
+
+def test_an_event_is_opened_into_typed_columns() -> None:
+    row = to_frame("events", [page(EVENT)], context={"session_id": SESSION}).iloc[0]
+    assert row[["id", "session_id", "type", "author_type", "author_id", "author_name", "text"]].to_list() == [
+        EVENT["id"], SESSION, "runtime_done", "agent", "a1", "guide", "Hello",
+    ]  # fmt: skip
+    assert json.loads(row["content"]) == {"model": "m1"}
+    assert row["created_at"] == row["updated_at"] == pd.Timestamp("2026-10-03T08:15:00.25Z")
+    assert row["at"] == pd.Timestamp(int("019a0b1c0000", 16), unit="ms", tz="UTC")
+    assert pd.isna(row["extra"])
+
+
+@pytest.mark.parametrize("resource", SCHEMAS)
+def test_every_resource_has_its_columns_and_dtypes_with_and_without_rows(resource: str) -> None:
+    wanted = describe(resource)["dtype"].to_dict()
+    for pages in ([], [page()], [page({"id": "x"})], [page({"id": "x"}), page({"id": 5, "created_at": "never"})]):
+        assert to_frame(resource, pages).dtypes.map(str).to_dict() == wanted
+
+
+def test_the_schemas_name_every_field_of_the_specification() -> None:
+    documented = {
+        "workspaces": "id created_at updated_at creator_id name full_name owner_id restrict_account_credentials "
+        "should_restrict_members unlimited_power_mode unlimited_power_mode_enabled archived_at archived_by_id "
+        "required_credentials_mode archived_by creator is_viewer_member owner",
+        "credentials": "id auth_config_id creator_id owner_id target_id created_at updated_at extra_data params "
+        "webhook_owner_identifier config_params creator has_active_webhook_triggers integration policy_resources "
+        "signature_type target webhook_enabled webhook_url",
+        "contexts": "id task_id workspace_id published_by_id created_at updated_at generated_context manual_context "
+        "summary status task type",
+        "invitations": "id creator_id invitee_id organization_id created_at updated_at role status invitee type",
+        "sessions": "id workspace_id initiator_id name created_at updated_at",
+        "events": "id type content task_id created_at updated_at",
+    }
+    for resource, fields in documented.items():
+        schema = SCHEMAS[resource]
+        named = {column.wire.partition(".")[0] for column in schema.columns if column.wire} | set(schema.opaque)
+        assert set(fields.split()) <= named, resource
+
+
+def test_unknown_and_opaque_fields_are_kept_as_json() -> None:
+    workspace = {
+        "id": "w",
+        "owner": {"name": "ada", "type": "user", "bio": "x"},
+        "creator": {"id": 1},
+        "new.field": [1, 2],
+    }
+    frame = to_frame("workspaces", [page({"id": "v"}), page(workspace)])
+    assert frame["owner_name"].to_list()[1] == "ada"
+    assert pd.isna(frame["extra"][0])
+    assert json.loads(frame["extra"][1]) == {"owner": {"bio": "x"}, "creator": {"id": 1}, "new.field": [1, 2]}
+    assert frame.attrs["agentbook"]["problems"] == []
+
+
+def test_unknown_fields_do_not_slow_the_reading_of_further_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    builder = FrameBuilder("events")
+    builder.add(page({**EVENT, "mode": "text", "author": {"type": "agent", "team": 7}}))
+
+    def never(*_: Any) -> None:
+        raise AssertionError("the tolerant road was taken")
+
+    monkeypatch.setattr(wire.PageReader, "_read_tolerant", never)
+    monkeypatch.setattr(wire.PageReader, "_learn", never)
+    builder.add(page({**EVENT, "mode": "voice"}))
+    frame = builder.finish()
+    assert [json.loads(text) for text in frame["extra"]] == [{"mode": "text", "author": {"team": 7}}, {"mode": "voice"}]
+
+
+def test_a_value_of_the_wrong_type_costs_only_itself() -> None:
+    bad = {**EVENT, "type": 7, "created_at": "yesterday", "author": "me", "task_id": ["t"]}
+    frame = to_frame("events", [page(EVENT, bad, 3, {"type": "message"})])
+    assert frame["type"].to_list()[0] == "runtime_done"
+    assert frame["id"].to_list()[:2] == [EVENT["id"]] * 2
+    assert frame.loc[1, ["type", "created_at", "author_type", "task_id"]].isna().all()
+    kept = {"type": 7, "created_at": "yesterday", "author": "me", "task_id": ["t"]}
+    assert json.loads(frame["extra"][1]) == kept
+    assert json.loads(frame["extra"][2]) == {"$item": 3}
+    assert frame["type"][3] == "message"
+    about = frame.attrs["agentbook"]
+    found = {(problem["row"], problem["field"]) for problem in about["problems"]}
+    assert found == {(1, "type"), (1, "created_at"), (1, "author"), (1, "task_id"), (2, "$item"), (3, "id")}
+    assert about["problem_count"] == 6
+
+
+def test_instants_without_a_zone_are_utc_and_said_and_finer_ones_are_cut() -> None:
+    frame = to_frame(
+        "events",
+        [page({"id": "1", "created_at": "2026-10-03T08:15:00", "updated_at": "2026-10-03T08:15:00.123456789+00:00"})],
+    )
+    assert frame["created_at"][0] == pd.Timestamp("2026-10-03T08:15:00Z")
+    assert frame["updated_at"][0] == pd.Timestamp("2026-10-03T08:15:00.123456Z")
+    assert [problem["field"] for problem in frame.attrs["agentbook"]["problems"]] == ["created_at"]
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"<html>", b"[]", b'{"pagination": {}}', b'{"items": 3}', b"\xff\xfe", b"[" * 5000]
+)
+def test_a_page_that_cannot_be_read_makes_the_load_incomplete(body: bytes) -> None:
+    frame = to_frame("events", [page(EVENT), body], provenance={"complete": True})
+    assert len(frame) == 1
+    assert frame.attrs["agentbook"]["complete"] is False
+    assert frame.attrs["agentbook"]["problem_count"] == 1
+
+
+def test_a_page_that_is_not_strict_json_is_read_with_care() -> None:
+    body = b'{"items": [{"id": "1", "content": {"text": "a\\ud800b", "n": NaN}}, {"id": "2", "content": {"text": "\xff"}}]}'
+    frame = to_frame("events", [body])
+    assert frame["text"].to_list() == ["a?b", "�"]
+    assert json.loads(frame["content"][0]) == {"n": None}
+    assert frame.attrs["agentbook"]["problem_count"] == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "text", "rest"),
+    [
+        ({}, None, {}),
+        ({"text": "a"}, "a", {}),
+        ({"text": 5}, None, {"text": 5}),
+        ({"text": "a", "x": [1]}, "a", {"x": [1]}),
+        ("plain", "plain", None),
+        (None, None, None),
+        ([1, 2], None, None),
+    ],
+)
+@pytest.mark.parametrize("beside", [[], [{"id": "2", "content": "plain"}], [{"id": 2}]])
+def test_content_is_text_and_rest(content: Any, text: str | None, rest: Any, beside: list[Any]) -> None:
+    row = to_frame("events", [page({"id": "1", "content": content}, *beside)]).iloc[0]
+    assert (None if pd.isna(row["text"]) else row["text"]) == text
+    assert (None if pd.isna(row["content"]) else json.loads(row["content"])) == rest
+    assert pd.isna(row["extra"]) if content != [1, 2] else json.loads(row["extra"]) == {"content": [1, 2]}
+
+
+def test_what_the_item_says_goes_before_what_the_request_says() -> None:
+    builder = FrameBuilder("events", {"session_id": "asked", "workspace_id": "w1"})
+    builder.add(page({"id": "1"}, {"id": "2", "session_id": "own"}))
+    builder.add(page({"id": "3"}), {"session_id": "other", "agent_id": "a1"})
+    frame = builder.finish()
+    assert frame["session_id"].to_list() == ["asked", "own", "other"]
+    assert frame["workspace_id"].to_list() == ["w1"] * 3
+    assert frame["agent_id"].isna().to_list() == [True, True, False]
+
+
+def test_provenance_survives_slicing_and_is_json() -> None:
+    provenance = {"operation": "sessions.events", "loaded_at": datetime(2026, 10, 3, tzinfo=UTC), "requests": 2}
+    frame = to_frame("events", [page(EVENT, EVENT)], provenance=provenance)
+    for one in (frame, frame.copy(), frame[frame["type"] == "runtime_done"], frame.iloc[:1], frame[["id"]]):
+        assert one.attrs == frame.attrs
+    assert json.loads(json.dumps(frame.attrs))["agentbook"]["loaded_at"] == "2026-10-03T00:00:00Z"
+    assert frame.attrs["agentbook"]["complete"] is True
+
+
+def test_categories_do_not_depend_on_how_the_rows_were_paged() -> None:
+    events = [{"id": "1", "type": "b"}, {"id": "2", "type": "a"}, {"id": "3"}]
+    whole, paged = to_frame("events", [page(*events)]), to_frame("events", [page(event) for event in reversed(events)])
+    assert whole["type"].cat.categories.to_list() == ["a", "b"]
+    pd.testing.assert_frame_equal(whole, paged[::-1].reset_index(drop=True))
+
+
+SECRET = "sk-proj-5up3rs3cret"
+CREDENTIAL = {
+    "id": "c1",
+    "integration": {"name": "github", "client_secret": SECRET},
+    "params": {"token": SECRET, "nested": {"list": [SECRET, 123456]}},
+    "extra_data": {"refresh": SECRET},
+    "config_params": SECRET,
+    "webhook_url": f"https://u:{SECRET}@hooks.example.com/{SECRET}?k={SECRET}",
+    "access_token": SECRET,
+    "target": {"id": "t1", "password": SECRET},
+    "auth_config_id": {"oops": SECRET},
+    "created_at": SECRET,
+}
+
+
+def test_a_credential_shows_no_secret_anywhere(tmp_path: Any) -> None:
+    frame = to_frame("credentials", [page(CREDENTIAL, [SECRET])])
+    with pd.option_context("display.max_columns", None, "display.max_colwidth", None):
+        shown = (
+            frame.to_csv() + repr(frame) + frame.to_html() + json.dumps(frame.attrs) + frame.to_json(date_format="iso")
+        )
+    frame.to_parquet(tmp_path / "credentials.parquet")
+    shown += (tmp_path / "credentials.parquet").read_bytes().decode("latin-1")
+    for part in (SECRET, SECRET[:8], SECRET[-6:], "123456"):
+        assert part not in shown
+    row = frame.iloc[0]
+    assert row["webhook_url"] == "hooks.example.com"
+    assert row["integration"] == "github"
+    assert json.loads(row["params"])["token"] == f"<string, {len(SECRET)} characters>"
+    assert json.loads(row["extra"])["target"]["id"] == "t1"
+    assert len(frame.attrs["agentbook"]["problems"]) == 3
+
+
+def test_reveal_is_explicit() -> None:
+    row = to_frame("credentials", [page(CREDENTIAL)], reveal=True).iloc[0]
+    assert json.loads(row["params"]) == CREDENTIAL["params"]
+    assert row["webhook_url"] == CREDENTIAL["webhook_url"]
+
+
+def test_equal_parameters_have_equal_fingerprints() -> None:
+    items = [
+        {"id": "1", "params": {"a": 1, "b": 2}},
+        {"id": "2", "params": {"b": 2, "a": 1}},
+        {"id": "3", "params": {}},
+    ]
+    prints = to_frame("credentials", [page(*items)])["params_fingerprint"]
+    assert prints[0] == prints[1]
+    assert pd.isna(prints[2])
+
+
+def test_opaque_values_of_another_shape_are_no_problem() -> None:
+    item = {"id": "1", "webhook_enabled": "yes", "integration": ["x"], "signature_type": {"label": "hmac", "bits": 256}}
+    frame = to_frame("credentials", [page(item)], reveal=True)
+    assert pd.isna(frame["webhook_enabled"][0])
+    assert frame["signature_type"][0] == "hmac"
+    assert json.loads(frame["extra"][0]) == {key: value for key, value in item.items() if key != "id"}
+    assert frame.attrs["agentbook"]["problem_count"] == 0
+
+
+def test_an_unknown_resource_names_those_there_are() -> None:
+    with pytest.raises(ValueError, match="events"):
+        to_frame("event", [])
+
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**70), 2**70)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@pytest.mark.parametrize("resource", SCHEMAS)
+@settings(max_examples=40)
+@given(data=st.data())
+def test_whatever_an_item_holds_is_a_row_with_everything_in_it(resource: str, data: st.DataObject) -> None:
+    schema = SCHEMAS[resource]
+    wires = sorted({column.wire.partition(".")[0] for column in schema.columns if column.wire})
+    names = st.sampled_from(wires) | st.text(max_size=6)
+    items = data.draw(st.lists(st.dictionaries(names, JSON, max_size=6) | JSON, max_size=4))
+    split = data.draw(st.integers(0, len(items)))
+    frame = to_frame(resource, [page(*items[:split]), page(*items[split:])], reveal=True)
+    assert len(frame) == len(items)
+    assert frame.dtypes.map(str).to_dict() == describe(resource)["dtype"].to_dict()
+    columns_of = {column.wire: column for column in schema.columns if column.name != "extra"}
+    for (_, row), item in zip(frame.iterrows(), items, strict=True):
+        kept = {} if pd.isna(row["extra"]) else json.loads(row["extra"])
+        if not isinstance(item, dict):
+            assert kept == {"$item": item}
+            continue
+        for key, value in item.items():
+            if (key in kept and not isinstance(kept[key], dict)) or key not in wires:
+                assert kept[key] == value
+            elif (
+                key in columns_of
+                and key != "content"
+                and not (columns_of[key].kind == "label" and opened(row[key], value))
+            ):
+                assert holds(row[columns_of[key].name], columns_of[key].kind, value) or kept[key] == value
+
+
+def holds(cell: Any, kind: str, value: Any) -> bool:
+    """Whether a cell of a column of this kind says all that the value says."""
+    if value is None:
+        return bool(pd.isna(cell))
+    if pd.isna(cell):
+        return False
+    if kind in ("json", "masked"):
+        return bool(json.loads(cell) == value)
+    if kind == "time":
+        return isinstance(value, str)
+    return bool(cell == value)
+
+
+def opened(cell: Any, value: Any) -> bool:
+    """Whether a label says all there is in an object."""
+    return isinstance(value, dict) and list(value.values()) == [cell]

@@ -1,0 +1,143 @@
+"""Many sessions in one frame: complete and in order however they are read, with what went wrong said."""
+
+from __future__ import annotations
+
+import doctest
+import json
+from typing import Any
+
+import httpx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import agentbook as ab
+from agentbook.api.ids import first_id_of
+from agentbook.frames import fetch, pace, wanted
+from agentbook.frames.pace import Pace
+from agentbook.frames.wanted import session_ids
+from frames.platform import FakeEvents, event_id
+
+
+@pytest.fixture(autouse=True)
+def no_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agentbook.api.policy.BACKOFF_S", 0.001)
+
+
+@pytest.mark.parametrize("module", [pace, wanted])
+def test_examples(module: Any) -> None:
+    assert doctest.testmod(module).failed == 0
+
+
+def hurry(monkeypatch: pytest.MonkeyPatch, target: int, page: int = 10) -> None:
+    """Read with so many connections, in small pages, whatever the latency is."""
+    monkeypatch.setattr(Pace, "target", property(lambda self: target))
+    monkeypatch.setattr(fetch, "MAX_PAGE", page)
+    monkeypatch.setattr(fetch, "_WORTH", 2 * page)
+
+
+@pytest.mark.parametrize("connections", [1, 2, 8])
+def test_long_and_short_sessions_are_whole_and_in_order(connections: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    hurry(monkeypatch, connections)
+    platform = FakeEvents({"long": [event_id(n * n * 50, n) for n in range(400)], "empty": [], "one": [event_id(7, 1)]})
+    frame = ab.load_events(platform.client(), ["one", "long", "empty"])
+    assert frame["id"].tolist() == platform.ids("one") + platform.ids("long")
+    assert frame.attrs["agentbook"]["complete"] is True
+    assert frame.attrs["agentbook"]["problem_count"] == 0
+    assert frame.attrs["agentbook"]["requests"] == platform.requests
+    if connections == 8:
+        starts = {query.get("from_id", "") for query in platform.queries}
+        assert any(start and start not in platform.ids("long") for start in starts), "it was split by time"
+
+
+def test_a_platform_that_takes_only_known_cursors_is_read_in_one_stretch(monkeypatch: pytest.MonkeyPatch) -> None:
+    hurry(monkeypatch, 4)
+    platform = FakeEvents({"long": [event_id(n * 100, n) for n in range(300)]}, known_cursors_only=True)
+    frame = ab.load_events(platform.client(), "long")
+    assert frame["id"].tolist() == platform.ids("long")
+
+
+def test_a_platform_that_says_no_totals_is_read_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    hurry(monkeypatch, 4)
+    platform = FakeEvents({"long": [event_id(n * 100, n) for n in range(300)]}, totals=False)
+    assert ab.load_events(platform.client(), "long")["id"].tolist() == platform.ids("long")
+
+
+def test_a_platform_that_does_not_go_on_is_no_endless_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    hurry(monkeypatch, 1, 2)
+    platform = FakeEvents({"s": [event_id(n, n) for n in range(3)]}, ignores_from_id=True)
+    with pytest.raises(ab.PartialLoad, match="does not go on by from_id"):
+        ab.load_events(platform.client(), "s")
+
+
+@given(
+    times=st.lists(st.integers(0, 200_000), max_size=120),
+    connections=st.integers(1, 6),
+    page=st.integers(1, 20),
+    since=st.integers(0, 200_000) | st.none(),
+)
+def test_however_it_is_split_each_event_comes_once(
+    times: list[int], connections: int, page: int, since: int | None
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        hurry(patch, connections, page)
+        platform = FakeEvents({"s": [event_id(at, n) for n, at in enumerate(times)]})
+        moment = None if since is None else platform.moment(since)
+        frame = ab.load_events(platform.client(), "s", since=moment)
+    start = "" if since is None else first_id_of(platform.millisecond(since))
+    assert frame["id"].tolist() == [one for one in platform.ids("s") if one > start]
+
+
+def test_events_that_do_not_belong_are_named_and_kept() -> None:
+    first, second = event_id(1, 1), event_id(2, 2)
+    items = [
+        {"id": second, "session_id": "s"},
+        {"id": first, "session_id": "other"},
+        {"id": first, "session_id": "s"},
+    ]
+    body = json.dumps({"pagination": {"has_more": False, "total_count": 3}, "items": items}).encode()
+    transport = httpx.MockTransport(lambda request: httpx.Response(200, content=body))
+    client = ab.Client("http://h/v1", http_client=httpx.Client(transport=transport))
+    frame = ab.load_events(client, ["s"])
+    assert len(frame) == 3
+    said = [(one["row"], one["field"], one["problem"].split(":")[0]) for one in frame.attrs["agentbook"]["problems"]]
+    assert said == [
+        (1, "session_id", "an event of a session that was not asked for"),
+        (1, "id", "out of order"),
+        (2, "id", "this id came twice"),
+    ]
+
+
+def test_sessions_are_named_in_many_ways() -> None:
+    client = FakeEvents({}, workspaces={"acme~lab": ["w1", "w2"], "w": ["w1", "w2"]}).client()
+    import pandas as pd
+
+    assert session_ids(client, "s") == ["s"]
+    assert session_ids(client, "wss://h/v1/sessions/a%20b/events/ws?x=1") == ["a b"]
+    assert session_ids(client, pd.DataFrame({"session_id": ["a", None, "a", "b"]})) == ["a", "b"]
+    assert session_ids(client, [{"id": "w", "full_name": "acme~lab"}, "s"]) == ["w1", "w2", "s"]
+    assert session_ids(client, workspace="acme~lab") == ["w1", "w2"]
+    assert len(ab.load_events(client, workspace="acme~lab")) == 0
+    for wrong in ("https://h/v1/agents/x", pd.DataFrame({"x": [1]})):
+        with pytest.raises(ValueError):
+            session_ids(client, wrong)
+    with pytest.raises(ValueError, match="workspace="):
+        session_ids(client)
+    with pytest.raises(TypeError):
+        session_ids(client, 5)
+
+
+def test_the_pace_follows_the_latency() -> None:
+    def settled(wait_s: float, cost_s: float) -> int:
+        pace = Pace()
+        for _ in range(20):
+            pace.seen(wait_s, cost_s)
+        return pace.target
+
+    assert settled(0.0003, 0.002) == 1
+    assert settled(0.080, 0.002) == pace.MOST
+    assert 5 <= settled(0.010, 0.002) <= 8
+    slowing = Pace()
+    for n in range(50):
+        slowing.seen(0.005 * (n + 1), 0.002)
+    assert slowing.target <= 6, "a platform that slows down is not asked more"

@@ -1,0 +1,179 @@
+"""Pictures: what they say, what is in them, and that they read on white and on black."""
+
+from __future__ import annotations
+
+import doctest
+import json
+import xml.etree.ElementTree as ET
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from agentbook.api.ids import first_id_at
+from agentbook.frames import picture, plots
+from agentbook.frames.load import FrameBuilder, to_frame
+from agentbook.frames.picture import COLOURS, INK, MOST_ROWS, SEVERITY_COLOURS, Picture
+
+START = datetime(2026, 10, 3, 8, tzinfo=UTC)
+
+
+def events_of(count: int = 40, sessions: int = 3) -> pd.DataFrame:
+    builder = FrameBuilder("events")
+    for session in range(sessions):
+        items = []
+        for n in range(count):
+            kind, content, author = (
+                ("message", {"text": "<b>?</b>"}, "user"),
+                ("runtime_done", {}, None),
+                ("runtime_done", {"text": "!"}, None),
+                ("message", {"text": "?"}, "user"),
+                ("runtime_error", {"message": "TURN_TIMEOUT: 600"}, None),
+            )[n % 5]
+            at = START + timedelta(hours=3 * (n // 5), seconds=2 * (n % 5))
+            one = {
+                "id": first_id_at(at)[:-6] + f"{n:06d}",
+                "type": kind,
+                "content": content,
+                "created_at": at.isoformat(),
+            }
+            items.append({**one, "author": {"type": author}} if author else one)
+        builder.add(json.dumps({"items": items}).encode(), {"session_id": f"s{session}", "workspace_id": f"w{session}"})
+    return builder.finish()
+
+
+def credentials_of(count: int) -> pd.DataFrame:
+    items = [
+        {"id": str(n), "integration": f"i{n % 50}", "owner_id": "o", "params": {"token": "sk-5ecret"},
+         "webhook_enabled": n % 7 == 0, "webhook_url": "https://hooks.example.com/sk-5ecret"}
+        for n in range(count)
+    ]  # fmt: skip
+    return to_frame("credentials", [json.dumps({"items": items}).encode()])
+
+
+DRAWN: list[tuple[str, Any, str]] = [
+    (
+        "activity_heatmap",
+        lambda: plots.activity_heatmap(events_of(), tz="Europe/Berlin"),
+        "120 events by weekday and hour",
+    ),
+    ("latency", lambda: plots.latency(events_of()), "Latency of 24 answered turns: median 4 s, 95th percentile 4 s."),
+    ("latency by", lambda: plots.latency(events_of(), by="workspace_id", freq="1h"), "Slowest by workspace_id: w0"),
+    ("turn_timeline", lambda: plots.turn_timeline(events_of(), "s1"), "Session s1: 16 turns, 8 answered, 8 failed."),
+    ("failures", lambda: plots.failures(events_of()), "24 of 48 turns failed (50.0 %): turn_timeout 24."),
+    ("credentials", lambda: plots.credentials(credentials_of(99)), "99 credentials of 50 integrations."),
+]
+EMPTY: list[Any] = [
+    lambda: plots.activity_heatmap(events_of(0)),
+    lambda: plots.latency(events_of(0)),
+    lambda: plots.turn_timeline(events_of(0)),
+    lambda: plots.failures(events_of(0)),
+    lambda: plots.credentials(credentials_of(0)),
+]
+
+
+@pytest.mark.parametrize("one", [plots, picture])
+def test_examples(one: Any) -> None:
+    assert doctest.testmod(one).failed == 0
+
+
+@pytest.mark.parametrize(("draw", "text"), [pytest.param(draw, text, id=name) for name, draw, text in DRAWN])
+def test_a_picture_says_what_it_shows_and_is_svg_that_repeats_itself(draw: Any, text: str) -> None:
+    one: Picture = draw()
+    assert text in one.text
+    bundle = one._repr_mimebundle_()
+    assert list(bundle) == ["image/svg+xml", "text/plain"]
+    assert bundle["text/plain"] == repr(one) == one.text
+    root = ET.fromstring(bundle["image/svg+xml"])
+    assert root.tag == "{http://www.w3.org/2000/svg}svg"
+    assert [child.text for child in root if child.tag.endswith("title")] == [one.text]
+    plots.credentials(credentials_of(3)).svg()
+    plots.failures(events_of(7)).svg()
+    assert draw().svg() == bundle["image/svg+xml"]
+    assert len(one.data) <= MOST_ROWS
+    assert "sk-5ecret" not in bundle["image/svg+xml"] + json.dumps(one.chart.to_dict())
+
+
+@pytest.mark.parametrize("draw", EMPTY)
+def test_empty_frames_are_drawn_too(draw: Any) -> None:
+    one = draw()
+    assert one.text.split()[0] in ("0", "Latency", "Session")
+    ET.fromstring(one.svg())
+
+
+def luminance(colour: str) -> float:
+    parts = [int(colour[n : n + 2], 16) / 255 for n in (1, 3, 5)]
+    red, green, blue = (part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(one: str, other: str) -> float:
+    light, dark = sorted([luminance(one), luminance(other)], reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+@pytest.mark.parametrize("background", ["#ffffff", "#111111"])
+def test_text_and_marks_stand_out_on_white_and_on_black(background: str) -> None:
+    assert contrast(INK, background) >= 4
+    for colour in (*COLOURS, *(SEVERITY_COLOURS[name] for name in ("low", "medium", "high"))):
+        assert contrast(colour, background) >= 3, colour
+
+
+@pytest.mark.parametrize(("draw"), [draw for _, draw, _ in DRAWN])
+def test_a_picture_has_no_background_and_no_black_text(draw: Any) -> None:
+    root = ET.fromstring(draw().svg())
+    texts = [one for one in root.iter() if one.tag.endswith("}text")]
+    assert texts
+    assert {one.get("fill", INK) for one in texts} <= {INK}
+    assert "background: white" not in draw().svg()
+    assert not [one for one in root if one.tag.endswith("rect") and one.get("fill") == "white"]
+
+
+def test_too_many_rows_are_refused_before_they_are_drawn() -> None:
+    table = pd.DataFrame(
+        {
+            "turn": range(6000),
+            "status": "answered",
+            "latency_s": 1.0,
+            "asked_at": pd.date_range("2026-01-01", periods=6000, freq="h", tz="UTC"),
+        }
+    )
+    with pytest.raises(ValueError, match="choose a longer period"):
+        plots.latency(table, freq="1h")
+    assert len(plots.latency(table).data) <= 260
+
+
+def test_the_bars_of_a_timeline_are_the_steps_of_each_turn() -> None:
+    bars = plots.turn_timeline(events_of(7, sessions=1)).data
+    assert bars.to_numpy().tolist() == [
+        [1, "subtask", 0.0, 2.0],
+        [1, "reply", 2.0, 4.0],
+        [2, "failure", 0.0, 2.0],
+        [3, "subtask", 0.0, 2.0],
+        [3, "waiting", 2.0, 2.0],
+    ]
+
+
+def test_which_session_must_be_said() -> None:
+    with pytest.raises(ValueError, match="3 sessions: say which"):
+        plots.turn_timeline(events_of())
+    with pytest.raises(ValueError, match="no session 'x'; it has s0, s1, s2"):
+        plots.turn_timeline(events_of(), "x")
+
+
+def test_saving(tmp_path: Any) -> None:
+    one = plots.failures(events_of())
+    assert one.save(tmp_path / "one.svg").read_text() == one.svg()
+    assert one.save(tmp_path / "one.png").read_bytes().startswith(b"\x89PNG")
+    with pytest.raises(ValueError, match=r"\.svg or \.png"):
+        one.save(tmp_path / "one.gif")
+
+
+def test_without_the_extra_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    def absent(name: str, package: str | None = None) -> Any:
+        raise ImportError(f"No module named {name!r}")
+
+    monkeypatch.setattr(picture, "import_module", absent)
+    with pytest.raises(ImportError, match=r"pip install 'agentbook\[lab\]'"):
+        plots.failures(events_of())

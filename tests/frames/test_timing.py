@@ -1,0 +1,190 @@
+"""Latency, concurrency, pauses and comparisons against plain Python."""
+
+from __future__ import annotations
+
+import doctest
+import json
+import math
+import statistics
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from typing import Any
+
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentbook.api.ids import first_id_at
+from agentbook.frames import compare, contexts, timing
+from agentbook.frames.compare import compare_periods
+from agentbook.frames.contexts import context_status
+from agentbook.frames.load import FrameBuilder, to_frame
+from agentbook.frames.timing import concurrency, gaps, idle_sessions, latency
+from agentbook.frames.turns import turns
+
+START = datetime(2026, 10, 24, 22, tzinfo=UTC)
+SPANS = st.lists(st.tuples(st.integers(0, 30_000), st.integers(0, 20_000)), max_size=25)
+
+
+def table_of(spans: list[tuple[int, int]]) -> pd.DataFrame:
+    asked = [START + timedelta(seconds=begin) for begin, _ in spans]
+    replied = [START + timedelta(seconds=begin + length) for begin, length in spans]
+    return pd.DataFrame(
+        {
+            "session_id": pd.Series([f"s{n % 3}" for n in range(len(spans))], dtype="str"),
+            "turn": pd.Series(range(len(spans)), dtype="int64"),
+            "asked_at": pd.Series(asked, dtype="datetime64[us, UTC]"),
+            "replied_at": pd.Series(replied, dtype="datetime64[us, UTC]"),
+            "latency_s": pd.Series([float(length) for _, length in spans], dtype="float64"),
+            "status": pd.Series(["answered"] * len(spans), dtype="category"),
+        }
+    )
+
+
+def events_of(offsets: dict[str, list[float]], kind: str = "thought") -> pd.DataFrame:
+    builder = FrameBuilder("events")
+    for session_id, seconds in offsets.items():
+        items = []
+        for n, second in enumerate(seconds):
+            at = START + timedelta(seconds=second)
+            items.append({"id": first_id_at(at)[:-4] + f"{n:04d}", "type": kind, "created_at": at.isoformat()})
+        builder.add(
+            pd.Series([items]).to_json(orient="values")[1:-1].join(['{"items":', "}"]).encode(),
+            {"session_id": session_id},
+        )
+    return builder.finish()
+
+
+@pytest.mark.parametrize("one", [timing, compare, contexts])
+def test_examples(one: Any) -> None:
+    assert doctest.testmod(one).failed == 0
+
+
+@given(SPANS)
+def test_latency(spans: list[tuple[int, int]]) -> None:
+    lengths = sorted(float(length) for _, length in spans)
+    row = latency(table_of(spans), quantiles=[0.25, 0.5]).iloc[0]
+    assert row["n"] == len(spans)
+    if lengths:
+        assert row["p50_s"] == pytest.approx(statistics.median(lengths))
+        assert (row["min_s"], row["max_s"]) == (lengths[0], lengths[-1])
+    if len(lengths) > 1:
+        assert row["p25_s"] == pytest.approx(statistics.quantiles(lengths, method="inclusive")[0])
+    grouped = latency(table_of(spans), by="session_id", freq="1D", tz="Europe/Berlin")
+    assert grouped["n"].sum() == len(spans)
+    for one in grouped.to_dict("records"):
+        members = [
+            float(length)
+            for n, (begin, length) in enumerate(spans)
+            if f"s{n % 3}" == one["session_id"]
+            and one["period"] <= START + timedelta(seconds=begin) < one["period"] + pd.DateOffset(days=1)
+        ]
+        assert one["n"] == len(members)
+        assert one["p50_s"] == pytest.approx(statistics.median(members))
+
+
+def test_only_answered_turns_have_a_latency() -> None:
+    table = table_of([(0, 5), (10, 50)])
+    table["status"] = ["answered", "failed"]
+    assert latency(table)[["n", "p50_s"]].to_numpy().tolist() == [[1, 5.0]]
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        latency(table, quantiles=[50])
+
+
+@given(SPANS)
+def test_concurrency(spans: list[tuple[int, int]]) -> None:
+    steps = concurrency(table_of(spans))
+    instants = sorted({second for begin, length in spans if length for second in (begin, begin + length)})
+
+    def in_flight(second: float) -> int:
+        return sum(begin <= second < begin + length for begin, length in spans)
+
+    assert steps["at"].to_list() == [START + timedelta(seconds=second) for second in instants]
+    assert steps["in_flight"].to_list() == [in_flight(second) for second in instants]
+    hourly = concurrency(table_of(spans), freq="1h", tz="Europe/Berlin")
+    for one in hourly.to_dict("records"):
+        begin = (one["period"] - START).total_seconds()
+        inside = [begin, *(second for second in instants if begin <= second < begin + 3600)]
+        assert one["most"] == max(map(in_flight, inside))
+        overlap = sum(max(0.0, min(a + b, begin + 3600) - max(a, begin)) for a, b in spans)
+        assert one["mean"] == pytest.approx(overlap / 3600, abs=1e-9)
+
+
+def test_concurrency_by_days_counts_the_hour_more_of_a_long_day() -> None:
+    begin = (datetime(2026, 10, 24, 22, tzinfo=UTC) - START).total_seconds()  # midnight in Berlin
+    table = table_of([(int(begin), 25 * 3600)])
+    daily = concurrency(table, freq="1D", tz="Europe/Berlin")
+    assert daily[["most", "mean"]].to_numpy().tolist()[0] == [1.0, 1.0]
+
+
+@given(st.dictionaries(st.sampled_from("abc"), st.lists(st.integers(0, 20_000), min_size=1, unique=True).map(sorted)))
+def test_gaps_and_idle_sessions(offsets: dict[str, list[float]]) -> None:
+    frame = events_of(offsets)
+    wanted = sorted(
+        (b - a for seconds in offsets.values() for a, b in pairwise(seconds) if b - a > 1800),
+        reverse=True,
+    )
+    assert gaps(frame)["gap_s"].to_list() == wanted
+    as_of = START + timedelta(seconds=30_000)
+    idle = idle_sessions(frame, after="15000s", as_of=as_of)
+    expected = {name: 30_000 - seconds[-1] for name, seconds in offsets.items() if 30_000 - seconds[-1] > 15_000}
+    assert dict(zip(idle["session_id"], idle["idle_s"], strict=True)) == expected
+    assert idle["idle_s"].is_monotonic_decreasing
+
+
+def test_compare_periods_puts_the_greatest_change_first() -> None:
+    day = 86_400.0
+    frame = events_of({"a": [100.0, 200.0, 3 * day], "b": [*(day + 1 + n for n in range(40)), 2 * day - 1]})
+    table = compare_periods(frame, period="1D", as_of=START + timedelta(days=2))
+    got = table.set_index("metric")
+    assert got.loc["events", ["before", "after", "change", "ratio", "n"]].to_list() == [2, 41, 39, 20.5, 43]
+    assert got.loc["events", "z"] == pytest.approx(39 / math.sqrt(43))
+    assert table["metric"][0] == "events"
+    assert got.loc["sessions", ["before", "after"]].to_list() == [1, 1]
+    grouped = compare_periods(frame, period="1D", as_of=START + timedelta(days=2), by="session_id")
+    assert grouped.iloc[0][["session_id", "metric", "before", "after"]].to_list() == ["b", "events", 0, 41]
+
+
+def test_compare_periods_of_turns() -> None:
+    items = []
+    for second, length in [(10, 4), (20, 4), (100_000, 16), (100_100, 16)]:
+        for offset, kind, content, author in (
+            (0, "message", {"text": "?"}, {"type": "user"}),
+            (length, "runtime_done", {"text": "!"}, None),
+        ):
+            at = START + timedelta(seconds=second + offset)
+            items.append(
+                {
+                    "id": first_id_at(at),
+                    "type": kind,
+                    "content": content,
+                    "author": author,
+                    "created_at": at.isoformat(),
+                }
+            )
+    frame = to_frame("events", [json.dumps({"items": items}).encode()], context={"session_id": "s"})
+    table = compare_periods(frame, period="1D", as_of=START + timedelta(days=2)).set_index("metric")
+    assert table.loc["latency_p50_s", ["before", "after", "ratio", "n"]].to_list() == [4, 16, 4, 4]
+    assert table.loc["failed_share", ["before", "after"]].to_list() == [0, 0]
+    assert len(turns(frame)) == 4
+    with pytest.raises(ValueError, match="compare_periods needs the column 'team'"):
+        compare_periods(frame, by="team")
+
+
+STATUS = st.sampled_from([None, "DRAFT", "PUBLISHED", "NEW"])
+
+
+@given(st.lists(st.tuples(STATUS, st.sampled_from([None, "", " ", "text"]), st.integers(0, 50)), max_size=20))
+def test_context_status(rows: list[tuple[str | None, str | None, int]]) -> None:
+    items = [
+        {"id": str(n), "status": status, "summary": text, "created_at": (START - timedelta(days=days)).isoformat()}
+        for n, (status, text, days) in enumerate(rows)
+    ]
+    table = context_status(to_frame("contexts", [json.dumps({"items": items}).encode()]), as_of=START)
+    for row in table.to_dict("records"):
+        members = [one for one in rows if one[0] == (None if pd.isna(row["status"]) else row["status"])]
+        assert row["contexts"] == len(members)
+        assert row["with_summary"] == sum((text or "").strip() != "" for _, text, _ in members)
+        assert row["age_p50_days"] == pytest.approx(statistics.median(days for _, _, days in members))
+    assert table["contexts"].sum() == len(rows)
