@@ -1,0 +1,223 @@
+"""Who is asking: reading a credential, checking its secret, and what it may do.
+
+Secrets are 256 random bits, kept as their SHA-256 (a slow hash would cost 205 ms a request and protects guessable
+passwords, which these are not) and compared in constant time; an unknown key id is compared with a dummy, so that it takes
+as long as a wrong secret. Specification: "Authentication".
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection, bindparam, select
+
+from . import errors, ids
+from .store.tables import accounts, api_keys, oauth_authorizations, oauth_clients, oauth_tokens
+
+GROUPS = ("agents", "sessions", "workspaces", "skills", "integrations")
+ACCESSES = ("read", "write")
+SCOPES = tuple(f"{group}:{access}" for group in GROUPS for access in ACCESSES)
+
+_SCOPE = re.compile(rf"({'|'.join(GROUPS)}):({'|'.join(ACCESSES)})")
+_DUMMY = hashlib.sha256(b"no key has this secret").hexdigest()
+
+_KEY = (
+    select(
+        api_keys.c.id,
+        api_keys.c.kind,
+        api_keys.c.name,
+        api_keys.c.secret_sha256,
+        api_keys.c.scopes_json,
+        api_keys.c.revoked_at,
+        api_keys.c.workspace_id,
+        api_keys.c.account_id,
+        accounts.c.name.label("account_name"),
+        accounts.c.type.label("account_type"),
+    )
+    .join(accounts, accounts.c.id == api_keys.c.account_id)
+    .where(api_keys.c.id == bindparam("key_id"))
+)
+
+_person = accounts.alias("person")
+_TOKEN = (
+    select(
+        oauth_tokens.c.sha256,
+        oauth_tokens.c.scopes_json,
+        oauth_tokens.c.expires_at,
+        oauth_authorizations.c.id.label("authorization_id"),
+        oauth_authorizations.c.revoked_at,
+        oauth_clients.c.name.label("client_name"),
+        _person.c.id.label("person_id"),
+        _person.c.name.label("person_name"),
+        accounts.c.id.label("account_id"),
+        accounts.c.name.label("account_name"),
+        accounts.c.type.label("account_type"),
+    )
+    .join(oauth_authorizations, oauth_authorizations.c.id == oauth_tokens.c.authorization_id)
+    .join(oauth_clients, oauth_clients.c.id == oauth_authorizations.c.client_id)
+    .join(_person, _person.c.id == oauth_authorizations.c.person_id)
+    .join(accounts, accounts.c.id == oauth_authorizations.c.account_id)
+    .where(oauth_tokens.c.sha256 == bindparam("sha256"), oauth_tokens.c.kind == "access")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Who a request acts as.
+
+    Attributes
+    ----------
+    kind : str
+        The security scheme by openapi.yaml's names, without how it was sent: ``apiKey``, ``triggerApiKey`` or ``oauth2``.
+    id, name : str
+        Of the key, or of the person for whom a client acts.
+    account_id, account_name, account_type : str
+        The account it acts as.
+    scopes : frozenset of str
+        As granted; `may` knows that write implies read.
+    workspace_id : str or None
+        The one workspace a trigger key reaches.
+    authorization_id, client_name : str or None
+        What a client's token rests on, and what that client calls itself.
+    """
+
+    kind: str
+    id: str
+    name: str
+    account_id: str
+    account_name: str
+    account_type: str
+    scopes: frozenset[str]
+    workspace_id: str | None = None
+    authorization_id: str | None = None
+    client_name: str | None = None
+
+    def may(self, scope: str) -> bool:
+        """Whether `scope` was granted, itself or by the write access that implies it."""
+        group, _, access = scope.partition(":")
+        return scope in self.scopes or (access == "read" and f"{group}:write" in self.scopes)
+
+    def require(self, scope: str) -> None:
+        """Raise the 403 that names `scope` unless it was granted."""
+        if not self.may(scope):
+            raise errors.insufficient_scope(scope)
+
+    @property
+    def author_type(self) -> str:
+        """How this principal is named as the author of an event and the initiator of a session."""
+        return {"apiKey": "api_key", "triggerApiKey": "trigger", "oauth2": "user"}[self.kind]
+
+
+@dataclass(frozen=True, slots=True)
+class Credential:
+    """What an Authorization header holds. `scheme` is ``basic`` or ``bearer``; a token has no id."""
+
+    scheme: str
+    id: str | None
+    secret: str
+
+    def __repr__(self) -> str:
+        return f"Credential(scheme={self.scheme!r}, id={self.id!r}, secret='***')"
+
+
+def hash_secret(secret: str) -> str:
+    """What is stored of a secret."""
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def scopes_from(texts: Iterable[str]) -> list[str]:
+    """`texts` as scopes, sorted and without repeats.
+
+    Raises `ValueError` naming the first that is none. Specification: "Authentication", rule 3.
+    """
+    chosen = list(texts)
+    for scope in chosen:
+        if not _SCOPE.fullmatch(scope):
+            raise ValueError(f"{scope!r} is not a scope; the scopes are {', '.join(SCOPES)}")
+    return sorted(set(chosen))
+
+
+def credential_in(headers: Iterable[tuple[bytes, bytes]]) -> Credential | None:
+    """The credential of a request, None where it has no Authorization header.
+
+    Raises the 401 ``Not authenticated`` where there is one that cannot be read.
+    """
+    values = [value for name, value in headers if name == b"authorization"]
+    if not values:
+        return None
+    if len(values) > 1:
+        raise errors.not_authenticated()
+    scheme, _, rest = values[0].decode("latin-1").strip().partition(" ")
+    rest = rest.strip()
+    if scheme.lower() == "basic":
+        try:
+            pair = base64.b64decode(rest, validate=True).decode()
+        except (binascii.Error, UnicodeDecodeError, ValueError):
+            raise errors.not_authenticated() from None
+    elif scheme.lower() == "bearer" and rest:
+        if ":" not in rest:
+            return Credential("bearer", None, rest)
+        pair = rest
+    else:
+        raise errors.not_authenticated()
+    key_id, colon, secret = pair.partition(":")
+    if not colon or not ids.is_id(key_id.lower()):
+        raise errors.not_authenticated()
+    return Credential(scheme.lower(), key_id.lower(), secret)
+
+
+def principal_of(credential: Credential, db: Connection, now: str | None = None) -> Principal:
+    """Who holds this credential. Raises the 401 of the error table that fits.
+
+    `now` is the instant by which access tokens are still good; None takes the system's clock.
+    """
+    if credential.id is None:
+        digest = hash_secret(credential.secret)
+        found = db.execute(_TOKEN, {"sha256": digest}).mappings().first()
+        return _check_token(digest, found, now or ids.now())
+    row = db.execute(_KEY, {"key_id": credential.id}).mappings().first()
+    return _check_key(credential, row)
+
+
+def _check_key(credential: Credential, row: Mapping[Any, Any] | None) -> Principal:
+    stored = _DUMMY if row is None else row["secret_sha256"]
+    fits = hmac.compare_digest(hash_secret(credential.secret), stored)
+    if row is None or not fits or row["revoked_at"] is not None:
+        raise errors.invalid_key()
+    scopes: Sequence[str] = msgspec.json.decode(row["scopes_json"])
+    return Principal(
+        kind="apiKey" if row["kind"] == "account" else "triggerApiKey",
+        id=row["id"],
+        name=row["name"],
+        account_id=row["account_id"],
+        account_name=row["account_name"],
+        account_type=row["account_type"],
+        scopes=frozenset(scopes),
+        workspace_id=row["workspace_id"],
+    )
+
+
+def _check_token(digest: str, row: Mapping[Any, Any] | None, now: str) -> Principal:
+    fits = hmac.compare_digest(digest, _DUMMY if row is None else row["sha256"])
+    if row is None or not fits or row["revoked_at"] is not None or row["expires_at"] <= now:
+        raise errors.invalid_token()
+    scopes: Sequence[str] = msgspec.json.decode(row["scopes_json"])
+    return Principal(
+        kind="oauth2",
+        id=row["person_id"],
+        name=row["person_name"],
+        account_id=row["account_id"],
+        account_name=row["account_name"],
+        account_type=row["account_type"],
+        scopes=frozenset(scopes),
+        authorization_id=row["authorization_id"],
+        client_name=row["client_name"],
+    )

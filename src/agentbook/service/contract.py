@@ -1,0 +1,236 @@
+"""openapi.yaml, read: which operations there are, what each accepts, and what is wrong with a request.
+
+Messages follow the specification's example (``Field required``): every failed field is named with its place, as in
+``body.name: Field required; query.limit: Input should be less than or equal to 1000``.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any
+from urllib.parse import parse_qsl
+
+import jsonschema_rs
+import msgspec
+import yaml
+
+from . import errors
+
+_METHODS = ("get", "post", "put", "patch", "delete")
+_MOST_PARAMETERS = 100
+_INTEGER = re.compile(r"-?[0-9]{1,30}")
+_NO_NULL = r"^[^\x00]*$"  # openapi.yaml, Text
+_JSON_TYPE = re.compile(rb"\s*application/json\s*(;.*)?", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One operation of openapi.yaml.
+
+    Attributes
+    ----------
+    id, method, path : str
+    schemes : frozenset of str
+        The security schemes it accepts, by their names in openapi.yaml.
+    scopes : tuple of str
+        What a credential must have been granted, unless `anonymous`.
+    anonymous : bool
+        Whether it answers without a credential too.
+    status : int
+        Of a success.
+    """
+
+    id: str
+    method: str
+    path: str
+    schemes: frozenset[str]
+    scopes: tuple[str, ...]
+    anonymous: bool
+    status: int
+    has_body: bool
+    body_required: bool
+    _query_types: Mapping[str, str]
+    _query_defaults: Mapping[str, Any]
+    _body_defaults: Mapping[str, Any]
+    _query: jsonschema_rs.Validator
+    _body: jsonschema_rs.Validator | None
+
+    def query(self, raw: bytes) -> dict[str, Any]:
+        """The query parameters, coerced, with defaults filled in; None where a filter is off.
+
+        Raises the 400 that names each bad one. Parameters that are not in openapi.yaml are ignored.
+        """
+        values: dict[str, Any] = dict(self._query_defaults)
+        if not raw:
+            return values
+        try:
+            pairs = parse_qsl(raw.decode("latin-1"), keep_blank_values=True, max_num_fields=_MOST_PARAMETERS)
+        except ValueError:
+            raise errors.invalid_input([f"query: more than {_MOST_PARAMETERS} parameters"]) from None
+        given = {name: _coerced(text, self._query_types[name]) for name, text in pairs if name in self._query_types}
+        problems = [_explain(e, "query") for e in self._query.iter_errors(given)]
+        if problems:
+            raise errors.invalid_input(problems)
+        values.update(given)
+        return values
+
+    def body(self, raw: bytes, content_type: bytes | None) -> dict[str, Any]:
+        """The body's fields; defaults filled in on creation, fields left out of an update stay out.
+
+        Raises the 400 of the error table that fits: not sent as JSON, not JSON, or bad fields, each named.
+        """
+        if self._body is None or (not raw and not self.body_required and content_type is None):
+            return {}
+        if content_type is None or not _JSON_TYPE.fullmatch(content_type):
+            raise errors.invalid_input(["body: send it with Content-Type: application/json"])
+        try:
+            value = msgspec.json.decode(raw)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            # NaN, numbers beyond a double, lone surrogates and JSON nested a thousand deep end here too.
+            raise errors.bad_request() from None
+        problems = [_explain(e, "body") for e in self._body.iter_errors(value)]
+        if problems:
+            raise errors.invalid_input(problems)
+        return {**self._body_defaults, **value}
+
+
+@dataclass(frozen=True, slots=True)
+class Contract:
+    """The whole of openapi.yaml: its bytes as they are served, the document, and its operations by id.
+
+    `apart` are those that are no JSON operations with a credential (OAuth's): they have endpoints of their own.
+    """
+
+    text: bytes
+    document: Mapping[str, Any]
+    operations: Mapping[str, Operation]
+    apart: Mapping[str, Operation]
+
+
+@functools.cache
+def load() -> Contract:
+    """The contract that ships in the package."""
+    text = files("agentbook.service").joinpath("openapi.yaml").read_bytes()
+    document = _parsed(text)
+    operations: dict[str, Operation] = {}
+    apart: dict[str, Operation] = {}
+    for path, item in document["paths"].items():
+        for method in _METHODS:
+            if method in item:
+                operation = _operation(document, path, method, item)
+                (apart if "OAuth" in item[method]["tags"] else operations)[operation.id] = operation
+    return Contract(text, document, operations, apart)
+
+
+@functools.cache
+def _name_validator() -> jsonschema_rs.Validator:
+    text = files("agentbook.service").joinpath("openapi.yaml").read_bytes()
+    components = _parsed(text)["components"]
+    return _validator(components["schemas"]["NewName"], components)
+
+
+def is_name(text: str) -> bool:
+    """Whether an entity may be called this (openapi.yaml, NewName)."""
+    return _name_validator().is_valid(text)
+
+
+def _parsed(text: bytes) -> dict[str, Any]:
+    document: dict[str, Any] = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - safe
+    return document
+
+
+def _operation(document: dict[str, Any], path: str, method: str, item: dict[str, Any]) -> Operation:
+    described = item[method]
+    components = document["components"]
+    given = [_resolved(document, p) for p in (*item.get("parameters", ()), *described.get("parameters", ()))]
+    query = {p["name"]: _resolved(document, p["schema"]) for p in given if p["in"] == "query"}
+    required = [p["name"] for p in given if p["in"] == "query" and p.get("required")]
+    body = described.get("requestBody")
+    schema = next(iter(body["content"].values()))["schema"] if body else None
+    security = described["security"]
+    named = {name: scopes for requirement in security for name, scopes in requirement.items()}
+    return Operation(
+        id=described["operationId"],
+        method=method.upper(),
+        path=path,
+        schemes=frozenset(named),
+        scopes=tuple(dict.fromkeys(scope for scopes in named.values() for scope in scopes)),
+        anonymous={} in security,
+        status=next(int(code) for code in described["responses"] if str(code) < "400"),
+        has_body=body is not None,
+        body_required=bool(body and body.get("required")),
+        _query_types={name: s["type"] for name, s in query.items()},
+        _query_defaults={name: s.get("default") for name, s in query.items()},
+        _body_defaults=_defaults(schema) if method == "post" else {},
+        _query=_validator({"type": "object", "properties": query, "required": required}, components),
+        _body=_validator(schema, components) if schema else None,
+    )
+
+
+def _resolved(document: dict[str, Any], node: dict[str, Any]) -> dict[str, Any]:
+    while "$ref" in node:
+        target: Any = document
+        for step in node["$ref"].removeprefix("#/").split("/"):
+            target = target[step]
+        node = target
+    return node
+
+
+def _defaults(schema: dict[str, Any] | None) -> dict[str, Any]:
+    properties = schema["properties"] if schema else {}
+    return {name: s["default"] for name, s in properties.items() if "default" in s}
+
+
+def _validator(schema: dict[str, Any], components: dict[str, Any]) -> jsonschema_rs.Validator:
+    # `components` rides along so that references into it resolve.
+    return jsonschema_rs.Draft202012Validator({**schema, "components": components}, validate_formats=True)
+
+
+def _coerced(text: str, kind: str) -> Any:
+    """A query value as its type; what does not fit stays text, for the validator to name."""
+    if kind == "integer" and _INTEGER.fullmatch(text):
+        return int(text)
+    if kind == "boolean" and text in ("true", "false"):
+        return text == "true"
+    return text
+
+
+_REASONS: dict[str, Callable[[Any], str]] = {
+    "maximum": lambda kind: f"Input should be less than or equal to {kind.limit}",
+    "minimum": lambda kind: f"Input should be greater than or equal to {kind.limit}",
+    "maxLength": lambda kind: f"Input should have at most {kind.limit} characters",
+    "minLength": lambda kind: f"Input should have at least {kind.limit} character{'s' if kind.limit != 1 else ''}",
+    "enum": lambda kind: f"Input should be one of {', '.join(map(str, kind.options))}",
+    "format": lambda kind: f"Input should be a valid {kind.format}",
+    "type": lambda kind: f"Input should be a valid {' or '.join(map(str, kind.types))}",
+    "pattern": lambda kind: (
+        "Input should not hold a null character"
+        if kind.pattern == _NO_NULL
+        else "Input should not hold '~', '/', control characters or blanks at its ends, nor look like an id"
+    ),
+    "required": lambda kind: "Field required",
+}
+
+
+def _explain(error: jsonschema_rs.ValidationError, where: str) -> str:
+    """``<place>: <reason>`` for one failed field."""
+    kind: Any = error.kind
+    if kind.name == "anyOf":
+        # Told of the branch that is not null: "or null" helps nobody who sent a number.
+        inner = [e for branch in kind.context for e in branch if not _wants_null(e)]
+        if inner:
+            return _explain(inner[0], where)
+    place = [where, *(str(step)[:80] for step in error.instance_path)]
+    if kind.name == "required":
+        place.append(kind.property)
+    reason = _REASONS.get(kind.name)
+    return f"{'.'.join(place)}: {reason(kind) if reason else error.message[:200]}"
+
+
+def _wants_null(error: jsonschema_rs.ValidationError) -> bool:
+    kind: Any = error.kind
+    return bool(kind.name == "type" and [str(name) for name in kind.types] == ["null"])

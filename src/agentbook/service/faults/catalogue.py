@@ -1,0 +1,72 @@
+"""Every row of the specification's three error tables, by a name under which it can be provoked ("Errors").
+
+Each row says what it does and where it happens unless a match says otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from .. import errors
+from ..errors import Refusal
+from ..runtime.limits import RUN_FAILURES, failure
+from .actions import Action, Answer, EndTurn
+
+TOKEN, REGISTER = "*/oauth/token", "*/oauth/register"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row: the table it stands in, what provoking it does, and the paths it happens on (None: anywhere)."""
+
+    table: str
+    action: Action
+    path: str | None = None
+
+
+def _answer(refusal: Refusal) -> Answer:
+    challenge, headers = refusal.challenge, refusal.headers
+    return Answer(refusal.status, refusal.error, refusal.message, challenge, headers)
+
+
+def _api() -> Iterator[tuple[str, Refusal]]:
+    yield "invalid_input", errors.invalid_input(["body.name: Field required"])
+    yield "bad_request", errors.bad_request()
+    yield "not_authenticated", errors.not_authenticated()
+    yield "invalid_key", errors.invalid_key()
+    yield "invalid_token", errors.invalid_token()
+    yield "wrong_credential", errors.wrong_credential()
+    yield "insufficient_scope", errors.insufficient_scope("workspaces:read")
+    yield "forbidden", errors.forbidden("This credential cannot start sessions of type webhook")
+    yield "url_not_found", errors.url_not_found()
+    yield "not_found", errors.not_found("Session")
+    yield "method_not_allowed", errors.method_not_allowed(["GET"])
+    yield "name_taken", errors.name_taken("Agent", "acme~guide")
+    yield "already_published", errors.conflict("Version is already published")
+    yield "being_published", errors.conflict("Version is being published, try again later.")
+    yield "not_validated", errors.conflict("Cannot publish: validation has not passed")
+    yield "not_ready", errors.conflict("Agent must be READY before it can be configured.")
+    yield "too_many_requests", errors.too_many_requests()
+    yield "server_error", errors.server_error()
+    yield "unavailable", Refusal(503, "ServiceUnavailable", "Something went wrong")
+
+
+def _oauth() -> Iterator[tuple[str, str, Answer]]:
+    """RFC 6749 errors of the token endpoint, then the two of registration, which are written as all others are."""
+    grants = "grant type must be authorization_code or refresh_token"
+    yield "oauth_invalid_request", TOKEN, Answer(400, "invalid_request", "grant_type: Field required", oauth=True)
+    yield "oauth_unsupported_grant_type", TOKEN, Answer(400, "unsupported_grant_type", grants, oauth=True)
+    for grant, name in (("code", "authorization code"), ("refresh", "refresh token")):
+        said = f"{name} invalid or expired"
+        yield f"oauth_invalid_grant_{grant}", TOKEN, Answer(400, "invalid_grant", said, oauth=True)
+    yield "oauth_invalid_client", TOKEN, Answer(401, "invalid_client", "client authentication failed", oauth=True)
+    yield "register_invalid", REGISTER, _answer(errors.invalid_input(["body.redirect_uris: Field required"]))
+    yield "register_too_many", REGISTER, _answer(errors.too_many_requests())
+
+
+CATALOGUE: dict[str, Row] = {
+    **{name: Row("api", _answer(refusal)) for name, refusal in _api()},
+    **{name: Row("oauth", answer, path) for name, path, answer in _oauth()},
+    **{kind: Row("run limits", EndTurn(failure(kind, "lab"))) for kind in RUN_FAILURES},
+}

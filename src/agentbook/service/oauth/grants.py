@@ -1,0 +1,235 @@
+"""What people allowed: codes, access tokens and refresh tokens, each good for what the specification says and once.
+
+Everything here runs inside one transaction of the one writer, so "exactly one of eight parallel uses" needs no lock. A
+use that must be refused *and* remembered (a spent token shows up again) returns the refusal instead of raising it: what
+is raised inside a transaction is rolled back, and the revocation with it.
+
+Secrets are stored as their SHA-256. Specification: "Authentication", rule 8.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection, delete, insert, select, update
+
+from .. import auth, ids
+from ..store import Transaction
+from ..store.tables import accounts, oauth_authorizations, oauth_clients, oauth_requests, oauth_tokens
+from . import clients
+
+# Choices: the specification gives no lifetimes.
+ACCESS_S = 3_600
+REFRESH_S = 30 * 24 * 3_600
+CODE_S = 60
+
+NO_CODE = "Authorization code invalid or expired"
+NO_REFRESH_TOKEN = "Refresh token invalid or expired"  # noqa: S105 - words, not a secret
+
+_VERIFIER = re.compile(r"[A-Za-z0-9\-._~]{43,128}")
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Why no tokens were given: an error of RFC 6749, and its description."""
+
+    error: str
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A client's request that waits for a person's answer. `scopes` is None where the client named none."""
+
+    client_id: str
+    client_name: str
+    client_uri: str | None
+    redirect_uri: str
+    state: str | None
+    scopes: tuple[str, ...] | None
+
+
+def waiting(db: Connection, handle: str, now: str) -> Asked | None:
+    """The request that `handle` stands for, None where it expired, was answered or never was."""
+    query = (
+        select(oauth_requests, oauth_clients.c.name, oauth_clients.c.metadata_json)
+        .join(oauth_clients, oauth_clients.c.id == oauth_requests.c.client_id)
+        .where(oauth_requests.c.sha256 == auth.hash_secret(handle), oauth_requests.c.expires_at > now)
+    )
+    row = db.execute(query).mappings().first()
+    if row is None:
+        return None
+    scopes = None if row["scopes_json"] is None else tuple(msgspec.json.decode(row["scopes_json"]))
+    uri = clients.metadata_of(row).get("client_uri")
+    return Asked(row["client_id"], row["name"], uri, row["redirect_uri"], row["state"], scopes)
+
+
+def answered(tx: Transaction, handle: str) -> Mapping[Any, Any] | None:
+    """Take a waiting request away, for it is answered once; None where it was answered already, or expired."""
+    picked = oauth_requests.c.sha256 == auth.hash_secret(handle)
+    live = select(oauth_requests).where(picked, oauth_requests.c.expires_at > tx.clock.instant())
+    row = tx.db.execute(live).mappings().first()
+    if row is not None:
+        tx.db.execute(delete(oauth_requests).where(picked))
+    return row
+
+
+def allow(tx: Transaction, asked: Mapping[Any, Any], *, person_id: str, account_id: str, scopes: Iterable[str]) -> str:
+    """Write down that a person allowed what was asked; the authorization code for the client.
+
+    Parameters
+    ----------
+    tx
+        The write.
+    asked
+        The request, from `answered`.
+    person_id, account_id
+        Who allowed it, and the account that the client is to act as.
+    scopes
+        What was left of the scopes asked for.
+    """
+    code, now_ms = tx.clock.secret(), tx.clock.milliseconds()
+    now = tx.clock.instant()
+    row = {
+        "id": tx.clock.new_id(),
+        "client_id": asked["client_id"],
+        "person_id": person_id,
+        "account_id": account_id,
+        "scopes_json": msgspec.json.encode(sorted(set(scopes))).decode(),
+        "redirect_uri": asked["redirect_uri"],
+        "code_sha256": auth.hash_secret(code),
+        "code_challenge": asked["code_challenge"],
+        "code_expires_at": ids.instant_of_ms(now_ms + CODE_S * 1000),
+        "created_at": now,
+        "updated_at": now,
+    }
+    tx.db.execute(insert(oauth_authorizations), row)
+    return code
+
+
+def exchange(
+    tx: Transaction, client: Mapping[Any, Any], code: str, redirect_uri: str, verifier: str
+) -> dict[str, Any] | Refused:
+    """Tokens for a code, once; a second use revokes what came of the first (RFC 6749, 4.1.2).
+
+    A use with a wrong verifier, client or redirect URI gets nothing and leaves the code as it is, so that who merely
+    saw a code cannot spoil it.
+    """
+    refused = Refused("invalid_grant", NO_CODE)
+    wanted = oauth_authorizations.c.code_sha256 == auth.hash_secret(code)
+    row = tx.db.execute(select(oauth_authorizations).where(wanted)).mappings().first()
+    if row is None:
+        return refused
+    fits = row["client_id"] == client["id"] and row["redirect_uri"] == redirect_uri
+    proved = _VERIFIER.fullmatch(verifier) is not None and hmac.compare_digest(_s256(verifier), row["code_challenge"])
+    if row["code_used_at"] is not None:
+        revoke(tx, row["id"])
+        return refused
+    if not fits or not proved or row["revoked_at"] is not None or row["code_expires_at"] <= tx.clock.instant():
+        return refused
+    tx.db.execute(
+        update(oauth_authorizations)
+        .where(oauth_authorizations.c.id == row["id"])
+        .values(code_used_at=tx.clock.instant())
+    )
+    return _issue(tx, client, row["id"], row["scopes_json"], row["scopes_json"])
+
+
+def refresh(tx: Transaction, client: Mapping[Any, Any], token: str, scope: str | None) -> dict[str, Any] | Refused:
+    """New tokens for a refresh token, once; a second use revokes the whole authorization.
+
+    `scope` may narrow the new access token; what the person allowed stays with the refresh token.
+    """
+    refused = Refused("invalid_grant", NO_REFRESH_TOKEN)
+    digest = auth.hash_secret(token)
+    query = (
+        select(oauth_tokens, oauth_authorizations.c.client_id, oauth_authorizations.c.revoked_at)
+        .join(oauth_authorizations, oauth_authorizations.c.id == oauth_tokens.c.authorization_id)
+        .where(oauth_tokens.c.sha256 == digest, oauth_tokens.c.kind == "refresh")
+    )
+    row = tx.db.execute(query).mappings().first()
+    if row is None or row["client_id"] != client["id"]:
+        return refused
+    now = tx.clock.instant()
+    if row["spent_at"] is not None:
+        revoke(tx, row["authorization_id"])
+        return refused
+    if row["revoked_at"] is not None or row["expires_at"] <= now:
+        return refused
+    granted: list[str] = msgspec.json.decode(row["scopes_json"])
+    narrowed = granted if scope is None else sorted(set(scope.split()))
+    if not set(narrowed) <= set(granted):
+        return Refused("invalid_scope", "scope must not exceed what was granted")
+    tx.db.execute(update(oauth_tokens).where(oauth_tokens.c.sha256 == digest).values(spent_at=now))
+    access = msgspec.json.encode(narrowed).decode()
+    return _issue(tx, client, row["authorization_id"], access, row["scopes_json"])
+
+
+def revoke(tx: Transaction, authorization_id: str) -> None:
+    """End an authorization and with it every token that came of it."""
+    now = tx.clock.instant()
+    live = (oauth_authorizations.c.id == authorization_id) & oauth_authorizations.c.revoked_at.is_(None)
+    tx.db.execute(update(oauth_authorizations).where(live).values(revoked_at=now, updated_at=now))
+
+
+def allowed_by(db: Connection, person_id: str) -> list[Mapping[Any, Any]]:
+    """A person's live authorizations that a client has made use of, newest first."""
+    query = (
+        select(
+            oauth_authorizations.c.id,
+            oauth_authorizations.c.scopes_json,
+            oauth_authorizations.c.created_at,
+            oauth_clients.c.name.label("client_name"),
+            accounts.c.name.label("account_name"),
+        )
+        .join(oauth_clients, oauth_clients.c.id == oauth_authorizations.c.client_id)
+        .join(accounts, accounts.c.id == oauth_authorizations.c.account_id)
+        .where(
+            oauth_authorizations.c.person_id == person_id,
+            oauth_authorizations.c.revoked_at.is_(None),
+            oauth_authorizations.c.code_used_at.is_not(None),
+        )
+        .order_by(oauth_authorizations.c.id.desc())
+    )
+    return list(db.execute(query).mappings())
+
+
+def _issue(
+    tx: Transaction, client: Mapping[Any, Any], authorization_id: str, access_scopes: str, all_scopes: str
+) -> dict[str, Any]:
+    now_ms, now = tx.clock.milliseconds(), tx.clock.instant()
+    tx.db.execute(delete(oauth_tokens).where(oauth_tokens.c.expires_at <= now))
+
+    def issue(kind: str, scopes: str, lifetime_s: int) -> str:
+        secret = tx.clock.secret()
+        row = {
+            "sha256": auth.hash_secret(secret),
+            "authorization_id": authorization_id,
+            "kind": kind,
+            "scopes_json": scopes,
+            "expires_at": ids.instant_of_ms(now_ms + lifetime_s * 1000),
+            "created_at": now,
+        }
+        tx.db.execute(insert(oauth_tokens), row)
+        return secret
+
+    answer: dict[str, Any] = {
+        "access_token": issue("access", access_scopes, ACCESS_S),
+        "token_type": "Bearer",
+        "expires_in": ACCESS_S,
+        "scope": " ".join(msgspec.json.decode(access_scopes)),
+    }
+    if "refresh_token" in clients.metadata_of(client)["grant_types"]:
+        answer["refresh_token"] = issue("refresh", all_scopes, REFRESH_S)
+    return answer
+
+
+def _s256(verifier: str) -> str:
+    return base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).decode().rstrip("=")

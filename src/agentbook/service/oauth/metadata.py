@@ -1,0 +1,75 @@
+"""The two documents by which a client finds its way: RFC 8414 and RFC 9728, at the host's root.
+
+The issuer is the root URL without a slash at its end, the same string in both documents: clients compare it as text. The
+resource is a path prefix of what is asked for, or else the client libraries refuse to send the token there.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from .. import errors
+from ..auth import SCOPES
+from .web import json
+
+if TYPE_CHECKING:
+    from ..platform import Platform
+
+SERVER_PATH = "/.well-known/oauth-authorization-server"
+RESOURCE_PATH = "/.well-known/oauth-protected-resource"
+# Resource paths that have a document: the API, the example of the specification, and the host itself.
+RESOURCES = ("v1", "mcp", "")
+
+
+def server_document(root_url: str) -> dict[str, Any]:
+    """What the authorization server says of itself (specification: "OAuth endpoints").
+
+    Examples
+    --------
+    >>> server_document("https://host")["token_endpoint"]
+    'https://host/v1/oauth/token'
+    """
+    return {
+        "issuer": root_url,
+        "authorization_endpoint": f"{root_url}/v1/oauth/authorize",
+        "token_endpoint": f"{root_url}/v1/oauth/token",
+        "registration_endpoint": f"{root_url}/v1/oauth/register",
+        "response_types_supported": ["code"],
+        "grant_types_supported": ["authorization_code", "refresh_token"],
+        "code_challenge_methods_supported": ["S256"],
+        "token_endpoint_auth_methods_supported": ["none"],
+        "scopes_supported": list(SCOPES),
+        "authorization_response_iss_parameter_supported": True,
+        "service_documentation": f"{root_url}/v1/docs",
+    }
+
+
+def resource_document(root_url: str, path: str) -> dict[str, Any]:
+    """What the resource at a path says of itself; raises the 404 where none is described.
+
+    Examples
+    --------
+    >>> resource_document("https://host", "v1")["resource"]
+    'https://host/v1'
+    """
+    if path not in RESOURCES:
+        raise errors.url_not_found()
+    return {
+        "resource": f"{root_url}/{path}" if path else root_url,
+        "authorization_servers": [root_url],
+        "bearer_methods_supported": ["header"],
+        "scopes_supported": list(SCOPES),
+    }
+
+
+async def authorization_server(platform: Platform, _request: Request) -> Response:
+    """GET /.well-known/oauth-authorization-server."""
+    return json(server_document(platform.root_url))
+
+
+async def protected_resource(platform: Platform, request: Request) -> Response:
+    """GET /.well-known/oauth-protected-resource/<path>."""
+    return json(resource_document(platform.root_url, request.path_params.get("path", "")))

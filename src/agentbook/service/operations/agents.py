@@ -1,0 +1,260 @@
+"""Agents: search, create, read, change, configure, versions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from sqlalchemy import ColumnElement, false, insert, or_, select, update
+
+from .. import errors
+from ..auth import Principal
+from ..store.tables import agent_versions, agents, memberships, workspace_agents
+from . import records, seen
+from .registry import Call, page, reads, writes
+
+# Templates whose engine must be set up outside this service: their agents never become READY here.
+SET_UP_ELSEWHERE = frozenset({"GOOSE", "OPENCLAW", "LANGGRAPH", "ADK"})
+# Tags that need no category.
+SERVICE_TAGS = frozenset({"official", "featured", "tutorial"})
+_ENGINES = {None: "llm", "LLM": "llm", "PLATFORM_NATIVE": "guide"}
+
+
+@reads("listAgents")
+def list_agents(call: Call) -> dict[str, Any]:
+    """Visible agents that pass every filter."""
+    given = call.query
+    query = select(agents).where(seen.visible_agent(call.principal, reading=True), ~agents.c.is_archived)
+    for name, condition in _FILTERS.items():
+        if given[name] is not None and given[name] is not False:
+            query = query.where(*condition(call, given[name]))
+    if given["is_pinned"] is not None:
+        query = query.where(agents.c.is_pinned if given["is_pinned"] else ~agents.c.is_pinned)
+    rows, total = seen.counted_page(call.db, seen.sorted_by(query, agents, given["sort_by"], "name"), given)
+    return page(records.agents_(call.db, rows, call.principal), total, given)
+
+
+def _installed_in(call: Call, reference: str) -> list[ColumnElement[bool]]:
+    try:
+        workspace = seen.workspace(call, reference) if call.principal else None
+    except errors.Refusal:
+        workspace = None
+    if workspace is None:
+        return [false()]
+    installed = select(workspace_agents.c.agent_id).where(workspace_agents.c.workspace_id == workspace["id"])
+    return [agents.c.id.in_(installed)]
+
+
+def _owned_by(call: Call, reference: str) -> list[ColumnElement[bool]]:
+    owner = seen.account(call.db, reference)
+    return [agents.c.owner_id == owner["id"] if owner else false()]
+
+
+def _contributed_by(call: Call, reference: str) -> list[ColumnElement[bool]]:
+    person = seen.account(call.db, reference)
+    if person is None:
+        return [false()]
+    authored = select(agent_versions.c.agent_id).where(agent_versions.c.creator_id == person["id"])
+    by = (agents.c.creator_id == person["id"], agents.c.maintainer_id == person["id"], agents.c.id.in_(authored))
+    return [or_(*by)]
+
+
+def _tagged(_call: Call, text: str) -> list[ColumnElement[bool]]:
+    # tags_json is a JSON list of texts, so a tag stands in it as it is encoded, quotes included.
+    wanted = [msgspec.json.encode(tag).decode() for tag in _listed(text)]
+    return [or_(false(), *(agents.c.tags_json.contains(tag, autoescape=True) for tag in wanted))]
+
+
+def _listed(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+_FILTERS: dict[str, Callable[[Call, Any], list[ColumnElement[bool]]]] = {
+    "search": lambda _call, text: seen.words_in(text, agents.c.name, agents.c.description),
+    "published_only": lambda _call, _on: [
+        agents.c.id.in_(select(agent_versions.c.agent_id).where(agent_versions.c.published_at.is_not(None)))
+    ],
+    "is_public": lambda _call, _on: [agents.c.is_public],
+    "for_workspace": _installed_in,
+    "tags": _tagged,
+    "categories": lambda _call, text: [agents.c.category.in_(_listed(text))],
+    "agent_types": lambda _call, text: [agents.c.template.in_(_listed(text))],
+    "owner": _owned_by,
+    "contributor": _contributed_by,
+}
+
+
+@writes("createAgent")
+def create_agent(call: Call) -> dict[str, Any]:
+    """A new agent of the caller's account, forked from a version where one is named."""
+    body, caller = call.body, call.caller
+    owner_id = seen.own_account(call, body.get("owner_id"), "create an agent")
+    if body["is_public"]:
+        _publicity_or_403(call, caller, owner_id)
+    taken = select(agents.c.id).where(agents.c.owner_id == owner_id, agents.c.name == body["name"])
+    if call.db.execute(taken).first() is not None:
+        raise errors.name_taken("Agent", f"{caller.account_name}~{body['name']}")
+    source = _version_to_fork(call, body["forked_from_version"])
+    template = body["template"] or (source["template"] if source else None)
+    now = call.writing.clock.instant()
+    agent_id = call.writing.clock.new_id()
+    new = {
+        "id": agent_id,
+        "owner_id": owner_id,
+        "creator_id": caller.id,
+        "maintainer_id": body["maintainer_id"],
+        "name": body["name"],
+        "description": body["description"],
+        "avatar_url": body["avatar_url"],
+        "category": body["category"],
+        "tags_json": msgspec.json.encode(body["tags"] or []).decode(),
+        "template": template,
+        "engine": source["engine"] if source else _ENGINES.get(template, str(template).lower()),
+        "setup_state": "PENDING" if template in SET_UP_ELSEWHERE else "READY",
+        "forked_from_version": body["forked_from_version"],
+        "is_public": body["is_public"],
+        "created_at": now,
+        "updated_at": now,
+    }
+    call.db.execute(insert(agents), new)
+    if source is not None:
+        kept = (
+            "version_number",
+            "description",
+            "summary",
+            "system_prompt",
+            "mode",
+            "tools_json",
+            "platform_tools_json",
+        )
+        _commit_version(call, agent_id, {name: source[name] for name in kept})
+    return _record(call, agent_id)
+
+
+def _version_to_fork(call: Call, version_id: str | None) -> seen.Row | None:
+    """The version with its agent's template and engine; the 404 where the caller cannot see the agent."""
+    if version_id is None:
+        return None
+    query = (
+        select(agent_versions, agents.c.template, agents.c.engine)
+        .join(agents, agents.c.id == agent_versions.c.agent_id)
+        .where(agent_versions.c.id == version_id.lower(), seen.visible_agent(call.principal, reading=False))
+    )
+    row = call.db.execute(query).mappings().first()
+    if row is None:
+        raise errors.not_found("Agent version")
+    return row
+
+
+def _publicity_or_403(call: Call, caller: Principal, owner_id: str) -> None:
+    """Only an admin of the owning account makes an agent public; a key never acts as a person, so it never does."""
+    if caller.kind == "oauth2":
+        administered = seen.member_of(caller).where(memberships.c.role == "ADMIN")
+        if owner_id == caller.account_id or owner_id in call.db.execute(administered).scalars().all():
+            return
+    raise errors.forbidden("Only an admin can make an agent public")
+
+
+@reads("getAgent", brief=True)
+def get_agent(call: Call) -> dict[str, Any]:
+    """One agent; a denied read is the same 404 as an agent that is not there."""
+    row = seen.agent(call, call.path["agent_id_or_name"], reading=True)
+    return records.agents_(call.db, [row], call.principal)[0]
+
+
+@writes("updateAgent")
+def update_agent(call: Call) -> dict[str, Any]:
+    """Change what the body names. OAuth tokens alone get here (openapi.yaml, security)."""
+    row = seen.own_agent(call, call.path["agent_id_or_name"])
+    body = call.body
+    if body.get("is_public"):
+        _publicity_or_403(call, call.caller, row["owner_id"])
+    changes: dict[str, Any] = {name: body[name] for name in ("avatar_url", "maintainer_id", "category") if name in body}
+    changes |= {name: body[name] for name in ("is_public", "is_archived", "is_pinned") if body.get(name) is not None}
+    if "tags" in body:
+        tags = body["tags"] or []
+        if not SERVICE_TAGS.issuperset(tags) and not changes.get("category", row["category"]):
+            raise errors.invalid_input(["body.tags: tags other than the service's own need a category"])
+        changes["tags_json"] = msgspec.json.encode(tags).decode()
+    if changes:
+        changes["updated_at"] = call.writing.clock.instant()
+        call.db.execute(update(agents).where(agents.c.id == row["id"]).values(changes))
+    return _record(call, row["id"])
+
+
+@writes("configureLlm")
+def configure_llm(call: Call) -> dict[str, Any]:
+    """Commit a new version of an LLM agent."""
+    row = seen.own_agent(call, call.path["agent_id_or_name"])
+    if row["setup_state"] != "READY":
+        raise errors.conflict("Agent must be READY before it can be configured.")
+    body = call.body
+    version = {
+        "version_number": body["version_number"],
+        "description": body["description"],
+        "summary": body["summary"],
+        "system_prompt": body["system_prompt"],
+        "mode": body["mode"],
+        "tools_json": msgspec.json.encode(body["tools"]).decode(),
+        "platform_tools_json": msgspec.json.encode(body.get("platform_tools", [])).decode(),
+    }
+    version_id = _commit_version(call, row["id"], version)
+    # An agent that had no engine of its own becomes an LLM agent; one that has keeps it.
+    engine = "llm" if row["engine"] in ("blank", "auto_managed_state") else row["engine"]
+    changes = {"description": body["description"], "engine": engine, "updated_at": call.writing.clock.instant()}
+    call.db.execute(update(agents).where(agents.c.id == row["id"]).values(changes))
+    job = {"id": call.writing.clock.new_id(), "type": "configure_llm", "status": "COMPLETED"}
+    return {**_version_record(call, version_id), "job": job}
+
+
+def _commit_version(call: Call, agent_id: str, fields: dict[str, Any]) -> str:
+    now, version_id = call.writing.clock.instant(), call.writing.clock.new_id()
+    fixed = {"id": version_id, "agent_id": agent_id, "creator_id": call.caller.id, "type": "COMMITTED"}
+    call.db.execute(insert(agent_versions), {**fixed, **fields, "created_at": now, "updated_at": now})
+    return version_id
+
+
+@reads("listAgentVersions")
+def list_agent_versions(call: Call) -> dict[str, Any]:
+    """Versions of a visible agent, newest first."""
+    agent = seen.agent(call, call.path["agent_id_or_name"], reading=True)
+    own = call.principal is not None and call.principal.account_id == agent["owner_id"]
+    query = select(agent_versions).where(agent_versions.c.agent_id == agent["id"])
+    if call.query["type"] is not None:
+        query = query.where(agent_versions.c.type == call.query["type"])
+    rows, total = seen.counted_page(call.db, query.order_by(agent_versions.c.id.desc()), call.query)
+    may_read = own and call.principal is not None and call.principal.may("agents:read")
+    return page((records.version(row, with_prompt=may_read) for row in rows), total, call.query)
+
+
+@writes("publishAgentVersion")
+def publish_agent_version(call: Call) -> dict[str, Any]:
+    """Publish a version, once, when its validation has passed (specification: "States and transitions", rule 2)."""
+    agent = seen.own_agent(call, call.path["agent_id_or_name"])
+    reference = call.path["version_id"].lower()
+    row = None
+    if seen.storable(reference):
+        query = select(agent_versions).where(agent_versions.c.agent_id == agent["id"], agent_versions.c.id == reference)
+        row = call.db.execute(query).mappings().first()
+    if row is None:
+        raise errors.not_found("Agent version")
+    if row["published_at"] is not None:
+        raise errors.conflict("Version is already published")
+    if row["validation"] != "PASSED":
+        raise errors.conflict("Cannot publish: validation has not passed")
+    now = call.writing.clock.instant()
+    call.db.execute(
+        update(agent_versions).where(agent_versions.c.id == reference).values(published_at=now, updated_at=now)
+    )
+    return _version_record(call, reference)
+
+
+def _record(call: Call, agent_id: str) -> dict[str, Any]:
+    row = call.db.execute(select(agents).where(agents.c.id == agent_id)).mappings().one()
+    return records.agents_(call.db, [row], call.principal)[0]
+
+
+def _version_record(call: Call, version_id: str) -> dict[str, Any]:
+    row = call.db.execute(select(agent_versions).where(agent_versions.c.id == version_id)).mappings().one()
+    return records.version(row, with_prompt=True)

@@ -1,0 +1,165 @@
+"""HTML that cannot forget to escape, and pages that cannot forget a header.
+
+`el` builds elements: a plain `str` is text and is escaped, only what `el` itself made is markup. A page carries its style
+within itself, allowed by its hash, so it asks for nothing else, runs no script, and works below any path prefix.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+from collections.abc import Iterable, Mapping
+from importlib.resources import files
+from typing import TypeAlias
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+
+class Html(str):
+    """Markup: text that is escaped already."""
+
+    __slots__ = ()
+
+
+Child: TypeAlias = "str | Iterable[Child] | None"
+
+# A speech bubble with two lines in it.
+_ICON = (
+    "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 32 32'%3E"
+    "%3Cpath d='M5 5h22a3 3 0 0 1 3 3v13a3 3 0 0 1-3 3H14l-7 6v-6H5a3 3 0 0 1-3-3V8a3 3 0 0 1 3-3z' fill='%233b5bdb'/%3E"
+    "%3Cpath d='M8 12h16M8 17h10' stroke='white' stroke-width='2.6' stroke-linecap='round'/%3E%3C/svg%3E"
+)
+_STYLE = files("agentbook.service.pages").joinpath("style.css").read_text(encoding="utf-8")
+_VOID = frozenset({"br", "hr", "img", "input", "link", "meta"})
+_STYLE_HASH = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
+_LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+
+
+def text(value: Child) -> Html:
+    """Children as markup, text escaped.
+
+    Examples
+    --------
+    >>> text(["<b>", el("i", "x"), None])
+    '&lt;b&gt;<i>x</i>'
+    """
+    if value is None:
+        return Html("")
+    if isinstance(value, Html):
+        return value
+    if isinstance(value, str):
+        return Html(html.escape(value))
+    return Html("".join(text(part) for part in value))
+
+
+def el(tag: str, /, *children: Child, **attributes: str | int | bool | None) -> Html:
+    """An element. ``class_`` and ``for_`` are written without the underscore, others with hyphens; False leaves one out.
+
+    Examples
+    --------
+    >>> el("a", "x < y", href='"', class_="wide")
+    '<a href="&quot;" class="wide">x &lt; y</a>'
+    """
+    written = []
+    for key, value in attributes.items():
+        if value is None or value is False:
+            continue
+        key = key.rstrip("_").replace("_", "-")
+        written.append(f" {key}" if value is True else f' {key}="{html.escape(str(value))}"')
+    start = f"<{tag}{''.join(written)}>"
+    return Html(start) if tag in _VOID else Html(f"{start}{text(children)}</{tag}>")
+
+
+def row(*cells: Child) -> Html:
+    """A row of a table."""
+    return el("tr", (el("td", cell) for cell in cells))
+
+
+def table(heads: Iterable[str], rows: Iterable[Html]) -> Html:
+    """A table that becomes a list of blocks on a narrow screen; a column may have no heading."""
+    cells = (el("th", head, scope="col") if head else el("td") for head in heads)
+    return el("div", el("table", el("thead", el("tr", cells)), el("tbody", rows), class_="stack"), class_="scroll")
+
+
+def hidden(name: str, value: str) -> Html:
+    """A field that the person does not see."""
+    return el("input", type="hidden", name=name, value=value)
+
+
+def document(title: str, *children: Child) -> str:
+    """A whole page."""
+    head = el(
+        "head",
+        el("meta", charset="utf-8"),
+        el("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        el("meta", name="color-scheme", content="light dark"),
+        el("title", f"{title} · agentbook"),
+        el("link", rel="icon", href=_ICON),
+        Html(f"<style>{_STYLE}</style>"),
+    )
+    return "<!doctype html>\n" + el("html", head, el("body", *children), lang="en")
+
+
+def page(
+    request: Request,
+    title: str,
+    *children: Child,
+    status: int = 200,
+    form_action: str = "'self'",
+    headers: Mapping[str, str] | None = None,
+) -> Response:
+    """A page as an answer.
+
+    Parameters
+    ----------
+    request
+        What it answers.
+    title
+        In the browser's tab.
+    children
+        The body.
+    status
+        HTTP status.
+    form_action
+        Where its forms may lead, redirects included, as in a Content-Security-Policy.
+    headers
+        More headers, or others than these.
+    """
+    return Response(
+        document(title, *children), status, {**safe_headers(request, form_action), **(headers or {})}, "text/html"
+    )
+
+
+def safe_headers(request: Request, form_action: str = "'self'") -> dict[str, str]:
+    """What every page is sent with: nothing may frame it, store it, or learn where the person came from."""
+    policy = (
+        f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; img-src data:; form-action {form_action}; "
+        "base-uri 'none'; frame-ancestors 'none'"
+    )
+    # With no-referrer browsers send `Origin: null` even to ourselves, and say by Sec-Fetch-Site that it is ourselves; but that
+    # only where the connection is trustworthy. Elsewhere the origin must be told to ourselves, and to nobody else.
+    host = request.headers.get("host", "")
+    trustworthy = host.startswith(_LOOPBACK) or request.headers.get("x-forwarded-proto") == "https"
+    return {
+        "Content-Security-Policy": policy,
+        "X-Frame-Options": "DENY",
+        "X-Content-Type-Options": "nosniff",
+        "Referrer-Policy": "no-referrer" if trustworthy else "same-origin",
+        "Cache-Control": "no-store",
+        "Cross-Origin-Opener-Policy": "same-origin",
+    }
+
+
+def bar(*children: Child) -> Html:
+    """The top of every page."""
+    mark = el("span", "agentbook", class_="mark")
+    return el("header", el("div", mark, *children, class_="bar"), class_="top")
+
+
+def problem_page(request: Request, status: int, title: str, *problems: str) -> Response:
+    """What went wrong, for a person."""
+    told = el("ul", (el("li", problem) for problem in problems)) if len(problems) > 1 else el("p", *problems)
+    body = el("main", el("h1", title), el("div", told, class_="note bad", role="alert"), class_="narrow")
+    return page(request, title, bar(), body, status=status)

@@ -1,0 +1,1 @@
+"""The agents' engines, behind one small interface."""

@@ -1,0 +1,56 @@
+"""The words of a question: which of them mean something, and their stems."""
+
+from __future__ import annotations
+
+import re
+
+# Frequent words that name no subject. `with` and `without` stay out of it for nobody asks for them alone.
+COMMON = frozenset(
+    """
+    a about after again all also am an and any are as at be because been before being but by can cannot could did do does doing
+    done for from get gets getting give given go got had has have having help here how i if in into is it its just know let like
+    make many may me mean means might more most much must my need no nor not now of off on once one only or other our out over
+    own please same shall should so some something such tell than thank thanks that the their them then there these they thing
+    this those to too up us use used using very want was way we well were what when where which while who whom whose why will
+    with without work would you your try tried tries different difference differ happen happens happened possible
+    """.split()  # noqa: SIM905 - a list of words reads better as words
+)
+
+_WORD = re.compile(r"[^\W_]+(?:['’_-][^\W_]+)*")
+_ENDINGS = ("ations", "ation", "ings", "ing", "ies", "ied", "es", "ed", "s")
+
+
+def words(text: str) -> list[str]:
+    """The words of `text` in lower case, in order; digits count, signs do not.
+
+    Examples
+    --------
+    >>> words("Is from_id *exclusive*, or not?")
+    ['is', 'from_id', 'exclusive', 'or', 'not']
+    """
+    return _WORD.findall(text.lower())
+
+
+def subjects(text: str) -> list[str]:
+    """The words that mean something, each once.
+
+    Examples
+    --------
+    >>> subjects("What is the default page limit? The limit of a page!")
+    ['default', 'page', 'limit']
+    """
+    return list(dict.fromkeys(word for word in words(text) if word not in COMMON and (len(word) > 1 or word.isdigit())))
+
+
+def stem(word: str) -> str:
+    """`word` without its ending, roughly: enough to see that ``refunds`` and ``refund`` are one.
+
+    Examples
+    --------
+    >>> stem("refunds"), stem("streaming"), stem("is")
+    ('refund', 'stream', 'is')
+    """
+    for ending in _ENDINGS:
+        if word.endswith(ending) and len(word) - len(ending) >= 4:
+            return word[: -len(ending)]
+    return word

@@ -1,0 +1,147 @@
+"""Opening a store: the data directory, the connections, the schema.
+
+SQLite is put into WAL mode once, before anything else uses the file: switching later, with several processes opening at
+once, fails with "database is locked" (measured, November 2026). PostgreSQL is used as it comes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+from sqlalchemy import URL, Connection, Engine, create_engine, event, insert, make_url, select, update
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
+
+from .. import ids
+from ..problem import Problem
+from .tables import GROWN_FROM, SCHEMA_VERSION, meta, metadata
+
+STORE_FILE = "store.db"
+_BUSY_TIMEOUT_S = 30.0
+
+
+def default_data() -> Path:
+    """The data directory when none is named: ``AGENTBOOK_DATA``, else the user's data directory of this system."""
+    named = os.environ.get("AGENTBOOK_DATA")
+    return Path(named).expanduser() if named else Path(platformdirs.user_data_dir("agentbook"))
+
+
+def prepare_directory(data: Path) -> None:
+    """Make sure the data directory is there, writable, and closed to other users (mode 0700).
+
+    Raises `Problem` where that cannot be.
+    """
+    try:
+        data.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # Somebody else's directory full of other things keeps its mode; the files in it are 0600 all the same.
+        if (data / STORE_FILE).exists() or not any(data.iterdir()):
+            data.chmod(0o700)
+        if not os.access(data, os.W_OK | os.X_OK):
+            raise PermissionError(13, "Permission denied")
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise Problem(f"Cannot write to the data directory {data} ({reason}); choose another with --data.") from None
+
+
+def open_engine(data: Path, database: str | None = None) -> Engine:
+    """Connect to the store of a data directory, or to the database at a URL, and bring its schema about.
+
+    Parameters
+    ----------
+    data
+        The data directory; holds ``store.db`` unless `database` is given.
+    database
+        An SQLAlchemy URL such as ``postgresql+psycopg://user@host/name``; None means SQLite in `data`.
+
+    Raises
+    ------
+    Problem
+        The place cannot be written, the URL not be understood or reached, or the store belongs to another version.
+    """
+    if database is None:
+        prepare_directory(data)
+        engine = _sqlite(data / STORE_FILE)
+    else:
+        engine = _by_url(database)
+    try:
+        with engine.execution_options(agentbook_begin="IMMEDIATE").begin() as connection:
+            _bring_about_schema(connection)
+    except DBAPIError as error:
+        engine.dispose()
+        where = str(data / STORE_FILE) if database is None else make_url(database).render_as_string(hide_password=True)
+        reason = str(error.orig).strip().splitlines()[0] if str(error.orig).strip() else type(error.orig).__name__
+        raise Problem(f"Cannot open the store {where}: {reason}. Check the place, or choose another.") from None
+    except Problem:
+        engine.dispose()
+        raise
+    return engine
+
+
+def _sqlite(path: Path) -> Engine:
+    # SQLite gives its side files (-wal, -shm) the mode of the main file, so creating it closed closes them all.
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+        with contextlib.closing(sqlite3.connect(path, timeout=_BUSY_TIMEOUT_S)) as connection:
+            connection.execute("PRAGMA journal_mode = WAL").fetchone()
+    except (OSError, sqlite3.Error) as error:
+        raise Problem(f"Cannot open the store {path}: {error}. Choose another --data directory.") from None
+    engine = create_engine(
+        URL.create("sqlite", database=str(path)),
+        connect_args={"check_same_thread": False, "timeout": _BUSY_TIMEOUT_S},
+        pool_size=8,
+        max_overflow=24,
+    )
+    event.listen(engine, "connect", _on_sqlite_connect)
+    event.listen(engine, "begin", _on_sqlite_begin)
+    return engine
+
+
+def _on_sqlite_connect(connection: Any, _record: Any) -> None:
+    connection.isolation_level = None  # transactions are begun by us (below), not guessed by the driver
+    for pragma in ("foreign_keys = ON", "synchronous = FULL", "cache_size = -8000", "temp_store = MEMORY"):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _on_sqlite_begin(connection: Connection) -> None:
+    # A writer takes the write lock at once: a read lock that must grow later fails where two do so at the same time.
+    kind = connection.get_execution_options().get("agentbook_begin", "")
+    connection.exec_driver_sql(f"BEGIN {kind}")
+
+
+def _by_url(database: str) -> Engine:
+    try:
+        url = make_url(database)
+        if url.get_backend_name() == "postgresql" and "+" not in url.drivername:
+            url = url.set(drivername="postgresql+psycopg")
+        if url.get_backend_name() != "postgresql":
+            raise Problem(
+                f"--database takes a PostgreSQL URL, not {url.get_backend_name()!r}; "
+                "for SQLite name a directory with --data."
+            )
+        return create_engine(url, pool_size=8, max_overflow=24, pool_pre_ping=True)
+    except (ArgumentError, NoSuchModuleError):
+        raise Problem("--database could not be understood; write it as postgresql://user:password@host/name.") from None
+    except ModuleNotFoundError:
+        raise Problem("PostgreSQL needs the extra `postgres`: pip install 'agentbook[postgres]'.") from None
+
+
+def _bring_about_schema(connection: Connection) -> None:
+    if connection.dialect.name == "postgresql":
+        # Two processes that create the same tables at once would collide; the number names this one purpose.
+        connection.exec_driver_sql("SELECT pg_advisory_xact_lock(7233171)")
+    metadata.create_all(connection)
+    found = connection.execute(select(meta.c.value).where(meta.c.name == "schema_version")).scalar()
+    if found is None:
+        facts = {"schema_version": str(SCHEMA_VERSION), "created_at": ids.now()}
+        connection.execute(insert(meta), [{"name": name, "value": value} for name, value in facts.items()])
+    elif found in GROWN_FROM:  # the tables that were missing have just been made
+        connection.execute(update(meta).where(meta.c.name == "schema_version").values(value=str(SCHEMA_VERSION)))
+    elif found != str(SCHEMA_VERSION):
+        raise Problem(
+            f"The store was written by another version of agentbook (schema {found}, this one has {SCHEMA_VERSION}); "
+            "use that version, or another --data directory."
+        )

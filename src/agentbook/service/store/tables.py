@@ -1,0 +1,345 @@
+"""The tables of the store, in SQLAlchemy Core, for SQLite and PostgreSQL alike.
+
+Conventions: ids are canonical UUID text; ``*_at`` columns are fixed-width ISO text (see `agentbook.service.ids`), so
+both sort and compare as text; columns that end in ``_json`` hold JSON text. An event keeps the exact JSON that is sent
+(``wire``) beside the few columns it is filtered by: a page of events is joined text, never re-serialised rows.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import BigInteger, Boolean, Column, ForeignKey, Index, MetaData, Table, Text, UniqueConstraint, text
+
+SCHEMA_VERSION = 2
+# Versions that differ from this one by tables that were not there yet, and by nothing else.
+GROWN_FROM = frozenset({"1"})
+
+metadata = MetaData()
+
+
+def _id() -> Column[str]:
+    return Column("id", Text, primary_key=True)
+
+
+def _times() -> tuple[Column[str], Column[str]]:
+    return Column("created_at", Text, nullable=False), Column("updated_at", Text, nullable=False)
+
+
+def _flag(name: str) -> Column[bool]:
+    return Column(name, Boolean, nullable=False, server_default=text("false"))
+
+
+# One row a fact about the store itself: schema_version, seed, created_at, demo (what demo data was written).
+meta = Table("meta", metadata, Column("name", Text, primary_key=True), Column("value", Text, nullable=False))
+
+accounts = Table(
+    "accounts",
+    metadata,
+    _id(),
+    Column("type", Text, nullable=False),  # user | organization
+    Column("name", Text, nullable=False, unique=True),
+    Column("full_name", Text, nullable=False),
+    Column("creator_id", Text),
+    Column("bio", Text),
+    Column("avatar_url", Text),
+    Column("banner_url", Text),
+    Column("email_domain", Text),
+    Column("links_json", Text, nullable=False, server_default="{}"),  # website_url and the six <network>_url fields
+    Column("closure_requested_at", Text),
+    Column("closure_requested_by_id", Text),
+    *_times(),
+)
+
+memberships = Table(
+    "memberships",
+    metadata,
+    _id(),
+    Column("organization_id", Text, ForeignKey("accounts.id"), nullable=False),
+    Column("user_id", Text, ForeignKey("accounts.id"), nullable=False),
+    Column("role", Text, nullable=False),  # ADMIN | MEMBER
+    _flag("is_public"),
+    *_times(),
+    UniqueConstraint("organization_id", "user_id"),
+)
+
+api_keys = Table(
+    "api_keys",
+    metadata,
+    _id(),
+    Column("kind", Text, nullable=False, server_default="account"),  # account | trigger
+    Column("account_id", Text, ForeignKey("accounts.id"), nullable=False, index=True),
+    Column("workspace_id", Text),  # trigger keys: the one workspace they reach
+    Column("agent_id", Text),  # trigger keys: the one agent they run
+    Column("name", Text, nullable=False),
+    Column("secret_sha256", Text, nullable=False),
+    Column("scopes_json", Text, nullable=False, server_default="[]"),
+    Column("revoked_at", Text),
+    *_times(),
+)
+
+workspaces = Table(
+    "workspaces",
+    metadata,
+    _id(),
+    Column("owner_id", Text, ForeignKey("accounts.id"), nullable=False),
+    Column("creator_id", Text, nullable=False),
+    Column("creator_type", Text, nullable=False, server_default="user"),  # user | api_key
+    Column("name", Text, nullable=False),
+    _flag("restrict_account_credentials"),
+    _flag("should_restrict_members"),
+    _flag("unlimited_power_mode"),
+    Column("required_credentials_mode", Text),  # SHARED | MEMBER | null
+    Column("archived_at", Text),
+    Column("archived_by_id", Text),
+    *_times(),
+    UniqueConstraint("owner_id", "name"),
+)
+
+agents = Table(
+    "agents",
+    metadata,
+    _id(),
+    Column("owner_id", Text, ForeignKey("accounts.id"), nullable=False),
+    Column("creator_id", Text, nullable=False),
+    Column("maintainer_id", Text),
+    Column("name", Text, nullable=False),
+    Column("description", Text),
+    Column("avatar_url", Text),
+    Column("category", Text),
+    Column("tags_json", Text, nullable=False, server_default="[]"),
+    Column("template", Text),  # the specification's template enum
+    Column("engine", Text, nullable=False),  # which Runtime runs it: guide, analyst, llm, ...
+    Column("setup_state", Text, nullable=False, server_default="READY"),
+    Column("forked_from_version", Text),
+    _flag("is_public"),
+    _flag("is_archived"),
+    _flag("is_pinned"),
+    *_times(),
+    UniqueConstraint("owner_id", "name"),
+)
+
+agent_versions = Table(
+    "agent_versions",
+    metadata,
+    _id(),
+    Column("agent_id", Text, ForeignKey("agents.id"), nullable=False, index=True),
+    Column("creator_id", Text, nullable=False),
+    Column("type", Text, nullable=False),  # EPHEMERAL | COMMITTED
+    Column("version_number", Text, nullable=False),
+    Column("description", Text),
+    Column("summary", Text),
+    Column("system_prompt", Text),
+    Column("mode", Text, nullable=False, server_default="one-shot"),
+    Column("tools_json", Text, nullable=False, server_default="[]"),
+    Column("platform_tools_json", Text, nullable=False, server_default="[]"),
+    Column("validation", Text, nullable=False, server_default="PASSED"),  # PENDING | PASSED | FAILED
+    Column("published_at", Text),
+    *_times(),
+)
+
+workspace_agents = Table(
+    "workspace_agents",
+    metadata,
+    _id(),
+    Column("workspace_id", Text, ForeignKey("workspaces.id"), nullable=False, index=True),
+    Column("agent_id", Text, ForeignKey("agents.id"), nullable=False, index=True),
+    Column("creator_id", Text, nullable=False),
+    Column("required_credentials_mode", Text),
+    *_times(),
+    UniqueConstraint("workspace_id", "agent_id"),
+)
+
+skills = Table(
+    "skills",
+    metadata,
+    _id(),
+    Column("owner_id", Text, ForeignKey("accounts.id"), nullable=False),
+    Column("creator_id", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("overview", Text),
+    Column("avatar_url", Text),
+    _flag("is_public"),
+    Column("archived_at", Text),
+    *_times(),
+    UniqueConstraint("owner_id", "name"),
+)
+
+credentials = Table(
+    "credentials",
+    metadata,
+    _id(),
+    Column("owner_id", Text, ForeignKey("accounts.id"), nullable=False, index=True),
+    Column("creator_id", Text),
+    Column(
+        "account_id", Text, nullable=False, index=True
+    ),  # the account whose list shows it (a member's own is shown too)
+    Column("target_id", Text),
+    Column("auth_config_id", Text),
+    Column("integration", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("params_json", Text, nullable=False, server_default="{}"),
+    Column("extra_data_json", Text, nullable=False, server_default="{}"),
+    Column("config_params_json", Text, nullable=False, server_default="{}"),
+    Column("policy_resources_json", Text, nullable=False, server_default="[]"),
+    Column("webhook_owner_identifier", Text),
+    Column("webhook_url", Text),
+    Column("signature_type", Text),
+    _flag("webhook_enabled"),
+    _flag("has_active_webhook_triggers"),
+    *_times(),
+)
+
+# Which workspace agents a credential is granted to; the `workspace_id` and `grant_candidates` filters read it.
+credential_grants = Table(
+    "credential_grants",
+    metadata,
+    Column("credential_id", Text, ForeignKey("credentials.id"), primary_key=True),
+    Column("workspace_agent_id", Text, ForeignKey("workspace_agents.id", ondelete="CASCADE"), primary_key=True),
+)
+
+contexts = Table(
+    "contexts",
+    metadata,
+    _id(),
+    Column("workspace_id", Text, ForeignKey("workspaces.id"), nullable=False, index=True),
+    Column("task_id", Text),
+    Column("published_by_id", Text),
+    Column("type", Text),
+    Column("status", Text, nullable=False),  # DRAFT | PUBLISHED
+    Column("generated_context", Text),
+    Column("manual_context", Text),
+    Column("summary", Text),
+    *_times(),
+)
+
+invitations = Table(
+    "invitations",
+    metadata,
+    _id(),
+    Column("organization_id", Text, ForeignKey("accounts.id"), nullable=False, index=True),
+    Column("invitee_id", Text, ForeignKey("accounts.id"), nullable=False, index=True),
+    Column("creator_id", Text, nullable=False),
+    Column("role", Text, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("type", Text),
+    *_times(),
+)
+
+sessions = Table(
+    "sessions",
+    metadata,
+    _id(),
+    Column("workspace_id", Text, ForeignKey("workspaces.id"), nullable=False),
+    Column("agent_id", Text),
+    Column("type", Text, nullable=False),  # chat | time | webhook | api_trigger | agent_test
+    Column("initiator_id", Text, nullable=False),
+    Column("initiator_type", Text, nullable=False),  # api_key | user | trigger
+    Column("name", Text),
+    *_times(),
+    Index("sessions_by_workspace", "workspace_id", "id"),
+)
+
+# No foreign key on session_id: a bulk history is written table by table, and sessions are never deleted.
+events = Table(
+    "events",
+    metadata,
+    Column("session_id", Text, primary_key=True),
+    Column("id", Text, primary_key=True),
+    Column("type", Text, nullable=False),
+    Column("task_id", Text),
+    Column("author_type", Text),
+    Column("created_at", Text, nullable=False),
+    Column("wire", Text, nullable=False),
+    # Clustered by (session, id): a page is one range scan of neighbouring rows.
+    sqlite_with_rowid=False,
+)
+
+# A turn that was accepted and is not finished yet. A row that is still here at start-up was cut off by a crash.
+pending_turns = Table(
+    "pending_turns",
+    metadata,
+    Column("task_id", Text, primary_key=True),
+    Column("session_id", Text, nullable=False, index=True),
+    Column("message_id", Text, nullable=False),
+    Column("created_at", Text, nullable=False),
+)
+
+# Tokens that agents used in a calendar month, once for each budget they count against.
+spending = Table(
+    "spending",
+    metadata,
+    Column("scope", Text, primary_key=True),  # WORKSPACE | AGENT | USER
+    Column("spender_id", Text, primary_key=True),
+    Column("month", Text, primary_key=True),  # as in 2026-11, UTC
+    Column("tokens", BigInteger, nullable=False),
+)
+
+# What OAuth and the pages keep. A ``*sha256`` column stands for a secret that only its holder has.
+oauth_clients = Table(
+    "oauth_clients",
+    metadata,
+    _id(),
+    Column("name", Text, nullable=False),
+    Column("metadata_json", Text, nullable=False),  # as it was accepted, and as it was answered
+    Column("registered_from", Text, nullable=False),  # IP address
+    *_times(),
+    Index("oauth_clients_by_address", "registered_from", "created_at"),
+)
+
+# What a client asks of a person who has not answered yet.
+oauth_requests = Table(
+    "oauth_requests",
+    metadata,
+    Column("sha256", Text, primary_key=True),
+    Column("client_id", Text, ForeignKey("oauth_clients.id"), nullable=False),
+    Column("redirect_uri", Text, nullable=False),
+    Column("state", Text),
+    Column("code_challenge", Text, nullable=False),
+    Column("scopes_json", Text),  # null: the client named none
+    Column("expires_at", Text, nullable=False, index=True),
+)
+
+# What a person allowed a client, with the one code that was given out for it.
+oauth_authorizations = Table(
+    "oauth_authorizations",
+    metadata,
+    _id(),
+    Column("client_id", Text, ForeignKey("oauth_clients.id"), nullable=False),
+    Column("person_id", Text, ForeignKey("accounts.id"), nullable=False, index=True),
+    Column("account_id", Text, ForeignKey("accounts.id"), nullable=False),  # acted as: the person, or an organization
+    Column("scopes_json", Text, nullable=False),
+    Column("redirect_uri", Text, nullable=False),
+    Column("code_sha256", Text, nullable=False, unique=True),
+    Column("code_challenge", Text, nullable=False),
+    Column("code_expires_at", Text, nullable=False),
+    Column("code_used_at", Text),
+    Column("revoked_at", Text),
+    *_times(),
+)
+
+oauth_tokens = Table(
+    "oauth_tokens",
+    metadata,
+    Column("sha256", Text, primary_key=True),
+    Column("authorization_id", Text, ForeignKey("oauth_authorizations.id"), nullable=False, index=True),
+    Column("kind", Text, nullable=False),  # access | refresh
+    Column("scopes_json", Text, nullable=False),
+    Column("expires_at", Text, nullable=False, index=True),
+    Column("spent_at", Text),  # refresh tokens: kept until they expire, so that a second use is noticed
+    Column("created_at", Text, nullable=False),
+)
+
+signin_links = Table(
+    "signin_links",
+    metadata,
+    Column("sha256", Text, primary_key=True),
+    Column("account_id", Text, ForeignKey("accounts.id"), nullable=False),
+    Column("expires_at", Text, nullable=False),
+)
+
+page_sessions = Table(
+    "page_sessions",
+    metadata,
+    Column("sha256", Text, primary_key=True),
+    Column("account_id", Text, ForeignKey("accounts.id"), nullable=False),
+    Column("expires_at", Text, nullable=False),
+)

@@ -1,0 +1,84 @@
+"""History by the yard: exactly as much as was asked for, appended, in order."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sqlalchemy import Connection, create_engine, func, select
+
+from agentbook.service import demo, ids, wire
+from agentbook.service.store import tables
+
+NOW = datetime(2026, 11, 20, 15, 30, tzinfo=UTC)
+
+
+def fresh() -> Connection:
+    connection = create_engine("sqlite://").connect()
+    tables.metadata.create_all(connection)
+    return connection
+
+
+def count(connection: Connection, name: str) -> int:
+    return int(connection.execute(select(func.count()).select_from(tables.metadata.tables[name])).scalar_one())
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 40), st.integers(0, 900), st.integers())
+def test_exactly_as_many_as_asked_for(sessions: int, events: int, seed: int) -> None:
+    connection = fresh()
+    try:
+        if events and not sessions:
+            with pytest.raises(ValueError, match="at least one session"):
+                demo.fixtures(connection, sessions=sessions, events=events, seed=seed, now=NOW)
+            return
+        summary = demo.fixtures(connection, sessions=sessions, events=events, seed=seed, now=NOW)
+        assert (count(connection, "sessions"), count(connection, "events")) == (sessions, events)
+        assert summary.counts == {"sessions": sessions, "events": events}
+        for row in connection.execute(select(tables.events)):
+            assert ids.instant_of_ms(ids.milliseconds_of(row.id)) == row.created_at <= ids.instant(NOW)
+    finally:
+        connection.close()
+        connection.engine.dispose()
+
+
+def test_appended_to_the_demo_and_to_themselves() -> None:
+    connection = fresh()
+    before = demo.write(connection, seed=1, now=NOW)
+    for _ in range(2):
+        summary = demo.fixtures(connection, sessions=50, events=1_000, seed=1, now=NOW)
+        assert summary.account_id == before.account_id
+    assert count(connection, "sessions") == before.counts["sessions"] + 100
+    assert count(connection, "events") == before.counts["events"] + 2_000
+    assert count(connection, "workspaces") == before.counts["workspaces"] + 4
+    assert connection.exec_driver_sql("PRAGMA foreign_key_check").all() == []
+    connection.close()
+    connection.engine.dispose()
+
+
+def test_equal_seeds_give_equal_rows_in_the_service_s_own_writing() -> None:
+    found = []
+    for seed in (5, 5, 6):
+        connection = fresh()
+        demo.fixtures(connection, sessions=20, events=500, seed=seed, now=NOW)
+        found.append([tuple(row) for row in connection.execute(select(tables.events))])
+        connection.close()
+        connection.engine.dispose()
+    assert found[0] == found[1] != found[2]
+    for _session, id_, kind, task, author, created, sent in found[0]:
+        read = json.loads(sent)
+        assert read["author"]["type"] == author
+        assert sent == wire.event(
+            id=id_, type=kind, content=read["content"], task_id=task, author=read["author"], created_at=created
+        )
+
+
+def test_negative_counts_are_refused() -> None:
+    connection = fresh()
+    with pytest.raises(ValueError, match="negative"):
+        demo.fixtures(connection, sessions=-1, events=0, seed=1, now=NOW)
+    connection.close()
+    connection.engine.dispose()

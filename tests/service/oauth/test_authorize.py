@@ -1,0 +1,215 @@
+from __future__ import annotations
+
+import pytest
+
+from service.oauth.flow import CALLBACK, Flow, Person, form_of, location, ready, ticked
+from service.world import World
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_what_is_wrong_with_client_or_redirect_uri_is_told_to_the_person_and_never_redirected(
+    world: World,
+) -> None:
+    flow = await ready(world)
+    cases = [
+        (("client_id",), {}, "client_id: Field required"),
+        ((), {"client_id": "0199c2f0-0000-7000-8000-00000000abcd"}, "client_id: no client of this id is registered here"),
+        ((), {"client_id": "<script>"}, "client_id: no client"),
+        (("redirect_uri",), {}, "redirect_uri: Field required"),
+        ((), {"redirect_uri": "https://evil.example/"}, "redirect_uri: the client did not register this one"),
+        ((), {"redirect_uri": CALLBACK + "/"}, "redirect_uri: the client did not register this one"),
+        ((), {"redirect_uri": CALLBACK + "#x"}, "redirect_uri: the client did not register this one"),
+        ((), {"redirect_uri": "javascript:alert(1)"}, "redirect_uri: the client did not register this one"),
+    ]  # fmt: skip
+    for leave_out, changed, said in cases:
+        answer = await flow.ask(*leave_out, **changed)
+        assert (answer.status_code, "location" in answer.headers) == (400, False)
+        assert said in answer.text
+        assert "<script>" not in answer.text
+        assert answer.headers["content-type"].startswith("text/html")
+    twice = await flow.person.get(f"/oauth/authorize?client_id={flow.client_id}&client_id=x&redirect_uri={CALLBACK}")
+    assert twice.status_code == 400
+    assert "client_id: Field given more than once" in twice.text
+    # A program that wants JSON gets the service's usual refusal.
+    program = await world.get("/oauth/authorize")
+    message = "query.client_id: Field required; query.redirect_uri: Field required"
+    assert program.json() == {"error": "InvalidInputError", "message": message}
+
+
+@pytest.mark.parametrize(
+    ("leave_out", "changed", "error", "said"),
+    [
+        (("response_type",), {}, "invalid_request", "response_type: Field required"),
+        ((), {"response_type": "token"}, "unsupported_response_type", "response_type must be code"),
+        (("code_challenge",), {}, "invalid_request", "code_challenge: Field required"),
+        (("code_challenge_method",), {}, "invalid_request", "code_challenge_method must be S256"),
+        ((), {"code_challenge_method": "plain"}, "invalid_request", "code_challenge_method must be S256"),
+        ((), {"code_challenge": "short"}, "invalid_request", "code_challenge must be"),
+        ((), {"scope": "agents:read admin:all"}, "invalid_scope", "'admin:all' is not a scope"),
+        ((), {"resource": "https://other.example/v1"}, "invalid_target", "resource is not one of this server"),
+    ],
+)
+async def test_everything_else_is_told_to_the_client(
+    world: World, leave_out: tuple[str, ...], changed: dict[str, str], error: str, said: str
+) -> None:
+    flow = await ready(world)
+    answer = await flow.ask(*leave_out, **changed)
+    assert answer.status_code == 303
+    assert answer.headers["location"].startswith(CALLBACK + "?")
+    told = location(answer)
+    assert said in told.pop("error_description")
+    assert told == {"error": error, "state": "st/ate & more", "iss": "http://test"}
+
+
+async def test_consent_gives_a_code_the_state_and_the_issuer(world: World) -> None:
+    flow = await ready(world)
+    page = await flow.consent_page(resource="http://test/v1")
+    assert ticked(page) == ["agents:write", "workspaces:read"]
+    answer = await flow.person.post(
+        "/oauth/consent", form_of(page, decision="allow", scope=ticked(page), account=world.accounts["ada"])
+    )
+    told = location(answer)
+    assert len(told.pop("code")) == 43
+    assert told == {"state": "st/ate & more", "iss": "http://test"}
+    assert answer.headers["cache-control"] == "no-store"
+    assert answer.headers["referrer-policy"] == "no-referrer"
+
+
+async def test_a_query_of_the_redirect_uri_stays(world: World) -> None:
+    flow = await ready(world)
+    uri = "https://app.example/cb?tenant=7"
+    await flow.register(redirect_uris=[uri])
+    page = await flow.consent_page(redirect_uri=uri)
+    answer = await flow.person.post("/oauth/consent", form_of(page, decision="deny"))
+    assert answer.headers["location"].startswith(uri + "&error=access_denied&")
+
+
+async def test_denial(world: World) -> None:
+    flow = await ready(world)
+    for decision in ("deny", "", "ALLOW"):
+        page = await flow.consent_page()
+        data = form_of(page, decision=decision, scope=ticked(page), account=world.accounts["ada"])
+        told = location(await flow.person.post("/oauth/consent", data))
+        assert (told["error"], told["state"], told["iss"]) == ("access_denied", "st/ate & more", "http://test")
+    assert world.rows("oauth_authorizations") == []
+
+
+async def test_an_answer_counts_once(world: World) -> None:
+    flow = await ready(world)
+    page = await flow.consent_page()
+    data = form_of(page, decision="allow", scope=ticked(page), account=world.accounts["ada"])
+    assert (await flow.person.post("/oauth/consent", data)).status_code == 303
+    again = await flow.person.post("/oauth/consent", data)
+    assert (again.status_code, "location" in again.headers) == (400, False)
+    assert "answered already" in again.text
+    assert len(world.rows("oauth_authorizations")) == 1
+
+
+async def test_a_request_waits_ten_minutes(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    flow = await ready(world)
+    asked = await flow.ask()
+    at(world, monkeypatch, 601)
+    page = await flow.person.get("/oauth/" + asked.headers["location"])
+    assert page.status_code == 400
+    assert "waited for more than ten minutes" in page.text
+
+
+def at(world: World, monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    """Let the platform's clock stand so many seconds from now."""
+    from agentbook.service import ids
+
+    then = world.store.clock.milliseconds() + int(seconds * 1000)
+    monkeypatch.setattr(world.store.clock, "milliseconds", lambda: then)
+    monkeypatch.setattr(world.store.clock, "instant", lambda: ids.instant_of_ms(then))
+
+
+async def test_without_a_session_the_person_signs_in_first_and_comes_back(world: World) -> None:
+    from agentbook.service import admin
+
+    flow = Flow(world)
+    await flow.register()
+    asked = await flow.ask()
+    consent = "/oauth/" + asked.headers["location"]
+    sent = await flow.person.get(consent)
+    assert (sent.status_code, sent.headers["location"][:18]) == (303, "../signin?request=")
+    page = await flow.person.get(sent.headers["location"].removeprefix(".."))
+    data = form_of(page, code=f"http://127.0.0.1:8765/v1/signin?code={admin.create_signin(world.store, 'ada')}")
+    back = await flow.person.post("/signin", data)
+    assert (back.status_code, "/" + back.headers["location"]) == (303, consent)
+    assert (await flow.person.get(consent)).status_code == 200
+
+
+async def test_the_person_unticks_and_can_add_nothing(world: World) -> None:
+    flow = await ready(world)
+    code = await flow.allow("workspaces:read", "skills:write", "agents:read")
+    answer = (await flow.redeem(code)).json()
+    assert answer["scope"] == "workspaces:read"
+    code = await flow.allow("none:such")
+    answer = (await flow.redeem(code)).json()
+    assert answer["scope"] == ""
+    assert (await flow.call(answer["access_token"])).status_code == 200
+    assert (await flow.call(answer["access_token"], path="/me/workspaces")).status_code == 403
+
+
+async def test_without_scope_all_are_offered_and_the_reading_ones_ticked(world: World) -> None:
+    flow = await ready(world)
+    asked = await flow.ask("scope")
+    page = await flow.person.get("/oauth/" + asked.headers["location"])
+    assert page.text.count('name="scope"') == 10
+    assert ticked(page) == [f"{group}:read" for group in ("agents", "sessions", "workspaces", "skills", "integrations")]
+
+
+async def test_the_account_is_the_persons_own_or_an_organization_it_administers(world: World) -> None:
+    flow = await ready(world)
+    page = await flow.consent_page()
+    assert page.text.count('name="account"') == 2
+    code = await flow.allow(account="acme")
+    token = (await flow.redeem(code)).json()["access_token"]
+    assert (await flow.call(token)).json()["name"] == "acme"
+    # Somebody else's account cannot be smuggled in.
+    page = await flow.consent_page()
+    data = form_of(page, decision="allow", scope=ticked(page), account=world.accounts["bob"])
+    assert location(await flow.person.post("/oauth/consent", data))["error"] == "access_denied"
+
+
+async def test_a_member_who_is_no_admin_cannot_choose_the_organization(world: World) -> None:
+    world.add("memberships", organization_id=world.accounts["acme"], user_id=world.accounts["bob"], role="MEMBER")
+    flow = Flow(world)
+    await flow.register()
+    await flow.person.sign_in(world.store, "bob")
+    page = await flow.consent_page()
+    assert world.accounts["acme"] not in page.text
+
+
+async def test_the_form_is_good_for_the_session_it_was_shown_to(world: World) -> None:
+    flow = await ready(world)
+    page = await flow.consent_page()
+    other = Person(world)
+    await other.sign_in(world.store, "bob")
+    data = form_of(page, decision="allow", scope=ticked(page), account=world.accounts["bob"])
+    assert (await other.post("/oauth/consent", data)).status_code == 403
+    stranger = await Person(world).post("/oauth/consent", data)
+    assert (stranger.status_code, stranger.headers["location"][:9]) == (303, "../signin")
+    assert world.rows("oauth_authorizations") == []
+
+
+async def test_the_clients_words_are_text(world: World) -> None:
+    flow = await ready(world)
+    name = "</h1><script>alert(1)</script>\"'&"
+    await flow.register(client_name=name, client_uri="javascript:alert(1)")
+    page = await flow.consent_page()
+    assert "<script" not in page.text
+    assert "&lt;/h1&gt;&lt;script&gt;alert(1)&lt;/script&gt;&quot;&#x27;&amp;" in page.text
+    assert 'href="javascript' not in page.text
+    assert "127.0.0.1:5555" in page.text
+
+
+async def test_waiting_requests_are_bounded(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    from agentbook.service.oauth import authorize
+
+    monkeypatch.setattr(authorize, "MOST_WAITING", 3)
+    flow = await ready(world)
+    for _ in range(6):
+        await flow.ask()
+    assert len(world.rows("oauth_requests")) == 3

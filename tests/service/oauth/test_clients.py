@@ -1,0 +1,165 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentbook.service import ids
+from agentbook.service.auth import SCOPES
+from agentbook.service.oauth.clients import is_own_redirect_uri, problem_with_redirect_uri
+from service.oauth.flow import CALLBACK, Flow
+from service.world import World, error
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_client_becomes_a_public_one_whatever_it_asks_for(world: World) -> None:
+    flow = Flow(world)
+    answer = await flow.register(token_endpoint_auth_method="client_secret_basic", logo_uri="http://127.0.0.1:1/logo")
+    assert (answer.status_code, answer.headers["cache-control"]) == (201, "no-store")
+    made = answer.json()
+    assert ids.is_id(made.pop("client_id"))
+    assert isinstance(made.pop("client_id_issued_at"), int)
+    assert made == {
+        "client_name": "A tool",
+        "redirect_uris": [CALLBACK],
+        "grant_types": ["authorization_code", "refresh_token"],
+        "response_types": ["code"],
+        "token_endpoint_auth_method": "none",
+        "scope": " ".join(SCOPES),
+    }
+
+
+@pytest.mark.parametrize(
+    ("fields", "failed"),
+    [
+        ({"redirect_uris": None}, ["body.redirect_uris: Input should be a valid array"]),
+        ({"redirect_uris": []}, ["body.redirect_uris: "]),
+        (
+            {"redirect_uris": ["http://evil.example/cb"], "client_name": 7},
+            ["body.client_name: Input should be a valid ", "body.redirect_uris.0: Input should be https"],
+        ),
+        (
+            {"redirect_uris": ["https://ok.example/", "http://evil.example/cb", "javascript:alert(1)"], "scope": "admin"},
+            [
+                "body.redirect_uris.1: Input should be https, or http on the loopback interface",
+                "body.redirect_uris.2: Input should be https, or http on the loopback interface",
+                "body.scope: 'admin' is not a scope",
+            ],
+        ),
+        ({"grant_types": ["refresh_token"]}, ["body.grant_types: Input should include authorization_code"]),
+        ({"response_types": ["token"]}, ["body.response_types: Input should include code"]),
+        ({"client_name": "\x00"}, ["body.client_name: Input should not hold a null character"]),
+    ],
+)  # fmt: skip
+async def test_every_failed_field_is_named(world: World, fields: dict[str, Any], failed: list[str]) -> None:
+    status, name, message = error(await Flow(world).register(**fields))
+    assert (status, name) == (400, "InvalidInputError")
+    assert all(part in message for part in failed), message
+    assert len(message.split("; ")) >= len(failed)
+
+
+async def test_a_body_that_is_no_json(world: World) -> None:
+    answer = await world.ask("POST", "/oauth/register", content=b"{", headers={"Content-Type": "application/json"})
+    assert error(answer)[:2] == (400, "BadRequest")
+    assert error(await world.ask("POST", "/oauth/register", data={"redirect_uris": CALLBACK}))[:2] == (
+        400,
+        "InvalidInputError",
+    )
+
+
+async def test_the_eleventh_registration_in_an_hour_is_refused(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    flow = Flow(world)
+    assert (await flow.register(redirect_uris=[])).status_code == 400  # what is refused does not count
+    for _ in range(10):
+        assert (await flow.register()).status_code == 201
+    answer = await flow.register()
+    expected = "This user has exceeded an allotted request count. Try again later."
+    assert error(answer) == (429, "TooManyRequests", expected)
+    assert "retry-after" not in answer.headers
+    later = world.store.clock.milliseconds() + 3_600_001
+    monkeypatch.setattr(world.store.clock, "milliseconds", lambda: later)
+    assert (await flow.register()).status_code == 201
+
+
+GOOD = [
+    "https://app.example/callback",
+    "https://app.example:8443/a?b=c",
+    "https://app.example",
+    "http://127.0.0.1/cb",
+    "http://127.0.0.1:8000/cb",
+    "http://localhost:1/",
+    "http://[::1]:8000/cb",
+]
+BAD = [
+    "http://app.example/cb",
+    "http://127.0.0.1.evil.example/cb",
+    "http://localhost.evil.example/",
+    "http://localhost@evil.example/",
+    "http://evil.example@127.0.0.1/",
+    "https://user:pass@app.example/",
+    "https://app.example/#fragment",
+    "https://app.example/#",
+    "javascript:alert(1)",
+    "JavaScript://app.example/%0aalert(1)",
+    "data:text/html,x",
+    "file:///etc/passwd",
+    "com.example.app:/cb",
+    "//app.example/cb",
+    "/cb",
+    "https://",
+    "https:///cb",
+    "https://app.example\\@evil.example/",
+    "https://app.example/ x",
+    "https://app.example/\r\nX: y",
+    "https://app.example:99999/",
+    "https://[::1/",
+    "https://bücher.example/",
+    "",
+    "https://app.example/" + "x" * 2000,
+]
+
+
+@pytest.mark.parametrize("uri", GOOD)
+def test_redirect_uris_that_are_taken(uri: str) -> None:
+    assert problem_with_redirect_uri(uri) is None
+
+
+@pytest.mark.parametrize("uri", BAD)
+def test_redirect_uris_that_are_refused(uri: str) -> None:
+    assert problem_with_redirect_uri(uri)
+    assert not is_own_redirect_uri(uri, GOOD)
+
+
+@pytest.mark.parametrize(
+    ("uri", "registered", "own"),
+    [
+        ("https://app.example/cb", "https://app.example/cb", True),
+        ("https://app.example/cb/", "https://app.example/cb", False),
+        ("https://app.example/cb?x=1", "https://app.example/cb", False),
+        ("https://APP.example/cb", "https://app.example/cb", False),
+        ("https://app.example:444/cb", "https://app.example/cb", False),
+        ("https://app.example/%63b", "https://app.example/cb", False),
+        ("http://127.0.0.1:5999/cb", "http://127.0.0.1:5555/cb", True),
+        ("http://127.0.0.1:5999/cb", "http://127.0.0.1/cb", True),
+        ("http://localhost:5999/cb", "http://127.0.0.1:5999/cb", False),
+        ("http://127.0.0.1:5999/other", "http://127.0.0.1:5555/cb", False),
+        ("http://127.0.0.1:5999/cb?x", "http://127.0.0.1:5555/cb", False),
+        ("http://x@127.0.0.1:5999/cb", "http://127.0.0.1:5555/cb", False),
+    ],
+)
+def test_exact_match_save_for_a_loopback_port(uri: str, registered: str, own: bool) -> None:
+    assert is_own_redirect_uri(uri, [registered]) is own
+
+
+@given(
+    st.text(max_size=60)
+    | st.builds("{}//{}".format, st.sampled_from(["https:", "http:", "ftp:"]), st.text(max_size=40))
+)
+def test_whatever_is_taken_is_an_absolute_uri_that_leads_where_it_says(uri: str) -> None:
+    if problem_with_redirect_uri(uri) is None:
+        assert uri.isascii()
+        assert uri.lower().startswith(("https://", "http://127.0.0.1", "http://localhost", "http://[::1]"))
+        assert not set(uri) & set("#\\ \r\n\t<>\"'") - {"'"}

@@ -1,0 +1,248 @@
+"""The token endpoint: each row of the specification's OAuth error table, and each rule of codes and refresh tokens."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import httpx
+import pytest
+
+from agentbook.service import auth
+from service.oauth.flow import CALLBACK, Flow, Pkce, ready, tokens
+from service.oauth.test_authorize import at
+from service.world import World, basic, error
+
+pytestmark = pytest.mark.anyio
+
+CODE_INVALID = (400, "invalid_grant", "Authorization code invalid or expired")
+REFRESH_INVALID = (400, "invalid_grant", "Refresh token invalid or expired")
+TOKEN_INVALID = (401, "Unauthorized", "Invalid OAuth token")
+
+
+def told(answer: httpx.Response) -> tuple[int, str, str]:
+    assert answer.headers["cache-control"] == "no-store"
+    assert set(answer.json()) == {"error", "error_description"}
+    return answer.status_code, answer.json()["error"], answer.json()["error_description"]
+
+
+async def test_the_whole_flow(world: World) -> None:
+    flow = await ready(world)
+    answer = await flow.redeem(await flow.allow())
+    assert (answer.status_code, answer.headers["cache-control"], answer.headers["pragma"]) == (
+        200,
+        "no-store",
+        "no-cache",
+    )
+    given = answer.json()
+    first = given.pop("access_token"), given.pop("refresh_token")
+    assert given == {"token_type": "Bearer", "expires_in": 3600, "scope": "agents:write workspaces:read"}
+    me = (await flow.call(first[0])).json()
+    assert (me["name"], me["type"]) == ("ada", "user")
+    assert me["credential"] == {
+        "type": "oauth2",
+        "id": world.rows("oauth_authorizations")[0]["id"],
+        "name": "A tool",
+        "scopes": ["agents:write", "workspaces:read"],
+    }
+    again = (await flow.refresh(first[1])).json()
+    assert again["scope"] == "agents:write workspaces:read"
+    assert not {again["access_token"], again["refresh_token"]} & set(first)
+    assert (await flow.call(again["access_token"])).status_code == 200
+    assert (await flow.call(first[0])).status_code == 200  # until it expires
+
+
+@pytest.mark.parametrize("missing", ["grant_type", "client_id", "code", "redirect_uri", "code_verifier"])
+async def test_a_missing_field_of_a_code_is_invalid_request(world: World, missing: str) -> None:
+    flow = await ready(world)
+    code = await flow.allow()
+    for empty in (None, ""):
+        assert told(await flow.redeem(code, **{missing: empty})) == (
+            400,
+            "invalid_request",
+            f"{missing}: Field required",
+        )
+    assert (await flow.redeem(code)).status_code == 200
+
+
+@pytest.mark.parametrize("missing", ["client_id", "refresh_token"])
+async def test_a_missing_field_of_a_refresh_is_invalid_request(world: World, missing: str) -> None:
+    flow = await ready(world)
+    given = await tokens(flow)
+    answer = await flow.refresh(given["refresh_token"], **{missing: None})
+    assert told(answer) == (400, "invalid_request", f"{missing}: Field required")
+
+
+async def test_what_is_no_form_or_says_a_thing_twice_is_invalid_request(world: World) -> None:
+    flow = await ready(world)
+    body = {"grant_type": "authorization_code"}
+    assert told(await world.post("/oauth/token", body))[:2] == (400, "invalid_request")
+    assert told(await world.ask("POST", "/oauth/token"))[:2] == (400, "invalid_request")
+    twice = {"grant_type": ["authorization_code", "refresh_token"], "client_id": flow.client_id}
+    assert told(await flow.token(**twice)) == (400, "invalid_request", "grant_type: Field given more than once")
+    headers = {"Content-Type": "application/x-www-form-urlencoded"}
+    for raw in (b"\xff=\xfe", b"a=%ff", b"code=%00", b"&".join([b"a=b"] * 101)):
+        assert told(await world.ask("POST", "/oauth/token", content=raw, headers=headers))[:2] == (
+            400,
+            "invalid_request",
+        )
+
+
+@pytest.mark.parametrize("grant_type", ["password", "client_credentials", "AUTHORIZATION_CODE", "urn:x"])
+async def test_another_grant_type(world: World, grant_type: str) -> None:
+    answer = await Flow(world).token(grant_type=grant_type)
+    assert told(answer) == (400, "unsupported_grant_type", "Grant type must be authorization_code or refresh_token")
+
+
+async def test_an_unknown_client_or_one_with_a_secret_is_invalid_client(world: World) -> None:
+    flow = await ready(world)
+    code = await flow.allow()
+    expected = (401, "invalid_client", "Client authentication failed")
+    for wrong in ("nobody", "0199c2f0-0000-7000-8000-00000000abcd", "\u00e9"):
+        answer = await flow.redeem(code, client_id=wrong)
+        assert told(answer) == expected
+        assert answer.headers["www-authenticate"].startswith("Basic ")
+    assert told(await flow.redeem(code, client_secret="s")) == expected
+    form = {"grant_type": "refresh_token", "client_id": flow.client_id, "refresh_token": "x"}
+    headers = {"Authorization": basic(f"{flow.client_id}:secret")}
+    assert told(await world.ask("POST", "/oauth/token", data=form, headers=headers)) == expected
+    assert (await flow.redeem(code)).status_code == 200
+
+
+async def test_a_code_needs_its_verifier_its_client_and_its_redirect_uri(world: World) -> None:
+    flow = await ready(world)
+    code = await flow.allow()
+    first = flow.client_id
+    await flow.register(client_name="Another")
+    other, flow.client_id = flow.client_id, first
+    wrong: list[dict[str, Any]] = [
+        {"code_verifier": Pkce().verifier},
+        {"code_verifier": flow.pkce.challenge},
+        {"code_verifier": flow.pkce.verifier + "x"},
+        {"code_verifier": "short"},
+        {"code_verifier": "ü" * 50},
+        {"redirect_uri": CALLBACK + "/"},
+        {"redirect_uri": "http://127.0.0.1:5556/callback"},  # the port it was asked for, not just any
+        {"client_id": other},
+        {"code": "nonsense"},
+    ]
+    for changed in wrong:
+        assert told(await flow.redeem(code, **changed)) == CODE_INVALID, changed
+    assert (await flow.redeem(code)).status_code == 200
+
+
+async def test_a_code_lives_a_minute(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    flow = await ready(world)
+    code = await flow.allow()
+    at(world, monkeypatch, 60)
+    assert told(await flow.redeem(code)) == CODE_INVALID
+
+
+async def test_a_code_works_once_and_its_second_use_ends_what_came_of_the_first(world: World) -> None:
+    flow = await ready(world)
+    code = await flow.allow()
+    given = (await flow.redeem(code)).json()
+    assert told(await flow.redeem(code)) == CODE_INVALID
+    assert error(await flow.call(given["access_token"])) == TOKEN_INVALID
+    assert told(await flow.refresh(given["refresh_token"])) == REFRESH_INVALID
+
+
+async def test_of_eight_parallel_uses_of_a_code_one_wins(world: World) -> None:
+    flow = await ready(world)
+    code = await flow.allow()
+    answers = await asyncio.gather(*(flow.redeem(code) for _ in range(8)))
+    assert sorted(answer.status_code for answer in answers) == [200] + [400] * 7
+
+
+async def test_a_spent_refresh_token_ends_the_whole_authorization(world: World) -> None:
+    flow = await ready(world)
+    first = await tokens(flow)
+    second = (await flow.refresh(first["refresh_token"])).json()
+    assert told(await flow.refresh(first["refresh_token"])) == REFRESH_INVALID
+    for token in (first["access_token"], second["access_token"]):
+        answer = await flow.call(token)
+        assert error(answer) == TOKEN_INVALID
+        assert 'error="invalid_token"' in answer.headers["www-authenticate"]
+    assert told(await flow.refresh(second["refresh_token"])) == REFRESH_INVALID
+
+
+async def test_of_eight_parallel_uses_of_a_refresh_token_one_wins_and_the_rest_end_it(world: World) -> None:
+    flow = await ready(world)
+    given = await tokens(flow)
+    others = await tokens(flow)
+    answers = await asyncio.gather(*(flow.refresh(given["refresh_token"]) for _ in range(8)))
+    assert sorted(answer.status_code for answer in answers) == [200] + [400] * 7
+    won = next(answer.json() for answer in answers if answer.status_code == 200)
+    assert error(await flow.call(won["access_token"])) == TOKEN_INVALID
+    assert told(await flow.refresh(won["refresh_token"])) == REFRESH_INVALID
+    assert (await flow.call(others["access_token"])).status_code == 200  # another authorization of the same client
+
+
+async def test_a_refresh_token_is_its_clients_own(world: World) -> None:
+    flow = await ready(world)
+    given = await tokens(flow)
+    first = flow.client_id
+    await flow.register(client_name="Another")
+    assert told(await flow.refresh(given["refresh_token"])) == REFRESH_INVALID
+    assert (await flow.refresh(given["refresh_token"], client_id=first)).status_code == 200
+
+
+async def test_a_refresh_may_narrow_the_scope_and_not_widen_it(world: World) -> None:
+    flow = await ready(world)
+    given = await tokens(flow)
+    wider = await flow.refresh(given["refresh_token"], scope="agents:write skills:read")
+    assert told(wider)[:2] == (400, "invalid_scope")
+    narrow = (await flow.refresh(given["refresh_token"], scope="workspaces:read")).json()
+    assert narrow["scope"] == "workspaces:read"
+    assert (await flow.call(narrow["access_token"], "POST", "/agents", json={"name": "x"})).status_code == 403
+    whole = (await flow.refresh(narrow["refresh_token"])).json()
+    assert whole["scope"] == "agents:write workspaces:read"
+
+
+async def test_lifetimes(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    flow = await ready(world)
+    given = await tokens(flow)
+    with monkeypatch.context() as patch:
+        at(world, patch, 3599)
+        assert (await flow.call(given["access_token"])).status_code == 200
+    with monkeypatch.context() as patch:
+        at(world, patch, 3601)
+        assert error(await flow.call(given["access_token"])) == TOKEN_INVALID
+    with monkeypatch.context() as patch:
+        at(world, patch, 30 * 24 * 3600 + 1)
+        assert told(await flow.refresh(given["refresh_token"])) == REFRESH_INVALID
+    assert (await flow.refresh(given["refresh_token"])).status_code == 200
+
+
+async def test_a_client_without_the_grant_type_gets_no_refresh_token(world: World) -> None:
+    flow = await ready(world)
+    await flow.register(grant_types=["authorization_code"])
+    assert "refresh_token" not in await tokens(flow)
+
+
+async def test_a_refresh_token_is_no_access_token_and_the_other_way_round(world: World) -> None:
+    flow = await ready(world)
+    given = await tokens(flow)
+    assert error(await flow.call(given["refresh_token"])) == TOKEN_INVALID
+    assert told(await flow.refresh(given["access_token"])) == REFRESH_INVALID
+
+
+async def test_nothing_secret_is_stored(world: World) -> None:
+    flow = await ready(world)
+    code = await flow.allow()
+    given = (await flow.redeem(code)).json()
+    asked = await flow.ask()
+    handle = asked.headers["location"].partition("request=")[2]
+    session = flow.person.http.cookies.jar
+    secrets = [
+        code,
+        given["access_token"],
+        given["refresh_token"],
+        flow.pkce.verifier,
+        handle,
+        *(c.value for c in session),
+    ]
+    assert len(secrets) == 6
+    stored = str([world.rows(table) for table in auth.oauth_tokens.metadata.tables])
+    assert auth.hash_secret(given["access_token"]) in stored
+    assert [secret for secret in secrets if secret is None or secret in stored] == []

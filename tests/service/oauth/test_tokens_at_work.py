@@ -1,0 +1,123 @@
+"""An access token wherever a key is accepted: it is a person, with the scopes that person allowed."""
+
+from __future__ import annotations
+
+import pytest
+
+from service.oauth.flow import Flow, ready, tokens
+from service.test_access import TABLE
+from service.world import ALL, World, error
+
+pytestmark = pytest.mark.anyio
+
+EVERYTHING = " ".join(scope for scope in ALL if scope.endswith(":write"))
+
+
+async def full(flow: Flow, **changed: str) -> str:
+    return str((await tokens(flow, scope=EVERYTHING, **changed))["access_token"])
+
+
+@pytest.mark.parametrize("operation", [name for name, row in TABLE.items() if row[3]])
+async def test_a_token_without_the_scope_is_told_which(world: World, operation: str) -> None:
+    flow = await ready(world)
+    method, path, body, needed = TABLE[operation]
+    token = (await tokens(flow, "none:at-all"))["access_token"]
+    session = "0199c2f0-0000-7000-8000-00000000abcd"
+    path = path.format(installed=session, version=session, session=session, trigger=session)
+    answer = await flow.call(token, method, path, **({"json": body} if body is not None else {}))
+    assert error(answer) == (403, "InsufficientScope", f"This credential lacks the {needed[0]} scope")
+    challenge = answer.headers["www-authenticate"]
+    assert challenge.startswith(
+        f'Bearer error="insufficient_scope", scope="{needed[0]}", resource_metadata="http://test/'
+    )
+
+
+async def test_me_and_my_things_are_the_persons(world: World) -> None:
+    flow = await ready(world)
+    world.workspace("ada", "desk")
+    world.workspace("acme", "lab")
+    world.workspace("acme", "vault", should_restrict_members=True)
+    world.workspace("bob", "den")
+    world.add(
+        "invitations", organization_id=world.accounts["acme"], invitee_id=world.accounts["ada"],
+        creator_id=world.accounts["bob"], role="ADMIN", status="PENDING",
+    )  # fmt: skip
+    token = await full(flow)
+
+    async def names(path: str) -> list[str]:
+        return [item["name"] for item in (await flow.call(token, path=path)).json()["items"]]
+
+    assert await names("/me/workspaces") == ["desk"]
+    assert await names("/me/workspaces?which=all") == ["desk", "lab", "vault"]
+    invitations = (await flow.call(token, path="/me/invitations")).json()["items"]
+    assert [item["invitee_id"] for item in invitations] == [world.accounts["ada"]]
+    assert (await flow.call(token, path="/organizations/acme/invitations")).status_code == 200
+
+
+async def test_a_person_talks_as_a_user(world: World) -> None:
+    flow = await ready(world)
+    world.workspace("ada", "desk")
+    world.agent_row("ada", "helper")
+    token = await full(flow)
+    body = {"session_type": "chat", "agent_id": "helper", "initial_prompt": "hello"}
+    started = await flow.call(token, "POST", "/workspaces/desk/sessions", json=body)
+    assert started.status_code == 201, started.text
+    assert started.json()["initiator_id"] == world.accounts["ada"]
+    assert started.json()["initiator"]["type"] == "user"
+    await world.idle()
+    path = f"/sessions/{started.json()['id']}/events"
+    posted = await flow.call(token, "POST", path, json={"content": "more"})
+    assert posted.status_code == 201
+    assert (posted.json()["author"]["type"], posted.json()["author"]["id"]) == ("user", world.accounts["ada"])
+    await world.idle()
+
+
+async def test_only_tokens_update_agents(world: World) -> None:
+    flow = await ready(world)
+    world.agent_row("ada", "mine")
+    token = await full(flow)
+    changed = await flow.call(
+        token, "PATCH", "/agents/mine", json={"is_pinned": True, "category": "ops", "tags": ["x"]}
+    )
+    assert changed.status_code == 200, changed.text
+    assert (changed.json()["is_pinned"], changed.json()["tags"]) == (True, ["x"])
+    key = world.key("ada", "agents:write")
+    refused = (401, "Unauthorized", "This credential cannot access this endpoint")
+    assert error(await world.ask("PATCH", "/agents/mine", key, json={})) == refused
+    reading = (await tokens(flow, scope="agents:read"))["access_token"]
+    answer = await flow.call(reading, "PATCH", "/agents/mine", json={})
+    assert error(answer) == (403, "InsufficientScope", "This credential lacks the agents:write scope")
+
+
+async def test_who_may_change_and_publish_whose_agent(world: World) -> None:
+    flow = await ready(world)
+    world.agent_row("acme", "shared")
+    world.agent_row("bob", "open", is_public=True)
+    world.agent_row("bob", "closed")
+    ada = await full(flow)
+    world.add("memberships", organization_id=world.accounts["acme"], user_id=world.accounts["bob"], role="MEMBER")
+    bobs = Flow(world)
+    await bobs.register()
+    await bobs.person.sign_in(world.store, "bob")
+    bob = await full(bobs, account="bob")
+
+    async def patch(token: str, agent: str, **body: bool) -> tuple[int, str | None]:
+        answer = await flow.call(token, "PATCH", f"/agents/{agent}", json=body)
+        return answer.status_code, answer.json().get("error")
+
+    assert await patch(bob, "shared", is_pinned=True) == (200, None)  # a member
+    assert await patch(bob, "shared", is_public=True) == (403, "Forbidden")  # who is no admin
+    assert await patch(ada, "shared", is_public=True) == (200, None)  # an admin
+    assert await patch(ada, "open", is_archived=True) == (403, "Forbidden")  # a stranger's
+    assert await patch(ada, "closed", is_archived=True) == (404, "NotFound")  # a stranger's, and not to be seen
+    assert await patch(bob, "closed", is_public=True) == (200, None)  # one's own
+
+
+async def test_a_token_dies_with_its_authorization(world: World) -> None:
+    flow = await ready(world)
+    token = await full(flow)
+    world.change(
+        "oauth_authorizations", world.rows("oauth_authorizations")[0]["id"], revoked_at="2026-01-01T00:00:00.000000Z"
+    )
+    for path in ("/me", "/agents"):
+        assert error(await flow.call(token, path=path)) == (401, "Unauthorized", "Invalid OAuth token")

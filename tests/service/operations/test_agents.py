@@ -1,0 +1,238 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+
+from agentbook.service.store import tables as t
+from service.world import World, error
+
+pytestmark = pytest.mark.anyio
+
+LLM = {
+    "system_prompt": "Be brief.",
+    "description": "Answers",
+    "tools": [{"integration": "github", "tools": ["search"]}],
+}
+
+
+async def names(world: World, key: str | None = None, **params: Any) -> list[str]:
+    answer = await world.get("/agents", key, limit=1000, **params)
+    assert answer.status_code == 200, answer.text
+    return [agent["name"] for agent in answer.json()["items"]]
+
+
+@pytest.fixture
+async def filled(world: World) -> World:
+    acme = world.accounts["acme"]
+    world.agent_row(name="private one", description="Counts sheep", tags_json='["farm"]', category="nature")
+    world.agent_row(
+        name="public one", is_public=True, is_pinned=True, template="LLM", maintainer_id=world.accounts["ada"]
+    )
+    world.agent_row(name="old one", is_archived=True, is_public=True)
+    world.agent_row(owner="bob", name="bob public", is_public=True, tags_json='["farm","a\\"b_%"]')
+    world.agent_row(owner="bob", name="bob private")
+    lab = world.workspace()
+    by_name = {row["name"]: row["id"] for row in world.rows("agents")}
+    world.add("workspace_agents", workspace_id=lab, agent_id=by_name["bob public"], creator_id=acme)
+    world.add(
+        "agent_versions",
+        agent_id=by_name["public one"],
+        creator_id=world.accounts["bob"],
+        type="COMMITTED",
+        version_number="2.0.0",
+        published_at=world.store.clock.instant(),
+    )
+    return world
+
+
+async def test_who_sees_which_agents(filled: World) -> None:
+    assert await names(filled) == ["bob public", "public one"]
+    assert await names(filled, filled.key("acme")) == ["bob public", "public one"]
+    assert await names(filled, filled.key("acme", "agents:read")) == ["bob public", "private one", "public one"]
+    assert await names(filled, filled.key("ada", "agents:read")) == ["bob public", "public one"]
+
+
+@pytest.mark.parametrize(
+    ("params", "expected"),
+    [
+        ({"search": "SHEEP counts"}, ["private one"]),
+        ({"search": "sheep wolves"}, []),
+        ({"search": "one"}, ["private one", "public one"]),
+        ({"search": "%"}, []),
+        ({"search": "o_e"}, []),
+        ({"is_public": "true"}, ["bob public", "public one"]),
+        ({"is_public": "false"}, ["bob public", "private one", "public one"]),
+        ({"is_pinned": "true"}, ["public one"]),
+        ({"is_pinned": "false"}, ["bob public", "private one"]),
+        ({"published_only": "true"}, ["public one"]),
+        ({"tags": "farm"}, ["bob public", "private one"]),
+        ({"tags": "far"}, []),
+        ({"tags": 'a"b_%'}, ["bob public"]),
+        ({"tags": "nothing, farm"}, ["bob public", "private one"]),
+        ({"categories": "nature"}, ["private one"]),
+        ({"agent_types": "LLM,ADK"}, ["public one"]),
+        ({"owner": "bob"}, ["bob public"]),
+        ({"owner": "nobody"}, []),
+        ({"contributor": "ada"}, ["public one"]),
+        ({"contributor": "bob"}, ["bob public", "public one"]),
+        ({"for_workspace": "lab"}, ["bob public"]),
+        ({"for_workspace": "acme~lab"}, ["bob public"]),
+        ({"for_workspace": "none"}, []),
+        ({"sort_by": "-name"}, ["public one", "private one", "bob public"]),
+        ({"fast": "true", "sort_by": "created_at"}, ["private one", "public one", "bob public"]),
+    ],
+)
+async def test_filters(filled: World, params: dict[str, str], expected: list[str]) -> None:
+    assert await names(filled, filled.full, **params) == expected
+
+
+async def test_the_envelope(filled: World) -> None:
+    answer = await filled.get("/agents", filled.full, limit=2, offset=1)
+    assert answer.json()["pagination"] == {"total_count": 3, "limit": 2, "offset": 1, "has_more": False}
+    answer = await filled.get("/agents", filled.full, limit=0)
+    assert answer.json() == {"items": [], "pagination": {"total_count": 3, "limit": 0, "offset": 0, "has_more": True}}
+    answer = await filled.get("/agents", filled.full, offset=9223372036854776000)
+    assert answer.json()["items"] == []
+
+
+@pytest.mark.parametrize("spelt", ["{id}", "private one", "acme~private one", "{ID}"])
+async def test_one_agent_by_id_and_by_name(filled: World, spelt: str) -> None:
+    id_ = next(row["id"] for row in filled.rows("agents") if row["name"] == "private one")
+    answer = await filled.get("/agents/" + spelt.format(id=id_, ID=id_.upper()), filled.full)
+    found = answer.json()
+    assert (found["id"], found["full_name"], found["owner"]["name"]) == (id_, "acme~private one", "acme")
+    assert (found["tags"], found["category"], found["setup_state"]) == (["farm"], "nature", "READY")
+
+
+async def test_a_denied_read_is_the_same_as_an_absent_one(filled: World) -> None:
+    absent = error(await filled.get("/agents/nothing", filled.full))
+    assert absent == (404, "NotFound", "Agent not found")
+    for reference in ("bob private", "bob~bob private"):
+        for key in (None, filled.full, filled.key("ada", "agents:read")):
+            assert error(await filled.get(f"/agents/{reference}", key)) == absent
+    for key in (None, filled.key("acme"), filled.key("acme", "sessions:write"), filled.key("ada", "agents:read")):
+        assert error(await filled.get("/agents/private one", key)) == absent
+        assert error(await filled.get("/agents/private one/versions", key)) == absent
+    assert error(await filled.get("/agents/%00", filled.full)) == absent
+
+
+async def test_create_with_nothing_but_a_name(world: World) -> None:
+    answer = await world.post("/agents", {"name": "fresh"}, world.full)
+    assert answer.status_code == 201
+    made = answer.json()
+    assert made == (await world.get(f"/agents/{made['id']}", world.full)).json()
+    assert made["owner_id"] == world.accounts["acme"]
+    assert made["creator_id"] == world.full.partition(":")[0]
+    assert (made["is_public"], made["tags"], made["template"], made["description"]) == (False, [], None, None)
+
+
+@pytest.mark.parametrize(
+    ("template", "state", "engine"),
+    [
+        (None, "READY", "llm"),
+        ("LLM", "READY", "llm"),
+        ("BLANK", "READY", "blank"),
+        ("AUTO_MANAGED_STATE", "READY", "auto_managed_state"),
+        ("PLATFORM_NATIVE", "READY", "guide"),
+        ("GOOSE", "PENDING", "goose"),
+        ("OPENCLAW", "PENDING", "openclaw"),
+        ("LANGGRAPH", "PENDING", "langgraph"),
+        ("ADK", "PENDING", "adk"),
+    ],
+)
+async def test_every_template(world: World, template: str | None, state: str, engine: str) -> None:
+    answer = await world.post("/agents", {"name": "fresh", "template": template}, world.full)
+    assert (answer.json()["template"], answer.json()["setup_state"]) == (template, state)
+    assert world.rows("agents")[0]["engine"] == engine
+    answer = await world.post("/agents/fresh/configure-llm", LLM, world.full)
+    if state == "READY":
+        assert answer.status_code == 201
+    else:
+        assert error(answer) == (409, "Conflict", "Agent must be READY before it can be configured.")
+
+
+async def test_a_name_is_there_once_in_an_account(world: World) -> None:
+    assert (await world.post("/agents", {"name": "fresh"}, world.full)).status_code == 201
+    expected = (409, "Conflict", 'Agent "acme~fresh" already exists. Please choose a different name.')
+    assert error(await world.post("/agents", {"name": "fresh"}, world.full)) == expected
+    assert (await world.post("/agents", {"name": "fresh"}, world.key("bob", "agents:write"))).status_code == 201
+
+
+async def test_a_key_makes_nothing_public_and_nothing_for_others(world: World) -> None:
+    for owner in ("acme", world.accounts["acme"]):
+        body = {"name": f"for {owner}", "owner_id": owner}
+        assert (await world.post("/agents", body, world.full)).status_code == 201
+    for owner in ("bob", world.accounts["ada"], "nobody"):
+        answer = await world.post("/agents", {"name": "other", "owner_id": owner}, world.full)
+        assert error(answer)[:2] == (403, "Forbidden")
+    answer = await world.post("/agents", {"name": "other", "is_public": True}, world.full)
+    assert error(answer) == (403, "Forbidden", "Only an admin can make an agent public")
+    assert "other" not in await names(world, world.full)
+
+
+async def test_configure_commits_a_version(world: World) -> None:
+    await world.post("/agents", {"name": "fresh", "template": "BLANK"}, world.full)
+    body = {**LLM, "platform_tools": ["search"], "mode": "multi-turn", "summary": "first", "version_number": "1.1.0"}
+    made = (await world.post("/agents/fresh/configure-llm", body, world.full)).json()
+    assert made["job"]["status"] == "COMPLETED"
+    listed = (await world.get("/agents/fresh/versions", world.full)).json()["items"]
+    assert listed == [{key: value for key, value in made.items() if key != "job"}]
+    assert (made["type"], made["version_number"], made["mode"]) == ("COMMITTED", "1.1.0", "multi-turn")
+    assert (made["system_prompt"], made["tools"], made["platform_tools"]) == ("Be brief.", LLM["tools"], ["search"])
+    agent = (await world.get("/agents/fresh", world.full)).json()
+    assert (agent["latest_version"], agent["published_version"], agent["description"]) == ("1.1.0", None, "Answers")
+    assert world.rows("agents")[0]["engine"] == "llm"
+
+
+async def test_versions_are_filtered_and_their_prompt_is_the_owners(world: World) -> None:
+    agent = world.agent_row(name="open", is_public=True)
+    for kind in ("COMMITTED", "EPHEMERAL", "COMMITTED"):
+        row = {"agent_id": agent, "creator_id": "x", "type": kind, "version_number": "1", "system_prompt": "secret"}
+        world.add("agent_versions", **row)
+    for kind, count in (("COMMITTED", 2), ("EPHEMERAL", 1)):
+        answer = await world.get("/agents/open/versions", type=kind)
+        assert [version["type"] for version in answer.json()["items"]] == [kind] * count
+    assert error(await world.get("/agents/open/versions", type="OTHER"))[0] == 400
+    prompts = {
+        key: {v["system_prompt"] for v in (await world.get("/agents/open/versions", key)).json()["items"]}
+        for key in (None, world.key("bob", "agents:read"), world.key("acme"), world.full)
+    }
+    assert list(prompts.values()) == [{None}, {None}, {None}, {"secret"}]
+
+
+async def test_publishing(world: World) -> None:
+    agent = world.agent_row(name="fresh")
+    row = {"agent_id": agent, "creator_id": "x", "type": "COMMITTED", "version_number": "1"}
+    good, bad = world.add("agent_versions", **row), world.add("agent_versions", **row, validation="PENDING")
+    path = "/agents/fresh/versions/{}/publish"
+    published = await world.ask("POST", path.format(good), world.full)
+    assert published.status_code == 200
+    assert published.json()["published_at"] is not None
+    again = await world.ask("POST", path.format(good), world.full)
+    assert error(again) == (409, "Conflict", "Version is already published")
+    refused = await world.ask("POST", path.format(bad), world.full)
+    assert error(refused) == (409, "Conflict", "Cannot publish: validation has not passed")
+    absent = await world.ask("POST", path.format("x"), world.full)
+    assert error(absent) == (404, "NotFound", "Agent version not found")
+    other = await world.ask("POST", path.format(good), world.key("bob", "agents:write"))
+    assert error(other) == (404, "NotFound", "Agent not found")
+    world.change("agents", agent, is_public=True)
+    other = await world.ask("POST", path.format(good), world.key("bob", "agents:write"))
+    assert error(other)[:2] == (403, "Forbidden")
+
+
+async def test_a_fork_runs_what_its_source_ran(world: World) -> None:
+    source = world.agent_row(owner="bob", name="source", is_public=True, engine="echo", template="LLM")
+    row = {"agent_id": source, "creator_id": "x", "type": "COMMITTED", "version_number": "3", "system_prompt": "p"}
+    version = world.add("agent_versions", **row)
+    made = (await world.post("/agents", {"name": "fork", "forked_from_version": version}, world.full)).json()
+    assert (made["forked_from_version"], made["latest_version"], made["template"]) == (version, "3", "LLM")
+    engines = world.store.read_now(lambda db: db.execute(select(t.agents.c.name, t.agents.c.engine)).all())
+    assert dict(map(tuple, engines)) == {"source": "echo", "fork": "echo"}
+    owner = (await world.get("/agents/source")).json()["owner"]
+    assert (owner["cached_forks_count"], owner["cached_forks_public_count"]) == (1, 0)
+    world.change("agents", source, is_public=False)
+    answer = await world.post("/agents", {"name": "fork 2", "forked_from_version": version}, world.full)
+    assert error(answer) == (404, "NotFound", "Agent version not found")

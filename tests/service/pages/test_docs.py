@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import html
+import re
+
+import pytest
+
+from agentbook.service import contract
+from service.world import World
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def page(world: World) -> str:
+    answer = await world.get("/docs")
+    assert answer.status_code == 200
+    return answer.text
+
+
+async def test_every_operation_parameter_field_and_schema_is_there(page: str) -> None:
+    document = contract.load().document
+    said = html.unescape(page)
+    for path, item in document["paths"].items():
+        assert path in said
+        for method, op in item.items():
+            if method != "parameters":
+                card = said.partition(f'id="{op["operationId"]}"')[2].partition("</article>")[0]
+                assert op["summary"] in card
+                assert method.upper() in card
+                wanted = [p["name"] for p in op.get("parameters", ()) if "name" in p]
+                for content in op.get("requestBody", {}).get("content", {}).values():
+                    wanted += content["schema"]["properties"]
+                assert [name for name in wanted if f"<code>{name}</code>" not in card] == []
+                assert all(f"<strong>{status}</strong>" in card for status in op["responses"])
+    for name in document["components"]["schemas"]:
+        assert f'id="schema-{name}"' in said
+
+
+async def test_every_anchor_leads_somewhere_once(page: str) -> None:
+    ids = re.findall(r' id="([^"]+)"', page)
+    assert len(ids) == len(set(ids))
+    assert set(re.findall(r'href="#([^"]+)"', page)) <= set(ids)
+    assert 'href="openapi.yaml"' in page
+
+
+async def test_it_needs_nothing_from_elsewhere(page: str) -> None:
+    assert "<script" not in page
+    assert not re.search(r'(src|href)="(https?:)?//', page)
+    assert page.count("<style>") == 1

@@ -1,0 +1,30 @@
+"""On a hub such as Binder, where the browser comes in below a prefix and under the hub's own name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import httpx
+import pytest
+
+from service.process import Service, command
+
+PREFIX = "/user/ada/"
+
+
+@pytest.mark.parametrize("on_a_hub", [False, True])
+def test_the_hubs_name_is_answered_on_a_hub_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, on_a_hub: bool
+) -> None:
+    if on_a_hub:
+        monkeypatch.setenv("JUPYTERHUB_SERVICE_PREFIX", PREFIX)
+    else:
+        monkeypatch.delenv("JUPYTERHUB_SERVICE_PREFIX", raising=False)
+    with Service(tmp_path / "data", "--bare") as service:
+        answer = httpx.get(f"{service.base_url}/docs", headers={"Host": "hub.example"})
+        assert answer.status_code == (200 if on_a_hub else 400)
+        command("accounts", "create", "ada", "--type", "user", data=service.data)
+        said = command("signin", "--account", "ada", data=service.data)
+        code = said.stdout.strip().partition("code=")[2]
+        told = f"On this hub, open {PREFIX}proxy/{service.facts['port']}/v1/signin?code={code} on the hub's address.\n"
+        assert said.stderr == (told if on_a_hub else "")

@@ -1,0 +1,203 @@
+"""The pages as people meet them: in a real browser, below a path prefix, in the light and in the dark."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+import httpx
+import pytest
+from playwright.sync_api import Browser, Page
+
+from service.oauth.flow import Pkce
+from service.pages.proxy import below_a_prefix, serving
+from service.process import Service, command
+from support.browser import running_browser
+
+pytestmark = pytest.mark.browser
+
+ARTEFACTS = Path(__file__).parents[2] / "artefacts"
+SIZES = {"wide": {"width": 1280, "height": 900}, "narrow": {"width": 360, "height": 740}}
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    with Service(tmp_path_factory.mktemp("pages") / "data") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def base(service: Service) -> Iterator[str]:
+    with below_a_prefix(service.facts["port"]) as root:
+        yield f"{root}/v1"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with running_browser() as started:
+        yield started
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    context = browser.new_context()
+    opened = context.new_page()
+    complaints: list[str] = []
+    opened.on("console", lambda message: complaints.append(message.text))
+    opened.on("pageerror", lambda error: complaints.append(str(error)))
+    yield opened
+    context.close()
+    assert complaints == []
+
+
+def sign_in(page: Page, base: str, service: Service) -> None:
+    """By pasting the link that the command prints; the address in it is the loopback one, not the proxy's."""
+    page.goto(f"{base}/settings")
+    assert page.url == f"{base}/signin"
+    page.get_by_label("Sign-in link").fill(command("signin", "--account", "ada", data=service.data).stdout)
+    page.get_by_role("button", name="Sign in").click()
+    page.wait_for_url(f"{base}/settings")
+
+
+def ask(base: str, service: Service, callback: str, pkce: Pkce) -> tuple[str, str]:
+    """A fresh client's id, and where it sends the person."""
+    fields = {"redirect_uris": [callback], "client_name": "Quarterly <i>report</i> notebook"}
+    client = httpx.post(f"{service.base_url}/oauth/register", json=fields).json()["client_id"]
+    asked = {
+        "response_type": "code", "client_id": client, "redirect_uri": callback, "state": "s", "scope": "agents:read skills:write",
+        "code_challenge": pkce.challenge, "code_challenge_method": "S256",
+    }  # fmt: skip
+    return client, f"{base}/oauth/authorize?{urlencode(asked)}"
+
+
+def test_sign_in_make_a_key_use_it_revoke_it_sign_out(page: Page, base: str, service: Service) -> None:
+    sign_in(page, base, service)
+    page.get_by_label("Name").fill("<b>nightly</b>")
+    page.get_by_label("See private agents").check()
+    page.get_by_role("button", name="Create key").click()
+    key = page.locator("#secret").inner_text()
+    me = httpx.get(f"{service.base_url}/me", headers={"Authorization": f"Bearer {key}"}).json()
+    assert (me["name"], me["credential"]["scopes"]) == ("ada", ["agents:read"])
+    page.reload()  # sends the form again, as a person may
+    assert page.locator("#secret").count() == 0
+    assert page.get_by_text("created already").is_visible()
+    assert page.locator("td strong", has_text="<b>nightly</b>").count() == 1
+    page.get_by_role("button", name="Revoke <b>nightly</b>").click()
+    page.wait_for_url(f"{base}/settings?done=revoked")
+    refused = httpx.get(f"{service.base_url}/me", headers={"Authorization": f"Bearer {key}"})
+    assert refused.status_code == 401
+    page.get_by_role("button", name="Sign out").click()
+    page.wait_for_url(f"{base}/signin")
+    page.goto(f"{base}/settings")
+    assert page.url == f"{base}/signin"
+
+
+def test_consent_leads_back_to_the_client_with_what_was_left_ticked(page: Page, base: str, service: Service) -> None:
+    seen: list[str] = []
+    pkce = Pkce()
+    with serving({"/callback": '<link rel="icon" href="data:,">'}, seen) as client_site:
+        callback = f"{client_site}/callback"
+        client, address = ask(base, service, callback, pkce)
+        page.goto(address)
+        assert page.url.startswith(f"{base}/signin?request=")
+        page.get_by_label("Sign-in link").fill(command("signin", "--account", "ada", data=service.data).stdout)
+        page.get_by_role("button", name="Sign in").click()
+        page.wait_for_url(re.compile(re.escape(f"{base}/oauth/consent?request=")))
+        assert (
+            page.get_by_role("heading", level=1).inner_text() == "Quarterly <i>report</i> notebook asks to act for you"
+        )
+        assert page.get_by_text(urlsplit(client_site).netloc).is_visible()
+        page.get_by_label("Create skills").uncheck()
+        page.get_by_role("button", name="Allow").click()
+        page.wait_for_url(re.compile(re.escape(callback)))
+        (came,) = [path for path in seen if path.startswith("/callback")]
+    told = {name: values[0] for name, values in parse_qs(urlsplit(came).query).items()}
+    assert (told["state"], told["iss"]) == ("s", service.base_url.removesuffix("/v1"))
+    form = {
+        "grant_type": "authorization_code", "client_id": client, "redirect_uri": callback,
+        "code": told["code"], "code_verifier": pkce.verifier,
+    }  # fmt: skip
+    given = httpx.post(f"{service.base_url}/oauth/token", data=form)
+    assert given.json()["scope"] == "agents:read"
+
+
+def test_another_site_can_neither_frame_the_pages_nor_post_to_them(
+    browser: Browser, base: str, service: Service
+) -> None:
+    context = browser.new_context()
+    page = context.new_page()
+    sign_in(page, base, service)
+    keys = page.locator("tbody tr").count()
+    seen: list[str] = []
+    fields = '<input name="action" value="create"><input name="name" value="evil">'
+    form = f'<form method="post" action="{base}/settings">{fields}</form>'
+    pages = {
+        "/frame": f'<iframe id="victim" src="{base}/settings"></iframe>',
+        "/post": f"{form}<script>document.forms[0].submit()</script>",
+    }
+    with serving(pages, seen) as evil:
+        other = context.new_page()
+        other.goto(f"{evil.replace('127.0.0.1', 'localhost')}/frame")  # another site, not just another port
+        other.wait_for_load_state("networkidle")
+        framed = next(frame for frame in other.frames if frame != other.main_frame)
+        assert framed.url.startswith("chrome-error://") or framed.locator("h1").count() == 0
+        other.goto(f"{evil.replace('127.0.0.1', 'localhost')}/post")
+        other.wait_for_url(f"{base}/settings")
+        assert other.get_by_text("This form was sent from another site").is_visible()
+    page.reload()
+    assert page.locator("tbody tr").count() == keys
+    context.close()
+
+
+def test_the_whole_of_the_docs_can_be_reached_by_links(page: Page, base: str) -> None:
+    page.goto(f"{base}/docs")
+    page.get_by_role("navigation", name="Contents").get_by_role("link", name="Create an agent").click()
+    assert page.locator(":target").get_attribute("id") == "createAgent"
+    page.goto(f"{base}/docs#schema-Workspace")
+    target = page.locator("#schema-Workspace")
+    box = target.bounding_box()
+    assert box is not None
+    assert 0 <= box["y"] < 200
+    assert page.get_by_role("link", name="openapi.yaml").first.evaluate("link => link.href") == f"{base}/openapi.yaml"
+    page.get_by_role("navigation", name="Pages").get_by_role("link", name="Settings").click()
+    assert page.url == f"{base}/signin"
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_how_they_look(browser: Browser, base: str, service: Service, scheme: str, size: str) -> None:
+    ARTEFACTS.mkdir(exist_ok=True)
+    context = browser.new_context(color_scheme=scheme, viewport=SIZES[size])  # type: ignore[arg-type]
+    page = context.new_page()
+
+    def shot(name: str, *, whole: bool = True) -> None:
+        page.screenshot(path=ARTEFACTS / f"pages-{name}-{scheme}-{size}.png", full_page=whole)
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"{name} is wider than its window"
+        assert page.locator("h1").count() == 1
+        unlabelled = (
+            """fields => fields.filter(f => f.type !== 'hidden' && !(f.labels && f.labels.length)).map(f => f.name)"""
+        )
+        assert page.locator("input, select, textarea").evaluate_all(unlabelled) == []
+        bright = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert (sum(map(int, re.findall(r"\d+", bright)[:3])) > 382) == (scheme == "light")
+
+    page.goto(f"{base}/signin")
+    shot("signin")
+    sign_in(page, base, service)
+    page.get_by_label("Name").fill("nightly report")
+    page.get_by_label("See private agents").check()
+    page.keyboard.press("Tab")
+    assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"  # focus can be seen
+    page.get_by_role("button", name="Create key").click()
+    shot("settings")
+    page.goto(ask(base, service, "http://127.0.0.1:9/callback", Pkce())[1])
+    shot("consent")
+    page.goto(f"{base}/oauth/authorize")
+    shot("problem")
+    page.goto(f"{base}/docs")
+    shot("docs", whole=False)
+    page.goto(f"{base}/docs#createAgent")
+    shot("docs-operation", whole=False)
+    context.close()

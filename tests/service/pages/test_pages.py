@@ -1,0 +1,305 @@
+"""The pages without a browser: sign-in, keys, and what every page must be sent with."""
+
+from __future__ import annotations
+
+import re
+
+import httpx
+import pytest
+
+from agentbook.service import admin, auth
+from service.oauth.flow import HIDDEN, Flow, Person, form_of, ready, tokens
+from service.oauth.test_authorize import at
+from service.world import World, error
+
+pytestmark = pytest.mark.anyio
+
+ALLOWED_HEADERS = {
+    "x-frame-options": "DENY",
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "same-origin",  # the test's host is not the loopback interface; see test_loopback_pages_tell_nobody
+    "cache-control": "no-store",
+}
+
+
+async def signed_in(world: World, account: str = "ada") -> Person:
+    person = Person(world)
+    assert (await person.sign_in(world.store, account)).status_code == 303
+    return person
+
+
+def forms(answer: httpx.Response, action: str) -> list[dict[str, str]]:
+    """The hidden fields of every form of a page that does `action`."""
+    found = [dict(HIDDEN.findall(form)) for form in re.findall(r"<form.*?</form>", answer.text, re.S)]
+    return [form for form in found if form.get("action") == action]
+
+
+async def new_key(person: Person, **fields: object) -> httpx.Response:
+    page = await person.get("/settings")
+    form = {**forms(page, "create")[0], "name": "nightly", "scope": ["agents:read"], **fields}
+    return await person.post("/settings", {name: value for name, value in form.items() if value is not None})
+
+
+def shown_key(answer: httpx.Response) -> str:
+    assert answer.status_code == 200, answer.text
+    return re.findall(r'id="secret"[^>]*>([^<]+)<', answer.text)[0]
+
+
+async def every_page(world: World) -> list[httpx.Response]:
+    flow = await ready(world)
+    return [
+        await flow.person.get("/docs"),
+        await flow.person.get("/signin"),
+        await flow.person.get("/settings"),
+        await flow.consent_page(),
+        await new_key(flow.person),
+        await flow.person.get("/oauth/authorize"),
+        await flow.person.post("/settings", {}, origin="https://evil.example", sec_fetch_site="cross-site"),
+        await Person(world).get("/signin?code=wrong"),
+    ]
+
+
+async def test_every_page_is_sent_with_its_headers(world: World) -> None:
+    for page in await every_page(world):
+        assert page.headers["content-type"] == "text/html; charset=utf-8"
+        assert {name: page.headers[name] for name in ALLOWED_HEADERS} == ALLOWED_HEADERS
+        policy = dict(part.strip().split(" ", 1) for part in page.headers["content-security-policy"].split(";"))
+        assert policy["default-src"] == "'none'"
+        assert policy["frame-ancestors"] == "'none'"
+        assert policy["base-uri"] == "'none'"
+        assert "unsafe" not in str(policy)
+        assert "script-src" not in policy
+        assert policy["form-action"].startswith("'self'")
+
+
+async def test_every_address_on_a_page_is_relative(world: World) -> None:
+    for page in await every_page(world):
+        addresses = re.findall(r'(?:href|src|action)="([^"]*)"', page.text)
+        wrong = [a for a in addresses if a.startswith("/") or (":" in a and not a.startswith("data:image/svg+xml"))]
+        assert wrong == [], page.url
+        assert "<script" not in page.text
+
+
+async def test_loopback_pages_tell_nobody_where_the_person_came_from(world: World) -> None:
+    for host in ("127.0.0.1:8765", "localhost:8765", "[::1]:8765"):
+        assert (await Person(world).get("/signin", host=host)).headers["referrer-policy"] == "no-referrer"
+    proxied = await Person(world).get("/signin", host="hub.example", x_forwarded_proto="https")
+    assert proxied.headers["referrer-policy"] == "no-referrer"
+
+
+async def test_a_link_signs_in_once(world: World) -> None:
+    code = admin.create_signin(world.store, "ada")
+    person = Person(world)
+    first = await person.get(f"/signin?code={code}")
+    assert (first.status_code, first.headers["location"]) == (303, "settings")
+    cookie = first.headers["set-cookie"]
+    assert re.fullmatch(r"agentbook_[0-9a-f]{8}=[\w-]{43}; HttpOnly; Max-Age=43200; SameSite=lax", cookie)
+    assert "ada" in (await person.get("/settings")).text
+    again = await Person(world).get(f"/signin?code={code}")
+    assert (again.status_code, "has been used" in again.text) == (400, True)
+
+
+async def test_a_link_lives_a_quarter_of_an_hour_and_a_session_half_a_day(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = admin.create_signin(world.store, "ada")
+    person = await signed_in(world)
+    with monkeypatch.context() as patch:
+        at(world, patch, 15 * 60)
+        assert (await Person(world).get(f"/signin?code={code}")).status_code == 400
+    with monkeypatch.context() as patch:
+        at(world, patch, 12 * 3600)
+        assert (await person.get("/settings")).headers["location"] == "signin"
+
+
+async def test_fetching_ahead_spends_nothing(world: World) -> None:
+    code = admin.create_signin(world.store, "ada")
+    ahead = await Person(world).get(f"/signin?code={code}", sec_purpose="prefetch;prerender")
+    assert ahead.status_code == 200
+    assert (await world.ask("HEAD", f"/signin?code={'x' * 43}")).status_code == 400
+    assert (await Person(world).get(f"/signin?code={code}")).status_code == 303
+
+
+async def test_the_link_or_its_code_can_be_pasted(world: World) -> None:
+    for form in ("{}", " {} ", "http://127.0.0.1:8765/v1/signin?code={}"):
+        person = Person(world)
+        page = await person.get("/signin")
+        pasted = form.format(admin.create_signin(world.store, "ada"))
+        answer = await person.post("/signin", form_of(page, code=pasted))
+        assert (answer.status_code, answer.headers["location"]) == (303, "settings")
+    wrong = await person.post("/signin", form_of(await person.get("/signin"), code="nonsense"))
+    assert (wrong.status_code, 'role="alert"' in wrong.text) == (400, True)
+
+
+@pytest.mark.parametrize(
+    "request_",
+    ["https://evil.example/", "//evil.example", "/\\evil.example", "x\r\nSet-Cookie: a=b", "../../evil", "a" * 300],
+)
+async def test_sign_in_leads_nowhere_else(world: World, request_: str) -> None:
+    person = Person(world)
+    answer = await person.http.get(
+        "/signin", params={"code": admin.create_signin(world.store, "ada"), "request": request_}
+    )
+    assert (answer.status_code, answer.headers["location"]) == (303, "settings")
+
+
+async def test_signing_in_gives_a_fresh_session_and_ends_the_one_before(world: World) -> None:
+    person = await signed_in(world)
+    before = dict(person.http.cookies)
+    await person.sign_in(world.store, "bob")
+    assert dict(person.http.cookies) != before
+    other = Person(world)
+    other.http.cookies.update(before)
+    assert (await other.get("/settings")).headers["location"] == "signin"
+
+
+async def test_signing_out(world: World) -> None:
+    person = await signed_in(world)
+    page = await person.get("/settings")
+    before = dict(person.http.cookies)
+    token = re.findall(r'name="token" value="(\w+)"', page.text)[0]
+    answer = await person.post("/signout", {"token": token})
+    assert (answer.status_code, answer.headers["location"]) == (303, "signin")
+    person.http.cookies.update(before)  # the cookie is of no more use
+    assert (await person.get("/settings")).headers["location"] == "signin"
+    assert world.rows("page_sessions") == []
+
+
+async def test_a_key_is_made_shown_once_used_and_revoked(world: World) -> None:
+    person = await signed_in(world)
+    made = await new_key(person, name="nightly <b>", scope=["agents:read", "sessions:write", "no:such"])
+    key = shown_key(made)
+    me = await world.get("/me", key)
+    assert me.json()["credential"] == {
+        "type": "api_key", "id": key.partition(":")[0], "name": "nightly <b>", "scopes": ["agents:read", "sessions:write"],
+    }  # fmt: skip
+    assert "nightly &lt;b&gt;" in made.text
+    page = await person.get("/settings")
+    assert key.partition(":")[2] not in page.text
+    assert key.partition(":")[2] not in str([world.rows(table) for table in auth.api_keys.metadata.tables])
+    revoke = next(form for form in forms(page, "revoke") if form["id"] == key.partition(":")[0])
+    assert (await person.post("/settings", revoke)).headers["location"] == "settings?done=revoked"
+    assert error(await world.get("/me", key)) == (401, "Unauthorized", "Invalid API key")
+    assert "Revoked (1)" in (await person.get("/settings")).text
+
+
+async def test_a_form_that_is_sent_twice_makes_one_key(world: World) -> None:
+    person = await signed_in(world)
+    page = await person.get("/settings")
+    form = {**forms(page, "create")[0], "name": "nightly"}
+    before = len(world.rows("api_keys"))
+    shown_key(await person.post("/settings", form))
+    again = await person.post("/settings", form)
+    assert (again.status_code, 'id="secret"' in again.text) == (200, False)
+    assert len(world.rows("api_keys")) == before + 1
+
+
+@pytest.mark.parametrize("name", ["", "   ", "x" * 121])
+async def test_a_key_needs_a_name(world: World, name: str) -> None:
+    answer = await new_key(await signed_in(world), name=name, scope=["skills:read"])
+    assert answer.status_code == 400
+    assert 'aria-invalid="true"' in answer.text
+    assert 'value="skills:read" checked' in answer.text  # what was chosen is still there
+
+
+async def test_whose_keys(world: World) -> None:
+    person = await signed_in(world)
+    key = shown_key(await new_key(person, account=world.accounts["acme"]))
+    assert (await world.get("/me", key)).json()["name"] == "acme"
+    assert (await new_key(person, account=world.accounts["bob"])).status_code == 400
+    # bob sees and revokes none of it, whatever he sends.
+    bob = await signed_in(world, "bob")
+    page = await bob.get("/settings")
+    assert key.partition(":")[0] not in page.text
+    ours = next(form for form in forms(await person.get("/settings"), "revoke") if form["id"] == key.partition(":")[0])
+    assert (await bob.post("/settings", ours)).status_code == 403
+    assert (await world.get("/me", key)).status_code == 200
+
+
+async def test_a_client_is_shown_out(world: World) -> None:
+    flow = await ready(world)
+    given = await tokens(flow)
+    page = await flow.person.get("/settings")
+    assert "A tool" in page.text
+    assert (await flow.person.post("/settings", forms(page, "end")[0])).headers["location"] == "settings?done=ended"
+    assert error(await flow.call(given["access_token"]))[0] == 401
+    assert forms(await flow.person.get("/settings"), "end") == []
+
+
+FORGED: list[dict[str, str | None]] = [
+    {"sec_fetch_site": "cross-site"},
+    {"sec_fetch_site": "same-site"},
+    {"sec_fetch_site": "none"},
+    {"sec_fetch_site": None, "origin": "https://evil.example"},
+    {"sec_fetch_site": None, "origin": "http://test.evil.example"},
+    {"sec_fetch_site": None, "origin": "http://test:81"},
+    {"sec_fetch_site": None, "origin": "null"},
+]
+
+
+@pytest.mark.parametrize("headers", FORGED)
+async def test_a_form_from_another_site_does_nothing(world: World, headers: dict[str, str | None]) -> None:
+    flow = await ready(world)
+    person = flow.person
+    settings, consent = await person.get("/settings"), await flow.consent_page()
+    keys, waiting = len(world.rows("api_keys")), len(world.rows("oauth_requests"))
+    attempts = {
+        "/settings": {**forms(settings, "create")[0], "name": "x"},
+        "/oauth/consent": form_of(consent, decision="allow", account=world.accounts["ada"]),
+        "/signout": {"token": re.findall(r'name="token" value="(\w+)"', settings.text)[0]},
+        "/signin": form_of(await person.get("/signin"), code=admin.create_signin(world.store, "bob")),
+    }
+    for path, form in attempts.items():
+        answer = await person.post(path, form, **headers)
+        assert (answer.status_code, "another site" in answer.text) == (403, True), path
+    assert (len(world.rows("api_keys")), len(world.rows("oauth_requests"))) == (keys, waiting)
+    assert "ada" in (await person.get("/settings")).text
+    # Without any of the two headers, from a program: the token alone decides.
+    assert (await person.post("/settings", attempts["/settings"], sec_fetch_site=None, origin=None)).status_code == 200
+
+
+async def test_a_form_without_its_own_token_does_nothing(world: World) -> None:
+    flow = await ready(world)
+    page = await flow.person.get("/settings")
+    create, revoke_like = forms(page, "create")[0], forms(page, "create")[0]["id"]
+    mine = world.key("ada")
+    wrong = [
+        {**create, "name": "x", "token": ""},
+        {**create, "name": "x", "token": "0" * 64},
+        {**create, "name": "x", "id": "0199c2f0-0000-7000-8000-00000000abcd"},
+        {"action": "revoke", "id": mine.partition(":")[0], "token": create["token"]},
+        {"action": "create", "id": revoke_like, "name": "x"},
+        {"action": "create"},
+    ]
+    for form in wrong:
+        assert (await flow.person.post("/settings", form)).status_code == 403, form
+    consent = await flow.consent_page()
+    stale = form_of(consent, decision="allow", account=world.accounts["ada"], token=create["token"])
+    assert (await flow.person.post("/oauth/consent", stale)).status_code == 403
+    assert (await world.get("/me", mine)).status_code == 200
+    assert world.rows("oauth_authorizations") == []
+
+
+async def test_what_is_no_form(world: World) -> None:
+    person = await signed_in(world)
+    assert error(await person.http.post("/settings", json={}))[:2] == (400, "InvalidInputError")
+    headers = {"Content-Type": "application/x-www-form-urlencoded"}
+    assert error(await person.http.post("/settings", content=b"a=%ff", headers=headers))[:2] == (
+        400,
+        "InvalidInputError",
+    )
+    for path in ("/settings", "/signin", "/docs", "/oauth/consent"):
+        assert error(await person.http.delete(path, headers={"Accept": "*/*"}))[0] == 405
+
+
+async def test_a_cookie_is_no_credential_of_the_api(world: World) -> None:
+    person = await signed_in(world)
+    assert error(await person.get("/me"))[0] == 401
+
+
+async def test_an_organization_signs_in_as_itself(world: World) -> None:
+    flow = Flow(world)
+    await flow.register()
+    await flow.person.sign_in(world.store, "acme")
+    given = await tokens(flow, account="acme")
+    assert (await flow.call(given["access_token"])).json()["name"] == "acme"

@@ -1,0 +1,75 @@
+"""A service in a process of its own, started as people start it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import httpx
+
+COMMAND = [sys.executable, "-c", "from agentbook.cli import main; main()"]
+# The same service, with the agent of the tests for every engine.
+SCRIPTED = """
+import sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from service.scripted import Scripted
+from agentbook.service.server import run
+run(data=Path(sys.argv[2]), port=0, bare=True, speed=0, engines=Scripted())
+"""
+
+
+class Service:
+    """Running from construction to the end of the ``with`` block."""
+
+    def __init__(self, data: Path, *arguments: str, scripted: bool = False) -> None:
+        self.data = data
+        tests = str(Path(__file__).parents[1])
+        command = [sys.executable, "-c", SCRIPTED, tests, str(data)]
+        if not scripted:
+            command = [*COMMAND, "serve", "--port", "0", "--data", str(data), *arguments]
+        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        assert self.process.stderr is not None
+        self.ready = self.process.stderr.readline()
+        assert self.ready.startswith("agentbook serves "), self.ready + self.process.stderr.read()
+        self.facts: dict[str, Any] = json.loads((data / "service.json").read_text())
+        self.base_url: str = self.facts["base_url"]
+        self.log = ""
+
+    def __enter__(self) -> Service:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.process.poll() is None:
+            self.stop(signal.SIGKILL)
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        """Send a signal, wait; the exit code. `log` then holds what it said after the ready line."""
+        self.process.send_signal(number)
+        _, self.log = self.process.communicate(timeout=20)
+        return self.process.returncode
+
+    def key(self, *scopes: str, account: str = "acme") -> str:
+        options = [part for scope in scopes for part in ("--scope", scope)]
+        return command(
+            "keys", "create", "--account", account, "--name", "test", *options, data=self.data
+        ).stdout.strip()
+
+    def http(self, key: str) -> httpx.Client:
+        return httpx.Client(base_url=self.base_url, auth=(key.partition(":")[0], key.partition(":")[2]), timeout=20)
+
+
+def command(*arguments: str, data: Path, check: bool = True) -> subprocess.CompletedProcess[str]:
+    """Run the `agentbook` command to its end."""
+    environment = {**os.environ, "AGENTBOOK_DATA": str(data)}
+    return subprocess.run(
+        [*COMMAND, *arguments], env=environment, capture_output=True, text=True, timeout=60, check=check
+    )

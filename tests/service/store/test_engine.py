@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+import sys
+from pathlib import Path
+
+import pytest
+
+from agentbook.service.problem import Problem
+from agentbook.service.store import Store, default_data
+from agentbook.service.store.lock import DataLock
+from agentbook.service.store.tables import SCHEMA_VERSION
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="modes are POSIX")
+def test_nobody_else_can_look_into_the_data_directory(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    old = os.umask(0)
+    try:
+        store = Store(tmp_path)
+        store.read_now(lambda db: None)
+        assert mode(tmp_path) == 0o700
+        assert {path.name: mode(path) for path in tmp_path.iterdir()} == {
+            "store.db": 0o600,
+            "store.db-wal": 0o600,
+            "store.db-shm": 0o600,
+        }
+        store.close()
+    finally:
+        os.umask(old)
+
+
+def test_the_store_is_in_wal_mode(tmp_path: Path) -> None:
+    Store(tmp_path).close()
+    assert sqlite3.connect(tmp_path / "store.db").execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+def test_a_store_of_another_version_is_left_alone(tmp_path: Path) -> None:
+    Store(tmp_path).close()
+    with sqlite3.connect(tmp_path / "store.db") as connection:
+        connection.execute("UPDATE meta SET value = '999' WHERE name = 'schema_version'")
+    with pytest.raises(Problem, match=r"schema 999.*another --data directory"):
+        Store(tmp_path)
+
+
+def test_a_store_from_before_oauth_gets_its_tables_and_keeps_what_it_has(tmp_path: Path) -> None:
+    Store(tmp_path).close()
+    with sqlite3.connect(tmp_path / "store.db") as connection:
+        for table in (
+            "oauth_tokens",
+            "oauth_authorizations",
+            "oauth_requests",
+            "oauth_clients",
+            "signin_links",
+            "page_sessions",
+        ):
+            connection.execute(f"DROP TABLE {table}")
+        connection.execute("UPDATE meta SET value = '1' WHERE name = 'schema_version'")
+        connection.execute("INSERT INTO meta VALUES ('kept', 'yes')")
+    Store(tmp_path).close()
+    with sqlite3.connect(tmp_path / "store.db") as connection:
+        facts = dict(connection.execute("SELECT name, value FROM meta"))
+        assert (facts["schema_version"], facts["kept"]) == (str(SCHEMA_VERSION), "yes")
+        assert connection.execute("SELECT count(*) FROM oauth_tokens").fetchone() == (0,)
+
+
+def test_a_file_that_is_no_store(tmp_path: Path) -> None:
+    (tmp_path / "store.db").write_bytes(b"not a database, and longer than a header" * 100)
+    with pytest.raises(Problem, match="Cannot open the store"):
+        Store(tmp_path)
+
+
+def test_a_data_directory_below_a_file(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(Problem, match=r"Cannot write to the data directory .*file/data"):
+        Store(tmp_path / "file" / "data")
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("nonsense", "could not be understood"),
+        ("mysql://host/name", "takes a PostgreSQL URL"),
+        ("postgresql://nobody:hunter2@127.0.0.1:1/none?connect_timeout=2", "Cannot open the store|needs the extra"),
+    ],
+)
+def test_a_database_that_cannot_be_used(tmp_path: Path, url: str, message: str) -> None:
+    with pytest.raises(Problem, match=message) as caught:
+        Store(tmp_path, url)
+    assert "hunter2" not in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_default_place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("AGENTBOOK_DATA", str(tmp_path / "here"))
+    assert default_data() == tmp_path / "here"
+    monkeypatch.delenv("AGENTBOOK_DATA")
+    assert default_data().name == "agentbook"
+
+
+def test_one_holder_of_the_lock_at_a_time(tmp_path: Path) -> None:
+    first = DataLock(tmp_path)
+    with pytest.raises(Problem, match=rf"\(pid {os.getpid()}\) is using"):
+        DataLock(tmp_path)
+    first.release()
+    DataLock(tmp_path).release()

@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sqlalchemy import insert, select
+
+from agentbook.service import ids, wire
+from agentbook.service.clock import Clock
+from agentbook.service.store import Published, Store, Transaction, events
+from agentbook.service.store.tables import meta
+from agentbook.service.store.writer import Minter
+from service.databases import open_store
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    made = open_store(tmp_path)
+    yield made
+    made.close()
+
+
+def put(name: str) -> object:
+    def work(tx: Transaction) -> str:
+        tx.db.execute(insert(meta), {"name": name, "value": "x"})
+        return name
+
+    return work
+
+
+def names(store: Store) -> set[str]:
+    return set(store.read_now(lambda db: db.execute(select(meta.c.name)).scalars().all()))
+
+
+def say(tx: Transaction, session: str, text: str) -> Published:
+    author = {"type": "user", "id": "u", "name": "u"}
+
+    def write(id_: str, at: str) -> str:
+        return wire.message(id=id_, text=text, task_id="t", created_at=at, author=author)
+
+    return events.append(tx, session, "message", "t", write)
+
+
+async def test_many_writes_at_once_all_come_true(store: Store) -> None:
+    done = await asyncio.gather(*(store.write(put(f"n{i}")) for i in range(300)))
+    assert done == [f"n{i}" for i in range(300)]
+    assert names(store) >= set(done)
+
+
+async def test_a_failing_write_takes_neither_neighbours_nor_its_own_half_with_it(store: Store) -> None:
+    def half(tx: Transaction) -> None:
+        tx.db.execute(insert(meta), {"name": "half", "value": "x"})
+        raise LookupError("on purpose")
+
+    works = [put("a"), half, put("b"), half, put("c")]
+    results = await asyncio.gather(*(store.write(work) for work in works), return_exceptions=True)
+    assert [type(r).__name__ for r in results] == ["str", "LookupError", "str", "LookupError", "str"]
+    assert names(store) >= {"a", "b", "c"}
+    assert "half" not in names(store)
+
+
+async def test_a_lone_failing_write_leaves_nothing(store: Store) -> None:
+    def half(tx: Transaction) -> None:
+        tx.db.execute(insert(meta), {"name": "half", "value": "x"})
+        raise LookupError("on purpose")
+
+    with pytest.raises(LookupError, match="on purpose"):
+        await store.write(half)
+    assert "half" not in names(store)
+    assert await store.write(put("next")) == "next"
+
+
+async def test_events_and_hooks_come_after_the_commit_and_only_for_what_was_committed(store: Store) -> None:
+    told: list[object] = []
+    store.on_events = lambda found: told.append([event.id for event in found])
+
+    def good(tx: Transaction) -> str:
+        event = say(tx, "s", "hello")
+        tx.after_commit(lambda: told.append("hook"))
+        return event.id
+
+    def bad(tx: Transaction) -> None:
+        say(tx, "s", "never")
+        tx.after_commit(lambda: told.append("never"))
+        raise LookupError
+
+    first, _, second = await asyncio.gather(
+        store.write(good), store.write(bad), store.write(good), return_exceptions=True
+    )
+    flat = [id_ for entry in told if isinstance(entry, list) for id_ in entry]
+    assert flat == [first, second]
+    assert told.count("hook") == 2
+    assert "never" not in told
+    kept = store.read_now(lambda db: events.after(db, "s", ""))
+    assert [event.id for event in kept] == [first, second]
+
+
+async def test_no_id_becomes_visible_after_a_greater_one(store: Store) -> None:
+    """A reader with a cursor, beside 40 writers on one session, misses nothing."""
+    seen: list[str] = []
+    finished = asyncio.Event()
+
+    async def follow() -> None:
+        while True:
+            last = finished.is_set()
+            page = await store.read(lambda db: events.after(db, "s", seen[-1] if seen else ""), brief=True)
+            seen.extend(event.id for event in page)
+            if last and not page:
+                return
+            await asyncio.sleep(0)
+
+    async def write() -> list[str]:
+        return [(await store.write(lambda tx: say(tx, "s", "x"))).id for _ in range(10)]
+
+    follower = asyncio.create_task(follow())
+    written = await asyncio.gather(*(write() for _ in range(40)))
+    finished.set()
+    await follower
+    assert sorted(id_ for one in written for id_ in one) == seen
+
+
+class Jumping(Clock):
+    def __init__(self, times: list[int]) -> None:
+        self.times = times
+
+    def milliseconds(self) -> int:
+        return self.times.pop(0) if len(self.times) > 1 else self.times[0]
+
+
+@given(st.lists(st.integers(1_000_000_000_000, 1_000_000_000_050), min_size=1), st.integers(1, 200))
+def test_ids_only_ever_grow_whatever_the_clock_does(times: list[int], count: int) -> None:
+    minter = Minter(Jumping(times))
+    minted = [minter.mint("s", lambda: None) for _ in range(count)]
+    assert [id_ for id_, _ in minted] == sorted({id_ for id_, _ in minted})
+    assert all(ids.instant_of_ms(ids.milliseconds_of(id_)) == at for id_, at in minted)
+
+
+def test_more_ids_in_one_millisecond_than_it_has_room_for() -> None:
+    minter = Minter(Jumping([1_700_000_000_000]))
+    minted = [minter.mint("s", lambda: None)[0] for _ in range(10_000)]
+    assert minted == sorted(set(minted))
+
+
+@given(st.integers(0, 100_000))
+def test_a_store_written_under_a_clock_that_was_ahead_is_continued(ahead_ms: int) -> None:
+    now = 1_700_000_000_000
+    newest = ids.id_at(now + ahead_ms, 4095)
+    assert Minter(Jumping([now])).mint("s", lambda: newest)[0] > newest

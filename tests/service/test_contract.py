@@ -1,0 +1,192 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import jsonschema_rs
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentbook.service import contract
+from agentbook.service.errors import Refusal
+from agentbook.service.operations import HANDLERS
+from service.world import World, error
+
+OPERATIONS = contract.load().operations
+
+
+def refused(call: Any) -> tuple[str | None, str]:
+    with pytest.raises(Refusal) as caught:
+        call()
+    assert caught.value.status == 400
+    return caught.value.error, caught.value.message
+
+
+def status_of(call: Any) -> int:
+    try:
+        call()
+    except Refusal as refusal:
+        return refusal.status
+    return 200
+
+
+def test_the_file_and_the_handlers_name_the_same_operations() -> None:
+    assert set(OPERATIONS) == set(HANDLERS)
+
+
+def test_operation_ids_and_marks() -> None:
+    document = yaml.safe_load(contract.load().text)
+    found = [op for item in document["paths"].values() for name, op in item.items() if name != "parameters"]
+    ids = [op["operationId"] for op in found]
+    assert len(ids) == len(set(ids))
+    extensions = {op["operationId"] for op in found if op.get("x-agentbook-extension")}
+    assert extensions == {
+        "publishAgentVersion", "listWorkspaceAgents", "installAgent", "listSessions", "getSession",
+        "createTriggerKey", "listTriggerKeys", "revokeTriggerKey",
+    }  # fmt: skip
+    assert all(len(op["x-agentbook-choice"]) > 20 for op in found if "x-agentbook-choice" in op)
+
+
+@pytest.mark.parametrize(
+    ("operation", "query", "message"),
+    [
+        ("listSkills", b"limit=x", "query.limit: Input should be a valid integer"),
+        ("listSkills", b"limit=-1", "query.limit: Input should be greater than or equal to 0"),
+        ("listSkills", b"limit=1001", "query.limit: Input should be less than or equal to 1000"),
+        ("listCredentials", b"limit=501", "query.limit: Input should be less than or equal to 500"),
+        ("listSkills", b"offset=9223372036854776001", "query.offset: Input should be less than or equal to 9223372036854776000"),
+        ("listSkills", b"offset=1e3", "query.offset: Input should be a valid integer"),
+        ("listSkills", b"archived=maybe", "query.archived: Input should be a valid boolean"),
+        ("listSkills", b"sort_by=owner_id", "query.sort_by: Input should be one of id, -id, name, -name, "),
+        ("listSkills", b"search=%00", "query.search: Input should not hold a null character"),
+        ("listEvents", b"from_id=draft-3-x", "query.from_id: Input should be a valid uuid"),
+        ("listMyWorkspaces", b"which=some", "query.which: Input should be one of my, all"),
+        ("listSkills", b"&".join([b"a=1"] * 101), "query: more than 100 parameters"),
+    ],
+)  # fmt: skip
+def test_a_bad_query_is_named(operation: str, query: bytes, message: str) -> None:
+    name, said = refused(lambda: OPERATIONS[operation].query(query))
+    assert name == "InvalidInputError"
+    assert said.startswith(message)
+
+
+def test_every_bad_parameter_is_named() -> None:
+    _, said = refused(lambda: OPERATIONS["listSkills"].query(b"limit=x&offset=-1&archived=2"))
+    assert sorted(part.split(":")[0] for part in said.split("; ")) == ["query.archived", "query.limit", "query.offset"]
+
+
+def test_defaults_and_unknown_parameters() -> None:
+    assert OPERATIONS["listEvents"].query(b"") == {"from_id": None, "sort_by": "-id", "limit": 20, "offset": 0}
+    query = OPERATIONS["listEvents"].query(b"limit=9223&limit=7&nonsense=1&offset=9223372036854776000")
+    assert query == {"from_id": None, "sort_by": "-id", "limit": 7, "offset": 9223372036854776000}
+
+
+@pytest.mark.parametrize(
+    ("operation", "body", "message"),
+    [
+        ("createAgent", {}, "body.name: Field required"),
+        ("createAgent", {"name": 3}, "body.name: Input should be a valid string"),
+        ("createAgent", {"name": ""}, "body.name: Input should have at least 1 character"),
+        ("createAgent", {"name": "a~b"}, "body.name: Input should not hold '~'"),
+        ("createAgent", {"name": "..", }, "body.name: Input should not hold"),
+        ("createAgent", {"name": "0199c2f0-0000-7000-8000-00000000abcd"}, "body.name: Input should not hold"),
+        ("createAgent", {"name": "n", "tags": "x"}, "body.tags: Input should be a valid array"),
+        ("createAgent", {"name": "n", "tags": ["x", 1]}, "body.tags.1: Input should be a valid string"),
+        ("createAgent", {"name": "n", "template": "COBOL"}, "body.template: Input should be one of LLM, "),
+        ("createAgent", {"name": "n", "maintainer_id": "me"}, "body.maintainer_id: Input should be a valid uuid"),
+        ("createAgent", {"name": "n", "description": "\x00"}, "body.description: Input should not hold a null character"),
+        ("createAgent", [], "body: Input should be a valid object"),
+        ("configureLlm", {"system_prompt": "", "description": "", "tools": [{"integration": "x"}]},
+         "body.tools.0.tools: Field required"),
+        ("startSession", {"session_type": "walk", "agent_id": "a", "initial_prompt": "p"},
+         "body.session_type: Input should be one of chat, "),
+        ("postEvent", {"content": ""}, "body.content: Input should have at least 1 character"),
+        ("postEvent", {"content": "x", "mode": "voice"}, "body.mode: Input should be one of text"),
+    ],
+)  # fmt: skip
+def test_a_bad_body_is_named(operation: str, body: Any, message: str) -> None:
+    name, said = refused(lambda: OPERATIONS[operation].body(json.dumps(body).encode(), b"application/json"))
+    assert name == "InvalidInputError"
+    assert said.startswith(message)
+
+
+def test_every_missing_field_is_named() -> None:
+    _, said = refused(lambda: OPERATIONS["configureLlm"].body(b"{}", b"application/json"))
+    fields = {"body.system_prompt: Field required", "body.description: Field required", "body.tools: Field required"}
+    assert set(said.split("; ")) == fields
+
+
+@pytest.mark.parametrize("kind", [None, b"text/plain", b"application/jsonx", b"application/x-www-form-urlencoded"])
+def test_a_body_that_is_not_sent_as_json(kind: bytes | None) -> None:
+    name, said = refused(lambda: OPERATIONS["createAgent"].body(b'{"name": "x"}', kind))
+    assert (name, said) == ("InvalidInputError", "body: send it with Content-Type: application/json")
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [b"", b"{", b'{"name": NaN}', b'{"name": 1e999}', b'"\\ud800"', b"\xff", b"[" * 100_000, b'{"a":' * 100_000, b"{} {}"],
+    ids=lambda raw: repr(raw[:12]),
+)  # fmt: skip
+def test_a_body_that_is_not_json(raw: bytes) -> None:
+    name, _ = refused(lambda: OPERATIONS["createAgent"].body(raw, b"application/json; charset=utf-8"))
+    assert name == "BadRequest"
+
+
+def test_a_body_that_may_be_left_out() -> None:
+    assert OPERATIONS["updateAgent"].body(b"", None) == {}
+    assert OPERATIONS["updateAgent"].body(b'{"category": null}', b"application/json") == {"category": None}
+
+
+def test_defaults_of_a_body() -> None:
+    body = OPERATIONS["configureLlm"].body(
+        b'{"system_prompt": "p", "description": "d", "tools": [], "more": 1}', b"application/json"
+    )
+    assert (body["mode"], body["version_number"], body["summary"]) == ("one-shot", "1.0.0", None)
+
+
+@given(st.text())
+def test_whatever_counts_as_a_name_can_stand_in_a_full_name_and_a_path(text: str) -> None:
+    if contract.is_name(text):
+        assert "~" not in text
+        assert "/" not in text
+        assert text == text.strip(" ")
+        assert 1 <= len(text) <= 120
+        assert all(character >= " " for character in text)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=12,
+)
+FIELDS = ["name", "system_prompt", "description", "tools", "content", "agent_id", "initial_prompt", "session_type"]
+
+
+@pytest.mark.parametrize("operation", [op.id for op in OPERATIONS.values() if op.has_body])
+@given(st.dictionaries(st.sampled_from(FIELDS) | st.text(max_size=5), JSON, max_size=6) | JSON)
+def test_any_json_is_taken_or_refused_with_400(operation: str, body: Any) -> None:
+    raw = json.dumps(body).encode()
+    assert status_of(lambda: OPERATIONS[operation].body(raw, b"application/json")) in (200, 400)
+
+
+@given(st.binary(max_size=80))
+def test_any_query_is_taken_or_refused_with_400(raw: bytes) -> None:
+    for operation in OPERATIONS.values():
+        assert status_of(lambda op=operation: op.query(raw)) in (200, 400)
+
+
+@pytest.mark.anyio
+async def test_the_file_is_served_to_anybody(world: World) -> None:
+    answer = await world.get("/openapi.yaml")
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "application/yaml")
+    assert answer.content == contract.load().text
+    assert error(await world.ask("POST", "/openapi.yaml"))[0] == 405
+
+
+def test_it_is_a_valid_openapi_document_as_far_as_schemas_go() -> None:
+    document = yaml.safe_load(contract.load().text)
+    for name in document["components"]["schemas"]:
+        schema = {"$ref": f"#/components/schemas/{name}", "components": document["components"]}
+        jsonschema_rs.Draft202012Validator(schema)

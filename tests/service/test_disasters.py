@@ -1,0 +1,155 @@
+"""Disasters: kills at any moment, and a disk that is full. What was acknowledged is there afterwards, whole, and nothing else."""
+
+from __future__ import annotations
+
+import random
+import resource
+import signal
+import sqlite3
+import sys
+import threading
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from service.process import Service, command
+
+SCOPES = ("sessions:write", "workspaces:write", "agents:write")
+SESSIONS, ROUNDS = 4, 6
+
+
+def furnished(http: httpx.Client) -> list[str]:
+    """The ids of fresh sessions with a scripted agent."""
+    http.post("/workspaces", json={"name": "lab"})
+    http.post("/agents", json={"name": "helper"})
+    body = {"session_type": "chat", "agent_id": "helper", "initial_prompt": "first"}
+    return [http.post("/workspaces/lab/sessions", json=body).json()["id"] for _ in range(SESSIONS)]
+
+
+def all_events(http: httpx.Client, session: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    while True:
+        page = http.get(f"/sessions/{session}/events?sort_by=id&limit=1000&offset={len(found)}").json()
+        found += page["items"]
+        if not page["pagination"]["has_more"]:
+            return found
+
+
+def assert_whole(found: list[dict[str, Any]], *, running: bool = False) -> None:
+    """Ids ascend; every message has exactly one end, after its tool runs, unless turns may still be running."""
+    assert [event["id"] for event in found] == sorted({event["id"] for event in found})
+    ends: dict[str, list[str]] = {event["task_id"]: [] for event in found if event["type"] == "message"}
+    tools, done = 0, 0
+    for event in found:
+        if event["type"] != "message" and event["task_id"] in ends:
+            ends[event["task_id"]].append(event["type"])
+            if event["type"] == "runtime_done":
+                done += "tool:a" in event["content"]["text"]
+        elif event["type"] != "message":
+            assert event["content"] == {}
+            tools += 1
+    assert all(len(end) == 1 or (running and not end) for end in ends.values())
+    assert tools == done, "a turn's events are all there or none of them"
+
+
+class Poster(threading.Thread):
+    """Posts to a session until the service is gone; remembers what was acknowledged."""
+
+    def __init__(self, service: Service, key: str, session: str, started: threading.Event) -> None:
+        super().__init__()
+        self.service, self.key, self.session, self.started = service, key, session, started
+        self.acknowledged: list[dict[str, Any]] = []
+        self.start()
+
+    def run(self) -> None:
+        with self.service.http(self.key) as http:
+            while True:
+                try:
+                    answer = http.post(f"/sessions/{self.session}/events", json={"content": "tool:a draft:b"})
+                except httpx.TransportError:
+                    return
+                if answer.status_code == 201:
+                    self.acknowledged.append(answer.json())
+                    self.started.set()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no kill -9")
+def test_kills_at_random_moments_lose_nothing_and_leave_nothing_half(tmp_path: Path) -> None:
+    rng = random.Random(20261121)
+    command("accounts", "create", "acme", "--type", "organization", data=tmp_path)
+    acknowledged: dict[str, list[dict[str, Any]]] = {}
+    key = ""
+    for round_number in range(ROUNDS + 1):
+        with Service(tmp_path, scripted=True) as service:
+            key = key or service.key(*SCOPES)
+            with service.http(key) as http:
+                if round_number == 0:
+                    acknowledged = {session: [] for session in furnished(http)}
+                else:
+                    for session, posted in acknowledged.items():
+                        found = all_events(http, session)
+                        assert_whole(found)
+                        kept = {event["id"]: event for event in found}
+                        assert [kept.get(event["id"]) for event in posted] == posted
+            if round_number == ROUNDS:
+                assert service.stop() == 0
+                break
+            started = threading.Event()
+            posters = [Poster(service, key, session, started) for session in acknowledged]
+            assert started.wait(20)
+            threading.Event().wait(rng.uniform(0, 0.3))
+            service.stop(signal.SIGKILL)
+            for poster in posters:
+                poster.join()
+                acknowledged[poster.session] += poster.acknowledged
+    assert sum(map(len, acknowledged.values())) > 10 * ROUNDS
+    with closing(sqlite3.connect(tmp_path / "store.db")) as db:
+        assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+@pytest.mark.skipif(
+    not hasattr(resource, "prlimit"), reason="the limit of a running process can be moved on Linux alone"
+)
+def test_a_full_disk_is_a_5xx_and_the_store_stays_readable(tmp_path: Path) -> None:
+    command("accounts", "create", "acme", "--type", "organization", data=tmp_path)
+    with Service(tmp_path, scripted=True) as service:
+        key = service.key(*SCOPES)
+        with service.http(key) as http:
+            session, *_ = furnished(http)
+            body = {"content": "tool:a " + "x" * 20_000}
+            posted = [http.post(f"/sessions/{session}/events", json=body).json() for _ in range(3)]
+            full_at = (tmp_path / "store.db-wal").stat().st_size
+            resource.prlimit(service.process.pid, resource.RLIMIT_FSIZE, (full_at, resource.RLIM_INFINITY))
+            refused = None
+            while refused is None:
+                answer = http.post(f"/sessions/{session}/events", json=body)
+                if answer.status_code == 201:
+                    posted.append(answer.json())
+                else:
+                    refused = answer
+            assert refused.status_code == 500
+            assert refused.json() == {"message": "Something went wrong"}
+            for _ in range(3):  # a write is refused whole or stored whole (a checkpoint may make room); all can be read
+                answer = http.post(f"/sessions/{session}/events", json=body)
+                assert answer.status_code in (201, 500)
+                if answer.status_code == 201:
+                    posted.append(answer.json())
+                found = all_events(http, session)
+                assert_whole(found, running=True)
+                kept = {event["id"]: event for event in found}
+                assert [kept.get(event["id"]) for event in posted] == posted
+            assert http.get("/accounts/acme/workspaces").json()["pagination"]["total_count"] == 1
+
+            unlimited = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+            resource.prlimit(service.process.pid, resource.RLIMIT_FSIZE, unlimited)
+            assert http.post("/workspaces", json={"name": "more"}).status_code == 201
+            # Turns that could not be stored were kept, and are stored now.
+            while http.get(f"/sessions/{session}").json()["status"] != "IDLE":
+                pass
+            assert_whole(all_events(http, session))
+        service.stop()
+    with closing(sqlite3.connect(tmp_path / "store.db")) as db:
+        assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from starlette.types import Message, Receive, Scope, Send
+
+from agentbook.service.errors import Refusal
+from agentbook.service.middleware import Bodies, host_name, loopback_hosts
+from service.world import World, error
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_large_body_is_refused_by_its_length_before_it_is_read(world: World) -> None:
+    async def never() -> AsyncIterator[bytes]:
+        raise AssertionError("the body was read")
+        yield b""
+
+    headers = {"Content-Length": str(20 << 20), "Content-Type": "application/json"}
+    answer = await world.ask("POST", "/agents", world.full, headers=headers, content=never())
+    assert error(answer) == (413, "RequestEntityTooLarge", "The request body is larger than 1048576 bytes.")
+
+
+async def test_a_large_body_without_a_length_is_refused_at_the_limit(world: World) -> None:
+    sent = 0
+
+    async def much() -> AsyncIterator[bytes]:
+        nonlocal sent
+        for _ in range(320):
+            sent += 65536
+            yield b" " * 65536
+
+    headers = {"Content-Type": "application/json"}
+    answer = await world.ask("POST", "/agents", world.full, headers=headers, content=much())
+    assert answer.status_code == 413
+    assert sent <= (1 << 20) + 2 * 65536
+
+
+async def test_a_body_at_the_limit_is_read(world: World) -> None:
+    body = b'{"name": "x", "description": "' + b"d" * ((1 << 20) - 32) + b'"}'
+    assert len(body) == 1 << 20
+    headers = {"Content-Type": "application/json"}
+    answer = await world.ask("POST", "/agents", world.full, headers=headers, content=body)
+    assert answer.status_code == 201
+
+
+async def test_a_body_that_never_comes_ends_in_time() -> None:
+    async def app(_scope: Scope, receive: Receive, _send: Send) -> None:
+        await receive()
+
+    async def receive() -> Message:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def send(_message: Message) -> None:
+        raise AssertionError
+
+    with pytest.raises(Refusal) as caught:
+        await Bodies(app, most_s=0.02)({"type": "http", "headers": []}, receive, send)
+    assert caught.value.status == 408
+
+
+async def test_what_follows_the_body_may_take_its_time() -> None:
+    events = [{"type": "http.request", "body": b"x", "more_body": False}]
+
+    async def app(_scope: Scope, receive: Receive, _send: Send) -> None:
+        await receive()
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(receive(), 0.1)
+
+    async def receive() -> Message:
+        return events.pop() if events else await asyncio.Event().wait()  # type: ignore[return-value]
+
+    async def send(_message: Message) -> None:
+        raise AssertionError
+
+    await Bodies(app, most_s=0.02)({"type": "http", "headers": []}, receive, send)
+
+
+@pytest.mark.parametrize("host", ["localhost", "localhost:1", "127.0.0.1:8765", "LOCALHOST", "[::1]:80"])
+async def test_this_machine_is_served(world: World, host: str) -> None:
+    world.platform.hosts = loopback_hosts()
+    assert (await world.ask("GET", "/agents", headers={"Host": host})).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example:80", "", "[::1", "a b"]
+)
+async def test_another_host_is_not(world: World, host: str) -> None:
+    world.platform.hosts = loopback_hosts()
+    answer = await world.ask("GET", "/agents", headers={"Host": host})
+    assert error(answer)[:2] == (400, "BadRequest")
+
+
+@given(st.text(max_size=40))
+def test_any_host_header_is_read_or_not(text: str) -> None:
+    name = host_name(text)
+    assert name == "" or name in text.lower()

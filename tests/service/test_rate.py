@@ -1,0 +1,196 @@
+"""The rate limit: whose count, until when, and what the refusal looks like."""
+
+from __future__ import annotations
+
+import email.utils
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from websockets.exceptions import InvalidStatus
+from websockets.sync.client import connect
+
+import agentbook as ab
+from agentbook.service.app import build
+from agentbook.service.middleware import Refusals, RequestIds
+from agentbook.service.rate import Rates, Window
+from service.process import Service, command
+from service.world import World, basic, error
+
+pytestmark = pytest.mark.anyio
+
+REFUSED = (429, "TooManyRequests", "This user has exceeded an allotted request count. Try again later.")
+
+
+class Hand:
+    """A clock that is set by hand."""
+
+    def __init__(self, now: float = 120.0) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def limited(world: World, window: Window, address: str = "192.0.2.1") -> httpx.AsyncClient:
+    """The world's platform behind a limit."""
+    app: ASGIApp = Rates(build(world.platform), window)
+    app = Dated(RequestIds(Refusals(app, lambda: "http://test"), world.store.clock), window._now)
+    transport = httpx.ASGITransport(app, client=(address, 1))
+    return httpx.AsyncClient(transport=transport, base_url="http://test/v1", headers={"Accept": "*/*"})
+
+
+class Dated:
+    """Writes the Date header, as the server does in front of the application."""
+
+    def __init__(self, app: ASGIApp, now: Callable[[], float]) -> None:
+        self.app = app
+        self.now = now
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def dated(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                date = email.utils.formatdate(self.now(), usegmt=True).encode()
+                message["headers"] = [*message["headers"], (b"date", date)]
+            await send(message)
+
+        await self.app(scope, receive, dated)
+
+
+async def statuses(http: httpx.AsyncClient, count: int, key: str | None = None, path: str = "/agents") -> list[int]:
+    headers = {"Authorization": basic(key)} if key else {}
+    return [(await http.get(path, headers=headers)).status_code for _ in range(count)]
+
+
+async def test_an_allotment_is_spent_and_comes_back_with_the_next_minute(world: World) -> None:
+    clock = Hand(120.0)
+    async with limited(world, Window(3, clock)) as http:
+        assert await statuses(http, 4, world.full) == [200, 200, 200, 429]
+        clock.now = 179.999
+        assert await statuses(http, 1, world.full) == [429]
+        clock.now = 180.0
+        assert await statuses(http, 4, world.full) == [200, 200, 200, 429]
+
+
+async def test_every_key_and_every_address_has_its_own_count(world: World) -> None:
+    window = Window(2, Hand())
+    other = world.key("acme", "agents:read")
+    async with limited(world, window) as http, limited(world, window, "192.0.2.2") as elsewhere:
+        assert await statuses(http, 3, world.full) == [200, 200, 429]
+        assert await statuses(http, 3, other) == [200, 200, 429]
+        assert await statuses(http, 3) == [200, 200, 429]
+        assert await statuses(elsewhere, 3) == [200, 200, 429]
+        assert await statuses(elsewhere, 1, world.full) == [429], "a key has one count, wherever it is used"
+
+
+async def test_both_ways_to_send_a_key_share_its_count(world: World) -> None:
+    async with limited(world, Window(2, Hand())) as http:
+        assert await statuses(http, 1, world.full) == [200]
+        bearer = {"Authorization": f"Bearer {world.full}"}
+        assert [(await http.get("/agents", headers=bearer)).status_code for _ in range(2)] == [200, 429]
+
+
+async def test_wrong_secrets_count_against_the_address_and_not_against_the_key(world: World) -> None:
+    async with limited(world, Window(3, Hand())) as http:
+        await statuses(http, 1, world.full, "/me")
+        guesses = [f"{world.full.partition(':')[0]}:{number}" for number in range(4)]
+        found = [(await statuses(http, 1, guess, "/me"))[0] for guess in guesses]
+        assert found == [401, 401, 401, 429]
+        assert await statuses(http, 3, world.full, "/me") == [200, 200, 429]
+
+
+async def test_a_refused_request_of_a_good_key_counts_too(world: World) -> None:
+    async with limited(world, Window(3, Hand())) as http:
+        assert await statuses(http, 4, world.full, "/agents/nowhere") == [404, 404, 404, 429]
+
+
+async def test_the_refusal_is_the_tables(world: World) -> None:
+    async with limited(world, Window(1, Hand())) as http:
+        await http.get("/agents")
+        answer = await http.get("/agents")
+        assert error(answer) == REFUSED
+        assert "retry-after" not in answer.headers
+        assert answer.headers["x-request-id"]
+        assert "www-authenticate" not in answer.headers
+        request = http.build_request("GET", "/agents")
+        del request.headers["accept"]
+        page = await http.send(request)
+        assert page.headers["content-type"].startswith("text/html")
+        assert REFUSED[2] in page.text
+
+
+async def test_a_platform_without_an_allotment_counts_nothing(world: World) -> None:
+    assert world.platform.requests_per_minute == 0
+    assert {(await world.get("/agents")).status_code for _ in range(50)} == {200}
+
+
+@given(st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from("xy"), st.booleans(), st.integers(0, 90))))
+def test_nobody_gets_more_than_the_allotment_in_a_minute(requests: list[tuple[str, str, bool, int]]) -> None:
+    clock = Hand(0.0)
+    window = Window(2, clock)
+    proved: dict[tuple[int, str], int] = {}
+    anonymous: dict[tuple[int, str], int] = {}
+    for identity, address, good, later in requests:
+        clock.now += later
+        minute = int(clock.now // 60)
+        known = window.knows(identity) and (minute, identity) in proved
+        if not window.admit(identity, address):
+            continue
+        if good or known:
+            proved[minute, identity] = proved.get((minute, identity), 0) + 1
+            if not known:
+                window.proved(identity, address)
+        else:
+            anonymous[minute, address] = anonymous.get((minute, address), 0) + 1
+    assert all(count <= 2 for count in [*proved.values(), *anonymous.values()])
+
+
+@pytest.fixture
+def near_the_minute() -> Callable[[], float]:
+    """The time, moved so that the next full minute is three seconds away."""
+    offset = 57 - time.time() % 60
+    return lambda: time.time() + offset
+
+
+async def test_the_client_waits_for_the_next_minute_and_goes_on(
+    world: World, near_the_minute: Callable[[], float]
+) -> None:
+    http = limited(world, Window(3, near_the_minute))
+    async with ab.AsyncClient("http://test/v1", credentials=world.full, http_client=http, deadline_s=60) as client:
+        started = time.monotonic()
+        for _ in range(3):
+            await client.me.get()
+        assert time.monotonic() - started < 2.5
+        assert (await client.me.get())["name"] == "acme"
+        assert time.monotonic() - started > 1.0
+
+
+def test_a_real_service_limits_requests_and_handshakes(tmp_path: Path) -> None:
+    command("accounts", "create", "acme", "--type", "organization", data=tmp_path)
+    with Service(tmp_path, "--bare", "--requests-per-minute", "5") as service:
+        key = service.key("workspaces:read")
+        answers = []
+        with service.http(key) as http:
+            while not answers or answers[-1].status_code != 429:
+                answers.append(http.get("/me"))
+            assert [answer.status_code for answer in answers[:-1]] == [200] * (len(answers) - 1)
+            assert 5 <= len(answers) - 1 <= 10, "the minute may have changed on the way, once"
+            assert email.utils.parsedate_to_datetime(answers[-1].headers["date"]).tzinfo is not None
+        url = service.base_url.replace("http", "ws", 1) + f"/sessions/{key.partition(':')[0]}/events/ws"
+        refused = []
+        for _ in range(7):  # a session that is not there: 404 until the allotment of a fresh minute is spent too
+            with pytest.raises(InvalidStatus) as caught:
+                connect(url, additional_headers={"Authorization": basic(key), "Accept": "*/*"}, open_timeout=10)
+            refused.append(caught.value.response)
+        assert refused[-1].status_code == 429
+        assert {response.status_code for response in refused} <= {404, 429}
+        assert REFUSED[2] in refused[-1].body.decode()
+        assert refused[-1].headers["X-Request-ID"]
+        assert refused[-1].headers["Date"]
+        assert "Retry-After" not in refused[-1].headers
+        service.stop()

@@ -1,0 +1,211 @@
+"""Rules of the specification that hold for many operations at once: pages, sorting, fields, names, every scope."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agentbook.service import contract
+from service.oauth.flow import ready, tokens
+from service.test_access import TABLE, granted
+from service.world import ALL, World, basic, error
+
+pytestmark = pytest.mark.anyio
+
+MOST_OFFSET = 9223372036854776000
+
+# Every list: its path, and its greatest page ("Limits": 1000, and five that declare 0 to 500).
+LISTS = {
+    "listAgents": ("/agents", 1000),
+    "listAgentVersions": ("/agents/helper/versions", 1000),
+    "listSkills": ("/accounts/acme/skills", 1000),
+    "listAccountWorkspaces": ("/accounts/acme/workspaces", 1000),
+    "listSessions": ("/workspaces/lab/sessions", 1000),
+    "listWorkspaceAgents": ("/workspaces/lab/agents", 1000),
+    "listTriggerKeys": ("/workspaces/lab/trigger_keys", 1000),
+    "listEvents": ("/sessions/{session}/events", 1000),
+    "listCredentials": ("/accounts/acme/credentials", 500),
+    "listContexts": ("/workspaces/lab/contexts", 500),
+    "listOrganizationInvitations": ("/organizations/acme/invitations", 500),
+    "listMyInvitations": ("/me/invitations", 500),
+    "listMyWorkspaces": ("/me/workspaces", 500),
+}
+SORTED = ("listAgents", "listSkills", "listAccountWorkspaces", "listMyWorkspaces", "listEvents")
+
+# The fields of "Resources and their fields". Of an account's six networks the specification names none.
+ACCOUNT = {
+    *("id", "creator_id", "created_at", "updated_at", "closure_requested_at", "closure_requested_by_id", "name"),
+    *("full_name", "bio", "avatar_url", "banner_url", "email_domain", "cached_forks_count"),
+    *("cached_forks_public_count", "cached_installs_count", "cached_installs_public_count", "cached_likes_count"),
+    *("cached_likes_public_count", "website_url", "member_count", "viewer_membership_id"),
+    *("viewer_membership_public", "viewer_role", "type"),
+}
+FIELDS = {
+    "workspace": {
+        *("id", "created_at", "updated_at", "creator_id", "name", "full_name", "owner_id"),
+        *("restrict_account_credentials", "should_restrict_members", "unlimited_power_mode"),
+        *("unlimited_power_mode_enabled", "archived_at", "archived_by_id", "required_credentials_mode"),
+        *("archived_by", "creator", "is_viewer_member", "owner"),
+    },
+    "credential": {
+        *("id", "auth_config_id", "creator_id", "owner_id", "target_id", "created_at", "updated_at", "extra_data"),
+        *("params", "webhook_owner_identifier", "config_params", "creator", "has_active_webhook_triggers"),
+        *("integration", "policy_resources", "signature_type", "target", "webhook_enabled", "webhook_url"),
+    },
+    "context": {
+        *("id", "task_id", "workspace_id", "published_by_id", "created_at", "updated_at", "generated_context"),
+        *("manual_context", "summary", "status", "task", "type"),
+    },
+    "invitation": {
+        *("id", "creator_id", "invitee_id", "organization_id", "created_at", "updated_at", "role", "status"),
+        *("invitee", "type"),
+    },
+    "session": {"id", "workspace_id", "initiator_id", "name", "created_at", "updated_at"},
+    "event": {"id", "type", "content", "task_id", "created_at", "updated_at"},
+}
+
+
+@pytest.fixture
+async def ids(world: World) -> dict[str, str]:
+    lab = world.workspace()
+    acme = world.accounts["acme"]
+    helper = world.agent_row()
+    world.agent_row(owner="bob", name="open", is_public=True)
+    installed = world.add("workspace_agents", workspace_id=lab, agent_id=helper, creator_id=acme)
+    version = world.add("agent_versions", agent_id=helper, creator_id="x", type="COMMITTED", version_number="1.0.0")
+    session = await world.start("hello")
+    await world.idle()
+    world.add("credentials", owner_id=acme, account_id=acme, integration="x", name="c")
+    world.add("contexts", workspace_id=lab, status="DRAFT")
+    world.add(
+        "invitations",
+        organization_id=acme,
+        invitee_id=world.accounts["bob"],
+        creator_id=acme,
+        role="ADMIN",
+        status="PENDING",
+    )
+    aim = {"workspace_id": lab, "agent_id": helper, "account_id": acme}
+    trigger = world.add("api_keys", kind="trigger", name="t", secret_sha256="0" * 64, **aim)
+    return {"installed": installed, "version": version, "session": session, "trigger": trigger}
+
+
+def test_every_list_is_here() -> None:
+    lists = {name for name in contract.load().operations if name.startswith("list")}
+    assert lists == set(LISTS)
+
+
+@pytest.mark.parametrize("operation", LISTS)
+async def test_limit_and_offset(world: World, ids: dict[str, str], operation: str) -> None:
+    path, most = LISTS[operation]
+    path = path.format(**ids)
+    body = (await world.get(path, world.full)).json()
+    assert set(body) == {"items", "pagination"}
+    assert set(body["pagination"]) == {"total_count", "limit", "offset", "has_more"}
+    assert (body["pagination"]["limit"], body["pagination"]["offset"]) == (20, 0)
+    total = body["pagination"]["total_count"]
+    assert len(body["items"]) == total
+    for limit, offset in ((0, 0), (most, 0), (1, 0), (1, 1), (20, MOST_OFFSET)):
+        answer = await world.get(path, world.full, limit=limit, offset=offset)
+        page = answer.json()["pagination"]
+        shown = len(answer.json()["items"])
+        assert shown == max(0, min(limit, total - offset))
+        assert page == {"total_count": total, "limit": limit, "offset": offset, "has_more": offset + shown < total}
+    for name, value in (
+        ("limit", most + 1),
+        ("limit", -1),
+        ("limit", "x"),
+        ("offset", -1),
+        ("offset", MOST_OFFSET + 1000),
+    ):
+        answer = await world.get(path, world.full, **{name: value})
+        status, kind, message = error(answer)
+        assert (status, kind) == (400, "InvalidInputError")
+        assert message.startswith(f"query.{name}: Input should be ")
+
+
+@pytest.mark.parametrize("operation", SORTED)
+async def test_sort_by_is_a_column_and_a_minus_turns_it_round(
+    world: World, ids: dict[str, str], operation: str
+) -> None:
+    path = LISTS[operation][0].format(**ids)
+    world.workspace(name="another")
+    world.agent_row(name="another")
+    for name in ("one", "two"):
+        await world.post("/accounts/acme/skills", {"name": name}, world.full)
+    up = (await world.get(path, world.full, sort_by="id")).json()["items"]
+    down = (await world.get(path, world.full, sort_by="-id")).json()["items"]
+    assert len(up) > 1
+    assert [item["id"] for item in up] == sorted(item["id"] for item in up)
+    assert up == down[::-1]
+    for column in ("nonsense", "--id", "id;", "owner_id", "secret_sha256", ""):
+        status, kind, message = error(await world.get(path, world.full, sort_by=column))
+        assert (status, kind) == (400, "InvalidInputError")
+        assert message.startswith("query.sort_by: Input should be one of ")
+
+
+async def test_records_have_every_field_that_is_specified(world: World, ids: dict[str, str]) -> None:
+    async def first(path: str) -> dict[str, Any]:
+        found: dict[str, Any] = (await world.get(path.format(**ids), world.full)).json()["items"][0]
+        return found
+
+    seen = {
+        "workspace": await first("/accounts/acme/workspaces"),
+        "credential": await first("/accounts/acme/credentials"),
+        "context": await first("/workspaces/lab/contexts"),
+        "invitation": await first("/organizations/acme/invitations"),
+        "session": (await world.get(f"/sessions/{ids['session']}", world.full)).json(),
+        "event": await first("/sessions/{session}/events"),
+    }
+    for noun, fields in FIELDS.items():
+        assert fields <= set(seen[noun]), noun
+    owner = seen["workspace"]["owner"]
+    assert set(owner) >= ACCOUNT
+    networks = {name for name in owner if name.endswith("_url")} - {"avatar_url", "banner_url", "website_url"}
+    assert len(networks) == 6
+
+
+async def test_a_name_will_do_wherever_an_id_does(world: World, ids: dict[str, str]) -> None:
+    accounts = world.accounts
+    for by_id, by_name in (
+        (f"/accounts/{accounts['acme']}/workspaces", "/accounts/acme/workspaces"),
+        (f"/accounts/{accounts['acme']}/credentials", "/accounts/acme/credentials"),
+        (f"/organizations/{accounts['acme']}/invitations", "/organizations/acme/invitations"),
+        ("/workspaces/lab/contexts", "/workspaces/acme~lab/contexts"),
+        ("/agents/helper", "/agents/acme~helper"),
+    ):
+        assert (await world.get(by_id, world.full)).json() == (await world.get(by_name, world.full)).json()
+    for number, reference in enumerate(("acme", accounts["acme"])):
+        body = {"name": f"named {number}", "owner_id": reference}
+        for path in ("/agents", "/workspaces"):
+            assert (await world.post(path, body, world.full)).json()["owner_id"] == accounts["acme"]
+    for agent in ("helper", "acme~helper"):
+        await world.start("hi", workspace="acme~lab", agent=agent)
+    await world.idle()
+
+
+@pytest.mark.parametrize("kind", ["basic", "bearer", "oauth2"])
+@pytest.mark.parametrize("operation", [name for name, row in TABLE.items() if len(row[3]) == 1])
+async def test_every_scope_alone_however_it_is_sent(
+    world: World, ids: dict[str, str], operation: str, kind: str
+) -> None:
+    """One credential for each scope: it may do what the operation needs, or is told what it lacks; nothing else happens."""
+    method, path, body, (needed,) = TABLE[operation]
+    path = path.format(**ids)
+    options = {"json": body} if body is not None else {}
+    flow = await ready(world) if kind == "oauth2" else None
+    for scope in ALL:
+        if flow is not None:
+            sent = f"Bearer {(await tokens(flow, scope, scope=scope))['access_token']}"
+        else:
+            key = world.key("acme", scope)
+            sent = basic(key) if kind == "basic" else f"Bearer {key}"
+        answer = await world.ask(method, path, headers={"Authorization": sent}, **options)
+        if scope in granted(needed):
+            # A person is not acme: what acme owns may be out of its reach, and a second creation is a conflict.
+            assert answer.status_code in (200, 201, 403, 404, 409), answer.text
+            assert answer.status_code != 403 or answer.json()["error"] != "InsufficientScope"
+        else:
+            assert error(answer) == (403, "InsufficientScope", f"This credential lacks the {needed} scope")
+            assert f'scope="{needed}"' in answer.headers["WWW-Authenticate"]

@@ -1,0 +1,60 @@
+"""Requests made up from our own openapi.yaml, by a tool that has never seen the service's code.
+
+Every check of Schemathesis on a service in a process of its own. What it is known to miss (wrong secrets, ignored scopes,
+wrong pages, missing headers) is tested by `test_access`, `test_visibility` and `operations`.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+
+from agentbook.service.auth import SCOPES
+from service.process import Service
+
+BUDGET_S = 30
+# What OAuth's own rules refuse with a 400 cannot all be said in a schema: a redirect URI must be https or loopback, a client be
+# registered, a code be live. The flow has tests of its own.
+SETTINGS = """
+[parameters]
+"path.account_id_or_name" = "acme"
+"path.org_id_or_name" = "acme"
+"path.agent_id_or_name" = "helper"
+"path.workspace_id_or_name" = "lab"
+"path.session_id" = "{session}"
+
+[[operations]]
+include-path-regex = "/oauth/"
+checks.positive_data_acceptance.enabled = false
+"""
+
+
+def furnished(http: httpx.Client) -> str:
+    """Make what the paths name: without it most answers would be 404s. The id of a session."""
+    agent = http.post("/agents", json={"name": "helper"}).json()["id"]
+    assert http.post("/workspaces", json={"name": "lab"}).status_code == 201
+    body = {"session_type": "chat", "agent_id": agent, "initial_prompt": "hello"}
+    return str(http.post("/workspaces/lab/sessions", json=body).json()["id"])
+
+
+def test_every_check_on_every_operation(tmp_path: Path) -> None:
+    settings = tmp_path / "schemathesis.toml"
+    with Service(tmp_path / "data", "--speed", "0", "--requests-per-minute", "0") as service:
+        key = service.key(*(scope for scope in SCOPES if scope.endswith(":write")))
+        with service.http(key) as http:
+            settings.write_text(SETTINGS.format(session=furnished(http)))
+        program = "from schemathesis.cli import schemathesis; schemathesis()"
+        asked = ["run", f"{service.base_url}/openapi.yaml", "--url", service.base_url, "--auth", key]
+        bounds = ["--max-time", str(BUDGET_S), "--seed", "1", "--no-shrink", "--request-timeout", "10"]
+        # All checks are on unless the settings say otherwise; "--checks all" would overrule them.
+        checks = ["--mode", "all", "--header", "Accept: */*", "--no-color"]
+        command = [sys.executable, "-c", program, "--config-file", str(settings), *asked, *bounds, *checks]
+        found = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=200)
+        assert found.returncode == 0, found.stdout + found.stderr
+        assert "Operations" in found.stdout
+        assert service.stop() == 0
+        assert "failed" not in service.log
+    print(found.stdout[found.stdout.rindex("SUMMARY") :])

@@ -1,0 +1,188 @@
+"""A seeded service repeats itself byte by byte, goes on after a restart, and says what it is."""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from collections.abc import Iterable
+from contextlib import closing
+from pathlib import Path
+
+import httpx
+import pytest
+
+import agentbook as ab
+from agentbook import local
+from agentbook.service import admin, ids
+from agentbook.service.problem import Problem
+from agentbook.service.store import BEGINNING, Seeding, Store
+from service.process import Service, command
+
+SCOPES = ("agents:write", "sessions:write", "workspaces:write", "integrations:read")
+PLAYGROUND = "/workspaces/acme~playground/sessions"
+
+
+def told(data: Path, *arguments: str) -> tuple[list[tuple[int, str, bytes]], str]:
+    """What a scripted visit is answered, and everything that the store then holds."""
+    answers: list[tuple[int, str, bytes]] = []
+    with Service(data, "--speed", "0", *arguments) as service:
+        key = service.key(*SCOPES)
+
+        def ask(method: str, path: str, body: object = None) -> httpx.Response:
+            answer = http.request(method, path, json=body)
+            answers.append((answer.status_code, answer.headers["x-request-id"], answer.content))
+            return answer
+
+        with service.http(key) as http:
+            ask("GET", "/me")
+            ask("POST", "/workspaces", {"name": "mine"})
+            ask("POST", "/workspaces", {"name": "mine"})  # a conflict, which changes nothing
+            ask("POST", "/agents", {"name": "own", "template": "LLM"})
+            started = {}
+            for agent in ("verbose", "echo", "analyst", "flaky"):
+                body = {"session_type": "chat", "agent_id": f"acme~{agent}", "initial_prompt": "how many sessions?"}
+                started[agent] = ask("POST", PLAYGROUND, body).json()["id"]
+            # Follow-ups at once: whether the first turns have ended is not left to chance.
+            for session in started.values():
+                ask("POST", f"/sessions/{session}/events", {"content": "and 12 more?"})
+            # How often somebody looks changes nothing that is stored.
+            settle(http, started.values())
+            for path in ("/agents", "/accounts/acme/workspaces", PLAYGROUND, "/accounts/acme/credentials"):
+                ask("GET", f"{path}?limit=200")
+            for session in started.values():
+                ask("GET", f"/sessions/{session}/events?sort_by=id&limit=1000")
+        assert service.stop() == 0
+        assert "ids, times and secrets repeat themselves; for tutorials and tests only." in service.ready
+    with closing(sqlite3.connect(data / "store.db")) as db:
+        return [(0, "key", key.encode()), *answers], "\n".join(sorted(db.iterdump()))  # indexes are made in no order
+
+
+def settle(http: httpx.Client, sessions: Iterable[str]) -> None:
+    for session in sessions:
+        while http.get(f"/sessions/{session}").json()["status"] != "IDLE":
+            pass
+
+
+def without_request_ids(answers: list[tuple[int, str, bytes]]) -> list[tuple[int, bytes]]:
+    return [(status, body) for status, _, body in answers]
+
+
+def test_two_runs_are_the_same_byte_by_byte(tmp_path: Path) -> None:
+    first, kept = told(tmp_path / "one", "--seed", "7")
+    again, kept_again = told(tmp_path / "two", "--seed", "7")
+    assert without_request_ids(first) == without_request_ids(again)
+    assert hashlib.sha256(kept.encode()).digest() == hashlib.sha256(kept_again.encode()).digest()
+    assert {status for status, _, _ in first} == {0, 200, 201, 409}
+    other, _ = told(tmp_path / "three", "--seed", "8")
+    assert [one == two for one, two in zip(first, other, strict=True)].count(True) == 0
+
+
+def test_the_clock_starts_at_now_and_moves_by_a_second_with_every_write(tmp_path: Path) -> None:
+    with Service(tmp_path, "--bare", "--seed", "1", "--now", "2026-03-01T00:00:00Z") as service:
+        command("accounts", "create", "acme", "--type", "organization", data=tmp_path)
+        with service.http(service.key(*SCOPES)) as http:
+            made = [http.post("/workspaces", json={"name": name}).json() for name in "abc"]
+            for _ in range(3):
+                http.get("/agents")
+            made.append(http.post("/workspaces", json={"name": "d"}).json())
+        service.stop()
+    times = [workspace["created_at"] for workspace in made]
+    assert times == sorted(times)
+    first = int(times[0][17:19])
+    assert times == [f"2026-03-01T00:00:{first + step:02d}.000000Z" for step in range(4)]
+    assert [ids.instant_of_ms(ids.milliseconds_of(workspace["id"])) for workspace in made] == times
+
+
+def test_a_restart_goes_on_and_stays_seeded(tmp_path: Path) -> None:
+    made = []
+    for arguments in (("--bare", "--seed", "1"), ("--bare",), ("--bare", "--seed", "1")):
+        with Service(tmp_path, *arguments) as service:
+            if not made:
+                command("accounts", "create", "acme", "--type", "organization", data=tmp_path)
+            with service.http(service.key(*SCOPES)) as http:
+                made.append(http.post("/workspaces", json={"name": f"w{len(made)}"}).json())
+            service.stop()
+            assert "Seeded with 1:" in service.ready
+    assert len({workspace["id"] for workspace in made}) == 3
+    assert [workspace["created_at"] for workspace in made] == sorted(w["created_at"] for w in made)
+
+
+def test_secrets_come_from_the_seed_in_this_mode_alone(tmp_path: Path) -> None:
+    keys = []
+    for name, seeding in (("a", Seeding(1)), ("b", Seeding(1)), ("c", Seeding(2)), ("d", None), ("e", None)):
+        store = Store(tmp_path / name, seeding=seeding)
+        admin.create_account(store, "ada", "user")
+        keys.append(admin.create_key(store, "ada", "k", []))
+        store.close()
+    assert keys[0] == keys[1]
+    assert len(set(keys)) == 4
+    store = Store(tmp_path / "a")
+    assert admin.create_key(store, "ada", "k", []) != keys[0], "the next one is another"
+    store.close()
+
+
+def test_a_write_that_fails_takes_no_time(tmp_path: Path) -> None:
+    store = Store(tmp_path, seeding=Seeding(1))
+    admin.create_account(store, "ada", "user")
+    with pytest.raises(Problem):
+        admin.create_account(store, "ada", "user")
+    admin.create_account(store, "bob", "user")
+    store.close()
+    with closing(sqlite3.connect(tmp_path / "store.db")) as db:
+        (clock,) = db.execute("SELECT value FROM meta WHERE name = 'clock'").fetchone()
+        times = [row[0] for row in db.execute("SELECT created_at FROM accounts ORDER BY id")]
+    assert int(clock) == int(BEGINNING.timestamp() * 1000) + 2000
+    assert times == ["2026-10-01T09:00:01.000000Z", "2026-10-01T09:00:02.000000Z"]
+
+
+def test_parts_of_a_turn_do_not_depend_on_what_else_goes_on(tmp_path: Path) -> None:
+    store = Store(tmp_path, seeding=Seeding(1))
+    whole = store.clock.new_id()
+    parts = [store.clock.part_id(whole, number) for number in range(300)]
+    store.clock.new_id()
+    store.write_now(lambda tx: tx.clock.secret())
+    assert parts == [store.clock.part_id(whole, number) for number in range(300)]
+    assert parts == sorted(set(parts))
+    assert all(ids.is_id(part) for part in parts)
+    store.close()
+
+
+def test_a_store_keeps_its_seed(tmp_path: Path) -> None:
+    store = Store(tmp_path / "seeded", seeding=Seeding(1))
+    store.close()
+    with pytest.raises(Problem, match="begun with the seed 1; use that one, or another --data directory"):
+        Store(tmp_path / "seeded", seeding=Seeding(2))
+    store = Store(tmp_path / "plain")
+    admin.create_account(store, "ada", "user")
+    store.close()
+    with pytest.raises(Problem, match="begun without a seed"):
+        Store(tmp_path / "plain", seeding=Seeding(2))
+
+
+@pytest.mark.parametrize("arguments", [("--now", "2026-01-01"), ("--seed", "1", "--now", "soon"), ("--seed", "x")])
+def test_wrong_usage(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    refused = command("serve", "--port", "0", "--data", str(tmp_path / "d"), *arguments, data=tmp_path, check=False)
+    assert refused.returncode == 2
+    assert not (tmp_path / "d").exists()
+
+
+def test_the_embedded_service_takes_its_seed_and_speed_from_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AGENTBOOK_SEED", "7")
+    monkeypatch.setenv("AGENTBOOK_SPEED", "0")
+    seen = []
+    for name in ("one", "two"):
+        monkeypatch.setenv("AGENTBOOK_DATA", str(tmp_path / name))
+        running = local.service()
+        try:
+            with ab.Client(running.base_url, credentials=local.local_key(running)) as client:
+                session = client.sessions.start("acme~playground", agent_id="acme~verbose", prompt="2")
+                turn = client.sessions.ask(session, "3", timeout_s=30)
+                events = [dict(event) for event in client.sessions.events(session)]
+                seen.append((client.me.get()["credential"]["id"], session.id, turn.text, events))
+        finally:
+            local._children[-1].terminate()
+            local._children.pop().wait(20)
+    assert seen[0] == seen[1]
+    assert len(seen[0][3]) == 2 + 2 + 5

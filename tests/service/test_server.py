@@ -1,0 +1,238 @@
+"""The service as a process: how it starts, how it is found, how it ends, and what survives when it is killed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import httpx
+import pytest
+
+from agentbook.service import presence
+from service.process import COMMAND, Service, command
+
+SCOPES = ("sessions:write", "workspaces:write", "agents:write")
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    place = tmp_path / "data"
+    command("accounts", "create", "acme", "--type", "organization", data=place)
+    return place
+
+
+def test_it_says_where_it_is_and_ends_without_a_trace(data: Path) -> None:
+    with Service(data, "--bare") as service:
+        assert service.ready == (
+            f"agentbook serves {service.base_url} from {data} (pid {service.process.pid}); Ctrl+C ends it.\n"
+        )
+        assert service.facts["pid"] == service.process.pid
+        assert service.base_url == f"http://127.0.0.1:{service.facts['port']}/v1"
+        assert stat.S_IMODE((data / "service.json").stat().st_mode) == 0o600
+        assert httpx.get(f"{service.base_url}/openapi.yaml").status_code == 200
+        assert service.stop(signal.SIGTERM) == 0
+        assert service.log == ""
+    assert not (data / "service.json").exists()
+    with Service(data, "--bare") as service:
+        assert service.stop(signal.SIGINT) == 0
+
+
+def test_documents_and_challenges_name_the_public_address(data: Path) -> None:
+    with Service(data, "--bare", "--public-url", "https://agents.example.org/") as service:
+        root = service.base_url.removesuffix("/v1")
+        assert root.startswith("http://127.0.0.1:")  # processes on this machine go on finding it there
+        known = {"Host": "agents.example.org"}
+        document = httpx.get(f"{root}/.well-known/oauth-authorization-server", headers=known).json()
+        assert document["issuer"] == "https://agents.example.org"
+        assert document["token_endpoint"] == "https://agents.example.org/v1/oauth/token"
+        resource = httpx.get(f"{root}/.well-known/oauth-protected-resource/v1").json()
+        assert resource["resource"] == "https://agents.example.org/v1"
+        link = "https://agents.example.org/.well-known/oauth-protected-resource/v1"
+        assert link in httpx.get(f"{root}/v1/me").headers["WWW-Authenticate"]
+        assert httpx.get(f"{root}/v1/openapi.yaml", headers={"Host": "elsewhere.example.org"}).status_code == 400
+
+
+@pytest.mark.parametrize(
+    "url", ["host", "ftp://host", "https://", "https://a@host", "https://host?q", "https://host:x"]
+)
+def test_a_public_address_that_is_none(data: Path, url: str) -> None:
+    refused = command("serve", "--port", "0", "--public-url", url, data=data, check=False)
+    assert refused.returncode == 1
+    assert refused.stderr.startswith("agentbook: --public-url takes an address such as https://host")
+
+
+def test_a_second_service_on_the_same_data_is_refused_in_one_line(data: Path) -> None:
+    with Service(data, "--bare") as service:
+        refused = command("serve", "--port", "0", "--data", str(data), data=data, check=False)
+        assert refused.returncode == 1
+        assert refused.stderr == (
+            f"agentbook: Another service (pid {service.process.pid}) is using {data}; "
+            "stop it, or give this one its own --data directory.\n"
+        )
+        assert httpx.get(f"{service.base_url}/openapi.yaml").status_code == 200
+        service.stop(signal.SIGKILL)
+    with Service(data, "--bare") as after_a_crash:
+        assert after_a_crash.stop() == 0
+
+
+def test_a_busy_port_is_said_in_one_line_and_nothing_is_written(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as busy:
+        port = str(busy.getsockname()[1])
+        refused = command("serve", "--port", port, "--data", str(tmp_path / "new"), data=tmp_path, check=False)
+    assert refused.returncode == 1
+    assert refused.stderr.startswith(f"agentbook: Cannot listen on 127.0.0.1:{port} (")
+    assert refused.stderr.count("\n") == 1
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    place = tmp_path / "file" / "data"
+    refused = command("serve", "--port", "0", "--data", str(place), data=tmp_path, check=False)
+    assert (refused.returncode, refused.stderr.count("\n")) == (1, 1)
+    assert refused.stderr.startswith(f"agentbook: Cannot write to the data directory {place} (")
+
+
+def test_keys_are_managed_while_it_runs(data: Path) -> None:
+    with Service(data, "--bare") as service:
+        key = service.key()
+        with service.http(key) as http:
+            assert http.get("/me").json()["name"] == "acme"
+            command("keys", "revoke", key.partition(":")[0], data=data)
+            assert http.get("/me").status_code == 401
+
+
+def test_the_demo_data_is_there_and_written_once(tmp_path: Path) -> None:
+    counts = []
+    for _ in range(2):
+        with Service(tmp_path) as service, service.http(service.key(*SCOPES)) as http:
+            counts.append(http.get("/workspaces/data/sessions").json()["pagination"]["total_count"])
+            names = {agent["full_name"] for agent in http.get("/agents?limit=100").json()["items"]}
+            assert {"acme~guide", "acme~analyst"} <= names
+            service.stop()
+    assert counts[0] == counts[1] > 5
+
+
+def test_demo_data_whose_names_are_taken_is_left_out_whole(data: Path) -> None:
+    process = subprocess.Popen(
+        [*COMMAND, "serve", "--port", "0", "--data", str(data)], stderr=subprocess.PIPE, text=True
+    )
+    assert process.stderr is not None
+    assert "demo data is left out" in process.stderr.readline()
+    assert process.stderr.readline().startswith("agentbook serves")
+    process.terminate()
+    process.communicate(timeout=20)
+    assert process.returncode == 0
+    assert command("keys", "list", data=data).stdout == ""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no kill -9")
+def test_a_turn_that_was_running_when_it_was_killed_ends_with_a_failure(data: Path) -> None:
+    with Service(data, scripted=True) as service, service.http(service.key(*SCOPES)) as http:
+        http.post("/workspaces", json={"name": "lab"})
+        http.post("/agents", json={"name": "helper"})
+        body = {"session_type": "chat", "agent_id": "helper", "initial_prompt": "tool:a draft:b hang"}
+        session = http.post("/workspaces/lab/sessions", json=body).json()["id"]
+        posted = http.post(f"/sessions/{session}/events", json={"content": "next"}).json()
+        service.stop(signal.SIGKILL)
+    with Service(data, scripted=True) as service, service.http(service.key(*SCOPES)) as http:
+        events = http.get(f"/sessions/{session}/events?sort_by=id").json()["items"]
+        assert [event["type"] for event in events] == ["message", "message", "runtime_error", "runtime_error"]
+        assert events[1] == posted
+        assert http.get(f"/sessions/{session}").json()["status"] == "IDLE"
+        assert [event["task_id"] for event in events[:2]] == [event["task_id"] for event in events[2:]]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no kill -9")
+def test_nothing_that_was_acknowledged_is_lost_when_it_is_killed(data: Path) -> None:
+    """Four writers post while the service is killed; every answered post is there afterwards, and every event is whole."""
+    acknowledged: list[str] = []
+    with Service(data, scripted=True) as service:
+        key = service.key(*SCOPES)
+        with service.http(key) as http:
+            http.post("/workspaces", json={"name": "lab"})
+            http.post("/agents", json={"name": "helper"})
+            body = {"session_type": "chat", "agent_id": "helper", "initial_prompt": "first"}
+            sessions = [http.post("/workspaces/lab/sessions", json=body).json()["id"] for _ in range(4)]
+
+        def post(session: str) -> None:
+            with service.http(key) as http:
+                for number in range(10_000):
+                    try:
+                        answer = http.post(f"/sessions/{session}/events", json={"content": f"tool:a {number}"})
+                    except httpx.TransportError:
+                        return
+                    acknowledged.append(answer.json()["id"])
+
+        threads = [threading.Thread(target=post, args=(session,)) for session in sessions]
+        for thread in threads:
+            thread.start()
+        while len(acknowledged) < 200:
+            pass
+        service.stop(signal.SIGKILL)
+        for thread in threads:
+            thread.join()
+    with Service(data, scripted=True) as service, service.http(key) as http:
+        kept = []
+        for session in sessions:
+            offset, more = 0, True
+            found = []
+            while more:
+                page = http.get(f"/sessions/{session}/events?sort_by=id&limit=1000&offset={offset}").json()
+                found += page["items"]
+                offset, more = offset + 1000, page["pagination"]["has_more"]
+            kept += [event["id"] for event in found]
+            # Every message has its end, and a turn's events are all there or none.
+            tasks = [event["task_id"] for event in found if event["type"] == "message"]
+            ends = [e for e in found if e["task_id"] in tasks and e["type"] != "message"]
+            assert len(ends) == len(tasks)
+            whole = sum(1 for event in ends if "text" in event["content"] and "tool:a" in event["content"]["text"])
+            assert sum(1 for event in found if event["content"] == {}) == whole
+        assert set(acknowledged) <= set(kept)
+
+
+def test_it_ends_when_the_last_process_that_uses_it_has_ended(tmp_path: Path) -> None:
+    users = tmp_path / "users"
+    users.mkdir()
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as user:
+        (users / str(user.pid)).touch()
+        assert presence.used(tmp_path)
+
+        async def watch() -> list[str]:
+            ended: list[str] = []
+            watching = asyncio.create_task(
+                presence.until_unused(tmp_path, lambda: ended.append("now"), unused_for_s=0.05)
+            )
+            await asyncio.sleep(0.2)
+            assert ended == []
+            assert user.stdin is not None
+            user.stdin.close()
+            user.wait()
+            await asyncio.wait_for(watching, 5)
+            return ended
+
+        assert asyncio.run(watch()) == ["now"]
+    assert list(users.iterdir()) == []
+    assert not presence.used(tmp_path)
+
+
+def test_this_process_is_alive_and_absurd_ones_are_not() -> None:
+    assert presence.is_alive(os.getpid())
+    assert not presence.is_alive(2**40)
+
+
+def test_service_json_is_whole_at_every_moment(tmp_path: Path) -> None:
+    presence.announce(tmp_path, "http://127.0.0.1:1/v1", 1, "now")
+    assert json.loads((tmp_path / "service.json").read_text())["port"] == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["service.json"]
+    presence.withdraw(tmp_path)
+    presence.withdraw(tmp_path)
+    assert list(tmp_path.iterdir()) == []

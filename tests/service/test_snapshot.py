@@ -1,0 +1,193 @@
+"""Snapshots: whole, one state, while the service runs; and never at the price of what was there."""
+
+from __future__ import annotations
+
+import os
+import resource
+import sqlite3
+import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from agentbook.service import admin
+from agentbook.service.problem import Problem
+from agentbook.service.snapshot import restore, snapshot
+from agentbook.service.store import Store
+from agentbook.service.store.tables import SCHEMA_VERSION
+from service.process import COMMAND, Service, command
+
+
+def filled(data: Path, *names: str) -> Path:
+    store = Store(data)
+    for name in names:
+        admin.create_account(store, name, "user")
+    store.close()
+    return data
+
+
+def names(data: Path) -> list[str]:
+    with closing(sqlite3.connect(data / "store.db")) as db:
+        return [row[0] for row in db.execute("SELECT name FROM accounts ORDER BY name")]
+
+
+def test_what_is_written_comes_back(tmp_path: Path) -> None:
+    data, file = filled(tmp_path / "data", "ada"), tmp_path / "day.db"
+    assert snapshot(data, file) == file.stat().st_size
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    filled(data, "bob")
+    restore(file, data)
+    assert names(data) == ["ada"]
+    assert stat.S_IMODE((data / "store.db").stat().st_mode) == 0o600
+    restore(file, tmp_path / "elsewhere" / "new")
+    assert names(tmp_path / "elsewhere" / "new") == ["ada"]
+    filled(tmp_path / "elsewhere" / "new", "carl")
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+def test_the_command(tmp_path: Path) -> None:
+    data, file = filled(tmp_path / "data", "ada"), tmp_path / "day.db"
+    assert command("snapshot", str(file), data=data).stdout == f"{file.stat().st_size} bytes in {file}\n"
+    filled(data, "bob")
+    assert command("restore", str(file), "--data", str(data), data=tmp_path).stdout == ""
+    assert names(data) == ["ada"]
+
+
+def test_a_running_service_is_taken_in_one_state_and_not_restored_into(tmp_path: Path) -> None:
+    data, file = filled(tmp_path / "data", "acme"), tmp_path / "day.db"
+    with Service(data, scripted=True) as service:
+        with service.http(service.key("workspaces:write", "agents:write", "sessions:write")) as http:
+            http.post("/workspaces", json={"name": "lab"})
+            http.post("/agents", json={"name": "helper"})
+            body = {"session_type": "chat", "agent_id": "helper", "initial_prompt": "tool:a tool:b"}
+            done = threading.Event()
+
+            def write() -> None:
+                while not done.is_set():
+                    assert http.post("/workspaces/lab/sessions", json=body).status_code == 201
+
+            writer = threading.Thread(target=write)
+            writer.start()
+            for _ in range(8):
+                snapshot(data, file)
+                with closing(sqlite3.connect(file)) as db:
+                    # A message and its pending turn are one commit, and so are a turn's three events.
+                    (messages,) = db.execute("SELECT count(*) FROM events WHERE type = 'message'").fetchone()
+                    (pending,) = db.execute("SELECT count(*) FROM pending_turns").fetchone()
+                    (others,) = db.execute("SELECT count(*) FROM events WHERE type != 'message'").fetchone()
+                    assert others == 3 * (messages - pending)
+            done.set()
+            writer.join()
+        refused = command("restore", str(file), data=data, check=False)
+        assert refused.returncode == 1
+        assert refused.stderr.startswith(f"agentbook: Another service (pid {service.process.pid}) is using {data};")
+        assert refused.stderr.count("\n") == 1
+        service.stop()
+    restore(file, data)
+    with Service(data, scripted=True) as service:
+        assert service.stop() == 0
+
+
+def test_a_failed_export_leaves_the_old_file(tmp_path: Path) -> None:
+    data, file = filled(tmp_path / "data", "ada"), tmp_path / "day.db"
+    snapshot(data, file)
+    before = file.read_bytes()
+    filled(data, *(f"user {number}" for number in range(20)))
+
+    def small_disk() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192))
+
+    refused = subprocess.run(
+        [*COMMAND, "snapshot", str(file), "--data", str(data)],
+        preexec_fn=small_disk,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+    )
+    assert (refused.returncode, refused.stderr.count("\n")) == (1, 1)
+    assert refused.stderr.startswith(f"agentbook: Cannot write the snapshot {file}: ")
+    assert file.read_bytes() == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["data", "day.db"]
+
+
+def test_a_snapshot_cannot_replace_the_store_or_come_from_nothing(tmp_path: Path) -> None:
+    data = filled(tmp_path / "data", "ada")
+    with pytest.raises(Problem, match="is the store itself"):
+        snapshot(data, data / "store.db")
+    with pytest.raises(Problem, match="There is no store"):
+        snapshot(tmp_path / "nowhere", tmp_path / "day.db")
+    with pytest.raises(Problem, match="Nothing was replaced"):
+        snapshot(data, tmp_path / "no" / "day.db")
+    assert names(data) == ["ada"]
+
+
+def newer(file: Path) -> None:
+    with closing(sqlite3.connect(file)) as db, db:
+        db.execute("UPDATE meta SET value = ? WHERE name = 'schema_version'", (str(SCHEMA_VERSION + 1),))
+
+
+def other_database(file: Path) -> None:
+    file.unlink()
+    with closing(sqlite3.connect(file)) as db, db:
+        db.execute("CREATE TABLE meta (name, value)")
+        db.execute("INSERT INTO meta VALUES ('schema_version', '1')")
+
+
+def cut_off(file: Path) -> None:
+    with file.open("r+b") as handle:
+        handle.truncate(file.stat().st_size // 2)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "says"),
+    [
+        (lambda file: file.write_text("hello"), "is not a snapshot"),
+        (lambda file: file.write_bytes(b""), "is not a snapshot"),
+        (other_database, "is not a snapshot"),
+        (newer, "newer agentbook"),
+        (cut_off, "damaged|is not a snapshot"),
+        (lambda file: file.unlink(), "There is no file"),
+    ],
+)
+def test_what_is_no_snapshot_of_ours_is_refused_in_one_line(
+    spoil: Callable[[Path], object], says: str, tmp_path: Path
+) -> None:
+    data, file = filled(tmp_path / "data", "ada"), tmp_path / "day.db"
+    snapshot(data, file)
+    spoil(file)
+    with pytest.raises(Problem, match=says) as refused:
+        restore(file, data)
+    assert "\n" not in str(refused.value)
+    assert names(data) == ["ada"]
+
+
+def test_a_store_in_use_by_a_command_is_not_replaced(tmp_path: Path) -> None:
+    data, file = filled(tmp_path / "data", "ada"), tmp_path / "day.db"
+    snapshot(data, file)
+    with closing(sqlite3.connect(data / "store.db")) as busy:
+        busy.execute("BEGIN")
+        busy.execute("SELECT * FROM accounts").fetchall()
+        with pytest.raises(Problem, match="The store is as it was"):
+            restore(file, data)
+    assert names(data) == ["ada"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no kill -9")
+def test_the_log_of_a_killed_service_is_not_played_into_the_restored_store(tmp_path: Path) -> None:
+    data, file = filled(tmp_path / "data", "acme"), tmp_path / "day.db"
+    snapshot(data, file)
+    with Service(data, scripted=True) as service, service.http(service.key("workspaces:write")) as http:
+        for number in range(20):
+            http.post("/workspaces", json={"name": f"w{number}"})
+        service.stop(9)
+    assert (data / "store.db-wal").stat().st_size > 0
+    restore(file, data)
+    with closing(sqlite3.connect(data / "store.db")) as db:
+        assert db.execute("SELECT count(*) FROM workspaces").fetchone() == (0,)
+        assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)

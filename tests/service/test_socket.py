@@ -1,0 +1,254 @@
+"""The session-events WebSocket, against a service in a process of its own, by a client that is not ours."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.sync.client import ClientConnection, connect
+
+from service.process import Service, command
+from service.world import basic
+
+SCOPES = ("sessions:write", "workspaces:write", "agents:write")
+
+
+class Place:
+    """A service with one workspace and one scripted agent, and a key that may do everything."""
+
+    def __init__(self, service: Service) -> None:
+        self.service = service
+        self.key = service.key(*SCOPES)
+        self.http = service.http(self.key)
+        assert self.http.post("/workspaces", json={"name": "lab"}).status_code == 201
+        assert self.http.post("/agents", json={"name": "helper"}).status_code == 201
+
+    def start(self, prompt: str) -> str:
+        body = {"session_type": "chat", "agent_id": "helper", "initial_prompt": prompt}
+        return str(self.http.post("/workspaces/lab/sessions", json=body).json()["id"])
+
+    def say(self, session: str, text: str) -> dict[str, Any]:
+        answer = self.http.post(f"/sessions/{session}/events", json={"content": text})
+        assert answer.status_code == 201
+        return dict(answer.json())
+
+    def settled(self, session: str, count: int) -> list[dict[str, Any]]:
+        """The session's events once there are `count`."""
+        while True:
+            events: list[dict[str, Any]] = self.http.get(f"/sessions/{session}/events?sort_by=id&limit=1000").json()[
+                "items"
+            ]
+            if len(events) >= count:
+                return events
+
+    def connect(
+        self, session: str, query: str = "", key: str | None = None, headers: dict[str, str] | None = None
+    ) -> ClientConnection:
+        url = f"{self.service.base_url.replace('http', 'ws', 1)}/sessions/{session}/events/ws{query}"
+        sent = {"Authorization": basic(key or self.key), "Accept": "*/*", **(headers or {})}
+        return connect(url, additional_headers=sent, open_timeout=10)
+
+    def refused(self, session: str, query: str = "", **kwargs: Any) -> tuple[int, str, dict[str, str]]:
+        """Status, body and headers of a refused handshake."""
+        with pytest.raises(InvalidStatus) as caught:
+            self.connect(session, query, **kwargs)
+        response = caught.value.response
+        return response.status_code, response.body.decode(), dict(response.headers)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    data = Path(tmp_path_factory.mktemp("service")) / "data"
+    command("accounts", "create", "acme", "--type", "organization", data=data)
+    command("accounts", "create", "bob", "--type", "user", data=data)
+    with Service(data, scripted=True) as service:
+        made = Place(service)
+        yield made
+        made.http.close()
+        assert service.stop() == 0
+        assert service.log == ""
+
+
+def read(socket: ClientConnection, count: int) -> list[dict[str, Any]]:
+    return [json.loads(socket.recv(timeout=10)) for _ in range(count)]
+
+
+def test_without_from_id_only_what_happens_from_now_on(place: Place) -> None:
+    session = place.start("before")
+    place.settled(session, 2)
+    with place.connect(session) as socket:
+        posted = place.say(session, "tool:a now")
+        got = read(socket, 1)
+        assert got == [posted]
+        while got[-1].get("content", {}).get("text") is None or len(got) == 1:
+            got += read(socket, 1)
+        kept = [event for event in got if event["type"] != "runtime_draft"]
+        assert kept == place.settled(session, 5)[2:]
+
+
+def test_with_from_id_the_backlog_and_then_live(place: Place) -> None:
+    session = place.start("one")
+    for number in range(30):
+        place.say(session, f"tool:x {number}")
+    everything = place.settled(session, 2 + 90)
+    with place.connect(session, f"?from_id={everything[3]['id']}&types=message,runtime_done") as socket:
+        assert read(socket, len(everything) - 4) == everything[4:]
+        posted = place.say(session, "live")
+        assert read(socket, 1) == [posted]
+        assert read(socket, 1)[0]["content"]["text"].startswith("You said 'live'")
+
+
+def test_no_gap_and_no_repeat_over_many_reconnects(place: Place) -> None:
+    session = place.start("zero")
+    first = place.settled(session, 2)[0]
+    writer = threading.Thread(target=lambda: [place.say(session, f"tool:x {n}") for n in range(60)])
+    writer.start()
+    seen = [first]
+    cut = 1
+    while len(seen) < 2 + 180:
+        with place.connect(session, f"?from_id={seen[-1]['id']}&types=message,runtime_done") as socket:
+            seen += read(socket, min(cut % 7 + 1, 182 - len(seen)))
+        cut += 1
+    writer.join()
+    assert seen == place.settled(session, 182)
+
+
+def test_drafts_while_a_turn_runs_whole_for_those_who_come_late(place: Place, tmp_path: Path) -> None:
+    session = place.start("hello")
+    place.settled(session, 2)
+    go, on = tmp_path / "go", tmp_path / "on"
+    with place.connect(session) as early:
+        place.say(session, f"open:search draft:Hel draft:lo file:{go} draft:! tool:read file:{on}")
+        assert read(early, 1)[0]["type"] == "message"
+        text, seen = "", []
+        while text != "Hello":
+            event = read(early, 1)[0]
+            seen.append(event)
+            assert event["type"] == "runtime_draft"
+            assert event["id"].startswith("draft-")
+            if "delta" in event["content"]:
+                assert event["content"]["offset"] == len(text)
+                text += event["content"]["delta"]
+        assert {"tool": "search", "state": "running"} in [event["content"] for event in seen]
+        with place.connect(session) as late:
+            contents = [event["content"] for event in read(late, 2)]
+            assert contents == [{"tool": "search", "state": "running"}, {"delta": "Hello", "offset": 0}]
+            go.touch()
+            contents = []
+            while {"tool": "read", "state": "done"} not in contents:
+                contents.append(read(late, 1)[0]["content"])
+            assert {"delta": "!", "offset": 5} in contents
+            on.touch()
+            done, reply = read(late, 2)
+            assert (done["content"], done["type"]) == ({}, "runtime_done")
+            assert reply["content"]["text"].startswith("You said")
+            assert done["task_id"] != reply["task_id"]
+
+
+def test_types(place: Place) -> None:
+    session = place.start("one")
+    first = place.settled(session, 2)[0]
+    place.say(session, "draft:x limit")
+    place.settled(session, 4)
+    nothing = "00000000-0000-7000-8000-000000000000"
+    with place.connect(session, f"?types=runtime_error,message&from_id={nothing}") as socket:
+        assert [event["type"] for event in read(socket, 3)] == ["message", "message", "runtime_error"]
+    status, body, _ = place.refused(session, "?types=message,nonsense")
+    assert status == 400
+    error = json.loads(body)
+    assert error["error"] == "InvalidInputError"
+    assert "message, runtime_done, runtime_error, runtime_draft" in error["message"]
+    assert place.refused(session, "?types=")[0] == 400
+    for bad in ("draft-3-x", "", "x", "%00"):
+        status, body, _ = place.refused(session, f"?from_id={bad}")
+        assert (status, "drafts are not accepted" in body) == (400, True)
+    assert first["type"] == "message"
+
+
+def test_refusals(place: Place) -> None:
+    session = place.start("one")
+    secretless = place.key.partition(":")[0]
+    cases = [
+        ({"headers": {"Authorization": ""}}, 401, "Not authenticated"),
+        ({"headers": {"Authorization": f"Bearer {place.key}"}}, 401, "This credential cannot access this endpoint"),
+        ({"headers": {"Authorization": "Basic !"}}, 401, "Not authenticated"),
+        ({"key": f"{secretless}:wrong"}, 401, "Invalid API key"),
+        ({"key": place.service.key("sessions:write", "agents:write")}, 403, "This credential lacks the workspaces:read scope"),
+        ({"key": place.service.key("workspaces:read")}, 403, "This credential lacks the agents:read scope"),
+        ({"key": place.service.key(*SCOPES, account="bob")}, 404, "Session not found"),
+        ({"headers": {"Origin": "https://evil.example"}}, 403, "This origin cannot open a socket here"),
+        ({"headers": {"Origin": "null"}}, 403, "This origin cannot open a socket here"),
+    ]  # fmt: skip
+    for kwargs, status, message in cases:
+        got, body, headers = place.refused(session, **kwargs)
+        assert (got, json.loads(body)["message"]) == (status, message)
+        assert len(headers["x-request-id"]) == 36
+        assert ("www-authenticate" in headers) == (status == 401 or "scope" in message)
+    assert place.refused("nothing")[0] == 404
+    status, body, headers = place.refused(session, key=f"{secretless}:wrong", headers={"Accept": "text/html"})
+    assert (status, headers["content-type"]) == (401, "text/html; charset=utf-8")
+    assert "<h1>401 Unauthorized</h1>" in body
+
+
+def test_the_page_of_this_very_host_may_listen_and_handshakes_have_request_ids(place: Place) -> None:
+    session = place.start("one")
+    origin = place.service.base_url.removesuffix("/v1")
+    with place.connect(session, headers={"Origin": origin}) as socket:
+        assert socket.response is not None
+        assert len(socket.response.headers["X-Request-ID"]) == 36
+
+
+def test_a_plain_request_finds_nothing_there(place: Place) -> None:
+    session = place.start("one")
+    assert place.http.get(f"/sessions/{session}/events/ws").status_code == 404
+
+
+def test_what_a_client_sends_changes_nothing(place: Place) -> None:
+    session = place.start("one")
+    place.settled(session, 2)
+    with place.connect(session) as socket:
+        socket.send("hello")
+        socket.send(b"\x00" * 1000)
+        posted = place.say(session, "two")
+        assert read(socket, 1) == [posted]
+        socket.send("x" * 100_000)
+        with pytest.raises(ConnectionClosed):
+            read(socket, 5)
+
+
+def test_sockets_hear_a_goodbye(tmp_path: Path) -> None:
+    command("accounts", "create", "acme", "--type", "organization", data=tmp_path)
+    with Service(tmp_path, scripted=True) as service:
+        place = Place(service)
+        session = place.start("hang")
+        with place.connect(session) as socket:
+            place.http.close()
+            assert service.stop() == 0
+            with pytest.raises(ConnectionClosed):
+                read(socket, 5)
+            assert socket.close_code == 1001
+        assert service.log == ""
+
+
+def test_the_secret_is_in_no_log(tmp_path: Path) -> None:
+    command("accounts", "create", "acme", "--type", "organization", data=tmp_path)
+    with Service(tmp_path, scripted=True) as service:
+        place = Place(service)
+        session = place.start("crash")
+        place.settled(session, 2)
+        with place.connect(session):
+            pass
+        httpx.get(f"{service.base_url}/me", headers={"Authorization": f"Bearer {place.key}x"})
+        place.http.close()
+        service.stop()
+        assert "an engine broke" in service.log
+        assert place.key.partition(":")[2] not in service.log
+        assert "Authorization" not in service.log
+        stored = b"".join(path.read_bytes() for path in tmp_path.iterdir() if path.is_file())
+        assert place.key.partition(":")[2].encode() not in stored

@@ -1,0 +1,111 @@
+"""A platform in this process, with a few accounts in it, and short ways to ask it things."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx
+from sqlalchemy import insert, select, update
+
+from agentbook.service import admin, auth
+from agentbook.service.app import build
+from agentbook.service.platform import Platform
+from agentbook.service.store import tables as t
+from agentbook.service.turns import TurnSettings
+from service.databases import open_store
+from service.scripted import Scripted
+
+ALL = auth.SCOPES
+
+
+class World:
+    """``acme`` is an organization, ``ada`` a user and its admin, ``bob`` a stranger."""
+
+    def __init__(self, data: Path, *, ceiling_s: float = 20.0) -> None:
+        self.store = open_store(data)
+        self.agent = Scripted()
+        settings = TurnSettings(ceiling_s=ceiling_s, pace=0)
+        self.platform = Platform(self.store, engines=self.agent, settings=settings, root_url="http://test")
+        transport = httpx.ASGITransport(build(self.platform), raise_app_exceptions=True)
+        self.http = httpx.AsyncClient(transport=transport, base_url="http://test/v1", headers={"Accept": "*/*"})
+        kinds = {"acme": "organization", "ada": "user", "bob": "user"}
+        self.accounts = {name: admin.create_account(self.store, name, kind) for name, kind in kinds.items()}
+        self.add("memberships", organization_id=self.accounts["acme"], user_id=self.accounts["ada"], role="ADMIN")
+        self.full = self.key("acme", *ALL)
+
+    def key(self, account: str, *scopes: str) -> str:
+        return admin.create_key(self.store, account, "test key", scopes)
+
+    def add(self, table: str, **row: Any) -> str:
+        """A row, with id and times filled in; its id."""
+        clock = self.store.clock
+        now = clock.instant()
+        filled = {"id": clock.new_id(), "created_at": now, "updated_at": now, **row}
+        self.store.write_now(lambda tx: tx.db.execute(insert(t.metadata.tables[table]), filled))
+        return str(filled["id"])
+
+    def change(self, table: str, id_: str, **values: Any) -> None:
+        found = t.metadata.tables[table]
+        self.store.write_now(lambda tx: tx.db.execute(update(found).where(found.c.id == id_).values(values)))
+
+    def rows(self, table: str) -> list[dict[str, Any]]:
+        found = select(t.metadata.tables[table])
+        return self.store.read_now(lambda db: [dict(row) for row in db.execute(found).mappings()])
+
+    def workspace(self, owner: str = "acme", name: str = "lab", **more: Any) -> str:
+        id_ = self.accounts[owner]
+        return self.add("workspaces", owner_id=id_, creator_id=id_, name=name, **more)
+
+    def agent_row(self, owner: str = "acme", name: str = "helper", **more: Any) -> str:
+        id_ = self.accounts[owner]
+        return self.add("agents", owner_id=id_, creator_id=id_, name=name, **{"engine": "scripted", **more})
+
+    async def ask(self, method: str, path: str, key: str | None = None, **kwargs: Any) -> httpx.Response:
+        headers = dict(kwargs.pop("headers", {}))
+        if key is not None:
+            headers["Authorization"] = basic(key)
+        return await self.http.request(method, path, headers=headers, **kwargs)
+
+    async def get(self, path: str, key: str | None = None, **params: Any) -> httpx.Response:
+        return await self.ask("GET", path, key, params=params)
+
+    async def post(self, path: str, body: Any, key: str | None = None) -> httpx.Response:
+        return await self.ask("POST", path, key, json=body)
+
+    async def start(self, prompt: str, key: str | None = None, workspace: str = "lab", agent: str = "helper") -> str:
+        body = {"session_type": "chat", "agent_id": agent, "initial_prompt": prompt}
+        answer = await self.post(f"/workspaces/{workspace}/sessions", body, key or self.full)
+        assert answer.status_code == 201, answer.text
+        return str(answer.json()["id"])
+
+    async def idle(self) -> None:
+        """Until no turn runs."""
+        workers = self.platform.turns._workers
+        while workers:
+            await asyncio.wait(workers)
+            await asyncio.sleep(0)  # a task that is done leaves the set a moment later
+
+    async def events(self, session: str, key: str | None = None) -> list[dict[str, Any]]:
+        """All events of a session, oldest first."""
+        answer = await self.get(f"/sessions/{session}/events", key or self.full, sort_by="id", limit=1000)
+        assert answer.status_code == 200, answer.text
+        found: list[dict[str, Any]] = answer.json()["items"]
+        return found
+
+    async def aclose(self) -> None:
+        await self.http.aclose()
+        await self.platform.aclose()
+
+
+def basic(key: str) -> str:
+    return "Basic " + base64.b64encode(key.encode()).decode()
+
+
+def error(answer: httpx.Response) -> tuple[int, str | None, str]:
+    """Status, error and message of a refusal."""
+    body = json.loads(answer.content)
+    return answer.status_code, body.get("error"), body["message"]
