@@ -1,0 +1,1 @@
+"""What a person sees: the conversation and the panel that draws it."""

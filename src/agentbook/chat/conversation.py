@@ -1,0 +1,494 @@
+"""A conversation with an agent: one session, its turns and its state. No widgets: panels, comparisons and tests draw on it.
+
+Everything here runs on the toolkit's own thread and loop (`agentbook.events.loop`), so there are no locks around the state:
+a caller elsewhere submits a coroutine, a listener is called on that thread. The order of things is what keeps it complete:
+
+* a new session is posted, then followed from its beginning;
+* a session that exists is read to its last event and followed from there, before a message is posted to it.
+
+The platform has no cancel: `stop` means that nobody here waits any more. The agent may still finish, and its reply is taken in
+when it comes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import time
+import uuid
+from collections.abc import AsyncGenerator, Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..api.errors import ConnectionFailed, NotFound, OutcomeUnknown, StreamClosed
+from ..events import pump
+from ..events.turns import Event, Turn, opens_turn
+from . import records
+from .exchange import Exchange
+from .ledger import Ledger
+from .trouble import Trouble, explain
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ..api.client import AsyncClient, Client
+
+Listener = Callable[[Exchange | None], None]
+Follow = Callable[..., AsyncGenerator[Event]]
+
+READ_ONLY = (
+    "This session was not started with this key, so it can be read here but not continued. Start a new one to write."
+)
+
+
+class Conversation:
+    """One session with an agent, kept up to date event by event.
+
+    Parameters
+    ----------
+    client : Client or AsyncClient or None
+        None for a conversation that is only fed (`feed`), such as a recorded one.
+    workspace : str or Record, optional
+        Where a new session is started.
+    agent : str or Record, optional
+        With whom; its id or name.
+    session : str or Record, optional
+        A session that exists, to be continued or read.
+    follow : callable, optional
+        Gives a session's events as they happen; `agentbook.events.pump.subscribe` unless told otherwise.
+
+    Attributes
+    ----------
+    session_id : str or None
+    agent_name : str
+    read_only : bool
+        True once the platform refused a message because this key did not start the session.
+    recorded : bool
+        Whether it is a recording that is played again.
+    connection : str
+        ``"none"``, ``"connecting"``, ``"live"`` or ``"reconnecting"``.
+    trouble : Trouble or None
+        Why the session cannot be followed just now.
+
+    Notes
+    -----
+    Specification: "Events"; "Authentication", rule 9.
+
+    Examples
+    --------
+    >>> conversation = Conversation(None, session="0199a0b2-0000-7000-8000-000000000000")
+    >>> conversation.feed({"id": "0199a0b2-0000-7000-8000-000000000001", "type": "message", "content": {"text": "2+2?"},
+    ...                    "author": {"type": "api_key"}})
+    >>> conversation.feed({"id": "0199a0b2-0000-7000-8000-000000000002", "type": "runtime_done", "content": {"text": "4"}})
+    >>> conversation.turns
+    [Turn(answered: '2+2?' -> '4')]
+    """
+
+    def __init__(
+        self,
+        client: Client | AsyncClient | None,
+        *,
+        workspace: Any = None,
+        agent: Any = None,
+        session: Any = None,
+        follow: Follow | None = None,
+    ) -> None:
+        self._client = client.asynchronous() if client is not None else None
+        self.workspace = workspace
+        self.agent = agent
+        self.agent_name = _name_of(agent)
+        self.session_id: str | None = None
+        self.read_only = False
+        self.recorded = False
+        self.trouble: Trouble | None = None
+        self._follow_from = follow or pump.subscribe
+        self._listeners: list[Listener] = []
+        self.connection = "none"
+        self._starting = False
+        self._closed = False
+        self._read = False
+        self._heard = asyncio.Event()
+        self._following: asyncio.Task[None] | None = None
+        self._one_post = asyncio.Lock()
+        self._one_attach = asyncio.Lock()
+        self.session_id = _id_of(session) if session is not None else None
+        self._ledger = Ledger(self.session_id)
+
+    def _open(self, session_id: str | None) -> None:
+        self.session_id, self._ledger = session_id, Ledger(session_id)
+        self.read_only, self.trouble = False, None
+
+    # What it is like now
+
+    @property
+    def exchanges(self) -> list[Exchange]:
+        """What was asked and answered, in order."""
+        return self._ledger.exchanges
+
+    @property
+    def turns(self) -> list[Turn]:
+        """The turns, in order."""
+        return [exchange.turn for exchange in self.exchanges]
+
+    @property
+    def pending(self) -> list[Exchange]:
+        """The exchanges whose reply is being waited for."""
+        return [exchange for exchange in self.exchanges if exchange.pending]
+
+    @property
+    def state(self) -> str:
+        """``idle``, ``connecting``, ``streaming``, ``failed`` or ``closed``."""
+        if self._closed:
+            return "closed"
+        if self._starting or self.connection in ("connecting", "reconnecting"):
+            return "connecting"
+        if self.trouble is not None:
+            return "failed"
+        return "streaming" if self.pending else "idle"
+
+    def listen(self, listener: Listener) -> Callable[[], None]:
+        """Have `listener` called on the loop's thread after each change, with the exchange that changed or None.
+
+        It may be called hundreds of times a second: a listener that draws should note the change and draw later.
+
+        Returns
+        -------
+        callable
+            Ends it.
+        """
+        self._listeners.append(listener)
+
+        def end() -> None:
+            with contextlib.suppress(ValueError):
+                self._listeners.remove(listener)
+
+        return end
+
+    def _changed(self, exchange: Exchange | None = None) -> None:
+        for listener in tuple(self._listeners):
+            listener(exchange)
+
+    # Asking
+
+    async def start(self, prompt: str) -> Exchange:
+        """Begin a new session with `prompt`, whatever came before; returns when the platform has taken it or refused it.
+
+        Returns
+        -------
+        Exchange
+            Await ``asyncio.wrap_future(exchange.finished)`` for the turn.
+        """
+        await self._unfollow()
+        self._open(None)
+        return await self.send(prompt)
+
+    async def attach(self, session: Any = None) -> None:
+        """Read the session's events, then follow it live. Errors are kept in `trouble`; `resume` tries again.
+
+        Parameters
+        ----------
+        session : str or Record, optional
+            None for the session it was made with.
+        """
+        if session is not None and _id_of(session) != self.session_id:
+            await self._unfollow()
+            self._open(_id_of(session))
+        with contextlib.suppress(Exception):  # kept as state by _follow
+            await self._catch_up()
+
+    async def send(self, text: str) -> Exchange:
+        """Send a message, beginning the session if there is none; returns when the platform has taken or refused it."""
+        exchange = self.submit(text)
+        if exchange.posting is not None:
+            await asyncio.wait([exchange.posting])
+        return exchange
+
+    def submit(self, text: str) -> Exchange:
+        """Send a message and return at once; call it on the loop's thread.
+
+        Raises
+        ------
+        ValueError
+            If there is nothing in the message, the conversation is closed, or it has no session and cannot start one.
+        """
+        if not text.strip():
+            raise ValueError("The message is empty: write something to send.")
+        if self._client is None or self._closed:
+            raise ValueError("This conversation is closed or a recording: nothing can be sent to it.")
+        if self.session_id is None and (self.workspace is None or self.agent is None):
+            raise ValueError("There is no session yet, and workspace= and agent= are needed to start one.")
+        turn = Turn(self.session_id or "", prompt=text, asked_at=datetime.now(UTC))
+        exchange = Exchange(turn, ours=True, bound=False, phase="sending", sent=time.monotonic())
+        self.exchanges.append(exchange)
+        exchange.posting = asyncio.get_running_loop().create_task(self._post(exchange))
+        self._changed(exchange)
+        return exchange
+
+    async def _post(self, exchange: Exchange) -> None:
+        try:
+            async with self._one_post:
+                exchange.sent = time.monotonic()
+                if self.session_id is None:
+                    await self._begin(exchange)
+                else:
+                    await self._follow_up(exchange, self.session_id)
+        except asyncio.CancelledError:
+            if not self._closed and exchange.phase != "stopped":
+                raise
+        except Exception as error:
+            self._refuse(exchange, error)
+        else:
+            if exchange.phase == "sending":
+                exchange.phase = "waiting"
+        finally:
+            exchange.posting = None
+            self._starting = False
+            self._changed(exchange)
+
+    async def _begin(self, exchange: Exchange) -> None:
+        assert self._client is not None
+        self._starting = True
+        self._changed()
+        agent_id = await self._agent_id()
+        exchange.posted = True
+        session = await self._client.sessions.start(self.workspace, agent_id=agent_id, prompt=exchange.prompt)
+        self.session_id = self._ledger.session_id = str(session["id"])
+        exchange.turn.session_id = self.session_id
+        # From the beginning, because the agent was already at work when the socket opens.
+        self._start_following()
+
+    async def _follow_up(self, exchange: Exchange, session_id: str) -> None:
+        assert self._client is not None
+        # The session is read to its end and followed first: a reply cannot come between, and an old message with the same
+        # words cannot be taken for this one.
+        await self._catch_up()
+        exchange.posted = True
+        try:
+            reply = await self._client.sessions.send(session_id, exchange.prompt)
+        except NotFound:
+            self.read_only = True
+            raise
+        self._ledger.claim(exchange, reply)
+
+    async def _agent_id(self) -> Any:
+        assert self._client is not None
+        given = self.agent if isinstance(self.agent, str) else None
+        try:
+            record = await self._client.agents.get(self.agent) if given is not None else self.agent
+        except NotFound:
+            # A key that may only chat can start a private agent by its id without being able to read it.
+            if given is None or not _is_uuid(given):
+                raise
+            return given
+        self.agent_name = _name_of(record) or self.agent_name
+        return record["id"]
+
+    def _refuse(self, exchange: Exchange, error: Exception) -> None:
+        trouble = explain(error)
+        if self.read_only and isinstance(error, NotFound):
+            trouble = Trouble(READ_ONLY, trouble.request_id)
+        exchange.posted = exchange.posted and isinstance(error, OutcomeUnknown)
+        exchange.fail("refused", trouble, error)
+
+    async def retry(self, exchange: Exchange) -> Exchange:
+        """Try a failed exchange again, safely: what the platform has already taken is waited for, not sent twice.
+
+        A turn that the platform failed is asked again as a new message, as the API has no other way.
+        """
+        if exchange.bound and exchange.turn.status == "open":
+            exchange.wait_again()
+            await self.resume()
+            return exchange
+        if not exchange.bound:
+            # It may have arrived without our hearing of it: read the session before sending it once more.
+            if self.session_id is not None:
+                await self.attach()
+                if exchange.bound:
+                    return await self.retry(exchange) if exchange.turn.status == "open" else exchange
+            self.exchanges.remove(exchange)
+        self._changed()
+        return await self.send(exchange.prompt)
+
+    def stop(self, exchange: Exchange | None = None) -> None:
+        """Stop waiting: for one exchange, or for all. The agent may still finish; a late reply is taken in when it comes."""
+        for each in [exchange] if exchange is not None else self.pending:
+            each.stop()
+            self._changed(each)
+
+    async def resume(self) -> None:
+        """Wait again for what was stopped or lost, and follow the session again if it is not followed."""
+        for exchange in self.exchanges:
+            if exchange.bound and exchange.turn.status == "open" and exchange.phase in ("stopped", "lost"):
+                exchange.wait_again()
+                self._changed(exchange)
+        if self.session_id is not None:
+            await self.attach()
+
+    async def aclose(self) -> None:
+        """End it here: nothing is followed or waited for any more. The session itself goes on."""
+        self.stop()
+        self._closed = True
+        await self._unfollow()
+        self._changed()
+
+    # Following
+
+    async def _catch_up(self) -> None:
+        """Follow the session if it is not followed, and wait until it is read to its end and the socket is open."""
+        async with self._one_attach:
+            if self._client is None or self.session_id is None:
+                return
+            if self._following is None or self._following.done():
+                self._start_following()
+            following, first_word = self._following, asyncio.ensure_future(self._heard.wait())
+            assert following is not None
+            try:
+                await asyncio.wait({following, first_word}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                first_word.cancel()
+            if following.done():
+                error = following.exception() if not following.cancelled() else None
+                raise error or StreamClosed("The conversation was closed.", operation="sessions.stream")
+            if not self._read:
+                raise ConnectionFailed(
+                    f"sessions.stream {self.session_id}: no connection yet; it is being tried again.",
+                    operation="sessions.stream",
+                )
+
+    def _start_following(self) -> None:
+        self.trouble, self._read, self.connection = None, False, "connecting"
+        self._heard.clear()
+        self._following = asyncio.get_running_loop().create_task(self._follow())
+        self._changed()
+
+    async def _follow(self) -> None:
+        assert self._client is not None
+        assert self.session_id is not None
+        begin = self._ledger.last_id or pump.BEGINNING
+        subscription = self._follow_from(self._client, self.session_id, from_id=begin, on_state=self._connection_is)
+        try:
+            async with contextlib.aclosing(subscription) as events:
+                async for event in events:
+                    self.feed(event)
+            raise StreamClosed(f"The event stream of session {self.session_id} ended.", operation="sessions.stream")
+        except Exception as error:
+            self._lose(error)
+            raise
+        finally:
+            self.connection = "none"
+
+    def _connection_is(self, state: str) -> None:
+        self.connection = state
+        self._read = self._read or state == "live"
+        self._heard.set()
+        self._changed()
+
+    def _lose(self, error: Exception) -> None:
+        self.trouble = explain(error)
+        for exchange in self.pending:
+            if exchange.phase == "waiting":
+                exchange.fail("lost", self.trouble, error)
+                self._changed(exchange)
+        self._changed()
+
+    async def _unfollow(self) -> None:
+        tasks = [task for task in (self._following, *(each.posting for each in self.exchanges)) if task is not None]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+        self._following = None
+
+    def feed(self, event: Event) -> None:
+        """Take in one event of the session; a persisted one counts once, however often it comes."""
+        exchange = self._ledger.feed(event, time.monotonic())
+        if exchange is None:
+            return
+        self._learn_name(event)
+        self._changed(exchange)
+
+    def _learn_name(self, event: Event) -> None:
+        author = event.get("author")
+        if not self.agent_name and isinstance(author, Mapping) and not opens_turn(event):
+            self.agent_name = str(author.get("name") or "")
+
+    # As data
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The transcript; see `agentbook.chat.transcript.to_frame`, which lists the columns."""
+        from .transcript import to_frame
+
+        return to_frame(self.exchanges)
+
+    def to_json(self) -> str:
+        """The conversation as JSON, its persisted events included; `from_json` reads it back to an equal one."""
+        return json.dumps(self._data(), ensure_ascii=False, indent=1)
+
+    @classmethod
+    def from_json(cls, source: str | Path) -> Conversation:
+        """The conversation that `to_json` wrote: to be read and analysed, not continued.
+
+        Parameters
+        ----------
+        source : str or Path
+            The JSON itself, or the name of a file that holds it.
+
+        Raises
+        ------
+        ValueError
+            If it is no transcript.
+
+        Examples
+        --------
+        >>> Conversation.from_json(Conversation(None).to_json())
+        Conversation('no agent', 0 turns, idle)
+        """
+        exchanges, session_id, agent_name = records.read_data(records.parse(records.read_text(source)))
+        conversation = cls(None, session=session_id)
+        conversation.agent_name = agent_name
+        conversation._ledger.restore(exchanges)
+        return conversation
+
+    def to_markdown(self) -> str:
+        """The transcript as Markdown: a heading for each speaker, each message as a quotation, as it was said.
+
+        An agent's words are untrusted and unaltered in it. Notebooks run what HTML they find in Markdown; to show a
+        transcript, take `to_html`, which is sanitized.
+        """
+        return records.to_markdown(self.exchanges, self.agent_name)
+
+    def to_html(self) -> str:
+        """The transcript as a page of its own: sanitized, without scripts, and with nothing fetched from anywhere."""
+        return records.to_html(self.exchanges, self.agent_name)
+
+    def _data(self) -> dict[str, Any]:
+        return records.as_data(self.exchanges, self.session_id, self.agent_name)
+
+    def __eq__(self, other: object) -> bool:
+        return self._data() == other._data() if isinstance(other, Conversation) else NotImplemented
+
+    # By what was said, two may be equal now and not later, which no hash can follow.
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Conversation({self.agent_name or 'no agent'!r}, {len(self.exchanges)} turns, {self.state})"
+
+
+def _id_of(entity: Any) -> str:
+    return str(entity["id"]) if isinstance(entity, Mapping) else str(entity)
+
+
+def _name_of(entity: Any) -> str:
+    if isinstance(entity, Mapping):
+        return str(entity.get("name") or entity.get("full_name") or "")
+    return "" if entity is None or _is_uuid(str(entity)) else str(entity)
+
+
+def _is_uuid(text: str) -> bool:
+    try:
+        uuid.UUID(text)
+    except ValueError:
+        return False
+    return True

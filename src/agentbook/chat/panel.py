@@ -1,0 +1,268 @@
+"""The chat panel: a conversation drawn with plain ipywidgets, live while the kernel works.
+
+The toolkit's one daemon thread owns the network and every widget write after construction. Clicks may arrive on the kernel's main
+thread or a subshell's, by ipykernel version; their handlers only hand work over to that thread. Changes are noted and drawn by
+one flush at a time, at most 20 a second and fewer when a flush is dear: Jupyter Server drops messages above a rate, for good.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import time
+import uuid
+from typing import TYPE_CHECKING, Any
+
+import ipywidgets as widgets
+
+from ..api.errors import DeadlineExceeded
+from ..events import loop
+from ..events.ask import finished
+from ..events.turns import Turn
+from .conversation import Conversation, Follow
+from .exchange import Exchange
+from .frame import Frame
+from .history import History
+from .static import StaticTwin, show_bundle
+from .view import close_all
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ..api.client import AsyncClient, Client
+
+FLUSH_S = 0.05
+# An open code block or table is sent anew at each flush until it ends: the longer it is, the fewer flushes.
+OPEN_CHARACTERS_PER_S = 160_000
+# An interrupt of a bare `await` wakes nothing in the kernel's loop; without a heartbeat it waits for the reply itself.
+HEARTBEAT_S = 0.1
+READ_HISTORY_S = 15.0
+
+
+class ChatPanel(widgets.VBox):  # type: ignore[misc]
+    """A chat with an agent, in a notebook cell.
+
+    Parameters
+    ----------
+    client : Client or AsyncClient
+    workspace : str or Record, optional
+        Where a new session is started; id or ``<owner>~<name>``.
+    agent : str or Record, optional
+        With whom; id or name.
+    session : str or Record, optional
+        A session that exists: its history is shown, and it is continued.
+    height : str
+        CSS height of the log.
+    follow : callable, optional
+        Gives a session's events as they happen; `agentbook.events.pump.subscribe` unless told otherwise.
+
+    Raises
+    ------
+    ValueError
+        If there is neither a session nor a workspace and an agent to start one with.
+
+    Notes
+    -----
+    The platform has no operation to cancel a turn: Stop means that nobody here listens any more. The agent may still
+    finish, and its late reply appears in the panel. Retry of a failed turn is a new message.
+    Specification: "Events"; "Authentication", rule 9.
+
+    Examples
+    --------
+    >>> panel = ab.ChatPanel(client, workspace="acme~lab", agent="guide")  # doctest: +SKIP
+    >>> panel                                                              # doctest: +SKIP
+    >>> turn = panel.ask("What can you do?")                               # doctest: +SKIP
+    >>> turn.text                                                          # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        client: Client | AsyncClient,
+        workspace: Any = None,
+        agent: Any = None,
+        session: Any = None,
+        *,
+        height: str = "420px",
+        follow: Follow | None = None,
+    ) -> None:
+        if session is None and (workspace is None or agent is None):
+            raise ValueError("ChatPanel needs workspace= and agent= to start a session, or session= to continue one.")
+        self.conversation = Conversation(client, workspace=workspace, agent=agent, session=session, follow=follow)
+        self._uid = f"ap-{uuid.uuid4().hex[:12]}"
+        self._twin = StaticTwin(self._uid)
+        self._frame = Frame(self._uid, height, self._send_clicked, self._stop_clicked, self._reconnect_clicked)
+        self._history = History(self._frame.parts, self._frame.inner, self._retry_clicked)
+        self._changed: set[Exchange] = set()
+        self._flush_due: asyncio.TimerHandle | None = None
+        self._flush_cost_s = 0.0
+        self._flushed_at = 0.0
+        self._ended = False
+        super().__init__(self._frame.children, layout=widgets.Layout(width="100%", max_width="980px"))
+        self.add_class("ab-chat")
+        self.conversation.listen(self._note)
+        self._frame.draw(self.conversation)
+        self._attached: concurrent.futures.Future[None] | None = None
+        if session is not None:
+            self._attached = loop.submit(self.conversation.attach())
+
+    # Asking from code
+
+    def ask(self, text: str, timeout_s: float | None = None) -> Turn:
+        """Send a message and wait for the reply, which streams into the panel meanwhile.
+
+        Parameters
+        ----------
+        text : str
+        timeout_s : float, optional
+            Seconds to wait; None waits without end.
+
+        Returns
+        -------
+        Turn
+            Answered; or still open, if somebody pressed Stop.
+
+        Raises
+        ------
+        ExecutionLimit, ServerError
+            If the platform failed the turn; ``error.turn`` holds it.
+        DeadlineExceeded
+            If no reply came in time. The agent may still finish; a late reply appears in the panel.
+        ApiError, ConnectionFailed, OutcomeUnknown
+            If the message was refused or could not be sent. The panel shows it, too, and can be used again.
+
+        Notes
+        -----
+        An interrupt of the cell stops the waiting at once, like Stop. Specification: "Events", rules 3 to 5.
+        """
+        return finished(loop.run(self._ask(text), timeout_s, operation="panel.ask"))
+
+    async def aask(self, text: str, timeout_s: float | None = None) -> Turn:
+        """`ask`, awaited, on any event loop: ``turn = await panel.aask("...")``."""
+        future = loop.submit(self._ask(text))
+        until = None if timeout_s is None else time.monotonic() + timeout_s
+        try:
+            waiting = asyncio.wrap_future(future)
+            while not waiting.done():
+                if until is not None and time.monotonic() >= until:
+                    raise DeadlineExceeded(
+                        f"panel.aask: no reply within {timeout_s:g} s. The agent may still finish.",
+                        operation="panel.aask",
+                    )
+                await asyncio.wait([waiting], timeout=HEARTBEAT_S)
+            return finished(waiting.result())
+        finally:
+            future.cancel()
+
+    async def _ask(self, text: str) -> Turn:
+        exchange = self.conversation.submit(text)
+        try:
+            # Shielded, because cancelling this must not cancel the turn's own future, which others may wait for.
+            return await asyncio.shield(asyncio.wrap_future(exchange.finished))
+        except asyncio.CancelledError:
+            self.conversation.stop(exchange)
+            raise
+        finally:
+            self._flush()
+
+    def stop(self) -> None:
+        """Stop listening for the replies that are under way. The agent may still finish; late replies appear in the panel."""
+        self._hand_over(self.conversation.stop)
+
+    @property
+    def session_id(self) -> str | None:
+        """The session's id; None until there is one."""
+        return self.conversation.session_id
+
+    @property
+    def transcript(self) -> pd.DataFrame:
+        """Everything said so far as a DataFrame, after waiting for the history to be read.
+
+        The columns are those of `agentbook.chat.transcript.to_frame`: role, text, event_id, session_id, asked_at,
+        time_to_first_event_s, time_to_reply_s, subtasks, status, request_id.
+        """
+        if self._attached is not None and not loop.on_loop_thread():
+            concurrent.futures.wait([self._attached], READ_HISTORY_S)
+        return self.conversation.to_pandas()
+
+    def close(self) -> None:
+        """Stop listening and take the panel off the page. The session goes on and can be continued by another panel."""
+        if self.comm is None or self._ended:
+            return
+        self._ended = True
+        if loop.on_loop_thread():
+            loop.submit(self.conversation.aclose())
+        else:
+            loop.run(self.conversation.aclose(), READ_HISTORY_S)
+        for child in self.children:
+            close_all(child)
+        super().close()
+
+    # Clicks: on any thread, so they only hand over
+
+    def _hand_over(self, work: Any, *arguments: Any) -> None:
+        loop.get_loop().call_soon_threadsafe(work, *arguments)
+
+    def _send_clicked(self) -> None:
+        self._hand_over(self._send_from_box, self._frame.input.value)
+
+    def _stop_clicked(self) -> None:
+        self._hand_over(self.conversation.stop)
+
+    def _retry_clicked(self, exchange: Exchange) -> None:
+        loop.submit(self._retry(exchange))
+
+    def _reconnect_clicked(self) -> None:
+        loop.submit(self.conversation.resume())
+
+    def _send_from_box(self, text: str) -> None:
+        # A second click may be on its way before the first has disabled the button.
+        if not text.strip() or self.conversation.pending or self.conversation.read_only or self._ended:
+            return
+        self.conversation.submit(text)
+        self._frame.input.value = ""
+
+    async def _retry(self, exchange: Exchange) -> None:
+        if exchange.status == "failed" and not self.conversation.pending:
+            await self.conversation.retry(exchange)
+
+    # Drawing: on the loop's thread
+
+    def _note(self, exchange: Exchange | None) -> None:
+        if exchange is not None:
+            self._changed.add(exchange)
+        if self._flush_due is None and not self._ended:
+            open_characters = self._history.open_characters(self.conversation.pending)
+            pause_s = max(FLUSH_S, 4 * self._flush_cost_s, open_characters / OPEN_CHARACTERS_PER_S)
+            wait_s = max(0.0, self._flushed_at + pause_s - time.monotonic())
+            self._flush_due = asyncio.get_running_loop().call_later(wait_s, self._flush)
+
+    def _flush(self) -> None:
+        """Draw what has changed since the last time."""
+        if self._flush_due is not None:
+            self._flush_due.cancel()
+            self._flush_due = None
+        if self._ended:
+            return
+        begin = time.monotonic()
+        changed, self._changed = self._changed, set()
+        can_retry = not self.conversation.read_only
+        self._history.draw(list(self.conversation.exchanges), changed, self._agent_name, can_retry)
+        self._frame.draw(self.conversation)
+        if not self.conversation.pending:
+            self._twin.update(self.conversation.exchanges, self._agent_name)
+        self._flushed_at = time.monotonic()
+        self._flush_cost_s = self._flushed_at - begin
+
+    @property
+    def _agent_name(self) -> str:
+        return self.conversation.agent_name
+
+    # Showing
+
+    def _ipython_display_(self, **_: Any) -> None:
+        bundle = self._repr_mimebundle_() if self.comm is not None else {"text/plain": repr(self)}
+        show_bundle(bundle)
+        self._twin.show(list(self.conversation.exchanges), self._agent_name)
+
+    def __repr__(self) -> str:
+        return f"ChatPanel(agent={self._agent_name!r})" if self._agent_name else "ChatPanel()"

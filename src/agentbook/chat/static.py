@@ -1,0 +1,78 @@
+"""The static twin of a panel: the transcript as plain HTML in a second output, so that a saved notebook still shows the chat.
+
+JupyterLab does not save the state of widgets by default, and shows an error in place of a widget whose state is gone.
+A second output survives: on reopening, in nbconvert's HTML and in viewers without widgets. While the panel is live, a
+style inside it hides the twin (`style.live_style`).
+"""
+
+from __future__ import annotations
+
+import contextvars
+from collections.abc import Sequence
+from typing import Any
+
+from . import bubbles
+from .exchange import Exchange
+from .render import plain
+from .style import static_style
+
+
+class StaticTwin:
+    """Shows the transcript beside the panel, and keeps it up to date.
+
+    Parameters
+    ----------
+    uid : str
+        What tells this panel's output from another's in the same page.
+    """
+
+    def __init__(self, uid: str) -> None:
+        self._uid = uid
+        self._context: contextvars.Context | None = None
+        self._shown: dict[str, str] = {}
+
+    def show(self, exchanges: Sequence[Exchange], agent_name: str) -> None:
+        """Display it in the cell that is running, if this is a notebook."""
+        if not _in_a_kernel():
+            return
+        self._shown = self._bundle(exchanges, agent_name)
+        show_bundle(self._shown, display_id=self._uid)
+        # Updates come from the toolkit's own thread: in this cell's context they count as its output, whatever runs by then.
+        self._context = contextvars.copy_context()
+
+    def update(self, exchanges: Sequence[Exchange], agent_name: str) -> None:
+        """Bring what was shown up to date; nothing if it never was."""
+        if self._context is None:
+            return
+        bundle = self._bundle(exchanges, agent_name)
+        if bundle != self._shown:
+            self._shown = bundle
+            self._context.run(show_bundle, bundle, display_id=self._uid, update=True)
+
+    def _bundle(self, exchanges: Sequence[Exchange], agent_name: str) -> dict[str, str]:
+        return {"text/plain": "", "text/html": static_html(exchanges, agent_name, self._uid)}
+
+
+def static_html(exchanges: Sequence[Exchange], agent_name: str, uid: str) -> str:
+    """The transcript as one element of safe HTML, its style included; empty while nothing was said."""
+    if not exchanges:
+        return f'<div class="{uid}-static ab-static"></div>'
+    title = f'<div class="ab-who">Conversation with {plain(agent_name) or "an agent"}</div>'
+    said = "".join(bubbles.whole(exchange, agent_name) for exchange in exchanges)
+    return f'<div class="{uid}-static ab-static">{static_style(uid)}{title}{said}</div>'
+
+
+def show_bundle(bundle: dict[str, Any], **options: Any) -> None:
+    """Display a MIME bundle as the output of the running cell."""
+    from IPython.display import display
+
+    display(bundle, raw=True, **options)  # type: ignore[no-untyped-call]
+
+
+def _in_a_kernel() -> bool:
+    try:
+        from IPython import get_ipython
+    except ImportError:
+        return False
+    shell = get_ipython()
+    return hasattr(shell, "kernel")

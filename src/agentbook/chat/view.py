@@ -1,0 +1,140 @@
+"""The widgets of the log: a live exchange in parts, so that only what changes is sent; older ones many to a widget."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import ipywidgets as widgets
+
+from . import bubbles
+from .chunks import Chunks
+from .exchange import Exchange
+
+Click = Callable[[Exchange], None]
+
+
+class Parts:
+    """Makes the panel's small widgets. They share their layout and style models, which would be two comms more for each."""
+
+    def __init__(self) -> None:
+        self._layout = widgets.Layout(width="auto", flex="0 0 auto")
+        self._style = widgets.HTML().style
+
+    def html(self, value: str = "", *classes: str) -> Any:
+        return self._named(widgets.HTML(value, layout=self._layout, style=self._style), classes)
+
+    def box(self, children: Sequence[Any], *classes: str) -> Any:
+        return self._named(widgets.VBox(list(children), layout=self._layout), classes)
+
+    def row(self, children: Sequence[Any], *classes: str) -> Any:
+        return self._named(widgets.HBox(list(children), layout=self._layout), classes)
+
+    def _named(self, made: Any, classes: Sequence[str]) -> Any:
+        for name in classes:
+            made.add_class(name)
+        return made
+
+
+def button(label: str, name: str, tooltip: str, clicked: Callable[[], None]) -> Any:
+    """A button whose clicks are told by calling `clicked`, on whatever thread the kernel handles them."""
+    made = widgets.Button(description=label, tooltip=tooltip, layout=widgets.Layout(width="auto"))
+    made.add_class(name)
+    made.on_click(lambda _: clicked())
+    answer_while_busy(made)
+    return made
+
+
+def answer_while_busy(widget: Any) -> None:
+    """Let what a person does with `widget` reach Python while a cell is running.
+
+    ipykernel 7.4 sends the messages of a comm to the shell that last published on it, here the main one, where they
+    would wait for the cell to end. The method that does so is private, hence the guard; without it (7.0 to 7.3) there
+    is nothing to undo.
+    """
+    comm = widget.comm
+    if hasattr(comm, "_reply_subshell_for"):
+        comm._reply_subshell_for = lambda data, default: default
+
+
+def show(widget: Any, shown: bool) -> None:
+    """Show or hide by class, so that nothing else of its layout is touched."""
+    (widget.remove_class if shown else widget.add_class)("ab-hidden")
+
+
+def close_all(widget: Any) -> None:
+    """Close a widget and all it contains."""
+    for child in getattr(widget, "children", ()):
+        close_all(child)
+    widget.close()
+
+
+class LiveView:
+    """One exchange, drawn part by part as it goes."""
+
+    def __init__(self, exchange: Exchange, parts: Parts, retry: Click) -> None:
+        self.exchange = exchange
+        self._parts = parts
+        self._chunks = Chunks()
+        self._question = parts.html()
+        self._head, self._foot = parts.html(), parts.html()
+        self._body = parts.box([parts.html()], "ab-agent-body")
+        self._retry = button("Retry", "ab-retry", "Try this message again", lambda: retry(exchange))
+        show(self._retry, False)
+        self._answer = parts.box([self._head, self._body, self._foot, self._retry], "ab-agent")
+        self.widget = parts.box([self._question, self._answer], "ab-turn")
+
+    @property
+    def open_characters(self) -> int:
+        """How much text each update renders and sends anew."""
+        return self._chunks.open_characters if self.exchange.pending else 0
+
+    def update(self, agent_name: str, can_retry: bool) -> None:
+        """Bring the widgets up to date; what has not changed is not sent."""
+        exchange = self.exchange
+        self._question.value = bubbles.question(exchange)
+        self._head.value = bubbles.head(exchange, agent_name)
+        self._chunks.update(exchange.text)
+        self._set_body(bubbles.pieces(self._chunks))
+        self._foot.value = bubbles.foot(exchange)
+        show(self._retry, exchange.status == "failed" and can_retry)
+
+    def _set_body(self, values: list[str]) -> None:
+        have = list(self._body.children)
+        for widget, value in zip(have, values, strict=False):
+            widget.value = value
+        if len(values) != len(have):
+            self._body.children = [*have, *map(self._parts.html, values[len(have) :])][: len(values)]
+        for surplus in have[len(values) :]:
+            surplus.close()
+
+
+class Block:
+    """Several finished exchanges in one widget: a session of thousands opens without thousands of widgets."""
+
+    SIZE = 32_000
+
+    def __init__(self, exchanges: Sequence[Exchange], parts: Parts) -> None:
+        self.exchanges = list(exchanges)
+        self.widget = parts.html("", "ab-block")
+        self._html: dict[Exchange, str] = {}
+
+    def update(self, agent_name: str, changed: set[Exchange]) -> None:
+        """Draw it, or draw again those in `changed`."""
+        for exchange in self.exchanges:
+            if exchange in changed or exchange not in self._html:
+                self._html[exchange] = bubbles.whole(exchange, agent_name)
+        self.widget.value = "".join(self._html.values())
+
+    @classmethod
+    def fill(cls, exchanges: Sequence[Exchange], parts: Parts) -> list[Block]:
+        """As few blocks as hold these exchanges at about `SIZE` characters each."""
+        groups: list[list[Exchange]] = [[]]
+        size = 0
+        for exchange in exchanges:
+            size += len(exchange.text) + len(exchange.prompt)
+            groups[-1].append(exchange)
+            if size > cls.SIZE:
+                groups.append([])
+                size = 0
+        return [cls(group, parts) for group in groups if group]

@@ -1,0 +1,162 @@
+"""A platform of one process: sessions that stream, answer, fail and refuse, in the shape of `AsyncClient` and of the pump."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Callable
+from typing import Any
+
+from agentbook.api.errors import NotFound
+from agentbook.api.records import Record
+from agentbook.events import pump
+
+KEY = {"type": "api_key", "id": "k1", "name": "laptop"}
+AGENT = {"type": "agent", "id": "a1", "name": "guide"}
+SESSION = "01900000-0000-7000-8000-0000000000aa"
+AGENT_ID = "0199a0b2-0000-7000-8000-00000000000a"
+
+
+class FakeSessions:
+    def __init__(self, platform: FakePlatform) -> None:
+        self._platform = platform
+
+    async def start(self, workspace: Any, *, agent_id: Any, prompt: str) -> Record:
+        await self._platform.request("start")
+        self._platform.say(prompt)
+        return Record(id=SESSION, workspace_id=str(workspace), name=None)
+
+    async def send(self, session_id: str, text: str) -> Record:
+        await self._platform.request("send")
+        return self._platform.say(text)
+
+
+class FakeAgents:
+    def __init__(self, platform: FakePlatform) -> None:
+        self._platform = platform
+
+    async def get(self, name: str) -> Record:
+        await self._platform.request("get")
+        return Record(id=AGENT_ID, name="guide")
+
+
+class FakePlatform:
+    """Client and pump in one. `answer` is told each message and plays the agent by calling `tool`, `draft`, `done`, `reply`."""
+
+    def __init__(self, answer: Callable[[FakePlatform, str], Any] | None = None) -> None:
+        self.sessions = FakeSessions(self)
+        self.agents = FakeAgents(self)
+        self.answer = answer
+        self.events: list[Record] = []
+        self.readers: list[asyncio.Queue[Any]] = []
+        self.refusals: dict[str, list[BaseException]] = {}
+        self.requests: list[str] = []
+        self.returns_message = True
+        self.shows_first_message = True
+        self.tasks: set[asyncio.Task[None]] = set()
+        self.hold: asyncio.Event | None = None
+        self._count = 0
+
+    def asynchronous(self) -> FakePlatform:
+        return self
+
+    async def request(self, operation: str) -> None:
+        self.requests.append(operation)
+        await asyncio.sleep(0)
+        if self.hold is not None:
+            await self.hold.wait()
+        if self.refusals.get(operation):
+            raise self.refusals[operation].pop(0)
+
+    async def follow(
+        self, client: Any, session_id: str, *, from_id: str, on_state: Callable[[str], None]
+    ) -> AsyncGenerator[Record]:
+        self.requests.append("follow")
+        if self.refusals.get("follow"):
+            raise self.refusals["follow"].pop(0)
+        queue: asyncio.Queue[Any] = asyncio.Queue()
+        self.readers.append(queue)
+        try:
+            for event in list(self.events):
+                if from_id == pump.BEGINNING or event["id"] > from_id:
+                    yield event
+            on_state("live")
+            while True:
+                item = await queue.get()
+                if isinstance(item, BaseException):
+                    raise item
+                if isinstance(item, str):
+                    on_state(item)
+                    continue
+                yield item
+        finally:
+            self.readers.remove(queue)
+
+    # What happens on the platform
+
+    def next_id(self) -> str:
+        self._count += 1
+        return f"01900000-0000-7000-8000-{self._count:012x}"
+
+    def persist(self, type: str, content: Any, author: Any, task_id: str = "t0") -> Record:
+        stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime()) + f".{self._count:03d}Z"
+        event = Record(
+            id=self.next_id(),
+            type=type,
+            content=content,
+            task_id=task_id,
+            author=author,
+            created_at=stamp,
+            updated_at=stamp,
+        )
+        self.events.append(event)
+        self.tell(event)
+        return event
+
+    def tell(self, item: Any) -> None:
+        for queue in self.readers:
+            queue.put_nowait(item)
+
+    def say(self, text: str) -> Record:
+        unseen = not (self.events or self.shows_first_message)
+        message = Record() if unseen else self.persist("message", {"text": text}, KEY)
+        if self.answer is not None:
+            task = asyncio.get_running_loop().create_task(self._answered(text))
+            self.tasks.add(task)
+            task.add_done_callback(self.tasks.discard)
+        return message if self.returns_message else Record()
+
+    async def _answered(self, text: str) -> None:
+        assert self.answer is not None
+        result = self.answer(self, text)
+        if asyncio.iscoroutine(result):
+            await result
+
+    def draft(self, content: dict[str, Any], task_id: str = "t0") -> None:
+        self.tell(Record(id=f"draft-{self._count}", type="runtime_draft", content=content, task_id=task_id))
+
+    def write(self, delta: str, offset: int) -> None:
+        self.draft({"delta": delta, "offset": offset})
+
+    def tool(self, name: str, task_id: str) -> None:
+        self.draft({"tool": name, "state": "started"}, task_id)
+
+    def done(self, task_id: str) -> Record:
+        return self.persist("runtime_done", {}, AGENT, task_id)
+
+    def reply(self, text: str) -> Record:
+        return self.persist("runtime_done", {"text": text}, AGENT)
+
+    def fail(self, message: str, status: int = 429) -> Record:
+        return self.persist("runtime_error", {"status": status, "error": "TooManyRequests", "message": message}, AGENT)
+
+
+def echo(platform: FakePlatform, text: str) -> None:
+    platform.reply(f"You said: {text}")
+
+
+def refused(kind: type[Any], status: int, message: str, **facts: Any) -> Any:
+    return kind(message, operation="sessions.send", status=status, message=message, request_id="req-7", **facts)
+
+
+NOT_OURS = refused(NotFound, 404, "Session not found")

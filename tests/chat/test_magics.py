@@ -1,0 +1,53 @@
+"""The magics in a shell of IPython, with a platform of one process behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from IPython.core.error import UsageError
+from IPython.core.interactiveshell import InteractiveShell
+
+import agentbook
+from agentbook.chat import magics
+from agentbook.chat.panel import ChatPanel
+
+from .fakes import FakePlatform, echo
+
+
+@pytest.fixture
+def shell(monkeypatch: pytest.MonkeyPatch) -> Iterator[InteractiveShell]:
+    platform = FakePlatform(echo)
+    monkeypatch.setattr(magics, "ChatPanel", lambda client, **where: ChatPanel(client, follow=platform.follow, **where))
+    monkeypatch.delenv("VIRTUAL_ENV", raising=False)  # of another environment, IPython warns and borrows its packages
+    made = InteractiveShell()
+    monkeypatch.setattr(made.display_pub, "publish", lambda *args, **kwargs: None)
+    agentbook.load_ipython_extension(made)
+    made.user_ns["client"] = platform
+    yield made
+    made.history_manager.end_session() if made.history_manager else None
+
+
+def run(shell: InteractiveShell, line: str, cell: str | None = None) -> Any:
+    if cell is None:
+        return shell.run_line_magic("chat", line)
+    return shell.run_cell_magic("chat", line, cell)
+
+
+def test_the_cell_is_sent_and_the_turn_put_into_a_variable(shell: InteractiveShell) -> None:
+    run(shell, "guide -w acme~lab -o turn", "2+2?\n")
+    assert shell.user_ns["turn"].text == "You said: 2+2?"
+
+
+def test_without_a_cell_it_is_a_panel(shell: InteractiveShell) -> None:
+    run(shell, "guide -w acme~lab -o panel")
+    panel = shell.user_ns["panel"]
+    assert panel.ask("hi").text == "You said: hi"
+    panel.close()
+
+
+@pytest.mark.parametrize(("line", "cell"), [("", None), ("guide", None), ("guide -w acme~lab", "\n")])
+def test_what_is_missing_is_said(shell: InteractiveShell, line: str, cell: str | None) -> None:
+    with pytest.raises(UsageError):
+        run(shell, line, cell)

@@ -1,0 +1,140 @@
+"""A conversation written down and read back, and what its texts hold."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+from agentbook.chat.conversation import Conversation
+from agentbook.events.turns import Event
+
+from .fakes import AGENT, KEY, SESSION
+
+
+def event(number: int, type: str, content: object, author: object, task_id: str = "t0") -> Event:
+    return {
+        "id": f"01900000-0000-7000-8000-{number:012x}",
+        "type": type,
+        "content": content,
+        "author": author,
+        "task_id": task_id,
+        "created_at": f"2026-03-01T10:00:{number % 60:02d}Z",
+    }
+
+
+def spoken(*said: tuple[str, str]) -> Conversation:
+    conversation = Conversation(None, session=SESSION)
+    for number, (prompt, reply) in enumerate(said):
+        conversation.feed(event(4 * number + 1, "message", {"text": prompt}, KEY))
+        conversation.feed(event(4 * number + 2, "runtime_done", {}, AGENT, "t1"))
+        conversation.feed(event(4 * number + 3, "runtime_done", {"text": reply}, AGENT))
+    return conversation
+
+
+@given(st.lists(st.tuples(st.text(min_size=1), st.text()), max_size=4))
+def test_json_reads_back_to_an_equal_conversation(said: list[tuple[str, str]]) -> None:
+    conversation = spoken(*said)
+    again = Conversation.from_json(conversation.to_json())
+    assert again == conversation
+    assert again.turns == conversation.turns
+    pd.testing.assert_frame_equal(again.to_pandas(), conversation.to_pandas())
+    assert again.to_html() == conversation.to_html()
+
+
+def test_what_was_said_tells_conversations_apart() -> None:
+    assert spoken(("a", "b")) != spoken(("a", "c"))
+    assert spoken(("a", "b")) != "a b"
+
+
+def test_failed_and_open_turns_come_back_as_they_were() -> None:
+    conversation = spoken(("one", "1"))
+    conversation.feed(event(40, "message", {"text": "two"}, KEY))
+    conversation.feed(event(41, "tool_note", {"n": 1}, AGENT))
+    conversation.feed(event(42, "runtime_error", {"status": 500, "message": "It broke."}, AGENT))
+    conversation.feed(event(43, "message", {"text": "three"}, KEY))
+    conversation.feed({"id": "draft-1", "type": "runtime_draft", "content": {"delta": "I th", "offset": 0}})
+    again = Conversation.from_json(conversation.to_json())
+    assert again == conversation
+    assert [each.status for each in again.exchanges] == ["answered", "failed", "streaming"]
+    assert again.exchanges[1].reason == "It broke."
+    assert again.exchanges[1].other_types == {"tool_note": 1}
+
+
+def test_events_fed_after_reading_go_on_from_there() -> None:
+    again = Conversation.from_json(spoken(("one", "1")).to_json())
+    again.feed(event(3, "runtime_done", {"text": "1"}, AGENT))  # once is enough
+    again.feed(event(50, "message", {"text": "two"}, KEY))
+    again.feed(event(51, "runtime_done", {"text": "2"}, AGENT))
+    assert [turn.text for turn in again.turns] == ["1", "2"]
+
+
+def test_it_is_read_from_a_file_too(tmp_path: Path) -> None:
+    conversation = spoken(("Grüße", "naïve ☃"))
+    path = tmp_path / "talk.json"
+    path.write_text(conversation.to_json(), encoding="utf-8")
+    assert Conversation.from_json(path) == conversation
+    assert Conversation.from_json(str(path)) == conversation
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{not json", "no JSON"),
+        ("{}", "no transcript"),
+        ('{"format": "agentbook-transcript", "version": 99}', "version 99"),
+        ('{"format": "agentbook-transcript", "version": 1, "exchanges": [{}]}', "damaged"),
+    ],
+)
+def test_what_is_no_transcript_is_refused_in_words(text: str, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        Conversation.from_json(text)
+
+
+def test_markdown_keeps_each_message_to_itself() -> None:
+    text = spoken(("# Not a heading of ours", "An open fence:\n```python\nx = 1"), ("next", "fine")).to_markdown()
+    tokens = MarkdownIt().parse(text)
+    headings = [
+        tokens[n + 1].content for n, token in enumerate(tokens) if token.type == "heading_open" and not token.level
+    ]
+    assert headings == [
+        "Conversation with guide",
+        "You (2026-03-01 10:00 UTC)",
+        "guide",
+        "You (2026-03-01 10:00 UTC)",
+        "guide",
+    ]
+    assert [token.content for token in tokens if token.type == "fence"] == ["x = 1\n"]
+
+
+def test_an_agents_name_is_no_markup() -> None:
+    conversation = spoken(("hi", "ho"))
+    conversation.agent_name = "<img src=x onerror=alert(1)>\n# [a](javascript:b)"
+    rendered = MarkdownIt("commonmark", {"html": True}).render(conversation.to_markdown())
+    assert "<img" not in rendered
+    assert "<a " not in rendered
+    assert "<img" not in conversation.to_html()
+
+
+def test_the_page_is_safe_and_whole() -> None:
+    page = spoken(
+        ("<script>alert(1)</script>", "**bold** <script>alert(2)</script> [x](javascript:alert(3))")
+    ).to_html()
+    assert "<script" not in page
+    assert 'href="javascript' not in page
+    assert "default-src 'none'" in page
+    assert "<strong>bold</strong>" in page
+    assert page.startswith("<!DOCTYPE html>")
+
+
+def test_the_json_is_what_it_says() -> None:
+    record = json.loads(spoken(("2+2?", "4")).to_json())
+    assert record["session_id"] == SESSION
+    assert record["agent_name"] == "guide"
+    assert [(each["prompt"], each["reply"], each["subtasks"]) for each in record["exchanges"]] == [("2+2?", "4", 1)]
+    assert [each["type"] for each in record["exchanges"][0]["events"]] == ["message", "runtime_done", "runtime_done"]

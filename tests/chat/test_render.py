@@ -1,0 +1,231 @@
+"""What agents and people say becomes HTML that a notebook page can hold without running or fetching anything."""
+
+from __future__ import annotations
+
+import re
+import time
+from html.parser import HTMLParser
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentbook.chat.chunks import Chunks
+from agentbook.chat.render import block_starts, clean, plain, render, visible
+
+SAFE_TAGS = set(
+    re.findall(
+        r"\w+",
+        """a blockquote br code div del em h1 h2 h3 h4 h5 h6 hr li ol p pre s span strong table tbody td th thead tr ul""",
+    )
+)
+SAFE_ATTRIBUTES = {"href", "title", "target", "rel", "class", "start"}
+
+HOSTILE = [
+    "<script>alert(1)</script>",
+    "<img src=x onerror=alert(1)>",
+    '<svg onload="alert(1)"><script>alert(1)</script></svg>',
+    '<iframe srcdoc="<script>alert(1)</script>"></iframe>',
+    "[x](javascript:alert(1)) [x](JaVaScRiPt:alert(1)) [x](&#106;avascript:alert(1)) [x](java\tscript:alert(1))",
+    "[x](data:text/html;base64,PHNjcmlwdD4=) [x](vbscript:msgbox(1)) [x](file:///etc/passwd) <javascript:alert(1)>",
+    "![x](data:image/svg+xml,<svg onload=alert(1)>) ![x](http://e.test/p.png) ![](javascript:alert(1))",
+    "![x](http://e.test/p.png 'a\" onload=\"alert(1)')",
+    '[x](http://e.test/"onmouseover="alert(1) "t\\" onclick=\\"alert(1)")',
+    "[x]: javascript:alert(1)\n\n[x]",
+    "<style>*{display:none}</style><link rel=stylesheet href=http://e.test/x.css>",
+    '<p style="position:fixed;inset:0">over</p>',
+    '<form action="http://e.test"><input name=q><button>Sign in</button></form>',
+    '<math><mtext><table><mglyph><style><img src=x onerror="alert(1)">',
+    '<math href="javascript:alert(1)">x</math><noscript><p title="</noscript><img src=x onerror=alert(1)>">',
+    '```html"><script>alert(1)</script>\n<script>alert(1)</script>\n```',
+    "```python\n'''</code></pre><script>alert(1)</script>\n```",
+    '| <img src=x onerror=alert(1)> | b |\n|--|:-:|\n| "><script> | `<script>` |',
+    "<a href='//e.test'>x</a> [x](//e.test) [x](/lab?reset) [x](#top) [x](../api/contents)",
+    "<div class='jp-Dialog ab-send' id=login onclick=alert(1)>x</div>",
+    "<!--><script>alert(1)</script--> <![CDATA[<script>alert(1)</script>]]> <?php ?>",
+    "<<b>script>alert(1)<</b>/script> <scr<script>ipt>alert(1)</scr</script>ipt>",
+    "a\u202etxt.exe\u202c b\u2066c\u2069 d\u061c\u200e\ufeff\u2060 \U000e0041\U000e0042",
+    "\x00<script\x00>alert(1)</script>\x1b[31m\x7f\x9b",
+    "<svg><style><!--</style><img src=x onerror=alert(1)>--></style></svg>",
+    "<base href=http://e.test/><meta http-equiv=refresh content='0;url=http://e.test'><object data=x><embed src=x>",
+    "<details open ontoggle=alert(1)>x</details><video><source onerror=alert(1)></video><audio src=x onerror=alert(1)>",
+    "\ud800 lone surrogate <script>alert(1)</script>",
+]
+
+
+class Reader(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.tags: list[tuple[str, dict[str, str]]] = []
+        self.text = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, {name: value or "" for name, value in attrs}))
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def read(fragment: str) -> Reader:
+    reader = Reader()
+    reader.feed(fragment)
+    reader.close()
+    return reader
+
+
+def assert_safe(fragment: str) -> None:
+    for tag, attributes in read(fragment).tags:
+        assert tag in SAFE_TAGS, tag
+        assert set(attributes) <= SAFE_ATTRIBUTES, attributes
+        if tag == "a":
+            assert attributes["target"] == "_blank"
+            assert "noopener" in attributes["rel"]
+            assert re.match(r"(?i)https?://|mailto:", attributes.get("href", "http://")), attributes
+        for word in attributes.get("class", "").split():
+            assert re.match(r"(ab|hl)-", word), word
+    assert clean(fragment) == fragment
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+@pytest.mark.parametrize("around", ["{}", "> - {}", "# {}", "**{}**", "word {} word\n\n{}"])
+def test_hostile_text_is_harmless(text: str, around: str) -> None:
+    assert_safe(render(around.replace("{}", text)))
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_plain_text_has_no_markup_at_all(text: str) -> None:
+    assert read(plain(text)).tags == []
+    assert not re.search("[\u202a-\u202e\u2066-\u2069\x00\x1b]", plain(text))
+
+
+@given(st.text(max_size=300) | st.lists(st.sampled_from([*HOSTILE, "\n", "- ", "```", "|", "> ", "*"])).map("".join))
+def test_any_text_is_harmless(text: str) -> None:
+    assert_safe(render(text))
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_raw_html_does_not_get_through_the_allow_list_either(text: str) -> None:
+    for tag, attributes in read(clean(visible(text))).tags:
+        assert tag not in {"script", "style", "iframe", "svg", "math", "form", "input", "img", "object", "link", "base"}
+        assert not any(name.startswith("on") or name in ("style", "id", "src") for name in attributes)
+
+
+def test_markdown_is_formatted() -> None:
+    shown = render(
+        "# Title\n\n- [x] done\n- [ ] open\n\n| a | b |\n|--:|:-:|\n| 1 | 2 |\n\n~~no~~ **yes** `code`\n\n"
+        "```python\nprint('é')\n```\n\n![a *cat*](https://e.test/cat.png) <https://e.test>"
+    )
+    for part in (
+        "<h1>Title</h1>",
+        '<li class="ab-task">☑ done</li>',
+        '<li class="ab-task">☐ open</li>',
+        '<td class="ab-right">1</td>',
+        '<td class="ab-center">2</td>',
+        "<s>no</s> <strong>yes</strong> <code>code</code>",
+        '<div class="ab-lang">python</div>',
+        '<span class="hl-nb">print</span>',
+        '<a href="https://e.test/cat.png" target="_blank" rel="noopener noreferrer">🖼 a cat</a>',
+        '<a href="https://e.test" target="_blank" rel="noopener noreferrer">https://e.test</a>',
+    ):
+        assert part in shown
+    assert "<img" not in shown
+
+
+def test_hidden_characters_are_written_out_and_scripts_keep_theirs() -> None:
+    assert visible("a\u202eb\x00\x1b") == "a⟨U+202E⟩b⟨U+0000⟩⟨U+001B⟩"
+    family, flag, persian = (
+        "👨\u200d👩\u200d👧",
+        "🏴\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f",
+        "می\u200cخواهم",
+    )
+    for text in (family, flag, persian, "tab\tand\nline"):
+        assert visible(text) == text
+    assert visible(visible("\u2066x")) == visible("\u2066x")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x" * 1_000_000,
+        "a b\n" * 100_000,
+        "[" * 60_000,
+        ("[" * 7_900 + "\n") * 8,
+        "*a_ " * 15_000,
+        "> " * 20_000,
+        "- " * 20_000 + "x",
+        "`" * 30_000,
+        "<a:" * 20_000,
+        ("|" * 7_000 + "\n") * 10,
+        "![" * 20_000,
+        "```\n" + "x = 1\n" * 50_000,
+        "\n".join(" " * n + "- a" for n in range(300)),
+    ],
+    ids=lambda text: text[:6].strip() or "spaces",
+)
+def test_no_text_takes_long(text: str) -> None:
+    begin = time.process_time()
+    shown = render(text)
+    assert time.process_time() - begin < 5
+    if len(shown) < 200_000:
+        assert_safe(shown)
+
+
+def test_a_line_of_a_megabyte_is_shown_whole() -> None:
+    assert read(render("before\n\n" + "x" * 1_000_000 + "\n\n**after**")).text.count("x") == 1_000_000
+
+
+MESSAGE = "\n\n".join(
+    f"## Part {n}\n\nSome *words* about part {n}, see [the guide][g].\n\n- one\n  - two\n- three\n\n"
+    f"| a | b |\n|---|---|\n| {n} | 2 |\n\n```python\nfor x in range({n}):\n\n    print(x)\n```"
+    for n in range(90)
+)
+
+
+def test_chunks_say_what_the_whole_says() -> None:
+    text = "[g]: https://e.test/guide\n\n" + MESSAGE
+    chunks = Chunks()
+    for end in range(0, len(text), 37):
+        chunks.update(text[:end])
+    chunks.update(text)
+    assert "".join(chunks.frozen) + chunks.tail == render(text)
+    assert len(chunks.frozen) >= 2
+    assert all(len(chunk) > 4_000 for chunk in chunks.frozen)
+    assert chunks.open_characters < 6_000
+
+
+def test_frozen_chunks_stay_as_they_are() -> None:
+    chunks, seen = Chunks(), []
+    for end in range(0, len(MESSAGE), 101):
+        chunks.update(MESSAGE[:end])
+        assert chunks.frozen[: len(seen)] == seen
+        seen = list(chunks.frozen)
+
+
+def test_another_text_begins_again() -> None:
+    chunks = Chunks()
+    chunks.update(MESSAGE)
+    chunks.update("Something else.")
+    assert (chunks.frozen, chunks.tail) == ([], "<p>Something else.</p>\n")
+
+
+def test_chunks_never_cut_code_tables_or_lists() -> None:
+    blocks = [
+        "```\n" + "x\n\n" * 3_000 + "```",
+        "\n".join(f"- item {n}\n\n  more" for n in range(600)),
+        "| a |\n|---|\n" + "| b |\n" * 900,
+    ]
+    chunks = Chunks()
+    for end in range(0, len(text := "\n\n".join([*blocks, "end"])), 997):
+        chunks.update(text[:end])
+    chunks.update(text)
+    shown = "".join(chunks.frozen) + chunks.tail
+    assert [shown.count(tag) for tag in ("<pre>", "<ul>", "<table>")] == [1, 1, 1]
+
+
+@given(st.lists(st.sampled_from(["a", "\n", "\n\n", "- b\n", "```\n", "| c |\n|--|\n", "> d\n", "    e\n", "# f\n"])))
+def test_blocks_render_apart_as_together(parts: list[str]) -> None:
+    text = "".join(parts)
+    starts = block_starts(text)
+    pieces = [text[a:b] for a, b in zip(starts, [*starts[1:], len(text)], strict=True)]
+    assert "".join(pieces) == text
+    assert re.sub(r"\s+", "", "".join(map(render, pieces))) == re.sub(r"\s+", "", render(text))

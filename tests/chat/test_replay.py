@@ -1,0 +1,136 @@
+"""A recorded session through the panel, with no platform behind it."""
+
+from __future__ import annotations
+
+import html
+import json
+import time
+from concurrent.futures import CancelledError
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from agentbook.chat.conversation import Conversation
+from agentbook.chat.replay import Replay, _score, replay
+from agentbook.chat.status import status_line
+
+from .fakes import SESSION
+from .test_panel import shown
+from .test_records import spoken
+
+AT_ONCE = float("inf")
+TALK = (("2+2?", "4, **surely**"), ("Thanks", "Gladly"))
+
+
+def played(source: Any, **options: Any) -> Replay:
+    panel = replay(source, **{"speed": AT_ONCE, **options})
+    panel.played.result(20)
+    return panel
+
+
+def events_of(conversation: Conversation) -> list[dict[str, Any]]:
+    return [{**event, "session_id": SESSION} for turn in conversation.turns for event in turn.events]
+
+
+def frame_of(events: list[dict[str, Any]]) -> pd.DataFrame:
+    """In the columns of `client.sessions.events(...).to_pandas()`."""
+    rows = [
+        {
+            "id": event["id"],
+            "session_id": SESSION,
+            "type": event["type"],
+            "author_type": event["author"].get("type"),
+            "author_name": event["author"].get("name"),
+            "text": event["content"].get("text"),
+            "content": "{}",
+            "task_id": event["task_id"],
+            "created_at": pd.Timestamp(event["created_at"]),
+        }
+        for event in events
+    ]
+    return pd.DataFrame(rows)
+
+
+@pytest.mark.parametrize("kind", ["conversation", "json", "file", "events", "event file", "frame", "backwards"])
+def test_every_kind_of_recording_shows_the_same(kind: str, tmp_path: Path) -> None:
+    conversation = spoken(*TALK)
+    events = events_of(conversation)
+    path = tmp_path / "talk.json"
+    path.write_text(json.dumps(events) if kind == "event file" else conversation.to_json(), encoding="utf-8")
+    sources = {
+        "conversation": conversation,
+        "json": conversation.to_json(),
+        "file": path,
+        "events": events,
+        "event file": str(path),
+        "frame": frame_of(events),
+        "backwards": [*reversed(events), events[0]],
+    }
+    panel = played(sources[kind])
+    said = panel.transcript
+    assert said["text"].to_list() == ["2+2?", "4, **surely**", "Thanks", "Gladly"]
+    assert said["subtasks"].dropna().to_list() == [1, 1]
+    assert said["time_to_reply_s"].dropna().to_list() == [2.0, 2.0]
+    assert "4, surely" in " ".join(shown(panel).split())
+    panel.close()
+
+
+def test_nothing_can_be_sent_to_a_recording() -> None:
+    panel = played(spoken(*TALK))
+    shown(panel)
+    assert panel._frame.input.disabled
+    assert "recorded" in html.unescape(status_line(panel.conversation))
+    assert repr(panel) == "Replay(6 events, speed=inf)"
+    panel.close()
+
+
+def test_a_reply_is_written_out_at_the_recorded_pace() -> None:
+    begin = time.monotonic()
+    drafts: list[str] = []
+    panel = replay(spoken(("Go", "word " * 40)), speed=10)
+    panel.conversation.listen(lambda exchange: drafts.append(exchange.turn.draft) if exchange else None)
+    assert panel.played.result(20) == 3
+    assert 0.2 <= time.monotonic() - begin < 10
+    lengths = [len(draft) for draft in drafts if draft]
+    assert len(lengths) > 3
+    assert lengths == sorted(lengths)
+    panel.close()
+
+
+def test_long_pauses_are_cut() -> None:
+    events = events_of(spoken(("a", "b")))
+    events[-1]["created_at"] = "2026-03-02T10:00:00Z"
+    assert [pause for pause, _ in _score(events, 5.0)] == [0.0, 1.0, 5.0]
+
+
+def test_closing_ends_the_wait_for_it() -> None:
+    panel = replay(spoken(*TALK), speed=0.01)
+    assert panel.transcript is not None  # waits for the player to have begun
+    panel.close()
+    with pytest.raises(CancelledError):
+        panel.played.result(20)
+
+
+@pytest.mark.parametrize(
+    ("source", "options", "words"),
+    [
+        ([], {}, "nothing to replay"),
+        ([1], {}, "no list of events"),
+        ("[]", {}, "nothing to replay"),
+        (spoken(*TALK), {"speed": 0}, "above 0"),
+        (spoken(*TALK), {"speed": float("nan")}, "above 0"),
+        (spoken(*TALK), {"max_pause_s": -1}, "seconds"),
+    ],
+)
+def test_what_cannot_be_played_is_refused_in_words(source: Any, options: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        replay(source, **options)
+
+
+def test_events_of_two_sessions_are_not_mixed() -> None:
+    events = events_of(spoken(*TALK))
+    events[-1]["session_id"] = "another"
+    with pytest.raises(ValueError, match="several sessions"):
+        replay(events)

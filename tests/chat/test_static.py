@@ -1,0 +1,74 @@
+"""The static twin: what a saved notebook shows of a chat."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from agentbook.chat import static
+from agentbook.chat.conversation import Conversation
+from agentbook.chat.static import StaticTwin, static_html
+from agentbook.chat.style import live_style
+
+from .fakes import KEY, SESSION, FakePlatform
+
+UID = "ap-0123456789ab"
+# How the project's notebook tests make the twin one token.
+SANITIZED = re.compile(r'(?s)<div class="ap-[0-9a-f]{6,}-static.*</div>')
+
+
+def conversation() -> Conversation:
+    talk, platform = Conversation(None, session=SESSION), FakePlatform()
+    talk.feed(platform.persist("message", {"text": "<b>What</b> is 2+2?"}, KEY))
+    talk.feed(platform.done("t1"))
+    talk.feed(platform.reply("It is **4**. <script>alert(1)</script>"))
+    talk.feed(platform.persist("message", {"text": "And more?"}, KEY))
+    talk.feed(platform.fail("exceeded LLM token limit for this execution tree"))
+    return talk
+
+
+def test_the_transcript_is_one_safe_element() -> None:
+    talk = conversation()
+    shown = static_html(talk.exchanges, talk.agent_name, UID)
+    assert SANITIZED.fullmatch(shown)
+    for part in (
+        "&lt;b&gt;What&lt;/b&gt;",
+        "<strong>4</strong>",
+        "1 step",
+        "Failed.",
+        "exceeded LLM token limit",
+        "guide",
+    ):
+        assert part in shown
+    assert "<script" not in shown
+    assert "onload" not in shown
+    assert SESSION not in shown
+
+
+def test_an_empty_one_takes_no_room() -> None:
+    assert static_html([], "guide", UID) == f'<div class="{UID}-static ab-static"></div>'
+
+
+def test_the_live_panel_hides_its_own_twin_alone() -> None:
+    assert f".{UID}-static {{ display: none; }}" in live_style(UID)
+    assert ".ab-static { display: none; }" not in live_style(UID)
+
+
+def test_updates_go_to_the_output_that_was_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[tuple[dict[str, str], dict[str, Any]]] = []
+    monkeypatch.setattr(static, "show_bundle", lambda bundle, **options: sent.append((bundle, options)))
+    monkeypatch.setattr(static, "_in_a_kernel", lambda: True)
+    talk, twin = conversation(), StaticTwin(UID)
+    twin.update(talk.exchanges, "guide")  # never shown: nothing to update
+    twin.show([], "guide")
+    twin.update(talk.exchanges, "guide")
+    twin.update(talk.exchanges, "guide")  # nothing new
+    assert [options for _, options in sent] == [{"display_id": UID}, {"display_id": UID, "update": True}]
+    assert sent[1][0] == {"text/plain": "", "text/html": static_html(talk.exchanges, "guide", UID)}
+
+
+def test_outside_a_notebook_nothing_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    StaticTwin(UID).show(conversation().exchanges, "guide")
+    assert capsys.readouterr().out == ""
