@@ -1,0 +1,131 @@
+"""`agentbook lab`: JupyterLab on the tutorials, with a platform behind it.
+
+The tutorials that came with the package are copied to a folder of the user's, so that they can be run and changed where the
+package itself is read-only. A copy that was changed is never touched again; an untouched one follows the package.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+from .api.errors import AgentbookError
+from .local import data_directory, service
+
+MANIFEST = ".copied.json"  # what was copied: file name -> SHA-256
+
+
+def lab(*, browser: bool = True, port: int | None = None) -> int:
+    """Start the embedded service if no platform is configured, then JupyterLab on the tutorials.
+
+    Parameters
+    ----------
+    browser : bool
+        Open a browser.
+    port : int, optional
+        JupyterLab's port, which must be free then; None takes 8888 or the next free one.
+
+    Returns
+    -------
+    int
+        JupyterLab's exit code.
+
+    Raises
+    ------
+    AgentbookError
+        If JupyterLab is not installed, the port is taken, or the service cannot be started.
+    """
+    if importlib.util.find_spec("jupyterlab") is None:
+        raise AgentbookError("JupyterLab is not installed here; install it with: pip install 'agentbook[lab]'")
+    if port is not None and not _free(port):
+        raise AgentbookError(f"port {port} is in use; choose another with --port, or leave it out to take a free one.")
+    data = data_directory()
+    if "AGENTBOOK_BASE_URL" not in os.environ:
+        running = service(data)
+        print(f"The embedded service answers at {running.base_url} (data in {data}).", file=sys.stderr)
+    folder = copy_tutorials(data / "tutorials")
+    print(f"The tutorials are in {folder}.", file=sys.stderr, flush=True)
+    # The kernels look for the embedded service in the same place.
+    environment = {**os.environ, "AGENTBOOK_DATA": str(data)}
+    return _run(_command(folder, browser, port), environment)
+
+
+def _command(folder: Path, browser: bool, port: int | None) -> list[str]:
+    command = [sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={folder}"]
+    first = next(iter(sorted(folder.glob("*.ipynb"))), None)
+    if first is not None:
+        command.append(f"--LabApp.default_url=/lab/tree/{first.name}")
+    if not browser:
+        command.append("--no-browser")
+    if port is not None:
+        command += [f"--ServerApp.port={port}", "--ServerApp.port_retries=0"]
+    if hasattr(os, "geteuid") and os.geteuid() == 0:
+        command.append("--allow-root")  # containers: JupyterLab refuses otherwise; it listens on loopback alone
+    return command
+
+
+def _run(command: list[str], environment: dict[str, str]) -> int:
+    if sys.platform == "win32":
+        return subprocess.run(command, env=environment, check=False).returncode  # noqa: S603 - our own interpreter
+    # In place of this process: signals reach JupyterLab directly, and the service knows it as its user.
+    os.execve(sys.executable, command, environment)  # noqa: S606
+
+
+def _free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+def tutorials() -> Path | None:
+    """Where the tutorials that came with this package are; None if they did not come."""
+    here = Path(__file__).parent
+    places = (here / "notebooks", here.parents[1] / "notebooks")  # a wheel, a checkout
+    return next((place for place in places if any(place.glob("*.ipynb"))), None)
+
+
+def copy_tutorials(folder: Path) -> Path:
+    """Copy the tutorials to `folder`; files that the user changed stay as they are.
+
+    Raises
+    ------
+    AgentbookError
+        If the folder cannot be written.
+    """
+    source = tutorials()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        copied = _read_manifest(folder / MANIFEST)
+        for path in sorted(source.glob("*.ipynb")) if source else ():
+            content, target = path.read_bytes(), folder / path.name
+            if not target.exists() or _digest(target.read_bytes()) == copied.get(path.name):
+                target.write_bytes(content)
+                copied[path.name] = _digest(content)
+        (folder / MANIFEST).write_text(json.dumps(copied, indent=1))
+    except OSError as error:
+        raise AgentbookError(
+            f"the tutorials cannot be written to {folder} ({error.strerror or error}); set AGENTBOOK_DATA to a folder that can."
+        ) from None
+    return folder
+
+
+def _read_manifest(path: Path) -> dict[str, str]:
+    try:
+        found = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()

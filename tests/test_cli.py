@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from agentbook.cli import main
+
+KEY = re.compile(r"[0-9a-f-]{36}:[\w-]{43}\n")
+
+
+def run(data: Path, *arguments: str) -> Result:
+    return CliRunner().invoke(main, [*arguments, "--data", str(data)])
+
+
+def failed(result: Result, code: int, said: str) -> None:
+    """Exit code, and one line on stderr that says `said`."""
+    assert result.exit_code == code, result.output
+    assert result.stdout == ""
+    assert said in result.stderr
+    if code == 1:
+        assert re.fullmatch(r"agentbook: [^\n]+\n", result.stderr)
+
+
+def test_an_account_and_its_keys(tmp_path: Path) -> None:
+    made = run(tmp_path, "accounts", "create", "acme", "--type", "organization")
+    assert (made.exit_code, len(made.stdout)) == (0, 37)
+    options = ["--name", "notebook", "--scope", "sessions:write", "--scope", "agents:read", "--scope", "agents:read"]
+    first = run(tmp_path, "keys", "create", "--account", "acme", *options)
+    second = run(tmp_path, "keys", "create", "--account", made.stdout.strip(), "--name", "bare")
+    assert KEY.fullmatch(first.stdout)
+    assert KEY.fullmatch(second.stdout)
+    assert (first.stderr, second.stderr) == ("", "")
+    revoked = run(tmp_path, "keys", "revoke", second.stdout.partition(":")[0])
+    assert (revoked.exit_code, revoked.output) == (0, "")
+    assert run(tmp_path, "keys", "revoke", second.stdout.strip()).exit_code == 0
+    for account in ([], ["--account", "acme"]):
+        rows = [line.split("\t") for line in run(tmp_path, "keys", "list", *account).stdout.splitlines()]
+        assert [row[0] for row in rows] == [key.stdout.partition(":")[0] for key in (first, second)]
+        assert [row[1:4] for row in rows] == [["acme", "notebook", "agents:read sessions:write"], ["acme", "bare", "-"]]
+        assert rows[0][5] == "active"
+        assert rows[1][5].startswith("revoked 20")
+
+
+def test_what_cannot_be_done(tmp_path: Path) -> None:
+    run(tmp_path, "accounts", "create", "acme", "--type", "user")
+    failed(run(tmp_path, "accounts", "create", "acme", "--type", "user"), 1, "choose another name")
+    failed(run(tmp_path, "accounts", "create", "a~b", "--type", "user"), 1, "cannot be a name")
+    failed(run(tmp_path, "keys", "create", "--account", "bob", "--name", "n"), 1, "(there are: acme)")
+    failed(run(tmp_path, "keys", "create", "--account", "acme", "--name", " "), 1, "needs a name")
+    failed(run(tmp_path, "keys", "list", "--account", "bob"), 1, "There is no account 'bob'")
+    failed(run(tmp_path, "keys", "revoke", "nothing"), 1, "There is no key of this id")
+    (tmp_path / "file").touch()
+    failed(run(tmp_path / "file" / "x", "keys", "list"), 1, "choose another with --data")
+    failed(run(tmp_path, "keys", "list", "--database", "nonsense"), 1, "could not be understood")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["nonsense"],
+        ["serve", "--port", "70000"],
+        ["serve", "--port", "x"],
+        ["serve", "--speed", "-1"],
+        ["accounts", "create"],
+        ["accounts", "create", "x"],
+        ["accounts", "create", "x", "--type", "robot"],
+        ["keys", "create", "--account", "x"],
+        ["keys", "create", "--account", "x", "--name", "n", "--scope", "everything"],
+        ["keys", "create", "--account", "x", "--name", "n", "--scope", "agents:admin"],
+        ["fixtures", "--sessions", "-1", "--events", "1"],
+        ["fixtures", "--sessions", "1"],
+    ],
+)
+def test_wrong_usage(tmp_path: Path, arguments: list[str]) -> None:
+    failed(run(tmp_path / "new", *arguments), 2, "Error")
+    assert not (tmp_path / "new").exists()
+
+
+def test_fixtures(tmp_path: Path) -> None:
+    written = run(tmp_path, "fixtures", "--sessions", "7", "--events", "300", "--seed", "3")
+    assert (written.exit_code, written.stderr) == (0, "")
+    assert written.stdout.startswith("7 sessions and 300 events in fixtures-1")
+    from agentbook.service.store import Store
+
+    store = Store(tmp_path)
+    counts = [
+        store.read_now(lambda db, n=n: db.exec_driver_sql(f"SELECT count(*) FROM {n}").scalar())
+        for n in ("sessions", "events")
+    ]
+    store.close()
+    assert counts == [7, 300]
+
+
+def test_help_and_version_are_quick() -> None:
+    """Nothing heavy is imported before a command needs it."""
+    heavy = "{'sqlalchemy', 'starlette', 'uvicorn', 'pandas'}"
+    code = f"import sys, agentbook.cli; print(*({heavy} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == ""
+    assert CliRunner().invoke(main, ["--version"]).output.startswith("agentbook ")
+    assert "keys" in CliRunner().invoke(main, ["-h"]).output
+
+
+def test_the_environment_names_the_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AGENTBOOK_DATA", str(tmp_path / "here"))
+    assert CliRunner().invoke(main, ["accounts", "create", "acme", "--type", "user"]).exit_code == 0
+    assert (tmp_path / "here" / "store.db").exists()

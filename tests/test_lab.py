@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import agentbook as ab
+from agentbook import lab
+
+
+def test_the_tutorials_are_copied_and_what_a_user_changed_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package, folder = tmp_path / "package", tmp_path / "mine"
+    package.mkdir()
+    (package / "01.ipynb").write_text("one")
+    (package / "02.ipynb").write_text("two")
+    monkeypatch.setattr(lab, "tutorials", lambda: package)
+    lab.copy_tutorials(folder)
+    (folder / "01.ipynb").write_text("mine")
+    (package / "01.ipynb").write_text("one, revised")
+    (package / "02.ipynb").write_text("two, revised")
+    lab.copy_tutorials(folder)
+    assert (folder / "01.ipynb").read_text() == "mine"
+    assert (folder / "02.ipynb").read_text() == "two, revised"
+    (folder / "02.ipynb").unlink()
+    lab.copy_tutorials(folder)
+    assert (folder / "02.ipynb").read_text() == "two, revised"
+
+
+def test_a_folder_that_cannot_be_written_is_one_clear_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ab.AgentbookError, match="AGENTBOOK_DATA"):
+        lab.copy_tutorials(tmp_path / "file" / "tutorials")
+
+
+def test_the_tutorials_came_along() -> None:
+    assert (lab.tutorials() / "01-first-look.ipynb").is_file()  # type: ignore[operator]
+
+
+def test_a_port_in_use_is_said_in_one_line_before_anything_starts(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        environment = {**os.environ, "AGENTBOOK_DATA": str(tmp_path / "data")}
+        ended = subprocess.run(
+            [sys.executable, "-m", "agentbook", "lab", "--no-browser", "--port", port],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env=environment,
+            check=False,
+        )
+    assert ended.returncode == 1
+    assert ended.stderr.splitlines() == [
+        f"agentbook: port {port} is in use; choose another with --port, or leave it out to take a free one."
+    ]
+    assert not (tmp_path / "data").exists()
+
+
+def test_jupyterlab_opens_the_first_tutorial(tmp_path: Path) -> None:
+    (tmp_path / "02-b.ipynb").write_text("")
+    (tmp_path / "01-a.ipynb").write_text("")
+    command = lab._command(tmp_path, browser=False, port=9999)
+    assert command[:3] == [sys.executable, "-m", "jupyterlab"]
+    assert {"--no-browser", "--LabApp.default_url=/lab/tree/01-a.ipynb", "--ServerApp.port=9999"} <= set(command)

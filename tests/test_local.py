@@ -1,0 +1,139 @@
+"""Finding the platform: the order of the places, and the embedded service that is started, shared and ended."""
+
+from __future__ import annotations
+
+import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+import agentbook as ab
+from agentbook import local
+
+
+@pytest.fixture
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    for name in ("AGENTBOOK_BASE_URL", "AGENTBOOK_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    data = tmp_path / "data"
+    monkeypatch.setenv("AGENTBOOK_DATA", str(data))
+    yield data
+    for child in local._children:
+        child.terminate()
+        child.wait(20)
+    local._children.clear()
+
+
+def test_arguments_come_first(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AGENTBOOK_BASE_URL", "https://env/v1")
+    monkeypatch.setenv("AGENTBOOK_API_KEY", "env:s")
+    client = ab.connect("https://arg/v1", api_key="arg:s")
+    assert (client.base_url, repr(client.auth)) == ("https://arg/v1", "ApiKey('arg:…')")
+    assert not data.exists()
+
+
+def test_the_environment_comes_next(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AGENTBOOK_BASE_URL", "https://env/v1/")
+    monkeypatch.setenv("AGENTBOOK_API_KEY", "env:s")
+    client = ab.connect()
+    assert (client.base_url, repr(client.auth)) == ("https://env/v1", "ApiKey('env:…')")
+
+
+def test_the_environments_key_is_not_sent_elsewhere(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AGENTBOOK_BASE_URL", "https://env/v1")
+    monkeypatch.setenv("AGENTBOOK_API_KEY", "env:s")
+    assert ab.connect("https://other/v1").auth is None
+    assert ab.connect("https://env/v1").auth is not None
+
+
+def test_the_keyring_has_keys_by_address(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = {("agentbook", "https://ring/v1"): "ring:s"}
+    monkeypatch.setitem(
+        sys.modules,
+        "keyring",
+        SimpleNamespace(get_password=lambda *asked: kept.get(asked)),  # type: ignore[arg-type]
+    )
+    assert repr(ab.connect("https://ring/v1").auth) == "ApiKey('ring:…')"
+    assert ab.connect("https://elsewhere/v1").auth is None
+
+
+def test_a_keyring_that_fails_is_no_key(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: str) -> str:
+        raise RuntimeError("no backend")
+
+    monkeypatch.setitem(sys.modules, "keyring", SimpleNamespace(get_password=broken))  # type: ignore[arg-type]
+    assert ab.connect("https://ring/v1").auth is None
+
+
+def test_the_embedded_service_is_started_once_shared_and_keyed(data: Path) -> None:
+    clients: list[ab.Client] = []
+    threads = [threading.Thread(target=lambda: clients.append(ab.connect())) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    code = "import agentbook as ab; c = ab.connect(); print(c.base_url, c.auth.key_id, c.me.get().name)"
+    other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=90, check=True).stdout
+    [address] = {client.base_url for client in clients}
+    [key_id] = {client.auth.key_id for client in clients}  # type: ignore[union-attr]
+    assert other.split() == [address, key_id, "acme"]
+    assert stat.S_IMODE((data / local.KEY_FILE).stat().st_mode) == 0o600
+    assert stat.S_IMODE(data.stat().st_mode) == 0o700
+    for client in clients:
+        client.close()
+
+
+def test_a_revoked_key_is_replaced(data: Path) -> None:
+    before = ab.connect()
+    subprocess.run([sys.executable, "-m", "agentbook", "keys", "revoke", before.auth.key_id], check=True, timeout=60)  # type: ignore[union-attr]
+    with pytest.raises(ab.Unauthorized):
+        before.me.get()
+    with ab.connect() as after:
+        assert after.me.get().name == "acme"
+        assert after.auth.key_id != before.auth.key_id  # type: ignore[union-attr]
+    before.close()
+
+
+def test_a_service_that_was_killed_is_started_again(data: Path) -> None:
+    first = local.service()
+    [process] = local._children
+    process.kill()
+    process.wait(20)
+    local._children.clear()
+    second = local.service()
+    assert second.pid != first.pid
+    assert local.find() == second
+
+
+def test_a_directory_that_cannot_be_written_is_one_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AGENTBOOK_BASE_URL", raising=False)
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    monkeypatch.setenv("AGENTBOOK_DATA", str(blocked / "data"))
+    with pytest.raises(ab.ConnectionFailed, match="AGENTBOOK_DATA"):
+        ab.connect()
+
+
+def test_what_the_service_says_when_it_cannot_start_is_passed_on(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (data / "store.db").mkdir(parents=True)
+    with pytest.raises(ab.ConnectionFailed) as raised:
+        ab.connect()
+    assert "did not start" in str(raised.value)
+    assert "Traceback" not in str(raised.value)
+
+
+def test_service_facts_of_another_process_are_not_believed(data: Path) -> None:
+    data.mkdir()
+    for facts in ("", "{}", '{"base_url": "http://127.0.0.1:9/v1", "pid": 1}', '{"base_url": 3, "pid": "x"}'):
+        (data / "service.json").write_text(facts)
+        assert local.find() is None
+
+
+def test_finding_starts_nothing(data: Path) -> None:
+    assert local.find() is None
+    assert not data.exists()
