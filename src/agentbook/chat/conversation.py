@@ -14,36 +14,33 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import time
 import uuid
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
-from ..api.errors import ConnectionFailed, NotFound, OutcomeUnknown, StreamClosed
+from ..api.errors import NotFound, OutcomeUnknown
 from ..events import pump
 from ..events.turns import Event, Turn, opens_turn
-from . import records
 from .exchange import Exchange
+from .following import Follow as Follow
+from .following import Following
 from .ledger import Ledger
 from .trouble import Trouble, explain
+from .written import Written
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from ..api.client import AsyncClient, Client
 
 Listener = Callable[[Exchange | None], None]
-Follow = Callable[..., AsyncGenerator[Event]]
 
 READ_ONLY = (
     "This session was not started with this key, so it can be read here but not continued. Start a new one to write."
 )
 
 
-class Conversation:
+class Conversation(Written):
     """One session with an agent, kept up to date event by event.
 
     Parameters
@@ -67,10 +64,6 @@ class Conversation:
         True once the platform refused a message because this key did not start the session.
     recorded : bool
         Whether it is a recording that is played again.
-    connection : str
-        ``"none"``, ``"connecting"``, ``"live"`` or ``"reconnecting"``.
-    trouble : Trouble or None
-        Why the session cannot be followed just now.
 
     Notes
     -----
@@ -102,23 +95,17 @@ class Conversation:
         self.session_id: str | None = None
         self.read_only = False
         self.recorded = False
-        self.trouble: Trouble | None = None
-        self._follow_from = follow or pump.subscribe
         self._listeners: list[Listener] = []
-        self.connection = "none"
         self._starting = False
         self._closed = False
-        self._read = False
-        self._heard = asyncio.Event()
-        self._following: asyncio.Task[None] | None = None
+        self._following = Following(self._client, self.feed, self._changed, self._lost, follow or pump.subscribe)
         self._one_post = asyncio.Lock()
-        self._one_attach = asyncio.Lock()
         self.session_id = _id_of(session) if session is not None else None
         self._ledger = Ledger(self.session_id)
 
     def _open(self, session_id: str | None) -> None:
         self.session_id, self._ledger = session_id, Ledger(session_id)
-        self.read_only, self.trouble = False, None
+        self.read_only, self._following.trouble = False, None
 
     # What it is like now
 
@@ -136,6 +123,16 @@ class Conversation:
     def pending(self) -> list[Exchange]:
         """The exchanges whose reply is being waited for."""
         return [exchange for exchange in self.exchanges if exchange.pending]
+
+    @property
+    def connection(self) -> str:
+        """``"none"``, ``"connecting"``, ``"live"`` or ``"reconnecting"``."""
+        return self._following.connection
+
+    @property
+    def trouble(self) -> Trouble | None:
+        """Why the session cannot be followed just now."""
+        return self._following.trouble
 
     @property
     def state(self) -> str:
@@ -195,7 +192,7 @@ class Conversation:
         if session is not None and _id_of(session) != self.session_id:
             await self._unfollow()
             self._open(_id_of(session))
-        with contextlib.suppress(Exception):  # kept as state by _follow
+        with contextlib.suppress(Exception):  # kept as state
             await self._catch_up()
 
     async def send(self, text: str) -> Exchange:
@@ -257,7 +254,7 @@ class Conversation:
         self.session_id = self._ledger.session_id = str(session["id"])
         exchange.turn.session_id = self.session_id
         # From the beginning, because the agent was already at work when the socket opens.
-        self._start_following()
+        self._following.start(self.session_id, None)
 
     async def _follow_up(self, exchange: Exchange, session_id: str) -> None:
         assert self._client is not None
@@ -337,69 +334,24 @@ class Conversation:
 
     async def _catch_up(self) -> None:
         """Follow the session if it is not followed, and wait until it is read to its end and the socket is open."""
-        async with self._one_attach:
-            if self._client is None or self.session_id is None:
-                return
-            if self._following is None or self._following.done():
-                self._start_following()
-            following, first_word = self._following, asyncio.ensure_future(self._heard.wait())
-            assert following is not None
-            try:
-                await asyncio.wait({following, first_word}, return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                first_word.cancel()
-            if following.done():
-                error = following.exception() if not following.cancelled() else None
-                raise error or StreamClosed("The conversation was closed.", operation="sessions.stream")
-            if not self._read:
-                raise ConnectionFailed(
-                    f"sessions.stream {self.session_id}: no connection yet; it is being tried again.",
-                    operation="sessions.stream",
-                )
+        if self._client is not None and self.session_id is not None:
+            await self._following.catch_up(self.session_id, lambda: self._ledger.last_id)
 
-    def _start_following(self) -> None:
-        self.trouble, self._read, self.connection = None, False, "connecting"
-        self._heard.clear()
-        self._following = asyncio.get_running_loop().create_task(self._follow())
-        self._changed()
-
-    async def _follow(self) -> None:
-        assert self._client is not None
-        assert self.session_id is not None
-        begin = self._ledger.last_id or pump.BEGINNING
-        subscription = self._follow_from(self._client, self.session_id, from_id=begin, on_state=self._connection_is)
-        try:
-            async with contextlib.aclosing(subscription) as events:
-                async for event in events:
-                    self.feed(event)
-            raise StreamClosed(f"The event stream of session {self.session_id} ended.", operation="sessions.stream")
-        except Exception as error:
-            self._lose(error)
-            raise
-        finally:
-            self.connection = "none"
-
-    def _connection_is(self, state: str) -> None:
-        self.connection = state
-        self._read = self._read or state == "live"
-        self._heard.set()
-        self._changed()
-
-    def _lose(self, error: Exception) -> None:
-        self.trouble = explain(error)
+    def _lost(self, error: Exception) -> None:
+        trouble = explain(error)
         for exchange in self.pending:
             if exchange.phase == "waiting":
-                exchange.fail("lost", self.trouble, error)
+                exchange.fail("lost", trouble, error)
                 self._changed(exchange)
         self._changed()
 
     async def _unfollow(self) -> None:
-        tasks = [task for task in (self._following, *(each.posting for each in self.exchanges)) if task is not None]
-        for task in tasks:
+        posting = [exchange.posting for exchange in self.exchanges if exchange.posting is not None]
+        for task in posting:
             task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
-        self._following = None
+        await self._following.end()
+        if posting:
+            await asyncio.wait(posting)
 
     def feed(self, event: Event) -> None:
         """Take in one event of the session; a persisted one counts once, however often it comes."""
@@ -414,63 +366,12 @@ class Conversation:
         if not self.agent_name and isinstance(author, Mapping) and not opens_turn(event):
             self.agent_name = str(author.get("name") or "")
 
-    # As data
-
-    def to_pandas(self) -> pd.DataFrame:
-        """The transcript; see `agentbook.chat.transcript.to_frame`, which lists the columns."""
-        from .transcript import to_frame
-
-        return to_frame(self.exchanges)
-
-    def to_json(self) -> str:
-        """The conversation as JSON, its persisted events included; `from_json` reads it back to an equal one."""
-        return json.dumps(self._data(), ensure_ascii=False, indent=1)
-
     @classmethod
-    def from_json(cls, source: str | Path) -> Conversation:
-        """The conversation that `to_json` wrote: to be read and analysed, not continued.
-
-        Parameters
-        ----------
-        source : str or Path
-            The JSON itself, or the name of a file that holds it.
-
-        Raises
-        ------
-        ValueError
-            If it is no transcript.
-
-        Examples
-        --------
-        >>> Conversation.from_json(Conversation(None).to_json())
-        Conversation('no agent', 0 turns, idle)
-        """
-        exchanges, session_id, agent_name = records.read_data(records.parse(records.read_text(source)))
+    def _restored(cls, exchanges: Sequence[Exchange], session_id: str | None, agent_name: str) -> Self:
         conversation = cls(None, session=session_id)
         conversation.agent_name = agent_name
         conversation._ledger.restore(exchanges)
         return conversation
-
-    def to_markdown(self) -> str:
-        """The transcript as Markdown: a heading for each speaker, each message as a quotation, as it was said.
-
-        An agent's words are untrusted and unaltered in it. Notebooks run what HTML they find in Markdown; to show a
-        transcript, take `to_html`, which is sanitized.
-        """
-        return records.to_markdown(self.exchanges, self.agent_name)
-
-    def to_html(self) -> str:
-        """The transcript as a page of its own: sanitized, without scripts, and with nothing fetched from anywhere."""
-        return records.to_html(self.exchanges, self.agent_name)
-
-    def _data(self) -> dict[str, Any]:
-        return records.as_data(self.exchanges, self.session_id, self.agent_name)
-
-    def __eq__(self, other: object) -> bool:
-        return self._data() == other._data() if isinstance(other, Conversation) else NotImplemented
-
-    # By what was said, two may be equal now and not later, which no hash can follow.
-    __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         return f"Conversation({self.agent_name or 'no agent'!r}, {len(self.exchanges)} turns, {self.state})"

@@ -19,8 +19,9 @@ from ..api.errors import DeadlineExceeded
 from ..events import loop
 from ..events.ask import finished
 from ..events.turns import Turn
-from .conversation import Conversation, Follow
+from .conversation import Conversation
 from .exchange import Exchange
+from .following import Follow
 from .frame import Frame
 from .history import History
 from .static import StaticTwin, show_bundle
