@@ -7,6 +7,7 @@ imported inside the command that needs it, so that ``agentbook --help`` answers 
 from __future__ import annotations
 
 import functools
+import io
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -314,6 +315,8 @@ def doctor() -> None:
     from .doctor import examine
 
     findings = examine()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a terminal that knows ASCII alone shows ? for an arrow
     for finding in findings:
         click.echo(str(finding))
     wrong = sum(finding.state == "wrong" for finding in findings)

@@ -43,7 +43,7 @@ def lab(*, browser: bool = True, port: int | None = None) -> int:
     """
     if importlib.util.find_spec("jupyterlab") is None:
         raise AgentbookError("JupyterLab is not installed here; install it with: pip install 'agentbook[lab]'")
-    if port is not None and not _free(port):
+    if port is not None and not port_is_free(port):
         raise AgentbookError(f"port {port} is in use; choose another with --port, or leave it out to take a free one.")
     data = data_directory()
     if "AGENTBOOK_BASE_URL" not in os.environ:
@@ -77,7 +77,8 @@ def _run(command: list[str], environment: dict[str, str]) -> int:
     os.execve(sys.executable, command, environment)  # noqa: S606
 
 
-def _free(port: int) -> bool:
+def port_is_free(port: int) -> bool:
+    """Whether a port of the loopback interface can be listened on."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

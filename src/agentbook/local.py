@@ -101,12 +101,13 @@ def connect(
     elif credentials is None:
         address = address.rstrip("/")
         known = base_url is None or base_url.rstrip("/") == (os.environ.get("AGENTBOOK_BASE_URL") or "").rstrip("/")
-        credentials = _configured_key(address, environment=known or "AGENTBOOK_BASE_URL" not in os.environ)
+        credentials = configured_key(address, environment=known or "AGENTBOOK_BASE_URL" not in os.environ)
         credentials = credentials or stored(address)
     return Client(address, credentials=credentials, http_client=http_client, timeout_s=timeout_s, deadline_s=deadline_s)
 
 
-def _configured_key(address: str, *, environment: bool) -> ApiKey | None:
+def configured_key(address: str, *, environment: bool = True) -> ApiKey | None:
+    """The key of an address: the environment's, if it may have that one, else the system keyring's."""
     text = os.environ.get("AGENTBOOK_API_KEY") if environment else None
     if text is None:
         text = _from_keyring(address)

@@ -1,0 +1,36 @@
+"""A certificate for 127.0.0.1 and 127.0.0.2 that nobody trusts who was not told to."""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+from pathlib import Path
+
+import pytest
+
+
+def make_certificate(folder: Path) -> tuple[Path, Path]:
+    """The files of a self-signed certificate and its key, in PEM. Skips the test where none can be made."""
+    x509 = pytest.importorskip("cryptography.x509", reason="no certificates can be made here: pip install cryptography")
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "agentbook tests")])
+    now = datetime.datetime.now(datetime.UTC)
+    hosts = [x509.IPAddress(ipaddress.ip_address(f"127.0.0.{n}")) for n in (1, 2)]
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=2))
+        .add_extension(x509.SubjectAlternativeName(hosts), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    pem, form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+    (folder / "cert.pem").write_bytes(made.public_bytes(pem))
+    (folder / "key.pem").write_bytes(key.private_bytes(pem, form, serialization.NoEncryption()))
+    return folder / "cert.pem", folder / "key.pem"
