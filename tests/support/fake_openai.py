@@ -183,7 +183,7 @@ class FakeOpenAI:
                     handler.close_connection = True
                     handler.connection.shutdown(socket.SHUT_RDWR)
                     return
-                else:
+                elif part:  # an empty chunk would end the body, and the one that ends it would spoil the next answer
                     assert isinstance(part, bytes)
                     handler.wfile.write(f"{len(part):x}\r\n".encode() + part + b"\r\n")
             handler.wfile.write(b"0\r\n\r\n")
