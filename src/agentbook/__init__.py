@@ -17,17 +17,26 @@ if TYPE_CHECKING:
     from .api.auth import ApiKey, OAuthToken
     from .api.client import AsyncClient, Client
     from .api.oauth import sign_in
+    from .chat.compare.widget import Compare
     from .chat.conversation import Conversation
+    from .chat.lab.lab import PromptLab
+    from .chat.lab.variant import Variant
     from .chat.panel import ChatPanel
     from .chat.replay import replay
     from .events.nested import allow_nested_loops
     from .events.turns import Turn
     from .frames import dask, ledger
     from .frames import plots as plot
-    from .frames.activity import activity, failures, session_summary
-    from .frames.credentials import credential_report
+    from .frames.activity import activity, failures, hour_of_week, session_summary
+    from .frames.compare import compare_periods
+    from .frames.contexts import context_status
+    from .frames.credentials import credential_report, credential_summary
+    from .frames.findings import credential_findings
+    from .frames.labels import with_sessions
     from .frames.many import load_events
+    from .frames.problems import problems
     from .frames.store.store import Store
+    from .frames.timing import concurrency, gaps, idle_sessions, latency
     from .frames.turns import turns
     from .local import connect
 
@@ -39,24 +48,38 @@ _HOMES = {
     "AsyncClient": "api.client",
     "ChatPanel": "chat.panel",
     "Client": "api.client",
+    "Compare": "chat.compare.widget",
     "Conversation": "chat.conversation",
     "OAuthToken": "api.auth",
+    "PromptLab": "chat.lab.lab",
     "Store": "frames.store.store",
     "Turn": "events.turns",
+    "Variant": "chat.lab.variant",
     "activity": "frames.activity",
     "allow_nested_loops": "events.nested",
+    "compare_periods": "frames.compare",
+    "concurrency": "frames.timing",
     "connect": "local",
+    "context_status": "frames.contexts",
+    "credential_findings": "frames.findings",
     "credential_report": "frames.credentials",
+    "credential_summary": "frames.credentials",
     "dask": "frames.dask",
     "errors": "api.errors",
     "failures": "frames.activity",
+    "gaps": "frames.timing",
+    "hour_of_week": "frames.activity",
+    "idle_sessions": "frames.timing",
+    "latency": "frames.timing",
     "ledger": "frames.ledger",
     "load_events": "frames.many",
     "plot": "frames.plots",
+    "problems": "frames.problems",
     "replay": "chat.replay",
     "session_summary": "frames.activity",
     "sign_in": "api.oauth",
     "turns": "frames.turns",
+    "with_sessions": "frames.labels",
 }
 _MODULES = {"dask", "errors", "ledger", "plot"}
 _ERRORS = (
@@ -87,24 +110,38 @@ __all__ = [
     "AsyncClient",
     "ChatPanel",
     "Client",
+    "Compare",
     "Conversation",
     "OAuthToken",
+    "PromptLab",
     "Store",
     "Turn",
+    "Variant",
     "activity",
     "allow_nested_loops",
+    "compare_periods",
+    "concurrency",
     "connect",
+    "context_status",
+    "credential_findings",
     "credential_report",
+    "credential_summary",
     "dask",
     "errors",
     "failures",
+    "gaps",
+    "hour_of_week",
+    "idle_sessions",
+    "latency",
     "ledger",
     "load_events",
     "plot",
+    "problems",
     "replay",
     "session_summary",
     "sign_in",
     "turns",
+    "with_sessions",
 ]
 
 

@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+import json
+from datetime import timedelta
 from typing import Any
 
+import pandas as pd
 import pytest
 
-from agentbook.events.turns import Failure, Turn, TurnLog, failure_of, opens_turn, text_of
+from agentbook.events.turns import Failure, Turn, TurnLog, failure_of, moment_of, opens_turn, text_of
+from agentbook.frames.load import to_frame
 from support.fake_platform import START_MS, event_id
 
 KEY = {"type": "api_key", "id": "k1"}
@@ -144,6 +148,32 @@ def test_reading_an_event() -> None:
     assert opens_turn(asked(1, "a"))
     assert not opens_turn(event(1, "runtime_done", {}, author=AGENT))
     assert text_of({"content": {"text": 3}}) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "utc"),
+    [
+        ("2026-10-03T08:15:00Z", "2026-10-03T08:15:00+00:00"),
+        ("2026-10-03T10:15:00+02:00", "2026-10-03T08:15:00+00:00"),
+        ("2026-10-03T08:15:00", "2026-10-03T08:15:00+00:00"),
+        ("2026-10-03", "2026-10-03T00:00:00+00:00"),
+        ("0001-01-01T00:00:00+14:00", None),
+        ("soon", None),
+        (1_790_000_000, None),
+    ],
+)
+def test_an_instant_is_utc_and_without_a_zone_it_is_meant_so(text: Any, utc: str | None) -> None:
+    found = moment_of({"created_at": text})
+    assert (found and found.isoformat()) == utc
+    assert to_frame("events", [json.dumps({"items": [{"created_at": text}]}).encode()])["created_at"].to_list() == [
+        pd.NaT if utc is None else pd.Timestamp(utc)
+    ], "frames read it the same way"
+
+
+def test_a_turn_without_zones_has_a_latency() -> None:
+    events = asked(1, "a"), event(4, "runtime_done", {"text": "A"})
+    [turn] = read(*({**one, "created_at": one["created_at"].removesuffix("Z")} for one in events))
+    assert (turn.latency_s, turn.asked_at and turn.asked_at.utcoffset()) == (3.0, timedelta(0))
 
 
 def test_a_repr_is_one_stable_line() -> None:

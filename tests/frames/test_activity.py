@@ -21,7 +21,7 @@ from agentbook.api.limits import RUN_LIMITS
 from agentbook.events.turns import TurnLog, failure_of, opens_turn, text_of
 from agentbook.frames import activity as module
 from agentbook.frames import periods
-from agentbook.frames.activity import FAILURE_KINDS, WEEKDAYS, activity, failures, session_summary, weekly
+from agentbook.frames.activity import FAILURE_KINDS, WEEKDAYS, activity, failures, hour_of_week, session_summary
 from agentbook.frames.load import FrameBuilder
 from agentbook.frames.turns import turns
 
@@ -166,14 +166,14 @@ def test_activity_by_who_began_the_session() -> None:
 
 
 @given(script=SCRIPTS, tz=st.sampled_from(ZONES))
-def test_weekly(script: list[Any], tz: str) -> None:
+def test_hour_of_week(script: list[Any], tz: str) -> None:
     sessions = sessions_of(script)
     wanted = Counter(
         (WEEKDAYS[local.weekday()], local.hour)
         for events in sessions.values()
         for local in (moment(event).astimezone(ZoneInfo(tz)) for event in events)
     )
-    table = weekly(frame_of(sessions), tz=tz)
+    table = hour_of_week(frame_of(sessions), tz=tz)
     assert table.shape == (7, 24)
     assert {key: count for key, count in table.stack().items() if count} == wanted
 
@@ -206,7 +206,7 @@ def test_every_kind_of_failure_says_what_to_do() -> None:
 def test_empty_frames_give_empty_tables_of_the_same_columns() -> None:
     full, none = frame_of(sessions_of([(0, 0, 1), (0, 3, 1), (0, 0, 1), (0, 4, 1)])), frame_of({})
     full = full.drop(columns="workspace_id")
-    for call in (session_summary, activity, weekly, failures, turns):
+    for call in (session_summary, activity, hour_of_week, failures, turns):
         left, right = call(none), call(full)
         assert left.columns.to_list() == right.columns.to_list(), call
         assert left.dtypes.map(str).to_dict() == right.dtypes.map(str).to_dict(), call

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from ..api.ids import is_persisted
@@ -208,13 +208,15 @@ def failure_of(event: Event) -> Failure | None:
 
 
 def moment_of(event: Event) -> datetime | None:
-    """`created_at` as an aware datetime, or None where it is missing or unreadable."""
+    """`created_at` in UTC, or None where it is missing or unreadable. Without a zone it is read as UTC, as frames read it."""
     text = event.get("created_at")
     try:
         moment = datetime.fromisoformat(text) if isinstance(text, str) else None
-    except ValueError:
+        if moment is None or moment.tzinfo is not None:
+            return moment and moment.astimezone(UTC)
+    except (ValueError, OverflowError):  # the year 1 or 9999, and a zone that leads out of the calendar
         return None
-    return moment if moment is not None and moment.tzinfo is not None else None
+    return moment.replace(tzinfo=UTC)
 
 
 def _strings(value: object) -> Iterator[str]:

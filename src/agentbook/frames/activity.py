@@ -225,7 +225,7 @@ def _filled(table: pd.DataFrame, groups: list[str], freq: str, tz: str) -> pd.Da
     )
 
 
-def weekly(events: pd.DataFrame, *, tz: str = "UTC") -> pd.DataFrame:
+def hour_of_week(events: pd.DataFrame, *, tz: str = "UTC") -> pd.DataFrame:
     """Events by weekday and hour of local time.
 
     Parameters
@@ -254,17 +254,17 @@ def weekly(events: pd.DataFrame, *, tz: str = "UTC") -> pd.DataFrame:
     >>> from agentbook.frames.load import to_frame
     >>> page = b'''{"items": [{"id": "019a0b1c-0000-7000-8000-000000000001", "created_at": "2026-10-03T23:15:00Z"}]}'''
     >>> frame = to_frame("events", [page], context={"session_id": "s1"})
-    >>> int(weekly(frame, tz="Europe/Berlin").loc["Sunday", 1])
+    >>> int(hour_of_week(frame, tz="Europe/Berlin").loc["Sunday", 1])
     1
     """
     place = zone(tz)
-    at = read(events, what="weekly").events["created_at"].dropna().dt.tz_convert(place)
+    at = read(events, what="hour_of_week").events["created_at"].dropna().dt.tz_convert(place)
     slot = at.dt.day_of_week.to_numpy() * 24 + at.dt.hour.to_numpy()
     counts = np.bincount(slot.astype(np.int64), minlength=7 * 24).reshape(7, 24)
     table = pd.DataFrame(
         counts, index=pd.Index(WEEKDAYS, name="weekday", dtype="str"), columns=pd.RangeIndex(24, name="hour")
     )
-    return about(table, events, "weekly", tz=tz)
+    return about(table, events, "hour_of_week", tz=tz)
 
 
 def failures(data: pd.DataFrame, *, by: str | list[str] | None = None, as_of: Any = None) -> pd.DataFrame:

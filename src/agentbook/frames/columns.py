@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from .content import dump, join, text_of
 from .ids import milliseconds, parse_ids
-from .redact import fingerprint, host_of, mask, mask_but_names
+from .redact import NO_HOST, fingerprint, host_of, mask, mask_but_names
 from .schemas import Column, Schema
 from .wire import Path, Problem, Values, keep
 
@@ -32,6 +32,7 @@ ARROW_TYPES: dict[str, Any] = {
     "str": TEXT,
 }
 _NAMES = ("name", "full_name", "slug", "title", "label", "key", "id")
+_FIRST_US, _LAST_US = -62_135_596_800_000_000, 253_402_300_799_999_999  # the years 1 to 9999
 _decode = msgspec.json.decode
 
 
@@ -101,7 +102,7 @@ class BatchMaker:
             return None
         if column.kind == "host":
             if isinstance(value, str):
-                return value if self._reveal else host_of(value) or "<no host>"
+                return value if self._reveal else host_of(value) or NO_HOST
         elif column.kind == "label" and isinstance(value, Mapping):
             label = next((value[name] for name in _NAMES if isinstance(value.get(name), str)), None)
             if label is None or len(value) > 1:
@@ -141,9 +142,14 @@ def _raw(value: Any) -> bytes:
 def _instants(column: Column, path: Path, texts: list[str | None], values: Values) -> Any:
     array = pa.array(texts, pa.string())
     try:
-        return pc.cast(array, INSTANT)
+        instants = pc.cast(array, INSTANT)
+        # A zone may lead out of the calendar, to years that Python's and pandas' own texts do not know.
+        limits = pc.min_max(instants.view(pa.int64())).as_py()
+        if limits["min"] is None or (limits["min"] >= _FIRST_US and limits["max"] <= _LAST_US):
+            return instants
     except pa.ArrowInvalid:
-        return pa.array([_instant(column, path, row, text, values) for row, text in enumerate(texts)], INSTANT)
+        pass
+    return pa.array([_instant(column, path, row, text, values) for row, text in enumerate(texts)], INSTANT)
 
 
 def _instant(column: Column, path: Path, row: int, text: str | None, values: Values) -> datetime | None:

@@ -7,6 +7,7 @@ nobody takes an old credential for an unused one. What deserves a look is in `ag
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -16,6 +17,7 @@ import pandas as pd
 from .access import usable_in
 from .activity import about
 from .findings import AGE_DAYS, SEVERITIES, find, listed, worst
+from .redact import NO_HOST, host_of
 from .require import moment_of, require
 
 AGE_BUCKETS = ("0-30 days", "31-90 days", "91-180 days", "181-365 days", "over 365 days")
@@ -24,6 +26,7 @@ KNOWN = ("known", "unknown", "none", "not checked")
 UNKNOWABLE = (
     "The API sends no last use, expiry or state of a credential: nothing here says that one is unused or broken."
 )
+_HOST = re.compile(rf"[\w.-]+|{NO_HOST}")
 _NEEDED = (
     *("id", "integration", "owner_id", "creator_id", "target_id", "auth_config_id", "params", "params_fingerprint"),
     *("webhook_enabled", "webhook_url", "signature_type", "has_active_webhook_triggers", "webhook_owner_identifier"),
@@ -139,7 +142,7 @@ def credential_report(
         report[name] = _known(source[f"{name}_id"], known, [one.get(name) for one in extra])
     _add_duplicates(report, source)
     report["webhook"] = _webhook(source)
-    report["webhook_host"] = source["webhook_url"]
+    report["webhook_host"] = _hosts(source["webhook_url"])
     usable = usable_in(report, workspaces)
     for label in usable:
         report[label] = usable[label]
@@ -266,6 +269,12 @@ def _webhook(source: pd.DataFrame) -> pd.Categorical:
     return pd.Categorical.from_codes(
         codes, categories=pd.Index(["off", "signed", "unsigned", "idle", "unknown"], dtype="str")
     )
+
+
+def _hosts(urls: pd.Series) -> pd.Series:
+    """The hosts alone, of a revealed frame too: a report is passed on."""
+    known = {url: url if _HOST.fullmatch(url) else host_of(url) or NO_HOST for url in urls.dropna().unique()}
+    return urls.map(known).astype("str")
 
 
 def _granted(ids: pd.Series, granted: pd.DataFrame | None) -> pd.Series:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from .activity import WEEKDAYS, weekly
+from .activity import WEEKDAYS, hour_of_week
 from .activity import failures as failure_table
 from .credentials import credential_report
 from .findings import SEVERITIES
@@ -47,7 +47,7 @@ def activity_heatmap(events: pd.DataFrame, *, tz: str = "UTC") -> Picture:
 
     Notes
     -----
-    Specification: "Events". The counts are `agentbook.frames.activity.weekly`'s.
+    Specification: "Events". The counts are `agentbook.frames.activity.hour_of_week`'s.
 
     Examples
     --------
@@ -57,7 +57,7 @@ def activity_heatmap(events: pd.DataFrame, *, tz: str = "UTC") -> Picture:
     1 event by weekday and hour (UTC). Most on Saturday at 23:00 (1). None on 6 of 7 weekdays.
     """
     alt = altair()
-    table = weekly(events, tz=tz)
+    table = hour_of_week(events, tz=tz)
     rows = table.reset_index().melt("weekday", var_name="hour", value_name="events").astype({"hour": "int64"})
     total = int(rows["events"].sum())
     x = alt.X("hour:O", title="hour of the day", axis=alt.Axis(labelAngle=0, domain=False, ticks=False))

@@ -15,6 +15,7 @@ import msgspec
 
 # Fields of an opaque object that say what it is rather than open anything.
 _PLAIN = frozenset({"id", "name", "full_name", "type", "kind", "slug", "title", "label", "status"})
+NO_HOST = "<no host>"  # stands for an address without one: nothing of it is shown
 _PROCESS_KEY = secrets.token_bytes(32)
 _encode = msgspec.json.Encoder(order="deterministic").encode
 

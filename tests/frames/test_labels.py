@@ -1,0 +1,93 @@
+"""Columns of sessions beside their events, against plain Python; and the frame of what a load could not read."""
+
+from __future__ import annotations
+
+import doctest
+import json
+from typing import Any
+
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import agentbook as ab
+from agentbook.frames import labels
+from agentbook.frames import problems as module
+from agentbook.frames.load import to_frame
+
+NAMES = st.sampled_from(["a", "b", "c", "d"])
+
+
+@pytest.mark.parametrize("one", [labels, module])
+def test_examples(one: Any) -> None:
+    assert doctest.testmod(one).failed == 0
+
+
+@given(
+    rows=st.lists(st.none() | NAMES, max_size=12),
+    known=st.dictionaries(NAMES, st.tuples(st.none() | st.sampled_from("wv"), st.none() | st.sampled_from("gh"))),
+    key=st.sampled_from(["id", "session_id"]),
+)
+def test_labels_are_the_sessions_own(rows: list[str | None], known: dict[str, Any], key: str) -> None:
+    events = pd.DataFrame({"session_id": pd.Series(rows, dtype="str"), "n": range(len(rows))})
+    events.index = pd.RangeIndex(100, 100 + len(rows))
+    events.attrs["agentbook"] = {"operation": "load_events"}
+    workspaces, agents = ([one[n] for one in known.values()] for n in range(2))
+    sessions = pd.DataFrame(
+        {key: pd.Series(list(known), dtype="str"), "workspace_id": workspaces, "agent_id": agents}
+    ).astype({"workspace_id": "str", "agent_id": "str"})
+    labelled = ab.with_sessions(events, sessions)
+    found = labelled[["session_id", "workspace_id", "agent_id"]].astype(object)
+    got = [tuple(None if pd.isna(cell) else cell for cell in row) for row in found.itertuples(index=False, name=None)]
+    assert got == [(row, *known.get(row or "", (None, None))) for row in rows]
+    assert labelled.index.equals(events.index)
+    assert labelled["n"].to_list() == events["n"].to_list()
+    assert labelled.attrs["agentbook"] == {
+        "operation": "load_events",
+        "unlabelled": sum(row not in known for row in rows),
+    }
+    assert "workspace_id" not in events, "the frame given is as it was"
+
+
+def test_a_count_by_workspace_and_agent_needs_one_line() -> None:
+    page = {"items": [{"id": "019a0b1c-0000-7000-8000-000000000001", "created_at": "2026-10-03T08:15:00Z"}]}
+    parts = [to_frame("events", [json.dumps(page).encode()], context={"session_id": name}) for name in "ab"]
+    events = ab.with_sessions(
+        pd.concat(parts),
+        pd.DataFrame({"id": ["a", "b"], "workspace_id": ["w", "w"], "agent_id": ["g1", "g2"]}),
+    )
+    assert ab.activity(events, "1D", by="workspace_id")["sessions"].to_list() == [2]
+    assert ab.activity(events, "1D", by=["workspace_id", "agent_id"])["events"].to_list() == [1, 1]
+    assert ab.turns(events)["agent_id"].to_list() == ["g1", "g2"]
+
+
+@pytest.mark.parametrize(
+    ("sessions", "columns", "message"),
+    [
+        ({"key": ["a"]}, None, r"with_sessions \(sessions\) needs the column 'id'"),
+        ({"id": ["a"], "name": ["x"]}, None, "neither of workspace_id, agent_id"),
+        ({"id": ["a"]}, ["name"], "needs the column 'name'"),
+        ({"id": ["a", "a"], "workspace_id": ["v", "w"]}, None, "has 'a' twice"),
+    ],
+)
+def test_what_is_wrong_is_said(sessions: dict[str, Any], columns: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        ab.with_sessions(pd.DataFrame({"session_id": ["a"]}), pd.DataFrame(sessions), columns)
+    with pytest.raises(ValueError, match="with_sessions needs the column 'session_id'"):
+        ab.with_sessions(pd.DataFrame({"x": [1]}), pd.DataFrame({"id": ["a"], "workspace_id": ["w"]}))
+
+
+def test_problems_are_a_frame() -> None:
+    none = ab.problems(to_frame("events", []))
+    assert list(none.columns) == list(module.COLUMNS)
+    page = json.dumps({"items": [{"id": "e", "type": 7}, 3]}).encode()
+    loaded = to_frame("events", [page, b"<html>"], context={"session_id": "s"})
+    found = ab.problems(loaded[:1])
+    assert found["session_id"].to_list() == ["s"] * 3
+    assert found[["field", "raw"]].fillna("").to_numpy().tolist() == [["type", "7"], ["$item", "3"], ["", "<html>"]]
+    assert found["row"].isna().to_list() == [False, False, True]
+    assert {name: found.dtypes[name] for name in none} == none.dtypes.to_dict()
+    assert found.attrs["agentbook"]["problem_count"] == 3
+    with pytest.raises(ValueError, match="give the loaded frame"):
+        ab.problems(ab.turns(loaded))
