@@ -1,0 +1,191 @@
+"""Our own connections: the bytes that httpx would send, and every reply it would read."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import socket
+import socketserver
+import threading
+import traceback
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+import agentbook as ab
+from agentbook.api import transport
+
+KEY = "id1:s3cret-of-a-test"
+PLAIN = b'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 11\r\n\r\n{"id":"a1"}'
+
+
+class Platform(socketserver.ThreadingTCPServer):
+    """Keeps the raw bytes of every request by connection, and answers with `reply`."""
+
+    daemon_threads = True
+    allow_reuse_address = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.reply = PLAIN
+        self.hang_up = False
+        self.connections: list[list[bytes]] = []
+        self.ended = threading.Semaphore(0)  # one for each connection that is over
+
+    @property
+    def base_url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}/v1"
+
+    @property
+    def requests(self) -> list[bytes]:
+        return [request for connection in self.connections for request in connection]
+
+
+class _Handler(socketserver.StreamRequestHandler):
+    server: Platform
+
+    def handle(self) -> None:
+        mine: list[bytes] = []
+        self.server.connections.append(mine)
+        while head := self._head():
+            length = next(
+                (int(line[15:]) for line in head.lower().split(b"\r\n") if line[:15] == b"content-length:"), 0
+            )
+            mine.append(head + self.rfile.read(length))
+            self.wfile.write(self.server.reply)
+            if self.server.hang_up:
+                break
+
+    def finish(self) -> None:
+        with contextlib.suppress(OSError):  # the client may be gone
+            super().finish()
+            self.request.shutdown(socket.SHUT_RDWR)
+        self.request.close()
+        self.server.ended.release()
+
+    def _head(self) -> bytes:
+        lines = []
+        with contextlib.suppress(ConnectionError):
+            while (line := self.rfile.readline()) not in (b"", b"\r\n"):
+                lines.append(line)
+        return b"".join(lines)
+
+
+@pytest.fixture
+def platform() -> Iterator[Platform]:
+    with Platform() as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "params", "json"),
+    [
+        ("GET", "agents", None, None),
+        ("GET", "agents/acme~my%2Fagent", {"limit": 5, "search": "a b&c=é"}, None),
+        ("GET", "agents/%2E%2E", None, None),
+        ("GET", "a b/é\"<>{}|^`'/../x", {"q": "1"}, None),
+        ("GET", "", None, None),
+        ("DELETE", "skills/1", None, None),
+        ("POST", "agents", None, {"name": "é"}),
+        ("PATCH", "agents/a", {"x": "y"}, {"name": None}),
+    ],
+)
+def test_our_connections_send_the_bytes_that_httpx_sends(
+    platform: Platform, method: str, path: str, params: Any, json: Any
+) -> None:
+    with ab.Client(platform.base_url, credentials=KEY) as client:
+        assert client.request(method, path, params=params, json=json) == {"id": "a1"}
+        assert client._transport._short is not None
+    with httpx.Client() as http:
+        assert ab.Client(platform.base_url, credentials=KEY, http_client=http).request(
+            method, path, params=params, json=json
+        ) == {"id": "a1"}
+    ours, its = platform.requests
+    assert ours == its
+
+
+def test_a_connection_is_used_again_and_given_up_when_the_platform_closed_it(platform: Platform) -> None:
+    with ab.Client(platform.base_url) as client:
+        client.me.get()
+        client.me.get()
+        assert [len(each) for each in platform.connections] == [2]
+        platform.hang_up = True
+        client.me.get()
+        assert platform.ended.acquire(timeout=30)
+        client.sessions.send("s1", "hello")  # on the connection that is gone, nobody would know whether it arrived
+    assert [len(each) for each in platform.connections] == [3, 1]
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        b'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\n{"id"\r\n6\r\n:"a1"}\r\n0\r\n\r\n',
+        b"HTTP/1.1 100 Continue\r\n\r\n" + PLAIN,
+        b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: %d\r\n\r\n%b"
+        % (len(gzip.compress(b'{"id":"a1"}')), gzip.compress(b'{"id":"a1"}')),
+        b'HTTP/1.0 200 OK\r\n\r\n{"id":"a1"}',
+    ],
+    ids=["chunked", "after a 100", "gzip", "until the end"],
+)
+def test_every_kind_of_reply_is_read(platform: Platform, reply: bytes) -> None:
+    platform.reply, platform.hang_up = reply, True
+    with ab.Client(platform.base_url) as client:
+        assert client.me.get()["id"] == "a1"
+
+
+def test_headers_that_come_twice_are_joined(platform: Platform) -> None:
+    platform.reply = b"HTTP/1.1 404 Nothing\r\nX-Request-ID: a\r\nx-request-id: b\r\ncontent-length: 2\r\n\r\n{}"
+    with ab.Client(platform.base_url) as client, pytest.raises(ab.NotFound) as raised:
+        client.me.get()
+    assert raised.value.request_id == "a, b"
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        b"",
+        b"nonsense\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\ncontent-length: 50\r\n\r\nshort",
+        b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 2\r\n\r\n{}",
+    ],
+    ids=["none", "not HTTP", "cut short", "not gzip"],
+)
+def test_a_broken_reply_is_lost_and_shows_no_secret(platform: Platform, reply: bytes) -> None:
+    platform.reply, platform.hang_up = reply, True
+    with ab.Client(platform.base_url, credentials=KEY) as client, pytest.raises(ab.OutcomeUnknown) as raised:
+        client.sessions.send("s1", "hello")
+    assert len(platform.requests) == 1  # a write that may have been applied is not sent again
+    report = "".join(traceback.TracebackException.from_exception(raised.value, capture_locals=True).format())
+    assert "s3cret" not in report
+    assert ab.ApiKey(KEY).authorization() not in report
+
+
+def test_many_threads_share_a_bounded_number_of_connections(platform: Platform) -> None:
+    with ab.Client(platform.base_url) as client:
+        threads = [threading.Thread(target=lambda: [client.me.get() for _ in range(5)]) for _ in range(40)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        assert len(platform.requests) == 200
+        assert len(platform.connections) <= transport.MAX_CONNECTIONS
+    for _ in platform.connections:  # closing the client closed them all
+        assert platform.ended.acquire(timeout=30)
+
+
+def test_a_proxy_or_a_client_of_the_callers_keeps_httpx_in_between(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    network = transport.Network()
+    assert network.is_direct("http://127.0.0.1:1/v1")
+    assert network.is_direct("https://host/v1")
+    monkeypatch.setenv("HTTPS_PROXY", "http://proxy:3128")
+    assert network.is_direct("http://127.0.0.1:1/v1")
+    assert not network.is_direct("https://host/v1")
+    assert not transport.Network(proxy="http://proxy:3128").is_direct("http://127.0.0.1:1/v1")
