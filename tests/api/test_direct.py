@@ -31,6 +31,8 @@ class Platform(socketserver.ThreadingTCPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.reply = PLAIN
         self.hang_up = False
+        self.leave = threading.Event()  # hanging up waits for it
+        self.leave.set()
         self.connections: list[list[bytes]] = []
         self.ended = threading.Semaphore(0)  # one for each connection that is over
 
@@ -56,6 +58,7 @@ class _Handler(socketserver.StreamRequestHandler):
             mine.append(head + self.rfile.read(length))
             self.wfile.write(self.server.reply)
             if self.server.hang_up:
+                self.server.leave.wait(60)
                 break
 
     def finish(self) -> None:
@@ -116,7 +119,9 @@ def test_a_connection_is_used_again_and_given_up_when_the_platform_closed_it(pla
         client.me.get()
         assert [len(each) for each in platform.connections] == [2]
         platform.hang_up = True
+        platform.leave.clear()
         client.me.get()
+        platform.leave.set()
         assert platform.ended.acquire(timeout=30)
         client.sessions.send("s1", "hello")  # on the connection that is gone, nobody would know whether it arrived
     assert [len(each) for each in platform.connections] == [3, 1]
