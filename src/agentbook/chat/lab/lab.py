@@ -1,0 +1,541 @@
+"""The prompt lab: what a person holds. Variants, inputs, checks and results; the work is done by the modules beside it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from ...api.calls import ref
+from ...events import loop
+from ..conversation import Follow
+from . import answers as table
+from . import saved
+from .answers import Answer, Key
+from .bench import READY_S, Bench
+from .checks import Check, read_checks
+from .diff import PromptDiff
+from .inputs import read_inputs
+from .run import CONCURRENCY, TIMEOUT_S, Options, Plan, Run
+from .variant import Variant
+from .versions import Version, read_versions
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ...api.client import AsyncClient, Client
+    from ...frames.picture import Picture
+
+Listener = Callable[[Answer | None], None]
+# An interrupt of a bare `await` wakes nothing in the kernel's loop; without a heartbeat it waits for the run itself.
+HEARTBEAT_S = 0.1
+
+
+class PromptLab:
+    """A bench for system prompts: variants of an agent's configuration, asked the same inputs and held against the same checks.
+
+    Shown in a notebook it is a form; everything the form does can be done in code, too.
+
+    Parameters
+    ----------
+    client : Client or AsyncClient
+    agent : str or Record, optional
+        Whose configuration is varied: id or ``<owner>~<name>``. Variants may name others.
+    workspace : str or Record, optional
+        Where the sessions are started, one for each question.
+    follow : callable, optional
+        Gives a session's events as they happen; `agentbook.events.pump.subscribe` unless told otherwise.
+
+    Attributes
+    ----------
+    inputs : list of str
+        Those of the last run, or given since.
+    notes : list of str
+        What the last run has to say, such as that an agent could not be put back as it was.
+
+    Notes
+    -----
+    The platform keeps one configuration per agent, and a session runs on the newest committed one. So variants on one agent take
+    turns: each is committed by a configure-llm call, then asked all inputs. At the end the agent gets back what it came with.
+    Whoever talks to that agent meanwhile talks to a variant; try out prompts on an agent that is there for it. Variants with an
+    ``agent=`` of their own run side by side.
+    Specification: "Endpoints", configure-llm body; "States and transitions", rule 1; "Events", rules 3 to 5.
+
+    Examples
+    --------
+    >>> lab = ab.PromptLab(client, agent="acme~apprentice", workspace="acme~playground")        # doctest: +SKIP
+    >>> lab.add_variant("brief", system_prompt="Answer in one sentence.")                       # doctest: +SKIP
+    >>> lab.add_variant("list", system_prompt="Answer as a bulleted list.")                     # doctest: +SKIP
+    >>> lab.run(["What is a session?", "What is an event?"], checks={"short": lambda r: len(r) < 300})  # doctest: +SKIP
+    >>> lab.summary()                                                                           # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        client: Client | AsyncClient,
+        agent: Any = None,
+        workspace: Any = None,
+        *,
+        follow: Follow | None = None,
+    ) -> None:
+        self._client = client.asynchronous()
+        self.agent = None if agent is None else ref(agent)
+        self.workspace = None if workspace is None else ref(workspace)
+        self.inputs: list[str] = []
+        self.notes: list[str] = []
+        self._follow = follow
+        self._variants: dict[str, Variant] = {}
+        self._checks: dict[str, Check] = {}
+        self._answers: dict[Key, Answer] = {}
+        self._listeners: list[Listener] = []
+        self._one_run: asyncio.Lock | None = None
+        self._view: Any = None
+
+    # What is tried out
+
+    @property
+    def variants(self) -> Mapping[str, Variant]:
+        """The variants by name, in the order they were added."""
+        return MappingProxyType(self._variants)
+
+    def add_variant(
+        self,
+        name: str | Variant,
+        system_prompt: str | None = None,
+        *,
+        description: str | None = None,
+        tools: Iterable[Mapping[str, Any]] | None = None,
+        platform_tools: Iterable[str] | None = None,
+        mode: str | None = None,
+        version: str | None = None,
+        agent: Any = None,
+    ) -> Variant:
+        """Add a configuration to try out. Nothing is sent; a run, or `apply`, does that.
+
+        Parameters
+        ----------
+        name : str or Variant
+            What to call it; or a whole `Variant`.
+        system_prompt, description : str, optional
+            What is left out stays as the agent has it. With nothing but a name it is the agent as it is.
+        tools : iterable of dict, optional
+            Each ``{"integration": str, "tools": [str, ...]}``.
+        platform_tools : iterable of str, optional
+        mode : {"one-shot", "multi-turn"}, optional
+        version : str, optional
+            The version number to commit it under; default: the one after the agent's newest.
+        agent : str or Record, optional
+            An agent of its own, so that it runs beside the others.
+
+        Returns
+        -------
+        Variant
+
+        Raises
+        ------
+        ValueError
+            If another variant has this name. The same one may be added again, so that a cell can be run again.
+        """
+        made = name if isinstance(name, Variant) else Variant(
+            name,
+            system_prompt,
+            description,
+            None if tools is None else tuple(tools),
+            platform_tools if platform_tools is None or isinstance(platform_tools, str) else tuple(platform_tools),
+            mode,
+            version,
+            None if agent is None else ref(agent),
+        )  # fmt: skip
+        have = self._variants.get(made.name)
+        if have is not None and have != made:
+            raise ValueError(
+                f"There is a variant {made.name!r} already, and it says something else. Choose another name, "
+                f"or lab.remove_variant({made.name!r}), which drops its results, too."
+            )
+        if have is None:
+            self._variants[made.name] = made
+            self._tell(None)
+        return made
+
+    def remove_variant(self, name: str) -> None:
+        """Take a variant away, with its results."""
+        self._variant(name)
+        del self._variants[name]
+        for key in [key for key in self._answers if key[0] == name]:  # in place: a run may hold on to them
+            del self._answers[key]
+        self._tell(None)
+
+    def _variant(self, name: str | Variant) -> Variant:
+        wanted = name.name if isinstance(name, Variant) else name
+        if wanted not in self._variants:
+            raise ValueError(f"There is no variant {wanted!r}; there are: {', '.join(self._variants) or 'none yet'}.")
+        return self._variants[wanted]
+
+    @property
+    def checks(self) -> Mapping[str, Check]:
+        """The checks by name."""
+        return MappingProxyType(self._checks)
+
+    def check(self, checks: Any) -> pd.DataFrame:
+        """Hold all replies against these checks instead of those before; nobody is asked anything.
+
+        Parameters
+        ----------
+        checks : mapping of name to check, or iterable of checks
+            A text that must be contained, a compiled pattern, a JSON schema (a mapping), or a function of the reply, or of reply
+            and input, that returns a bool or a score from 0 to 1 (which passes from 0.5 on).
+
+        Returns
+        -------
+        DataFrame
+            `results`.
+        """
+        self._set_checks(checks)
+        for answer in list(self._answers.values()):
+            answer.judge(self._checks.values())
+        self._tell(None)
+        return self.results
+
+    def _set_checks(self, given: Any) -> None:
+        checks = read_checks(given)
+        taken = {*table.COLUMNS, *table.LAST} & {*checks, *(f"{name}_score" for name in checks)}
+        if taken:
+            raise ValueError(f"A check cannot be called {min(taken)!r}: the results have a column of that name.")
+        changed = {name for name, check in self._checks.items() if checks.get(name) != check}
+        for answer in list(self._answers.values()):
+            answer.verdicts = {
+                name: verdict for name, verdict in answer.verdicts.items() if name in checks and name not in changed
+            }
+        self._checks = checks
+
+    # Asking
+
+    def run(
+        self,
+        inputs: Any = None,
+        variants: Iterable[str | Variant] | str | None = None,
+        *,
+        checks: Any = None,
+        concurrency: int = CONCURRENCY,
+        repeats: int = 1,
+        retry_failed: bool = False,
+        restore: bool = True,
+        timeout_s: float = TIMEOUT_S,
+        ready_timeout_s: float = READY_S,
+        progress: bool = True,
+    ) -> pd.DataFrame:
+        """Ask every variant every input, each in a session of its own; what was answered before is not asked again.
+
+        Parameters
+        ----------
+        inputs : list of str, str, Series or DataFrame, optional
+            A text is one input a line; a DataFrame needs a column ``input``. None for those of the last run.
+        variants : iterable of str, optional
+            Names; None for all.
+        checks : mapping or iterable, optional
+            See `check`; None keeps those there are.
+        concurrency : int
+            Questions open at a time.
+        repeats : int
+            How often each input is asked: one lucky answer decides nothing.
+        retry_failed : bool
+            Ask again what failed. A reply that came after all is looked for first.
+        restore : bool
+            Give each agent back the configuration it came with. Where that cannot be read, a warning says so.
+        timeout_s : float
+            Seconds to wait for one reply.
+        ready_timeout_s : float
+            Seconds to wait for an agent to become READY.
+        progress : bool
+            Show a progress bar.
+
+        Returns
+        -------
+        DataFrame
+            One row for each of these variants, inputs and repeats; the columns are those of
+            `agentbook.chat.lab.answers.to_frame`. What failed is a row with its status and reason.
+
+        Notes
+        -----
+        An interrupt keeps what has arrived; run again to go on. Questions that were open are then looked for in their sessions
+        before they are asked again.
+        """
+        how = Options(concurrency, repeats, retry_failed, restore, timeout_s, ready_timeout_s)
+        plan = self._plan(inputs, variants, checks, how)
+        with self._bar(plan, progress):
+            loop.run(self._go(plan))
+        return self._ended(plan)
+
+    async def arun(
+        self, inputs: Any = None, variants: Iterable[str | Variant] | str | None = None, **options: Any
+    ) -> pd.DataFrame:
+        """`run`, awaited, on any event loop: ``frame = await lab.arun([...])``."""
+        progress, checks = options.pop("progress", True), options.pop("checks", None)
+        plan = self._plan(inputs, variants, checks, Options(**options))
+        with self._bar(plan, progress):
+            future = loop.submit(self._go(plan))
+            try:
+                waiting = asyncio.wrap_future(future)
+                while not waiting.done():
+                    await asyncio.wait([waiting], timeout=HEARTBEAT_S)
+                waiting.result()
+            finally:
+                future.cancel()
+        return self._ended(plan)
+
+    def _plan(self, inputs: Any, variants: Any, checks: Any, how: Options) -> Plan:
+        if self.workspace is None:
+            raise ValueError(
+                "The lab needs workspace= to start sessions in: ab.PromptLab(client, agent=..., workspace=...)."
+            )
+        named = [variants] if isinstance(variants, str) else variants
+        chosen = [self._variant(each) for each in (self._variants if named is None else named)]
+        if not chosen:
+            raise ValueError("There is no variant yet: lab.add_variant(name, system_prompt=...).")
+        asked = self.inputs if inputs is None else read_inputs(inputs)
+        if not asked:
+            raise ValueError("There are no inputs yet: lab.run([...]).")
+        if checks is not None:
+            self.check(checks)
+        self.inputs = list(asked)
+        return Plan(chosen, asked, how)
+
+    async def _go(self, plan: Plan, say: Callable[[str], None] | None = None) -> None:
+        """The run itself, on the toolkit's thread; one at a time, for agents have one configuration."""
+        if self._one_run is None:
+            self._one_run = asyncio.Lock()
+        async with self._one_run:
+            self.notes = []
+            run = Run(
+                self._client, self.workspace, self.agent, plan, self._answers, list(self._checks.values()),
+                self._tell, say or (lambda text: None), self._follow, self.notes,
+            )  # fmt: skip
+            await run.go()
+
+    def _ended(self, plan: Plan) -> pd.DataFrame:
+        for note in self.notes:
+            warnings.warn(note, stacklevel=3)
+        keys = [key for variant in plan.variants for key in plan.cells(variant)]
+        return self._frame([self._answers[key] for key in keys if key in self._answers])
+
+    @contextlib.contextmanager
+    def _bar(self, plan: Plan, shown: bool) -> Iterator[None]:
+        """A progress bar over what is missing, moved by the answers as they come."""
+        keys = {key for variant in plan.variants for key in plan.missing(variant, self._answers)}
+        if not shown or not keys:
+            yield
+            return
+        from tqdm.auto import tqdm
+
+        bar = tqdm(total=len(keys), unit=" replies")
+
+        def count(answer: Answer | None) -> None:
+            if answer is not None and answer.key in keys and answer.status in ("answered", "failed"):
+                keys.discard(answer.key)
+                bar.update()
+
+        end = self.listen(count)
+        try:
+            yield
+        finally:
+            end()
+            bar.close()
+
+    def listen(self, listener: Listener) -> Callable[[], None]:
+        """Have `listener` called after each change, with the answer that changed or None; on the toolkit's thread during a run.
+
+        Returns
+        -------
+        callable
+            Ends it.
+        """
+        self._listeners.append(listener)
+
+        def end() -> None:
+            with contextlib.suppress(ValueError):
+                self._listeners.remove(listener)
+
+        return end
+
+    def _tell(self, answer: Answer | None) -> None:
+        for listener in tuple(self._listeners):
+            listener(answer)
+
+    # The agent itself
+
+    def apply(self, variant: str | Variant, *, ready_timeout_s: float = READY_S) -> Version:
+        """Configure the agent as a variant says, for good: one configure-llm call, made when the agent is READY.
+
+        Parameters
+        ----------
+        variant : str or Variant
+        ready_timeout_s : float
+            Seconds to wait for the agent to become READY; until then the platform refuses with 409.
+
+        Returns
+        -------
+        Version
+            What it runs on now.
+
+        Raises
+        ------
+        NotReady
+            If it was not READY in time; nothing was configured.
+        ApiError, OutcomeUnknown, ValueError
+        """
+        return loop.run(self._apply(self._variant(variant), ready_timeout_s), operation="lab.apply")
+
+    async def _apply(
+        self, variant: Variant, ready_s: float = READY_S, say: Callable[[str], None] | None = None
+    ) -> Version:
+        if self._one_run is None:
+            self._one_run = asyncio.Lock()
+        async with self._one_run:
+            bench = await Bench.open(self._client, self._agent_of(variant))
+            return await bench.apply(variant, ready_s=ready_s, say=say)
+
+    def _agent_of(self, variant: Variant | None = None) -> str:
+        agent = (variant.agent if variant is not None else None) or self.agent
+        if agent is None:
+            raise ValueError("The lab has no agent: ab.PromptLab(client, agent=...), or give the variant one.")
+        return agent
+
+    def versions(self, agent: Any = None) -> list[Version]:
+        """The versions of the agent, newest first; empty where this key may not read them.
+
+        Parameters
+        ----------
+        agent : str or Record, optional
+            Another agent than the lab's.
+        """
+        whose = self._agent_of() if agent is None else ref(agent)
+        return loop.run(read_versions(self._client, whose), operation="lab.versions") or []
+
+    def diff(self, old: str | Variant | Version, new: str | Variant | Version) -> PromptDiff:
+        """What changed from one prompt to another.
+
+        Parameters
+        ----------
+        old, new : str, Variant or Version
+            A variant by name, or a version of the lab's agent by number.
+
+        Returns
+        -------
+        PromptDiff
+            Its repr is a unified diff; ``.to_html()`` marks the words.
+
+        Raises
+        ------
+        ValueError
+            If there is none of that name or number, or its prompt cannot be read.
+        """
+        (first, first_label), (second, second_label) = self._prompt(old), self._prompt(new)
+        return PromptDiff(first, second, first_label, second_label)
+
+    def _prompt(self, which: str | Variant | Version) -> tuple[str, str]:
+        if isinstance(which, str):
+            found: Variant | Version | None = self._variants.get(which)
+            if found is None:
+                history = self.versions() if self.agent is not None else []
+                found = next((version for version in history if which in (version.number, version.id)), None)
+                if found is None:
+                    numbers = ", ".join(version.label for version in history)
+                    names = ", ".join(self._variants) or "none"
+                    raise ValueError(f"There is no {which!r}: variants are {names}; versions are {numbers or 'none'}.")
+            which = found
+        label = which.name if isinstance(which, Variant) else which.label
+        if which.system_prompt is None:
+            raise ValueError(f"The system prompt of {label!r} is not known, so it cannot be compared.")
+        return which.system_prompt, label
+
+    # Results
+
+    @property
+    def results(self) -> pd.DataFrame:
+        """Everything asked so far, variant by variant; the columns are those of `agentbook.chat.lab.answers.to_frame`."""
+        place = {name: n for n, name in enumerate(self._variants)}
+        asked = {text: n for n, text in enumerate(self.inputs)}
+        return self._frame(
+            sorted(
+                self._answers.values(),
+                key=lambda each: (place.get(each.variant, len(place)), asked.get(each.input, len(asked)), each.repeat),
+            )
+        )
+
+    def _frame(self, answers: list[Answer]) -> pd.DataFrame:
+        return table.to_frame(answers, list(self._checks))
+
+    def summary(self) -> pd.DataFrame:
+        """One line for each variant: counts, pass rates, waiting times; see `agentbook.chat.lab.summary.summarise`."""
+        from .summary import summarise
+
+        return summarise(self.results, list(self._checks))
+
+    def chart(self) -> Picture:
+        """Pass rates and waiting times, variant by variant; see `agentbook.chat.lab.summary.chart`."""
+        from .summary import chart
+
+        return chart(self.results, list(self._checks))
+
+    # As a file
+
+    def save(self, path: str | Path) -> Path:
+        """Write variants, inputs, checks and results into one JSON file; the path.
+
+        Of a check that is a function only its name and its verdicts are written. No credential is ever part of a lab.
+        """
+        return saved.write(path, self._data())
+
+    @classmethod
+    def load(cls, path: str | Path, client: Client | AsyncClient, **options: Any) -> PromptLab:
+        """The lab that `save` wrote, ready to go on.
+
+        Parameters
+        ----------
+        path : str or Path
+        client : Client or AsyncClient
+        **options
+            As for `PromptLab`: `agent` and `workspace` replace those in the file.
+
+        Raises
+        ------
+        ValueError
+            If the file is no lab, or damaged.
+        OSError
+        """
+        data = saved.read(path)
+        try:
+            lab = cls(client, **{"agent": data["agent"], "workspace": data["workspace"], **options})
+            for variant in data["variants"]:
+                lab.add_variant(Variant.from_data(variant))
+            lab._checks = {check["name"]: Check.from_data(check) for check in data["checks"]}
+            lab.inputs = [str(text) for text in data["inputs"]]
+            lab._answers = {answer.key: answer for answer in map(Answer.from_data, data["answers"])}
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise ValueError(f"{path} is damaged: {type(error).__name__}: {error}") from error
+        return lab
+
+    def _data(self) -> dict[str, Any]:
+        asked = [answer for answer in self._answers.values() if answer.status != "asking"]
+        return {
+            "agent": self.agent,
+            "workspace": self.workspace,
+            "variants": [variant.as_data() for variant in self._variants.values()],
+            "inputs": list(self.inputs),
+            "checks": [check.as_data() for check in self._checks.values()],
+            "answers": [answer.as_data() for answer in asked],
+        }
+
+    def __eq__(self, other: object) -> bool:
+        return self._data() == other._data() if isinstance(other, PromptLab) else NotImplemented
+
+    # By what they hold, two may be equal now and not later, which no hash can follow.
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        answered = sum(answer.status == "answered" for answer in self._answers.values())
+        return f"PromptLab({self.agent or 'no agent'!r}, {len(self._variants)} variants, {answered} replies)"
