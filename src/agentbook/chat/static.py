@@ -8,7 +8,7 @@ style inside it hides the twin (`style.live_style`).
 from __future__ import annotations
 
 import contextvars
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from . import bubbles
@@ -24,33 +24,36 @@ class StaticTwin:
     ----------
     uid : str
         What tells this panel's output from another's in the same page.
+    html : callable, optional
+        Makes the HTML of what `show` and `update` are given, and of the uid; `static_html` unless told otherwise.
     """
 
-    def __init__(self, uid: str) -> None:
+    def __init__(self, uid: str, html: Callable[..., str] | None = None) -> None:
         self._uid = uid
+        self._html: Callable[..., str] = html or static_html
         self._context: contextvars.Context | None = None
         self._shown: dict[str, str] = {}
 
-    def show(self, exchanges: Sequence[Exchange], agent_name: str) -> None:
+    def show(self, *said: Any) -> None:
         """Display it in the cell that is running, if this is a notebook."""
         if not _in_a_kernel():
             return
-        self._shown = self._bundle(exchanges, agent_name)
+        self._shown = self._bundle(*said)
         show_bundle(self._shown, display_id=self._uid)
         # Updates come from the toolkit's own thread: in this cell's context they count as its output, whatever runs by then.
         self._context = contextvars.copy_context()
 
-    def update(self, exchanges: Sequence[Exchange], agent_name: str) -> None:
+    def update(self, *said: Any) -> None:
         """Bring what was shown up to date; nothing if it never was."""
         if self._context is None:
             return
-        bundle = self._bundle(exchanges, agent_name)
+        bundle = self._bundle(*said)
         if bundle != self._shown:
             self._shown = bundle
             self._context.run(show_bundle, bundle, display_id=self._uid, update=True)
 
-    def _bundle(self, exchanges: Sequence[Exchange], agent_name: str) -> dict[str, str]:
-        return {"text/plain": "", "text/html": static_html(exchanges, agent_name, self._uid)}
+    def _bundle(self, *said: Any) -> dict[str, str]:
+        return {"text/plain": "", "text/html": self._html(*said, self._uid)}
 
 
 def static_html(exchanges: Sequence[Exchange], agent_name: str, uid: str) -> str:

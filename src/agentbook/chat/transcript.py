@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..api.ids import is_persisted
@@ -69,10 +69,16 @@ def to_frame(exchanges: Iterable[Exchange]) -> pd.DataFrame:
     """
     import pandas as pd
 
-    rows = [row for exchange in exchanges for row in _rows(exchange)]
-    frame = pd.DataFrame(rows, columns=list(COLUMNS))
+    rows = [row for exchange in exchanges for row in rows_of(exchange)]
+    return typed(pd.DataFrame(rows, columns=list(COLUMNS)), COLUMNS)
+
+
+def typed(frame: pd.DataFrame, dtypes: Mapping[str, str]) -> pd.DataFrame:
+    """`frame` with these dtypes; a category is one of the words that stand above."""
+    import pandas as pd
+
     dtype: Any
-    for column, dtype in COLUMNS.items():
+    for column, dtype in dtypes.items():
         if dtype.startswith("datetime"):
             frame[column] = pd.to_datetime(frame[column], utc=True).astype(dtype)
         elif dtype == "category":
@@ -83,7 +89,8 @@ def to_frame(exchanges: Iterable[Exchange]) -> pd.DataFrame:
     return frame
 
 
-def _rows(exchange: Exchange) -> Iterator[dict[str, Any]]:
+def rows_of(exchange: Exchange) -> Iterator[dict[str, Any]]:
+    """One row for the question and one for what became of it, untyped."""
     turn = exchange.turn
     shared = {
         "session_id": turn.session_id or None,

@@ -1,0 +1,173 @@
+"""A comparison as tables, and as JSON that can be read back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .. import records
+from ..conversation import Conversation
+from ..transcript import COLUMNS, rows_of, typed
+from .rounds import NONE, TIE, Comparison, Round
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FORMAT = "agentbook-comparison"
+VERSION = 1
+
+_OF_REPLY = ("event_id", "session_id", "asked_at", "time_to_first_event_s", "time_to_reply_s", "subtasks", "request_id")
+REPLIES = {
+    "round": "Int64",
+    "message": "str",
+    "agent": "str",
+    "column": "Int64",
+    "text": "str",
+    "status": "category",
+    **{name: COLUMNS[name] for name in _OF_REPLY},
+    "preferred": "boolean",
+}
+PREFERENCES = {
+    "round": "Int64",
+    "message": "str",
+    "preferred": "str",
+    "column": "Int64",
+    "agents": "object",
+    "latencies_s": "object",
+    "session_ids": "object",
+    "blind": "boolean",
+    "preferred_at": "datetime64[us, UTC]",
+}
+
+
+def replies(comparison: Comparison) -> pd.DataFrame:
+    """Every reply of a comparison; see `agentbook.chat.compare.widget.Compare.to_pandas`, which lists the columns."""
+    import pandas as pd
+
+    labels = comparison.labels
+    rows = [_reply(round_, side, label) for round_ in comparison.rounds for side, label in enumerate(labels)]
+    return typed(pd.DataFrame(rows, columns=list(REPLIES)), REPLIES)
+
+
+def _reply(round_: Round, side: int, label: str) -> dict[str, Any]:
+    exchange = round_.exchanges[side]
+    reply = next((row for row in rows_of(exchange) if row["role"] == "agent"), {})
+    return {
+        "round": round_.number,
+        "message": round_.message,
+        "agent": label,
+        "column": round_.order.index(side) + 1,
+        "status": exchange.status,
+        "session_id": exchange.turn.session_id or None,
+        "asked_at": exchange.turn.asked_at,
+        **{name: value for name, value in reply.items() if name in REPLIES},
+        "preferred": None if round_.preferred is None else round_.preferred == side,
+    }
+
+
+def preferences(comparison: Comparison) -> pd.DataFrame:
+    """What was preferred; see `agentbook.chat.compare.widget.Compare.preferences`, which lists the columns."""
+    import pandas as pd
+
+    labels = comparison.labels
+    rows = [_preference(round_, labels) for round_ in comparison.rounds if round_.preferred is not None]
+    return typed(pd.DataFrame(rows, columns=list(PREFERENCES)), PREFERENCES)
+
+
+def _preference(round_: Round, labels: list[str]) -> dict[str, Any]:
+    choice = round_.preferred
+    shown = [round_.exchanges[side] for side in round_.order]
+    return {
+        "round": round_.number,
+        "message": round_.message,
+        "preferred": labels[choice] if isinstance(choice, int) else choice,
+        "column": round_.order.index(choice) + 1 if isinstance(choice, int) else None,
+        "agents": [labels[side] for side in round_.order],
+        "latencies_s": [exchange.time_to_reply_s for exchange in shown],
+        "session_ids": [exchange.turn.session_id or None for exchange in shown],
+        "blind": round_.blind,
+        "preferred_at": round_.preferred_at,
+    }
+
+
+def to_json(comparison: Comparison) -> str:
+    """The comparison as JSON, each side's conversation with its persisted events included."""
+    return json.dumps(as_data(comparison), ensure_ascii=False, indent=1)
+
+
+def as_data(comparison: Comparison) -> dict[str, Any]:
+    """The record of a comparison as plain data, ready for JSON."""
+    sides = comparison.conversations
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "blind": comparison.blind,
+        "seed": comparison.seed,
+        "sides": [records.as_data(side.exchanges, side.session_id, side.agent_name) for side in sides],
+        "rounds": [_round_data(round_, sides) for round_ in comparison.rounds],
+    }
+
+
+def _round_data(round_: Round, sides: list[Conversation]) -> dict[str, Any]:
+    at = round_.preferred_at
+    return {
+        "message": round_.message,
+        # Which of its side's exchanges belongs to the round: a side may hold failed attempts besides.
+        "exchanges": [side.exchanges.index(exchange) for side, exchange in zip(sides, round_.exchanges, strict=True)],
+        "order": list(round_.order),
+        "blind": round_.blind,
+        "revealed": round_.revealed,
+        "preferred": round_.preferred,
+        "preferred_at": at.isoformat() if at else None,
+    }
+
+
+def from_json(source: str | Path) -> Comparison:
+    """The comparison that `to_json` wrote: to be read, analysed and judged, not continued.
+
+    Raises
+    ------
+    ValueError
+        If it is something else, of a later version of the format, or damaged.
+    """
+    record = records.parse(records.read_text(source))
+    if not isinstance(record, Mapping) or record.get("format") != FORMAT:
+        raise ValueError(f'This is no comparison: the JSON of `to_json()` begins with "format": "{FORMAT}".')
+    if record.get("version") != VERSION:
+        raise ValueError(
+            f"This comparison has format version {record.get('version')!r}; version {VERSION} can be read."
+        )
+    try:
+        sides = [_side(data) for data in record["sides"]]
+        made = Comparison(sides, bool(record["blind"]), record["seed"], recorded=True)
+        made.rounds = [_read_round(n, data, sides) for n, data in enumerate(record["rounds"], 1)]
+    except (KeyError, TypeError, AttributeError, IndexError) as error:
+        raise ValueError(f"This comparison is damaged: {type(error).__name__}: {error}") from error
+    return made
+
+
+def _side(data: Any) -> Conversation:
+    side = Conversation.from_json(json.dumps(data))
+    side.stop()  # nobody waits any more for what was under way when it was written
+    return side
+
+
+def _read_round(number: int, data: Mapping[str, Any], sides: list[Conversation]) -> Round:
+    order, choice, at = data["order"], data["preferred"], data["preferred_at"]
+    if sorted(order) != list(range(len(sides))) or len(data["exchanges"]) != len(sides):
+        raise ValueError(f"This comparison is damaged: round {number} does not show each side once.")
+    if choice not in (None, TIE, NONE, *order):
+        raise ValueError(f"This comparison is damaged: round {number} prefers {choice!r}, which is no side of it.")
+    return Round(
+        number,
+        str(data["message"]),
+        [side.exchanges[place] for side, place in zip(sides, data["exchanges"], strict=True)],
+        list(order),
+        bool(data["blind"]),
+        choice,
+        datetime.fromisoformat(at) if at else None,
+        bool(data["revealed"]),
+    )
