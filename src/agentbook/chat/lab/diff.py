@@ -12,7 +12,7 @@ from ..render import clean, plain
 Piece = tuple[str, str]  # (" " | "-" | "+", text)
 _SENTENCE = re.compile(r"[^.!?\n]*(?:[.!?]+[ \t]*|\n+|\Z)")
 _WORD = re.compile(r"\s+|[^\W_]+(?:['’_-][^\W_]+)*|.", re.DOTALL)
-_ALIKE = 0.45  # sentences less alike than this are shown as one that went and one that came
+_ALIKE = 0.5  # of the shorter one's words; sentences less alike are shown as one that went and one that came
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ def _pieces(old: str, new: str) -> Iterator[Piece]:
 def _words(old: str, new: str) -> Iterator[Piece]:
     before, after = _WORD.findall(old), _WORD.findall(new)
     matcher = SequenceMatcher(None, before, after, autojunk=False)
-    if matcher.ratio() < _ALIKE:
+    if _kept(before, matcher) < _ALIKE * min(_weight(before), _weight(after)):
         yield "-", old
         yield "+", new
         return
@@ -112,3 +112,11 @@ def _words(old: str, new: str) -> Iterator[Piece]:
             continue
         yield "-", "".join(before[i:j])
         yield "+", "".join(after[k:m])
+
+
+def _kept(before: list[str], matcher: SequenceMatcher[str]) -> int:
+    return sum(_weight(before[block.a : block.a + block.size]) for block in matcher.get_matching_blocks())
+
+
+def _weight(words: list[str]) -> int:
+    return sum(word.isalnum() for word in words)
