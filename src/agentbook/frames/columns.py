@@ -48,15 +48,19 @@ class BatchMaker:
         self._schema = schema
         self._reveal = reveal
         self._arrow = arrow_schema(schema)
+        self._instants_before: tuple[list[str | None], Any] | None = None  # of a column without any trouble
+        self._paths: list[tuple[Column, Path]] = [
+            (column, tuple(column.wire.split("."))) for column in schema.columns if column.wire is not None
+        ]
 
     def make(self, values: Values, context: Mapping[str, Any]) -> Any:
         """One record batch; problems met on the way are added to ``values.problems``."""
         arrays: dict[str, Any] = {}
-        for column in self._schema.columns:
-            if column.wire in ("content", "content.text"):
-                arrays[column.name] = pa.array(values.fields[tuple(column.wire.split("."))], TEXT)
-            elif column.wire is not None:
-                arrays[column.name] = self._column(column, tuple(column.wire.split(".")), values)
+        for column, path in self._paths:
+            if path[0] == "content":
+                arrays[column.name] = pa.array(values.fields[path], TEXT)
+            else:
+                arrays[column.name] = self._column(column, path, values)
         if "at" in self._arrow.names:
             arrays["at"] = _instants_of_ids(arrays["id"])
         if "params_fingerprint" in self._arrow.names:
@@ -74,10 +78,21 @@ class BatchMaker:
         if column.kind in ("label", "host") or not column.given:
             found = [self._opaque(column, path, row, raw, values) if raw else None for row, raw in enumerate(found)]
         if column.kind == "time":
-            return _instants(column, path, found, values)
+            return self._instants(column, path, found, values)
         if column.kind == "enum":
             return pa.array(found, pa.string()).dictionary_encode()
         return pa.array(found, ARROW_TYPES[column.dtype])
+
+    def _instants(self, column: Column, path: Path, texts: list[str | None], values: Values) -> Any:
+        # Most things never change: then updated_at is created_at.
+        if self._instants_before is not None and self._instants_before[0] == texts:
+            return self._instants_before[1]
+        try:
+            array = pc.cast(pa.array(texts, pa.string()), INSTANT)
+        except pa.ArrowInvalid:
+            return pa.array([_instant(column, path, row, text, values) for row, text in enumerate(texts)], INSTANT)
+        self._instants_before = texts, array
+        return array
 
     def _json(self, kind: str, raw: Any) -> str | None:
         text = text_of(raw)
@@ -116,6 +131,8 @@ class BatchMaker:
         return None
 
     def _extra(self, values: Values) -> Any:
+        if not values.extras:
+            return pa.nulls(values.count, TEXT)
         texts: list[str | None] = [None] * values.count
         hide = self._schema.secret and not self._reveal
         plain = {*self._schema.opaque, *(column.wire for column in self._schema.columns if column.kind == "label")}

@@ -6,8 +6,7 @@ each other key met so far. Where there are many keys, dicts of raw values are as
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from operator import attrgetter
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -31,6 +30,8 @@ class ContentReader:
         fields = [("text", str | None, None), *((f"f{i}", Raw, NO_RAW) for i in range(len(self._keys)))]
         names = {f"f{i}": key for i, key in enumerate(self._keys)}
         self._struct = struct("Content", fields, names)
+        self._pick_text = picker("text")
+        self._picks = [picker(f"f{i}") for i in range(len(self._keys))]
         self.type = self._struct | str | None
 
     def learn(self, raws: Sequence[Any]) -> bool:
@@ -56,10 +57,11 @@ class ContentReader:
 
     def open(self, contents: list[Any]) -> tuple[list[str | None], list[str | None]]:
         """The texts, and the JSON of the rest: ``{}`` where there is none, None where the content is no object."""
-        if self._struct is None or not set(map(type, contents)) <= {self._struct, str, type(None)}:
+        kinds = set(map(type, contents))
+        if self._struct is None or not kinds <= {self._struct, str, type(None)}:
             return open_any(contents)
-        if set(map(type, contents)) <= {self._struct}:
-            objects, texts = contents, list(map(attrgetter("text"), contents))
+        if kinds <= {self._struct}:
+            objects, texts = contents, self._pick_text(contents)
             rests: list[str | None] = ["{}"] * len(contents)
         else:
             empty = self._struct()
@@ -67,8 +69,8 @@ class ContentReader:
             texts = [one if isinstance(one, str) else inner.text for one, inner in zip(contents, objects, strict=True)]
             rests = ["{}" if isinstance(one, self._struct) else None for one in contents]
         kept: dict[int, dict[str, Any]] = {}
-        for n, key in enumerate(self._keys):
-            for row, raw in enumerate(map(attrgetter(f"f{n}"), objects)):
+        for key, pick in zip(self._keys, self._picks, strict=True):
+            for row, raw in enumerate(pick(objects)):
                 if raw:
                     kept.setdefault(row, {})[key] = raw
         for row, rest in kept.items():
@@ -96,6 +98,20 @@ def struct(name: str, fields: list[Any], rename: dict[str, str]) -> Any:
     """A struct type that refuses fields it does not know."""
     # gc=False: the items of a page hold no cycles, and tracking a million of them costs more than reading them.
     return msgspec.defstruct(name, fields, rename=rename, forbid_unknown_fields=True, gc=False)
+
+
+def picker(attribute: str) -> Callable[[Sequence[Any]], list[Any]]:
+    """What gives an attribute of each of many structs of one type.
+
+    Examples
+    --------
+    >>> picker("real")([1, 2])
+    [1, 2]
+    """
+    # A comprehension of its own for each field is a third faster than attrgetter: the interpreter notes in it where
+    # the field lies.
+    pick: Callable[[Sequence[Any]], list[Any]] = eval(f"lambda items: [one.{attribute} for one in items]")  # noqa: S307
+    return pick
 
 
 def nameable(name: str) -> bool:

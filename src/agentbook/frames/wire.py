@@ -9,14 +9,13 @@ thing. Nothing is dropped on either road: a value that cannot be read is kept as
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from operator import attrgetter
 from typing import Annotated, Any
 
 import msgspec
 
-from .content import ANY_CONTENT, NO_RAW, ContentReader, Raw, nameable, open_any, struct, text_of
+from .content import ANY_CONTENT, NO_RAW, ContentReader, Raw, nameable, open_any, picker, struct, text_of
 from .schemas import Column, Schema
 
 _Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
@@ -66,11 +65,15 @@ class Values:
 
 @dataclass(slots=True)
 class _Slot:
-    """One field on the wire: its path, the attribute of the struct it is decoded into, and its type."""
+    """One field on the wire: its path, the attribute of the struct it is decoded into, its type, and how it is picked."""
 
     path: Path
     attribute: str
     type: Any
+    pick: Callable[[Sequence[Any]], list[Any]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.pick = picker(self.attribute)
 
 
 def _type_of(column: Column) -> Any:
@@ -113,12 +116,12 @@ class PageReader:
         self._slots = [_Slot((name,), f"f{i}", type_) for i, (name, type_) in enumerate(self._top.items())]
         fields: list[Any] = [_struct_field(slot) for slot in self._slots]
         rename = {slot.attribute: slot.path[0] for slot in self._slots}
-        self._children: dict[str, tuple[str, list[_Slot], Any]] = {}
+        self._children: dict[str, tuple[Any, list[_Slot], Any]] = {}
         for n, (parent, children) in enumerate(self._nested.items()):
             slots = [_Slot((parent, name), f"f{i}", type_) for i, (name, type_) in enumerate(children.items())]
             names = {slot.attribute: slot.path[1] for slot in slots}
             shape = struct(f"N{n}", [_struct_field(slot) for slot in slots], names)
-            self._children[parent] = (f"n{n}", slots, shape())
+            self._children[parent] = (picker(f"n{n}"), slots, shape())
             fields.append((f"n{n}", shape | None, None))
             rename[f"n{n}"] = parent
         # A field without a default must be first: only the id, whose absence is always worth a word.
@@ -140,14 +143,29 @@ class PageReader:
                 pass
         return self._read_tolerant(page)
 
+    def read_together(self, pages: Sequence[bytes]) -> tuple[Values, list[int]] | None:
+        """The values of several pages as if they were one, and how many items each has; None if one needs care."""
+        items: list[Any] = []
+        counts = []
+        try:
+            for page in pages:
+                more = self._decoder.decode(page).items
+                items += more
+                counts.append(len(more))
+        except _UNREADABLE:
+            return None
+        return self._columns(items), counts
+
     def _columns(self, items: Sequence[Any]) -> Values:
         values = Values(len(items))
         for slot in self._slots:
-            values.fields[slot.path] = list(map(attrgetter(slot.attribute), items))
-        for attribute, slots, nothing in self._children.values():
-            inner = [nothing if one is None else one for one in map(attrgetter(attribute), items)]
+            values.fields[slot.path] = slot.pick(items)
+        for pick, slots, nothing in self._children.values():
+            inner = pick(items)
+            if None in inner:
+                inner = [nothing if one is None else one for one in inner]
             for slot in slots:
-                values.fields[slot.path] = list(map(attrgetter(slot.attribute), inner))
+                values.fields[slot.path] = slot.pick(inner)
         self._keep_unnamed(values)
         self._open_content(values, self._content.open)
         return values
@@ -219,7 +237,7 @@ class PageReader:
         return values
 
     def _all_slots(self) -> list[_Slot]:
-        top = [_Slot(one.path, "", ANY_CONTENT) if one.path == ("content",) else one for one in self._slots]
+        top = [_Slot(one.path, one.attribute, ANY_CONTENT) if one.path == ("content",) else one for one in self._slots]
         return [*top, *(slot for _, slots, _ in self._children.values() for slot in slots)]
 
     def _read_item(self, values: Values, slots: dict[Path, _Slot], row: int, raw: Any) -> None:
