@@ -5,6 +5,8 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Coroutine
+from typing import Any
 
 import pytest
 
@@ -72,6 +74,29 @@ def test_an_interrupt_cancels_the_work_at_once() -> None:
     with pytest.raises(KeyboardInterrupt):
         loop.run(work())
     assert time.monotonic() - began < 5
+    assert cancelled.wait(5)
+
+
+def test_an_interrupt_while_the_work_is_handed_over_cancels_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, cancelled = threading.Event(), threading.Event()
+    submit = loop.submit
+
+    async def work() -> None:
+        begun.set()
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
+
+    def interrupted(coroutine: Coroutine[Any, Any, None]) -> None:
+        submit(coroutine)
+        assert begun.wait(10)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(loop, "submit", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        loop.run(work())
     assert cancelled.wait(5)
 
 

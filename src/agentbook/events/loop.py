@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
 import os
 import threading
 import time
@@ -73,9 +74,11 @@ def run(work: Coroutine[Any, Any, T], timeout_s: float | None = None, *, operati
     if on_loop_thread():
         work.close()
         raise RuntimeError("agentbook's own thread must not wait for itself: await this call instead.")
-    future = submit(work)
+    # There before the work is: an interrupt that comes while it is being handed over finds it, and the work ends.
+    future: concurrent.futures.Future[T] = concurrent.futures.Future()
     until = None if timeout_s is None else time.monotonic() + timeout_s
     try:
+        submit(_carry(work, future))
         while True:
             slice_s = _SLICE_S if until is None else min(_SLICE_S, max(until - time.monotonic(), 0.0))
             # Not result(timeout): a TimeoutError of the work itself would look the same.
@@ -88,3 +91,24 @@ def run(work: Coroutine[Any, Any, T], timeout_s: float | None = None, *, operati
                 )
     finally:
         future.cancel()
+
+
+async def _carry(work: Coroutine[Any, Any, T], future: concurrent.futures.Future[T]) -> None:
+    """Do the work for a future that somebody waits for, until they cancel it."""
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    assert task is not None
+    if future.cancelled():
+        work.close()
+        return
+    future.add_done_callback(lambda done: done.cancelled() and loop.call_soon_threadsafe(task.cancel))
+    try:
+        result = await work
+    except asyncio.CancelledError:
+        future.cancel()
+        raise
+    except BaseException as error:
+        with contextlib.suppress(concurrent.futures.InvalidStateError):  # cancelled meanwhile: nobody waits any more
+            future.set_exception(error)
+    else:
+        with contextlib.suppress(concurrent.futures.InvalidStateError):
+            future.set_result(result)
