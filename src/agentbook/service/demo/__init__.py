@@ -12,7 +12,7 @@ from datetime import datetime
 from sqlalchemy import Connection, func, select
 
 from ..store import tables
-from . import credentials, history, notes, people, places
+from . import credentials, history, notes, people, places, scribe
 from .fixtures import fixtures
 from .mint import Mint, milliseconds
 from .summary import DemoSummary
@@ -63,6 +63,7 @@ def write(connection: Connection, *, seed: int, now: datetime) -> DemoSummary:
     credentials.write(connection, mint, now_ms, who, where)
     told = history.write(connection, mint, now_ms, who, where)
     notes.write(connection, mint, now_ms, who, where, told)
+    where = scribe.write(connection, Mint(f"scribe:{seed}:{milliseconds(now)}"), now_ms, who, where)
     return _summary(connection, who, where)
 
 

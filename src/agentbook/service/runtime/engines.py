@@ -17,6 +17,7 @@ from .calculator import Calculator
 from .guide import Guide
 from .limits import RUN_FAILURES, LimitReached
 from .llm.settings import configured, from_environment
+from .scribe import Scribe
 from .stand_in import StandIn
 from .teaching import Echo, Flaky, Slow, Verbose
 
@@ -62,6 +63,7 @@ ENGINES: dict[str, Callable[[], Runtime]] = {
     "analyst": Analyst,
     "llm": _llm,
     "stand-in": StandIn,
+    "scribe": Scribe,
     "echo": Echo,
     "calculator": Calculator,
     "verbose": Verbose,
