@@ -124,7 +124,8 @@ def test_markdown_is_formatted() -> None:
         "<s>no</s> <strong>yes</strong> <code>code</code>",
         '<div class="ab-lang">python</div>',
         '<span class="hl-nb">print</span>',
-        '<a href="https://e.test/cat.png" target="_blank" rel="noopener noreferrer">🖼 a cat</a>',
+        '<a class="ab-picture" href="https://e.test/cat.png" title="A picture, not loaded: follow the link to see it" '
+        'target="_blank" rel="noopener noreferrer">🖼 a cat</a>',
         '<a href="https://e.test" target="_blank" rel="noopener noreferrer">https://e.test</a>',
     ):
         assert part in shown

@@ -60,7 +60,7 @@ ANSWERED = """([panel, number]) => {
   const reply = panel.querySelectorAll('.ab-agent')[number - 1];
   const foot = reply && reply.querySelector('.ab-foot');
   const complete = foot && /reply after/i.test(foot.textContent)
-    && panel.querySelector('.ab-statusline').textContent.startsWith('Answered in');
+    && panel.querySelector('.ab-statusline').textContent.startsWith('Answered');
   return complete && reply.querySelector('.ab-agent-body').innerText.trim();
 }"""
 

@@ -9,7 +9,13 @@ from collections.abc import Iterable
 
 from .chunks import Chunks
 from .exchange import Exchange
-from .render import plain, render
+from .formulas import LEFT_ALONE
+from .render import IMAGES, plain, render
+
+# Buttons without a kernel behind them: the panel's hook (hook.py) gives them their work and their tooltips. They are put in
+# after the sanitizer, which lets none through.
+COPY = '<button type="button" class="ab-act ab-copy">Copy</button>'
+EDIT = '<button type="button" class="ab-act ab-edit">Edit</button>'
 
 STOPPED = "Stopped listening. The agent may still finish: a late reply appears here."
 EMPTY = '<div class="ab-empty">No messages yet.</div>'
@@ -17,13 +23,14 @@ TYPING = '<div class="ab-typing">' + '<span class="ab-dot"></span>' * 3 + "</div
 MANY_STEPS = 12
 
 
-def question(exchange: Exchange) -> str:
-    """The bubble of what was asked; empty for a turn that nobody asked."""
+def question(exchange: Exchange, *, live: bool = False) -> str:
+    """The bubble of what was asked, in a live panel with its buttons; empty for a turn that nobody asked."""
     if not exchange.prompt:
         return ""
     author = exchange.turn.author
     name = "" if author.get("type") in (None, "api_key") else str(author.get("name") or author.get("type"))
-    who = f'<div class="ab-who">{plain(name) or "You"}</div>'
+    acts = f'<span class="ab-acts">{COPY}{EDIT}</span>' if live else ""
+    who = f'<div class="ab-who">{acts}{plain(name) or "You"}</div>'
     return f'<div class="ab-me">{who}<div class="ab-said" dir="auto">{plain(exchange.prompt)}</div></div>'
 
 
@@ -63,8 +70,8 @@ def body(pieces: Iterable[str]) -> str:
     return "".join(f'<div class="ab-md">{piece}</div>' for piece in pieces if piece)
 
 
-def foot(exchange: Exchange) -> str:
-    """What stands under the answer: how long it took, that it was stopped, or why it failed."""
+def foot(exchange: Exchange, *, live: bool = False) -> str:
+    """What stands under the answer: how long it took, that it was stopped, or why it failed; in a live panel, Copy."""
     if exchange.status == "failed":
         request = f'<div class="ab-id">Request {plain(exchange.request_id)}</div>' if exchange.request_id else ""
         reason = plain(exchange.reason or "No reason was given.")
@@ -72,7 +79,10 @@ def foot(exchange: Exchange) -> str:
     if exchange.status == "stopped":
         return f'<div class="ab-foot">{STOPPED}</div>'
     if exchange.status == "answered":
-        return f'<div class="ab-foot">{latency(exchange)}</div>' if exchange.time_to_reply_s is not None else ""
+        took = f"<span>{latency(exchange)}</span>" if exchange.time_to_reply_s is not None else ""
+        # As it was written, not as it is drawn: Markdown can be pasted anywhere.
+        copy = COPY.replace(">", f' data-text="{plain(exchange.text)}">', 1) if live and exchange.text else ""
+        return f'<div class="ab-foot">{took}{copy}</div>' if took or copy else ""
     return TYPING if not exchange.text else ""
 
 
@@ -95,17 +105,34 @@ def seconds(value: float) -> str:
     return f"{whole} s" if whole < 60 else f"{whole // 60} min {whole % 60} s"
 
 
-def whole(exchange: Exchange, agent_name: str) -> str:
+def again(exchange: Exchange) -> tuple[str, str] | None:
+    """The button under an exchange that ended without a reply, and its tooltip; None where there is nothing to do again."""
+    if exchange.status not in ("failed", "stopped"):
+        return None
+    if exchange.bound and exchange.turn.status == "open":
+        return "Listen again", "Wait for this reply again; one that came late is fetched"
+    if exchange.turn.status == "failed":
+        return "Send again", "Ask again, as a new message: the platform cannot take a failed turn up again"
+    return "Retry", "Send this message again; if it has arrived after all, it is not sent twice"
+
+
+def whole(exchange: Exchange, agent_name: str, *, live: bool = False, images: bool = False) -> str:
     """An exchange as one piece of HTML, for long histories and for the static transcript."""
     answer = ""
     if exchange.text or exchange.steps or exchange.status in ("failed", "stopped"):
-        said = body([render(exchange.text)]) if exchange.text else ""
-        under = foot(exchange) if exchange.status in ("failed", "answered", "stopped") else ""
+        said = body([render(exchange.text, {IMAGES: images})]) if exchange.text else ""
+        said = with_copy(said) if live else said
+        under = foot(exchange, live=live) if exchange.status in ("failed", "answered", "stopped") else ""
         answer = f'<div class="ab-agent ab-said">{head(exchange, agent_name)}{said}{under}</div>'
-    return question(exchange) + answer
+    return question(exchange, live=live) + answer
 
 
 def pieces(chunks: Chunks) -> list[str]:
     """The frozen chunks and the tail, each as the content of one widget."""
-    frozen = [f'<div class="ab-md ab-piece">{piece}</div>' for piece in chunks.frozen]
-    return [*frozen, f'<div class="ab-md">{chunks.tail}</div>' if chunks.tail else ""]
+    frozen = [f'<div class="ab-md ab-piece {LEFT_ALONE}">{with_copy(piece)}</div>' for piece in chunks.frozen]
+    return [*frozen, f'<div class="ab-md {LEFT_ALONE}">{with_copy(chunks.tail)}</div>' if chunks.tail else ""]
+
+
+def with_copy(html: str) -> str:
+    """Sanitized HTML with our button at each code block; no text of an agent's can be this markup, as it would be escaped."""
+    return html.replace('<div class="ab-code">', f'<div class="ab-code">{COPY}')

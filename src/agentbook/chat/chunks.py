@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import MutableMapping
 from typing import Any
 
-from .render import block_starts, render, visible
+from .render import IMAGES, block_starts, render, visible
 
 CHUNK = 4_000
 
@@ -33,13 +33,14 @@ class Chunks:
     ([], '<p>Hello <strong>you</strong></p>\n')
     """
 
-    def __init__(self, size: int = CHUNK) -> None:
+    def __init__(self, size: int = CHUNK, *, images: bool = False) -> None:
         self.size = size
+        self._images = images
         self.text = ""
         self.frozen: list[str] = []
         self.tail = ""
         self._cut = 0
-        self._env: MutableMapping[str, Any] = {}
+        self._env: MutableMapping[str, Any] = {IMAGES: images}
 
     @property
     def open_characters(self) -> int:
@@ -53,7 +54,7 @@ class Chunks:
             return
         if not text.startswith(self.text[: self._cut]):
             # The persisted reply is not the drafts' text with more at the end: begin again.
-            self.frozen, self._cut, self._env = [], 0, {}
+            self.frozen, self._cut, self._env = [], 0, {IMAGES: self._images}
         self.text = text
         self._freeze()
         # A copy: a definition in the open end may still change, so what was read of it must not stay.

@@ -15,7 +15,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Self
@@ -23,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Self
 from ..api.errors import NotFound, OutcomeUnknown
 from ..events import pump
 from ..events.turns import Event, Turn, opens_turn
+from .entities import id_of, is_uuid, name_of
 from .exchange import Exchange
 from .following import Follow as Follow
 from .following import Following
@@ -91,21 +91,22 @@ class Conversation(Written):
         self._client = client.asynchronous() if client is not None else None
         self.workspace = workspace
         self.agent = agent
-        self.agent_name = _name_of(agent)
-        self.session_id: str | None = None
-        self.read_only = False
+        self.agent_name = name_of(agent)
         self.recorded = False
         self._listeners: list[Listener] = []
         self._starting = False
         self._closed = False
         self._following = Following(self._client, self.feed, self._changed, self._lost, follow or pump.subscribe)
         self._one_post = asyncio.Lock()
-        self.session_id = _id_of(session) if session is not None else None
-        self._ledger = Ledger(self.session_id)
+        self._ledgers: dict[str, Ledger] = {}
+        self._open(id_of(session) if session is not None else None)
 
     def _open(self, session_id: str | None) -> None:
-        self.session_id, self._ledger = session_id, Ledger(session_id)
+        self.session_id: str | None = session_id
+        self._ledger = self._ledgers.get(session_id or "") or Ledger(session_id)
         self.read_only, self._following.trouble = False, None
+        if session_id is not None:
+            self._ledgers[session_id] = self._ledger
 
     # What it is like now
 
@@ -113,6 +114,16 @@ class Conversation(Written):
     def exchanges(self) -> list[Exchange]:
         """What was asked and answered, in order."""
         return self._ledger.exchanges
+
+    @property
+    def sessions(self) -> dict[str, list[Exchange]]:
+        """The sessions this conversation was about so far, first to last, with what was said in each; ids are the keys."""
+        return {session_id: ledger.exchanges for session_id, ledger in self._ledgers.items()}
+
+    @property
+    def can_start(self) -> bool:
+        """Whether it is known where and with whom a new session would be started."""
+        return self._client is not None and self.workspace is not None and self.agent is not None and not self._closed
 
     @property
     def turns(self) -> list[Turn]:
@@ -177,9 +188,26 @@ class Conversation(Written):
         Exchange
             Await ``asyncio.wrap_future(exchange.finished)`` for the turn.
         """
-        await self._unfollow()
-        self._open(None)
+        await self._leave(None)
         return await self.send(prompt)
+
+    async def renew(self) -> None:
+        """Leave the session, so that the next message starts a new one. What was said stays in `sessions`.
+
+        Raises
+        ------
+        ValueError
+            If it is not known where, or with whom, a new session would be started.
+        """
+        if not self.can_start:
+            raise ValueError("A new session needs a workspace and an agent: give both when the panel is made.")
+        await self._leave(None)
+
+    async def _leave(self, session_id: str | None) -> None:
+        self.stop()
+        await self._unfollow()
+        self._open(session_id)
+        self._changed()
 
     async def attach(self, session: Any = None) -> None:
         """Read the session's events, then follow it live. Errors are kept in `trouble`; `resume` tries again.
@@ -189,9 +217,8 @@ class Conversation(Written):
         session : str or Record, optional
             None for the session it was made with.
         """
-        if session is not None and _id_of(session) != self.session_id:
-            await self._unfollow()
-            self._open(_id_of(session))
+        if session is not None and id_of(session) != self.session_id:
+            await self._leave(id_of(session))
         with contextlib.suppress(Exception):  # kept as state
             await self._catch_up()
 
@@ -252,6 +279,7 @@ class Conversation(Written):
         exchange.posted = True
         session = await self._client.sessions.start(self.workspace, agent_id=agent_id, prompt=exchange.prompt)
         self.session_id = self._ledger.session_id = str(session["id"])
+        self._ledgers[self.session_id] = self._ledger
         exchange.turn.session_id = self.session_id
         # From the beginning, because the agent was already at work when the socket opens.
         self._following.start(self.session_id, None)
@@ -276,10 +304,10 @@ class Conversation(Written):
             record = await self._client.agents.get(self.agent) if given is not None else self.agent
         except NotFound:
             # A key that may only chat can start a private agent by its id without being able to read it.
-            if given is None or not _is_uuid(given):
+            if given is None or not is_uuid(given):
                 raise
             return given
-        self.agent_name = _name_of(record) or self.agent_name
+        self.agent_name = name_of(record) or self.agent_name
         return record["id"]
 
     def _refuse(self, exchange: Exchange, error: Exception) -> None:
@@ -375,21 +403,3 @@ class Conversation(Written):
 
     def __repr__(self) -> str:
         return f"Conversation({self.agent_name or 'no agent'!r}, {len(self.exchanges)} turns, {self.state})"
-
-
-def _id_of(entity: Any) -> str:
-    return str(entity["id"]) if isinstance(entity, Mapping) else str(entity)
-
-
-def _name_of(entity: Any) -> str:
-    if isinstance(entity, Mapping):
-        return str(entity.get("name") or entity.get("full_name") or "")
-    return "" if entity is None or _is_uuid(str(entity)) else str(entity)
-
-
-def _is_uuid(text: str) -> bool:
-    try:
-        uuid.UUID(text)
-    except ValueError:
-        return False
-    return True

@@ -17,8 +17,9 @@ class History:
     part (`LiveView`), with a button to retry.
     """
 
-    def __init__(self, parts: Parts, box: Any, retry: Click) -> None:
+    def __init__(self, parts: Parts, box: Any, retry: Click, *, images: bool = False) -> None:
         self._parts = parts
+        self._images = images
         self._box = box
         self._retry = retry
         self.views: dict[Exchange, LiveView | Block] = {}
@@ -62,12 +63,12 @@ class History:
             self._fill_blocks(settled)
             settled = []
             if exchange in new:
-                self.views[exchange] = LiveView(exchange, self._parts, self._retry)
+                self.views[exchange] = LiveView(exchange, self._parts, self._retry, images=self._images)
         self._set_children(exchanges)
         return new
 
     def _fill_blocks(self, exchanges: list[Exchange]) -> None:
-        for block in Block.fill(exchanges, self._parts):
+        for block in Block.fill(exchanges, self._parts, images=self._images):
             self.views.update(dict.fromkeys(block.exchanges, block))
 
     def _set_children(self, exchanges: list[Exchange]) -> None:

@@ -24,7 +24,8 @@ from .exchange import Exchange
 from .following import Follow
 from .frame import Frame
 from .history import History
-from .static import StaticTwin, show_bundle
+from .pace import Pace
+from .static import StaticTwin, panel_html, show_bundle
 from .view import close_all
 
 if TYPE_CHECKING:
@@ -32,12 +33,12 @@ if TYPE_CHECKING:
 
     from ..api.client import AsyncClient, Client
 
-FLUSH_S = 0.05
 # An open code block or table is sent anew at each flush until it ends: the longer it is, the fewer flushes.
 OPEN_CHARACTERS_PER_S = 160_000
 # An interrupt of a bare `await` wakes nothing in the kernel's loop; without a heartbeat it waits for the reply itself.
 HEARTBEAT_S = 0.1
 READ_HISTORY_S = 15.0
+LEAVE_S = 15.0
 
 
 class ChatPanel(widgets.VBox):  # type: ignore[misc]
@@ -54,6 +55,9 @@ class ChatPanel(widgets.VBox):  # type: ignore[misc]
         A session that exists: its history is shown, and it is continued.
     height : str
         CSS height of the log.
+    images : bool
+        Whether pictures in replies are fetched from wherever the agent says. By default each is a link, and nothing is fetched:
+        an address can tell its server what was said here.
     follow : callable, optional
         Gives a session's events as they happen; `agentbook.events.pump.subscribe` unless told otherwise.
 
@@ -65,7 +69,8 @@ class ChatPanel(widgets.VBox):  # type: ignore[misc]
     Notes
     -----
     The platform has no operation to cancel a turn: Stop means that nobody here listens any more. The agent may still
-    finish, and its late reply appears in the panel. Retry of a failed turn is a new message.
+    finish, and its late reply appears in the panel; Listen again waits for it. Nor can it edit a message or take a failed turn
+    up again: both are new messages. New session leaves the one there is, which can be chosen again.
     Specification: "Events"; "Authentication", rule 9.
 
     Examples
@@ -84,19 +89,26 @@ class ChatPanel(widgets.VBox):  # type: ignore[misc]
         session: Any = None,
         *,
         height: str = "420px",
+        images: bool = False,
         follow: Follow | None = None,
     ) -> None:
         if session is None and (workspace is None or agent is None):
             raise ValueError("ChatPanel needs workspace= and agent= to start a session, or session= to continue one.")
         self.conversation = Conversation(client, workspace=workspace, agent=agent, session=session, follow=follow)
         self._uid = f"ap-{uuid.uuid4().hex[:12]}"
-        self._twin = StaticTwin(self._uid)
-        self._frame = Frame(self._uid, height, self._send_clicked, self._stop_clicked, self._reconnect_clicked)
-        self._history = History(self._frame.parts, self._frame.inner, self._retry_clicked)
+        self._twin = StaticTwin(self._uid, panel_html)
+        self._frame = Frame(
+            self._uid,
+            height,
+            self._send_clicked,
+            self._stop_clicked,
+            self._reconnect_clicked,
+            self._new_clicked,
+            self._session_chosen,
+        )
+        self._history = History(self._frame.parts, self._frame.inner, self._retry_clicked, images=images)
         self._changed: set[Exchange] = set()
-        self._flush_due: asyncio.TimerHandle | None = None
-        self._flush_cost_s = 0.0
-        self._flushed_at = 0.0
+        self._pace = Pace(self._draw, self._dear_s)
         self._ended = False
         super().__init__(self._frame.children, layout=widgets.Layout(width="100%", max_width="980px"))
         self.add_class("ab-chat")
@@ -163,11 +175,44 @@ class ChatPanel(widgets.VBox):  # type: ignore[misc]
             self.conversation.stop(exchange)
             raise
         finally:
-            self._flush()
+            self._pace.flush()
 
     def stop(self) -> None:
         """Stop listening for the replies that are under way. The agent may still finish; late replies appear in the panel."""
         self._hand_over(self.conversation.stop)
+
+    def resume(self) -> None:
+        """Listen again for the replies that were stopped or lost; a late one is fetched."""
+        loop.submit(self.conversation.resume())
+
+    def new_session(self) -> None:
+        """Leave the session, so that the next message starts a new one; `open_session` goes back.
+
+        Raises
+        ------
+        ValueError
+            If the panel was made without a workspace and an agent.
+        """
+        loop.run(self.conversation.renew(), LEAVE_S, operation="panel.new_session")
+
+    def open_session(self, session: Any) -> None:
+        """Show another session of this key in the panel, and go on with it.
+
+        Parameters
+        ----------
+        session : str or Record
+            An id, such as one of `sessions`.
+
+        Notes
+        -----
+        What the platform refuses is shown in the panel, not raised.
+        """
+        loop.run(self.conversation.attach(session), READ_HISTORY_S, operation="panel.open_session")
+
+    @property
+    def sessions(self) -> list[str]:
+        """Ids of the sessions this panel has shown, first to last."""
+        return list(self.conversation.sessions)
 
     @property
     def session_id(self) -> str | None:
@@ -190,6 +235,7 @@ class ChatPanel(widgets.VBox):  # type: ignore[misc]
         if self.comm is None or self._ended:
             return
         self._ended = True
+        self._pace.end()
         if loop.on_loop_thread():
             loop.submit(self.conversation.aclose())
         else:
@@ -215,6 +261,22 @@ class ChatPanel(widgets.VBox):  # type: ignore[misc]
     def _reconnect_clicked(self) -> None:
         loop.submit(self.conversation.resume())
 
+    def _new_clicked(self) -> None:
+        loop.submit(self._begin_anew())
+
+    def _session_chosen(self, session_id: str) -> None:
+        loop.submit(self._go_to(session_id))
+
+    async def _begin_anew(self) -> None:
+        if self.conversation.can_start:
+            await self.conversation.renew()
+
+    async def _go_to(self, session_id: str) -> None:
+        if not session_id:
+            await self._begin_anew()
+        elif not self._ended:
+            await self.conversation.attach(session_id)
+
     def _send_from_box(self, text: str) -> None:
         # A second click may be on its way before the first has disabled the button.
         if not text.strip() or self.conversation.pending or self.conversation.read_only or self._ended:
@@ -223,7 +285,7 @@ class ChatPanel(widgets.VBox):  # type: ignore[misc]
         self._frame.input.value = ""
 
     async def _retry(self, exchange: Exchange) -> None:
-        if exchange.status == "failed" and not self.conversation.pending:
+        if exchange.status in ("failed", "stopped") and not self.conversation.pending:
             await self.conversation.retry(exchange)
 
     # Drawing: on the loop's thread
@@ -231,28 +293,19 @@ class ChatPanel(widgets.VBox):  # type: ignore[misc]
     def _note(self, exchange: Exchange | None) -> None:
         if exchange is not None:
             self._changed.add(exchange)
-        if self._flush_due is None and not self._ended:
-            open_characters = self._history.open_characters(self.conversation.pending)
-            pause_s = max(FLUSH_S, 4 * self._flush_cost_s, open_characters / OPEN_CHARACTERS_PER_S)
-            wait_s = max(0.0, self._flushed_at + pause_s - time.monotonic())
-            self._flush_due = asyncio.get_running_loop().call_later(wait_s, self._flush)
+        self._pace.note()
 
-    def _flush(self) -> None:
+    def _dear_s(self) -> float:
+        return self._history.open_characters(self.conversation.pending) / OPEN_CHARACTERS_PER_S
+
+    def _draw(self) -> None:
         """Draw what has changed since the last time."""
-        if self._flush_due is not None:
-            self._flush_due.cancel()
-            self._flush_due = None
-        if self._ended:
-            return
-        begin = time.monotonic()
         changed, self._changed = self._changed, set()
         can_retry = not self.conversation.read_only
         self._history.draw(list(self.conversation.exchanges), changed, self._agent_name, can_retry)
         self._frame.draw(self.conversation)
         if not self.conversation.pending:
-            self._twin.update(self.conversation.exchanges, self._agent_name)
-        self._flushed_at = time.monotonic()
-        self._flush_cost_s = self._flushed_at - begin
+            self._twin.update(*self._said())
 
     @property
     def _agent_name(self) -> str:
@@ -263,7 +316,13 @@ class ChatPanel(widgets.VBox):  # type: ignore[misc]
     def _ipython_display_(self, **_: Any) -> None:
         bundle = self._repr_mimebundle_() if self.comm is not None else {"text/plain": repr(self)}
         show_bundle(bundle)
-        self._twin.show(list(self.conversation.exchanges), self._agent_name)
+        self._twin.show(*self._said())
+
+    def _said(self) -> tuple[list[Exchange], str, dict[str, list[Exchange]]]:
+        """What the static twin shows: this session, with whom, and the sessions the panel was about before."""
+        current = self.conversation.session_id
+        others = {name: list(said) for name, said in self.conversation.sessions.items() if said and name != current}
+        return list(self.conversation.exchanges), self._agent_name, others
 
     def __repr__(self) -> str:
         return f"ChatPanel(agent={self._agent_name!r})" if self._agent_name else "ChatPanel()"

@@ -2,8 +2,8 @@
 
 JupyterLab's HTML widgets, and its HTML and Markdown outputs, run what they are given; so everything a person or an agent
 says passes through here: Markdown by markdown-it-py without raw HTML, code colours by Pygments classes, and then an allow-list
-(nh3) over the result, our own markup included. No `style` attribute, no image that the page would fetch, no link but http, https
-and mailto.
+(nh3) over the result, our own markup included. No `style` attribute, no link but http, https and mailto, no
+picture that the page would fetch unless the reader has allowed it.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from pygments import lex
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import get_lexer_by_name
 from pygments.util import ClassNotFound
+
+from .formulas import TYPESET, mathematics
 
 # Inline Markdown is not linear in the worst case: a longer block, or a longer line, is shown as the plain text it is.
 MAX_BLOCK = 64_000
@@ -55,7 +57,11 @@ _TAGS = set(
 )
 _ATTRIBUTES = {"a": {"href", "title"}, "ol": {"start"}, "details": {"open"}, "*": {"class", "dir"}}
 _ADDRESS = re.compile(r"(?i)\A(?:https?://|mailto:)")
-_OWN_CLASS = re.compile(r"\A(?:ab|hl)-[a-z0-9-]+\Z")
+_PICTURE_ADDRESS = re.compile(r"(?i)\Ahttps?://")
+_OWN_CLASS = re.compile(rf"\A(?:(?:ab|hl)-[a-z0-9-]+|{TYPESET.replace(' ', '|')})\Z")
+# A key of `env`: the reader has allowed pictures to be fetched.
+IMAGES = "agentbook_images"
+_PICTURE = {"src", "alt", "title", "loading", "referrerpolicy"}
 
 
 def visible(text: str) -> str:
@@ -82,8 +88,8 @@ def plain(text: str) -> str:
     return html.escape(visible(text), quote=True)
 
 
-def clean(fragment: str) -> str:
-    """`fragment` with everything removed that is not on the allow-list.
+def clean(fragment: str, *, images: bool = False) -> str:
+    """`fragment` with everything removed that is not on the allow-list; on it are pictures only with `images`.
 
     Examples
     --------
@@ -92,8 +98,8 @@ def clean(fragment: str) -> str:
     """
     return nh3.clean(
         fragment,
-        tags=_TAGS,
-        attributes=_ATTRIBUTES,
+        tags=_TAGS | {"img"} if images else _TAGS,
+        attributes={**_ATTRIBUTES, "img": _PICTURE} if images else _ATTRIBUTES,
         attribute_filter=_keep,
         url_schemes={"http", "https", "mailto"},
         url_relative="deny",  # a relative address would lead into the notebook server itself
@@ -105,6 +111,8 @@ def clean(fragment: str) -> str:
 def _keep(tag: str, name: str, value: str) -> str | None:
     if name == "href":
         return value if _ADDRESS.match(value) else None
+    if name == "src":
+        return value if _PICTURE_ADDRESS.match(value) else None
     if name == "class":
         return " ".join(word for word in value.split() if _OWN_CLASS.match(word)) or None
     return value
@@ -116,14 +124,15 @@ def render(text: str, env: MutableMapping[str, Any] | None = None) -> str:
     Parameters
     ----------
     text : str
-        CommonMark with tables, strikethrough and task lists. Raw HTML in it is shown, not obeyed.
+        CommonMark with tables, strikethrough, task lists and mathematics. Raw HTML in it is shown, not obeyed.
     env : dict, optional
-        Pass the same one for the pieces of one message, so that link definitions reach across them.
+        Pass the same one for the pieces of one message, so that link definitions reach across them. With `IMAGES` true in it
+        pictures become pictures, which the page fetches; else each is a link.
 
     Returns
     -------
     str
-        HTML without scripts, styles, forms, frames, images or any address but http, https and mailto.
+        HTML without scripts, styles, forms, frames or any address but http, https and mailto.
 
     Notes
     -----
@@ -173,7 +182,7 @@ def _formatted(text: str, env: MutableMapping[str, Any]) -> str:
 
 
 def _markdown(text: str, env: MutableMapping[str, Any]) -> str:
-    return clean(_parser().render(text, env)) if text.strip() else ""
+    return clean(_parser().render(text, env), images=bool(env.get(IMAGES))) if text.strip() else ""
 
 
 def block_starts(text: str) -> list[int]:
@@ -202,8 +211,11 @@ class _Renderer(RendererHTML):
     def image(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: MutableMapping[str, Any]) -> str:
         # The page must not fetch anything because an agent said so: a picture is a link the reader may follow.
         token = tokens[idx]
-        alt = self.renderInlineAsText(token.children or [], options, env) or "image"
-        return f'<a href="{escapeHtml(str(token.attrs.get("src", "")))}">🖼 {escapeHtml(alt)}</a>'
+        alt = escapeHtml(self.renderInlineAsText(token.children or [], options, env) or "image")
+        source = escapeHtml(str(token.attrs.get("src", "")))
+        if env.get(IMAGES):
+            return f'<img class="ab-img" src="{source}" alt="{alt}" loading="lazy" referrerpolicy="no-referrer">'
+        return f'<a class="ab-picture" href="{source}" title="A picture, not loaded: follow the link to see it">🖼 {alt}</a>'
 
     def fence(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: MutableMapping[str, Any]) -> str:
         token = tokens[idx]
@@ -227,6 +239,7 @@ class _Renderer(RendererHTML):
 def _parser() -> MarkdownIt:
     parser = MarkdownIt("commonmark", {"html": False, "linkify": False, "maxNesting": 100}, renderer_cls=_Renderer)
     parser.enable(["table", "strikethrough"])
+    mathematics(parser)
     parser.core.ruler.push("agentbook", _task_lists_and_alignment)
     return parser
 

@@ -8,11 +8,12 @@ style inside it hides the twin (`style.live_style`).
 from __future__ import annotations
 
 import contextvars
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from . import bubbles
 from .exchange import Exchange
+from .formulas import LEFT_ALONE
 from .render import plain
 from .style import static_style
 
@@ -58,11 +59,28 @@ class StaticTwin:
 
 def static_html(exchanges: Sequence[Exchange], agent_name: str, uid: str) -> str:
     """The transcript as one element of safe HTML, its style included; empty while nothing was said."""
-    if not exchanges:
+    return panel_html(exchanges, agent_name, {}, uid)
+
+
+def panel_html(
+    exchanges: Sequence[Exchange], agent_name: str, others: Mapping[str, Sequence[Exchange]], uid: str
+) -> str:
+    """As `static_html`, with the other sessions of the panel folded away above it, each under its id."""
+    if not exchanges and not others:
         return f'<div class="{uid}-static ab-static"></div>'
+    folded = "".join(
+        f'<details class="ab-steps"><summary>Session {plain(session_id)}</summary>{_transcript(said, agent_name)}</details>'
+        for session_id, said in others.items()
+    )
+    said = folded + _transcript(exchanges, agent_name)
+    return f'<div class="{uid}-static ab-static {LEFT_ALONE}">{static_style(uid)}{said}</div>'
+
+
+def _transcript(exchanges: Sequence[Exchange], agent_name: str) -> str:
+    if not exchanges:
+        return ""
     title = f'<div class="ab-who">Conversation with {plain(agent_name) or "an agent"}</div>'
-    said = "".join(bubbles.whole(exchange, agent_name) for exchange in exchanges)
-    return f'<div class="{uid}-static ab-static">{static_style(uid)}{title}{said}</div>'
+    return title + "".join(bubbles.whole(exchange, agent_name) for exchange in exchanges)
 
 
 def show_bundle(bundle: dict[str, Any], **options: Any) -> None:

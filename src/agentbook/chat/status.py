@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from .bubbles import seconds
 from .conversation import Conversation
 from .exchange import Exchange
 from .render import plain
@@ -48,8 +47,8 @@ def _doing(exchange: Exchange, name: str) -> str:
 
 def _done(exchange: Exchange) -> str:
     match exchange.status:
-        case "answered" if exchange.time_to_reply_s is not None:
-            return f"Answered in {seconds(exchange.time_to_reply_s)}."
+        case "answered":
+            return "Answered."
         case "failed":
             return "That did not work: the reason stands above."
         case "stopped":

@@ -1,13 +1,13 @@
-"""How the panel looks, by JupyterLab's own colours so that it follows the light and the dark theme, and its manners.
+"""How the panel looks, by JupyterLab's own colours so that it follows the light and the dark theme.
 
-`CSS` serves the live panel and the static transcript; every variable has a fallback for pages without JupyterLab. `_HOOK`
-is a short script of ours (never of an agent) that an inline handler runs once in each view: Enter sends, Escape stops, the
-log and the status line get their roles. Where a page forbids inline handlers, the buttons still do it all.
+`CSS` serves the live panel and the static transcript; every variable has a fallback for pages without JupyterLab.
 """
 
 from __future__ import annotations
 
 import re
+
+from .hook import HOOK
 
 CSS = """
 .ab-chat, .ab-static {
@@ -30,12 +30,22 @@ CSS = """
 }
 .ab-chat { border: 1px solid var(--ab-line); border-radius: 10px; background: var(--ab-bg); overflow: hidden; }
 .ab-chat .jupyter-widgets { margin: 0; }
-.ab-chat .widget-html, .ab-chat .widget-html-content {
+.ab-chat .widget-html, .ab-chat .widget-html-content, .ab-chat .widget-htmlmath, .ab-chat .widget-htmlmath-content {
   line-height: inherit; font-size: inherit; height: auto; min-height: 0; overflow: visible; white-space: normal;
 }
-.ab-chat .widget-html-content { width: 100%; min-width: 0; align-self: stretch; }
+.ab-chat .widget-html-content, .ab-chat .widget-htmlmath-content { width: 100%; min-width: 0; align-self: stretch; }
 
-.ab-head { flex: 0 0 auto; padding: 9px 14px; border-bottom: 1px solid var(--ab-line); background: var(--ab-soft); }
+.ab-chat .ab-head {
+  flex: 0 0 auto; flex-wrap: wrap; align-items: center; gap: 8px; min-height: 44px; box-sizing: border-box; padding: 6px 14px;
+  border-bottom: 1px solid var(--ab-line); background: var(--ab-soft); overflow: visible;
+}
+.ab-chat .ab-headline { flex: 1 1 auto !important; min-width: 0; }
+.ab-chat .ab-sessions { height: 30px; }
+.ab-chat .ab-sessions select {
+  border: 1px solid color-mix(in srgb, var(--ab-fg) 55%, var(--ab-bg)); border-radius: 8px; background-color: var(--ab-bg);
+  color: var(--ab-fg); font: 12px var(--ab-mono); height: 30px; padding-left: 8px;
+}
+.ab-chat .ab-sessions select:focus-visible { outline: 2px solid var(--ab-brand); outline-offset: 1px; }
 .ab-title { display: flex; gap: 10px; align-items: baseline; flex-wrap: wrap; }
 .ab-name { font-weight: 600; overflow-wrap: anywhere; }
 .ab-session { color: var(--ab-quiet); font-size: 12px; font-family: var(--ab-mono); }
@@ -83,6 +93,8 @@ CSS = """
   background: color-mix(in srgb, var(--ab-fg) 9%, transparent);
 }
 .ab-md .ab-code { border: 1px solid var(--ab-line); border-radius: 8px; background: var(--ab-bg); overflow: hidden; }
+.ab-md .ab-code { position: relative; }
+.ab-md .ab-code > .ab-act { position: absolute; top: 2px; right: 4px; z-index: 1; }
 .ab-md .ab-lang {
   font-size: 11px; color: var(--ab-quiet); padding: 3px 10px; border-bottom: 1px solid var(--ab-line);
   background: var(--ab-code); font-family: var(--ab-mono);
@@ -103,6 +115,14 @@ CSS = """
 .ab-md tbody tr { background: var(--ab-bg); }
 .ab-md .ab-right { text-align: right; font-variant-numeric: tabular-nums; } .ab-md .ab-center { text-align: center; }
 .ab-md .ab-left { text-align: left; }
+.ab-md .ab-math {
+  overflow-x: auto; overflow-y: hidden; max-width: 100%; contain: paint; font-family: var(--ab-mono); font-size: .92em;
+}
+.ab-md .ab-math:has(mjx-container) { font-family: inherit; font-size: inherit; }
+.ab-md span.ab-math { display: inline-block; vertical-align: middle; }
+.ab-md .ab-display { display: block; margin: 0 0 .7em; padding: 2px 0; text-align: center; }
+.ab-md .ab-display mjx-container { margin: .2em 0; }
+.ab-md .ab-img { max-width: 100%; height: auto; border-radius: 6px; }
 .ab-md .ab-plain { white-space: pre-wrap; overflow-wrap: anywhere; margin: 0 0 .7em; }
 
 .ab-steps { font-size: 12px; color: var(--ab-quiet); margin: 2px 0 7px; }
@@ -120,7 +140,10 @@ CSS = """
   animation: ab-pulse 1.1s ease-in-out infinite;
 }
 .ab-other { margin-top: 5px; }
-.ab-foot { font-size: 12px; color: var(--ab-quiet); margin-top: 6px; font-variant-numeric: tabular-nums; }
+.ab-foot {
+  display: flex; flex-wrap: wrap; align-items: center; gap: 10px; font-size: 12px; color: var(--ab-quiet); margin-top: 6px;
+  font-variant-numeric: tabular-nums;
+}
 .ab-failed {
   border-left: 3px solid var(--ab-bad); padding: 2px 0 2px 10px; margin: 4px 0; overflow-wrap: anywhere; white-space: pre-wrap;
 }
@@ -141,7 +164,7 @@ CSS = """
 .ab-statusline { display: flex; gap: 8px; align-items: center; color: var(--ab-quiet); font-size: 12px; min-height: 20px; }
 .ab-chat .ab-composer { overflow: visible; align-items: flex-end; gap: 8px; }
 .ab-chat .ab-input { position: relative; height: auto; width: auto; }
-.ab-chat .ab-input label {
+.ab-chat .ab-input label, .ab-chat .ab-sessions label {
   position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap; padding: 0;
 }
 .ab-chat .ab-input textarea {
@@ -158,10 +181,23 @@ CSS = """
 }
 .ab-chat button.ab-send { background: var(--jp-brand-color0, #0d47a1); color: #fff; }
 .ab-chat button.ab-send:disabled { background: var(--ab-soft); color: var(--ab-quiet); border-color: var(--ab-line); opacity: 1; }
-.ab-chat button.ab-stop, .ab-chat button.ab-retry {
+.ab-chat button.ab-stop, .ab-chat button.ab-retry, .ab-chat button.ab-new {
   background: var(--ab-bg); color: var(--ab-fg); border-color: color-mix(in srgb, var(--ab-fg) 55%, var(--ab-bg));
 }
-.ab-chat button.ab-retry { height: 30px; margin: 2px 0 4px; align-self: flex-start; }
+.ab-chat button.ab-retry { height: 30px; margin: 6px 0 4px; align-self: flex-start; }
+.ab-chat button.ab-new { height: 30px; font-size: 12px; padding: 0 12px; }
+.ab-act {
+  display: none; font: 600 12px var(--jp-content-font-family, system-ui, sans-serif); line-height: 18px; color: var(--ab-quiet);
+  background: var(--ab-bg); border: 1px solid var(--ab-line); border-radius: 6px; padding: 0 7px; margin: 0; cursor: pointer;
+}
+.ab-hooked .ab-act { display: inline-block; }
+.ab-act:hover { color: var(--ab-fg); border-color: var(--ab-quiet); }
+.ab-act:focus-visible { outline: 2px solid var(--ab-brand); outline-offset: 1px; }
+@media (hover: hover) {
+  .ab-me .ab-act, .ab-code .ab-act { opacity: 0; }
+  .ab-me:hover .ab-act, .ab-me:focus-within .ab-act, .ab-code:hover .ab-act, .ab-code:focus-within .ab-act { opacity: 1; }
+}
+.ab-acts { display: inline-flex; gap: 5px; margin-right: 8px; }
 .ab-chat button.jupyter-button:not(:disabled):hover { filter: brightness(.94); }
 .ab-chat button.jupyter-button:focus-visible { outline: 2px solid var(--ab-brand); outline-offset: 2px; }
 .ab-chat .ab-hidden { display: none; }
@@ -177,50 +213,6 @@ CSS = """
 .hl-c, .hl-c1, .hl-cm, .hl-ch, .hl-cp, .hl-cs { color: var(--ab-quiet); font-style: italic; }
 .hl-o { color: var(--jp-mirror-editor-operator-color, #7800c2); }
 .hl-gd { color: var(--ab-bad); } .hl-gi { color: var(--ab-good); } .hl-gh, .hl-gu { font-weight: 600; }
-"""
-
-# Runs as the `onload` of the style element, with it as `s`. Delegated from the panel's root, since the views of its parts come
-# and go; the roles are set once their elements are there.
-_HOOK = """
-(function (s) {
-  var root = s.closest('.ab-chat');
-  if (!root || root.abHooked) return;
-  root.abHooked = true;
-  function find(name) { return root.querySelector(name); }
-  root.addEventListener('keydown', function (e) {
-    if (!e.target.matches || !e.target.matches('.ab-input textarea')) return;
-    if (e.key === 'Enter' && !e.shiftKey && !e.isComposing && e.keyCode !== 229) {
-      e.preventDefault(); e.stopPropagation();
-      var send = find('button.ab-send');
-      if (send && !send.disabled && e.target.value.trim()) {
-        e.target.dispatchEvent(new Event('change', {bubbles: true}));
-        send.click();
-      }
-    } else if (e.key === 'Escape') {
-      var stop = find('button.ab-stop');
-      if (stop && stop.offsetParent) { e.preventDefault(); e.stopPropagation(); stop.click(); }
-    }
-  }, true);
-  root.addEventListener('click', function (e) {
-    if (!e.target.closest || !e.target.closest('button.ab-stop, button.ab-retry')) return;
-    var input = find('.ab-input textarea');
-    if (input && !input.disabled) setTimeout(function () { input.focus({preventScroll: true}); }, 0);
-  });
-  function mark() {
-    var log = find('.ab-log'), status = find('.ab-status .widget-html-content'), input = find('.ab-input textarea');
-    if (!log || !status || !input) return false;
-    root.setAttribute('role', 'region'); root.setAttribute('aria-label', 'Chat');
-    log.setAttribute('role', 'log'); log.setAttribute('aria-live', 'off'); log.setAttribute('aria-label', 'Conversation');
-    log.setAttribute('tabindex', '0');
-    status.setAttribute('role', 'status'); status.setAttribute('aria-live', 'polite');
-    input.setAttribute('aria-label', 'Message');
-    return true;
-  }
-  if (!mark()) {
-    var seen = new MutationObserver(function () { if (mark()) seen.disconnect(); });
-    seen.observe(root, {childList: true, subtree: true});
-  }
-})(this)
 """
 
 
@@ -239,7 +231,7 @@ def live_style(uid: str) -> str:
     hide = (
         f"{twin} {{ display: none; }} .jp-OutputArea-child:has(> .jp-OutputArea-output > {twin}) {{ display: none; }}"
     )
-    return f'<style onload="{_one_line(_HOOK)}">{_looks()} {hide}</style>'
+    return f'<style onload="{_one_line(HOOK)}">{_looks()} {hide}</style>'
 
 
 def static_style(uid: str) -> str:

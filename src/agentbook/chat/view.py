@@ -10,6 +10,7 @@ import ipywidgets as widgets
 from . import bubbles
 from .chunks import Chunks
 from .exchange import Exchange
+from .formulas import LEFT_ALONE, may_hold_math, typeset_here
 
 Click = Callable[[Exchange], None]
 
@@ -20,9 +21,17 @@ class Parts:
     def __init__(self) -> None:
         self._layout = widgets.Layout(width="auto", flex="0 0 auto")
         self._style = widgets.HTML().style
+        self._math_style: Any = None
 
     def html(self, value: str = "", *classes: str) -> Any:
         return self._named(widgets.HTML(value, layout=self._layout, style=self._style), classes)
+
+    def math(self, value: str = "", *classes: str) -> Any:
+        """As `html`, for content whose formulas are to be typeset."""
+        shared = {} if self._math_style is None else {"style": self._math_style}
+        made = widgets.HTMLMath(value, layout=self._layout, **shared)
+        self._math_style = made.style
+        return self._named(made, classes)
 
     def box(self, children: Sequence[Any], *classes: str) -> Any:
         return self._named(widgets.VBox(list(children), layout=self._layout), classes)
@@ -72,10 +81,10 @@ def close_all(widget: Any) -> None:
 class LiveView:
     """One exchange, drawn part by part as it goes."""
 
-    def __init__(self, exchange: Exchange, parts: Parts, retry: Click) -> None:
+    def __init__(self, exchange: Exchange, parts: Parts, retry: Click, *, images: bool = False) -> None:
         self.exchange = exchange
         self._parts = parts
-        self._chunks = Chunks()
+        self._chunks = Chunks(images=images)
         self._question = parts.html()
         self._head, self._foot = parts.html(), parts.html()
         self._body = parts.box([parts.html()], "ab-agent-body")
@@ -92,21 +101,34 @@ class LiveView:
     def update(self, agent_name: str, can_retry: bool) -> None:
         """Bring the widgets up to date; what has not changed is not sent."""
         exchange = self.exchange
-        self._question.value = bubbles.question(exchange)
+        self._question.value = bubbles.question(exchange, live=True)
         self._head.value = bubbles.head(exchange, agent_name)
         self._chunks.update(exchange.text)
         self._set_body(bubbles.pieces(self._chunks))
-        self._foot.value = bubbles.foot(exchange)
-        show(self._retry, exchange.status == "failed" and can_retry)
+        self._foot.value = bubbles.foot(exchange, live=True)
+        again = bubbles.again(exchange)
+        if again is not None:
+            self._retry.description, self._retry.tooltip = again
+        show(self._retry, again is not None and can_retry)
 
     def _set_body(self, values: list[str]) -> None:
         have = list(self._body.children)
-        for widget, value in zip(have, values, strict=False):
-            widget.value = value
-        if len(values) != len(have):
-            self._body.children = [*have, *map(self._parts.html, values[len(have) :])][: len(values)]
-        for surplus in have[len(values) :]:
+        # Typesetting anew at each flush would flicker: the open end shows its formulas as source until it has ended.
+        ended = len(values) if not self.exchange.pending else len(values) - 1
+        body = [
+            self._piece(have[n] if n < len(have) else None, value, n < ended and typeset_here(value))
+            for n, value in enumerate(values)
+        ]
+        if body != have:
+            self._body.children = body
+        for surplus in set(have) - set(body):
             surplus.close()
+
+    def _piece(self, widget: Any, value: str, math: bool) -> Any:
+        if widget is None or isinstance(widget, widgets.HTMLMath) != math:
+            return self._parts.math(value) if math else self._parts.html(value)
+        widget.value = value
+        return widget
 
 
 class Block:
@@ -114,20 +136,23 @@ class Block:
 
     SIZE = 32_000
 
-    def __init__(self, exchanges: Sequence[Exchange], parts: Parts) -> None:
+    def __init__(self, exchanges: Sequence[Exchange], parts: Parts, *, images: bool = False) -> None:
         self.exchanges = list(exchanges)
-        self.widget = parts.html("", "ab-block")
+        self._images = images
+        # MathJax is loaded, and looks through the text, only where there may be something to typeset.
+        make = parts.math if any(may_hold_math(exchange.text) for exchange in exchanges) else parts.html
+        self.widget = make("", "ab-block")
         self._html: dict[Exchange, str] = {}
 
     def update(self, agent_name: str, changed: set[Exchange]) -> None:
         """Draw it, or draw again those in `changed`."""
         for exchange in self.exchanges:
             if exchange in changed or exchange not in self._html:
-                self._html[exchange] = bubbles.whole(exchange, agent_name)
-        self.widget.value = "".join(self._html.values())
+                self._html[exchange] = bubbles.whole(exchange, agent_name, live=True, images=self._images)
+        self.widget.value = f'<div class="{LEFT_ALONE}">{"".join(self._html.values())}</div>'
 
     @classmethod
-    def fill(cls, exchanges: Sequence[Exchange], parts: Parts) -> list[Block]:
+    def fill(cls, exchanges: Sequence[Exchange], parts: Parts, *, images: bool = False) -> list[Block]:
         """As few blocks as hold these exchanges at about `SIZE` characters each."""
         groups: list[list[Exchange]] = [[]]
         size = 0
@@ -137,4 +162,4 @@ class Block:
             if size > cls.SIZE:
                 groups.append([])
                 size = 0
-        return [cls(group, parts) for group in groups if group]
+        return [cls(group, parts, images=images) for group in groups if group]

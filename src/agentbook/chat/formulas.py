@@ -1,0 +1,164 @@
+r"""Mathematics in Markdown: ``$…$``, ``$$…$$``, ``\(…\)`` and ``\[…\]`` as agents write it, and money as they write it too.
+
+What is found becomes TeX in an element of its own, which JupyterLab's bundled MathJax typesets where the panel asks it to;
+anywhere else the element shows readable TeX source. MathJax is told to leave all other text alone, so nothing but what was
+found here is ever given to it. TeX that could define commands for the whole page, or address or style anything outside itself,
+stays source.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from markdown_it import MarkdownIt
+from markdown_it.common.utils import escapeHtml
+from markdown_it.rules_block import StateBlock
+from markdown_it.rules_inline import StateInline
+
+MAX_INLINE = 500
+MAX_BLOCK = 4_000
+
+# Class names MathJax 3 and 2 know: text in an element of the first is left alone, in one of the second it is typeset.
+LEFT_ALONE = "mathjax_ignore tex2jax_ignore"
+TYPESET = "mathjax_process tex2jax_process"
+
+# Definitions outlive the formula, as they belong to the page; the rest reaches for addresses, classes, styles and extensions.
+_REFUSED = re.compile(
+    r"""\\(?:[gex]?def|let|futurelet|global|(?:re)?newcommand|(?:re)?newenvironment|newcolumntype|DeclareMathOperator|Newextarrow
+        |DeclarePairedDelimiters?|require|href|url|class|cssId|style|data|html\w*|mmlToken|unicode|includegraphics|special|label
+        |(?:eq)?ref|toggle|texttip|mathtip|bbox|verb|input|catcode|csname)(?![A-Za-z])""",
+    re.VERBOSE,
+)
+_SIGNS = re.compile(r"[\\^_={}<>+]")
+_WORD = re.compile(r"[A-Za-z]{3}")
+_AMOUNT = re.compile(r"\d[\d.,]*(?:\s|[a-zA-Z]{2}|[-–—]$)")
+
+
+def may_hold_math(text: str) -> bool:
+    """Whether it could pay to have `text` looked at: it has the characters mathematics begins with."""
+    return "$" in text or r"\(" in text or r"\[" in text
+
+
+def typeset_here(html: str) -> bool:
+    """Whether rendered HTML holds anything to typeset."""
+    return TYPESET in html
+
+
+def mathematics(parser: MarkdownIt) -> None:
+    """Teach a parser to find mathematics. It takes precedence over backslash escapes and emphasis, never over code."""
+    parser.block.ruler.before("fence", "math_block", _block, {"alt": ["paragraph", "reference", "blockquote", "list"]})
+    parser.inline.ruler.before("escape", "math_inline", _inline)
+    parser.add_render_rule("math_block", _shown)
+    parser.add_render_rule("math_inline", _shown)
+
+
+def _shown(renderer: Any, tokens: Any, idx: int, options: Any, env: Any) -> str:
+    token = tokens[idx]
+    tex = escapeHtml(token.content.strip())
+    display = token.markup in ("$$", r"\[")
+    if _REFUSED.search(token.content):
+        close = {"$": "$", "$$": "$$", r"\(": r"\)", r"\[": r"\]"}[token.markup]
+        source = f"<code>{token.markup}{tex}{close}</code>"
+        return f"<p>{source}</p>\n" if token.block else source
+    if not display:
+        return rf'<span class="ab-math {TYPESET}">\({tex}\)</span>'
+    if token.block:
+        return f'<div class="ab-math ab-display {TYPESET}">\\[{tex}\\]</div>\n'
+    return rf'<span class="ab-math ab-display {TYPESET}">\[{tex}\]</span>'
+
+
+# Inline
+
+
+def _inline(state: StateInline, silent: bool) -> bool:
+    found = _dollars(state.src, state.pos) if state.src[state.pos] == "$" else _brackets(state.src, state.pos)
+    if found is None:
+        return False
+    markup, content, end = found
+    if not silent:
+        token = state.push("math_inline", "math", 0)
+        token.content, token.markup = content, markup
+    state.pos = end
+    return True
+
+
+def _dollars(text: str, at: int) -> tuple[str, str, int] | None:
+    if at and (text[at - 1].isalnum() or text[at - 1] in "$\\"):
+        return None
+    markup = "$$" if text.startswith("$$", at) else "$"
+    begin = at + len(markup)
+    if begin >= len(text) or (markup == "$" and text[begin].isspace()):
+        return None
+    end = text.find("$", begin, begin + MAX_INLINE)
+    while end > 0 and text[end - 1] == "\\":
+        end = text.find("$", end + 1, begin + MAX_INLINE)
+    if end < 0 or not text.startswith(markup, end):
+        return None
+    content, after = text[begin:end], text[end + len(markup) : end + len(markup) + 1]
+    if not content.strip() or "`" in content or (markup == "$" and not _is_formula(content, after)):
+        return None
+    return markup, content, end + len(markup)
+
+
+def _is_formula(content: str, after: str) -> bool:
+    """Between single dollars: a formula, or an amount of money and the words up to the next one."""
+    if content[-1].isspace() or after.isalnum() or after == "$":
+        return False
+    return bool(_SIGNS.search(content)) or not (_AMOUNT.match(content) or _WORD.search(content))
+
+
+def _brackets(text: str, at: int) -> tuple[str, str, int] | None:
+    markup = text[at : at + 2]
+    if markup not in (r"\(", r"\["):
+        return None
+    end = text.find(r"\)" if markup == r"\(" else r"\]", at + 2, at + 2 + MAX_BLOCK)
+    if end < 0 or (end > 0 and text[end - 1] == "\\"):
+        return None
+    content = text[at + 2 : end]
+    # Backslashes before brackets are Markdown's way to write plain ones, too: "\[1\]", "\(see below\)".
+    plain = not _SIGNS.search(content) and (markup == r"\[" or _WORD.search(content))
+    if not content.strip() or "`" in content or plain:
+        return None
+    return markup, content, end + 2
+
+
+# Blocks
+
+
+def _block(state: StateBlock, begin_line: int, end_line: int, silent: bool) -> bool:
+    if state.is_code_block(begin_line):
+        return False
+    markup, closing = _opening(_line(state, begin_line))
+    if not markup:
+        return False
+    lines, size = [_line(state, begin_line).strip()[2:]], 0
+    line = begin_line
+    while not lines[-1].rstrip().endswith(closing):
+        line += 1
+        if line >= end_line or state.sCount[line] < state.blkIndent:
+            return False
+        lines.append(_line(state, line))
+        size += len(lines[-1])
+        # Another opening ends the search, too: however many there are, no line is looked at twice for them.
+        if not lines[-1].strip() or size > MAX_BLOCK or markup in lines[-1].rstrip().removesuffix(closing):
+            return False
+    content = "\n".join(lines).rstrip().removesuffix(closing)
+    if not content.strip() or closing in content or "`" in content:
+        return False
+    if silent:
+        return True
+    token = state.push("math_block", "math", 0)
+    token.block, token.content, token.markup, token.map = True, content, markup, [begin_line, line + 1]
+    state.line = line + 1
+    return True
+
+
+def _line(state: StateBlock, line: int) -> str:
+    return state.src[state.bMarks[line] + state.tShift[line] : state.eMarks[line]]
+
+
+def _opening(line: str) -> tuple[str, str]:
+    if line.startswith("$$"):
+        return "$$", "$$"
+    return (r"\[", r"\]") if line.startswith(r"\[") else ("", "")
