@@ -1,12 +1,14 @@
 """Executes the notebooks on a platform that repeats itself, and stores them with their outputs, clean.
 
-``python tests/notebooks/execute.py [NAME ...]``: all notebooks, or those. What a reader does not need is dropped: times,
-metadata of outputs, and widgets, whose state is not stored.
+``python tests/notebooks/execute.py [NAME ...]``: all notebooks, or those; a how-to is named ``how-to/export``. What a reader does
+not need is dropped: times, metadata of outputs, and widgets, whose state is not stored. An output that differs from the stored
+one only in what `sanitize.cfg` names, such as a duration, stays as it was, so that a change of a notebook shows what changed.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import sys
 import tempfile
 from pathlib import Path
@@ -14,6 +16,8 @@ from typing import Any
 
 import nbformat
 from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionComplete
+from nbclient.util import ensure_async
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, too
 
@@ -22,6 +26,14 @@ from support.services import end_services
 FOLDER = Path(__file__).parents[2] / "notebooks"
 SEEDED = {"AGENTBOOK_SEED": "1", "AGENTBOOK_SPEED": "0"}
 WIDGETS = "application/vnd.jupyter.widget-view+json"
+PANEL = re.compile(r"\bap-[0-9a-f]{12}\b")
+SANITIZE = Path(__file__).with_name("sanitize.cfg")
+
+
+def names() -> list[str]:
+    """Every notebook, by its path below the folder: the tutorials, then the how-tos."""
+    found = [*sorted(FOLDER.glob("*.ipynb")), *sorted(FOLDER.glob("how-to/*.ipynb"))]
+    return [path.relative_to(FOLDER).as_posix() for path in found]
 
 
 def environment(home: Path) -> dict[str, str]:
@@ -31,22 +43,47 @@ def environment(home: Path) -> dict[str, str]:
         for name, value in os.environ.items()
         if name not in ("AGENTBOOK_BASE_URL", "AGENTBOOK_API_KEY") and not name.startswith("OPENAI_")
     }
-    private = {name: str(home / name.lower()) for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR")}
+    places = (
+        "JUPYTER_CONFIG_DIR",
+        "JUPYTER_RUNTIME_DIR",
+        "IPYTHONDIR",
+        "XDG_CONFIG_HOME",
+    )  # the last holds OAuth tokens
+    private = {name: str(home / name.lower()) for name in places}
     return {**kept, **private, **SEEDED, "AGENTBOOK_DATA": str(home / "data")}
+
+
+class Runner(NotebookClient):  # type: ignore[misc]
+    """Runs a notebook as JupyterLab does: an output that a later cell updates is updated.
+
+    nbclient looks only at messages of the cell that runs. A chat panel brings its transcript up to date from a cell further down,
+    and would be stored as it was before anything was said.
+    """
+
+    async def _async_poll_output_msg(self, parent_msg_id: str, cell: Any, cell_index: int) -> None:
+        while True:
+            message = await ensure_async(self.kc.iopub_channel.get_msg(timeout=None))
+            if message["parent_header"].get("msg_id") == parent_msg_id:
+                try:
+                    self.process_message(message, cell, cell_index)
+                except CellExecutionComplete:
+                    return
+            elif message["msg_type"] == "update_display_data":
+                self._update_display_id(message["content"]["transient"]["display_id"], message)
 
 
 def execute(path: Path) -> None:
     """Run one notebook from top to bottom on a fresh platform and write it back, clean."""
-    notebook = nbformat.read(path, as_version=4)
+    stored, notebook = nbformat.read(path, as_version=4), nbformat.read(path, as_version=4)
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
         (home / "cwd").mkdir()
-        client = NotebookClient(notebook, timeout=120, record_timing=False, resources={"metadata": {"path": folder}})
+        client = Runner(notebook, timeout=120, record_timing=False, resources={"metadata": {"path": folder}})
         try:
             client.execute(env=environment(home), cwd=str(home / "cwd"))
         finally:
             end_services(home)
-    nbformat.write(clean(notebook), path)
+    nbformat.write(steady(clean(notebook), stored), path)
 
 
 def clean(notebook: Any) -> Any:
@@ -55,7 +92,7 @@ def clean(notebook: Any) -> Any:
         "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
         "language_info": {"name": "python"},
     }
-    number = 0
+    number, panels = 0, dict[str, str]()
     for cell in notebook.cells:
         cell.metadata = {key: value for key, value in cell.metadata.items() if key == "tags"}
         if cell.cell_type != "code":
@@ -71,16 +108,47 @@ def clean(notebook: Any) -> Any:
             output.pop("transient", None)
             if output.output_type in ("display_data", "execute_result"):
                 output.metadata = {}
+                for kind, data in output.data.items():
+                    output.data[kind] = _renamed(data, panels)
             kept.append(output)
         cell.outputs = kept
     return notebook
 
 
-def main(names: list[str]) -> int:
-    for path in sorted(FOLDER.glob("*.ipynb")):
-        if not names or path.name in names or path.stem in names:
-            print(path.name, flush=True)
-            execute(path)
+def _renamed(data: Any, panels: dict[str, str]) -> Any:
+    """Each panel's name counted instead of drawn by lot: the name only has to differ from the others in its notebook."""
+    if not isinstance(data, str):
+        return data
+    return PANEL.sub(lambda found: panels.setdefault(found[0], f"ap-{len(panels) + 1:012x}"), data)
+
+
+def steady(notebook: Any, stored: Any) -> Any:
+    """The notebook with each cell's stored outputs, where the new ones say the same."""
+    before = {cell.id: cell for cell in stored.cells if cell.cell_type == "code"}
+    found = re.findall(r"^\[(\w+)\]\nregex: (.*)\nreplace: (.*)$", SANITIZE.read_text(), flags=re.MULTILINE)
+    patterns = [(regex, replace) for name, regex, replace in found if name != "style"]  # new looks are stored
+
+    def said(outputs: Any) -> str:
+        text = repr([{**output, "execution_count": None} for output in outputs])
+        for regex, replace in patterns:
+            text = re.sub(regex, replace, text)
+        return text
+
+    for cell in notebook.cells:
+        old = before.get(cell.id)
+        if cell.cell_type == "code" and old is not None and said(old.outputs) == said(cell.outputs):
+            cell.outputs = old.outputs
+            for output in cell.outputs:
+                if "execution_count" in output:
+                    output["execution_count"] = cell.execution_count
+    return notebook
+
+
+def main(chosen: list[str]) -> int:
+    for name in names():
+        if not chosen or name in chosen or name.removesuffix(".ipynb") in chosen:
+            print(name, flush=True)
+            execute(FOLDER / name)
     return 0
 
 

@@ -1,0 +1,71 @@
+"""A pytest plugin beside nbval: an output that later cells update is compared as it stands at the notebook's end.
+
+nbval compares a cell's outputs as soon as the cell has run, and does not know messages that update them. A cell with the tags
+``nbval-ignore-output`` and ``compared-at-end`` is left to this plugin: it applies the updates, and with the last cell compares
+what became of the output with what is stored, by nbval's own rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+from nbformat import from_dict
+from nbval.plugin import IPyNbCell, IPyNbFile, coalesce_streams
+
+TAG = "compared-at-end"
+WIDGETS = "application/vnd.jupyter.widget-view+json"
+
+
+class Updating:
+    """Gives a file's messages on, and keeps the data of displayed outputs up to date.
+
+    Parameters
+    ----------
+    get : callable
+        The file's own ``get_kernel_message``.
+    """
+
+    def __init__(self, get: Any) -> None:
+        self._get = get
+        self._shown: dict[str, list[Any]] = {}
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        message = self._get(*arguments, **options)
+        content = message["content"]
+        display_id = content.get("transient", {}).get("display_id")
+        if display_id is not None and message["msg_type"] == "update_display_data":
+            for data in self._shown.get(display_id, ()):
+                data.clear()
+                data.update(from_dict(content["data"]))
+        elif display_id is not None:
+            content["data"] = from_dict(content["data"])  # nbval keeps a node as it is, and copies anything else
+            self._shown.setdefault(display_id, []).append(content["data"])
+        return message
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if isinstance(item, IPyNbCell) and not isinstance(item.parent.get_kernel_message, Updating):
+            item.parent.get_kernel_message = Updating(item.parent.get_kernel_message)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
+    result = yield
+    file = item.parent
+    if isinstance(file, IPyNbFile):
+        cells = [other for other in item.session.items if other.parent is file]
+        if item is cells[-1]:
+            for cell in cells:
+                if TAG in cell.cell.metadata.get("tags", ()):
+                    compare(cell)
+    return result
+
+
+def compare(cell: Any) -> None:
+    """Fail if what became of a cell's outputs differs from what is stored; widgets are not stored."""
+    outputs = [output for output in cell.test_outputs if WIDGETS not in output.get("data", {})]
+    if not cell.compare_outputs(coalesce_streams(outputs), coalesce_streams(cell.cell.outputs)):
+        cell.raise_cell_error("Cell outputs differ at the notebook's end", "\n".join(cell.comparison_traceback))
