@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentbook.api.ids import first_id_at
@@ -122,15 +122,24 @@ def test_concurrency_by_days_counts_the_hour_more_of_a_long_day() -> None:
 def test_gaps_and_idle_sessions(offsets: dict[str, list[float]]) -> None:
     frame = events_of(offsets)
     wanted = sorted(
-        (b - a for seconds in offsets.values() for a, b in pairwise(seconds) if b - a > 1800),
+        ((b - a, name, a) for name, seconds in offsets.items() for a, b in pairwise(seconds) if b - a > 1800),
         reverse=True,
     )
-    assert gaps(frame)["gap_s"].to_list() == wanted
+    found = gaps(frame)
+    assert found["gap_s"].is_monotonic_decreasing
+    begins = [(at - START).total_seconds() for at in found["begins_at"]]
+    assert sorted(zip(found["gap_s"], found["session_id"], begins, strict=True), reverse=True) == wanted
+    assert ((found["ends_at"] - found["begins_at"]).dt.total_seconds() == found["gap_s"]).all()
     as_of = START + timedelta(seconds=30_000)
     idle = idle_sessions(frame, after="15000s", as_of=as_of)
     expected = {name: 30_000 - seconds[-1] for name, seconds in offsets.items() if 30_000 - seconds[-1] > 15_000}
     assert dict(zip(idle["session_id"], idle["idle_s"], strict=True)) == expected
     assert idle["idle_s"].is_monotonic_decreasing
+    assert [(at - START).total_seconds() for at in idle["last_at"]] == [
+        offsets[name][-1] for name in idle["session_id"]
+    ]
+    # Nobody asked: the agent's own turn is open, and after fifteen minutes it is not called unanswered.
+    assert set(idle["last_status"]) <= {"open"}
 
 
 def test_compare_periods_puts_the_greatest_change_first() -> None:
@@ -172,19 +181,118 @@ def test_compare_periods_of_turns() -> None:
         compare_periods(frame, by="team")
 
 
+TURNS = st.lists(
+    st.tuples(
+        st.sampled_from("ab"),
+        st.integers(0, 3 * 86_400),
+        st.integers(1, 300),
+        st.sampled_from(["answer", "fail", "none"]),
+    ),
+    max_size=12,
+    unique_by=lambda turn: turn[:2],
+)
+
+
+@settings(max_examples=60)
+@given(turned=TURNS, by=st.sampled_from([None, "session_id"]))
+def test_compare_periods_is_what_plain_python_counts(turned: list[Any], by: str | None) -> None:
+    """Turns of two sessions over three days; the last two days are compared."""
+    day, asked, log = 86_400, {}, []
+    # One turn after another in each session, so that a reply is its own question's.
+    for name, at, took, end in sorted(turned):
+        start = max([at, *(other["end"] + 1 for other in log if other["name"] == name)])
+        log.append({"name": name, "start": start, "end": start + took, "how": end})
+    pages: dict[str, list[dict[str, Any]]] = {"a": [], "b": []}
+    for n, turn in enumerate(log):
+        if any(one["name"] == turn["name"] and one["how"] == "none" for one in log[:n]):
+            turn["how"] = "none"  # what nobody answered is answered by the next reply: leave the rest open
+        said = {"answer": ("runtime_done", {"text": "!"}), "fail": ("runtime_error", {"message": "TURN_TIMEOUT: 9"})}
+        steps = [(turn["start"], "message", {"text": "?"})]
+        if turn["how"] != "none":
+            steps.append((turn["end"], *said[turn["how"]]))
+        for second, kind, content in steps:
+            at = START + timedelta(seconds=second)
+            one = {"id": first_id_at(at), "type": kind, "content": content, "created_at": at.isoformat()}
+            pages[turn["name"]].append({**one, "author": {"type": "user"}} if kind == "message" else one)
+            asked.setdefault(turn["name"], []).append(second)
+    builder = FrameBuilder("events")
+    for name, items in pages.items():
+        builder.add(json.dumps({"items": items}).encode(), {"session_id": name})
+    table = compare_periods(builder.finish(), period="1D", as_of=START + timedelta(days=3), by=by)
+    groups = sorted({n for n, at in asked.items() if any(day < one <= 3 * day for one in at)}) if by else [None]
+    assert len(table) == 7 * len(groups)
+    assert table["z"].abs().dropna().is_monotonic_decreasing
+    for row in table.to_dict("records"):
+        names = [row[by]] if by else ["a", "b"]
+        sides = []
+        for begin in (day, 2 * day):
+            events = [(n, at) for n in names for at in asked.get(n, ()) if begin < at <= begin + day]
+            mine = [turn for turn in log if turn["name"] in names and begin < turn["start"] <= begin + day]
+            times = [turn["end"] - turn["start"] for turn in mine if turn["how"] == "answer"]
+            failed = sum(turn["how"] == "fail" for turn in mine)
+            sides.append(
+                {
+                    "events": len(events), "sessions": len({n for n, _ in events}), "turns": len(mine),
+                    "answered": len(times), "failed": failed, "failed_share": failed / len(mine) if mine else math.nan,
+                    "latency_p50_s": statistics.median(times) if times else math.nan, "times": times,
+                }
+            )  # fmt: skip
+        before, after = (side[row["metric"]] for side in sides)
+        expected = [before, after, after - before, after / before if before else math.nan]
+        got = [row[name] for name in ("before", "after", "change", "ratio")]
+        assert got == pytest.approx(expected, nan_ok=True), row["metric"]
+        assert row["z"] == pytest.approx(score(row["metric"], *sides), nan_ok=True), row["metric"]
+
+
+def score(metric: str, before: dict[str, Any], after: dict[str, Any]) -> float:
+    """The change in standard errors, by the textbook: Poisson counts, pooled shares, means of logarithms."""
+    if metric == "failed_share":
+        n, m = before["turns"], after["turns"]
+        if not (n and m):
+            return math.nan
+        pooled = (before["failed"] + after["failed"]) / (n + m)
+        error = math.sqrt(pooled * (1 - pooled) * (1 / n + 1 / m))
+        return (after[metric] - before[metric]) / error if error else math.nan
+    if metric == "latency_p50_s":
+        logs = [[math.log(time) for time in side["times"]] for side in (before, after)]
+        if min(map(len, logs)) < 2:
+            return math.nan
+        error = math.sqrt(sum(statistics.variance(one) / len(one) for one in logs))
+        return (statistics.mean(logs[1]) - statistics.mean(logs[0])) / error if error > 1e-9 else math.nan
+    total = before[metric] + after[metric]
+    return (after[metric] - before[metric]) / math.sqrt(total) if total else math.nan
+
+
 STATUS = st.sampled_from([None, "DRAFT", "PUBLISHED", "NEW"])
 
 
-@given(st.lists(st.tuples(STATUS, st.sampled_from([None, "", " ", "text"]), st.integers(0, 50)), max_size=20))
-def test_context_status(rows: list[tuple[str | None, str | None, int]]) -> None:
+TEXTS = st.sampled_from([None, "", " ", "text"])
+CONTEXTS = st.lists(
+    st.tuples(STATUS, TEXTS, TEXTS, TEXTS, st.sampled_from("wv"), st.sampled_from([None, "p"]), st.integers(0, 50)),
+    max_size=20,
+)
+
+
+@given(CONTEXTS)
+def test_context_status(rows: list[Any]) -> None:
     items = [
-        {"id": str(n), "status": status, "summary": text, "created_at": (START - timedelta(days=days)).isoformat()}
-        for n, (status, text, days) in enumerate(rows)
-    ]
+        {
+            "id": str(n), "status": status, "summary": texts[0], "generated_context": texts[1],
+            "manual_context": texts[2], "workspace_id": workspace, "task_id": f"t{n % 3}", "published_by_id": publisher,
+            "created_at": (START - timedelta(days=days)).isoformat(),
+        }
+        for n, (status, *texts, workspace, publisher, days) in enumerate(rows)
+    ]  # fmt: skip
     table = context_status(to_frame("contexts", [json.dumps({"items": items}).encode()]), as_of=START)
-    for row in table.to_dict("records"):
-        members = [one for one in rows if one[0] == (None if pd.isna(row["status"]) else row["status"])]
-        assert row["contexts"] == len(members)
-        assert row["with_summary"] == sum((text or "").strip() != "" for _, text, _ in members)
-        assert row["age_p50_days"] == pytest.approx(statistics.median(days for _, _, days in members))
     assert table["contexts"].sum() == len(rows)
+    assert table["contexts"].is_monotonic_decreasing
+    for row in table.to_dict("records"):
+        status = None if pd.isna(row["status"]) else row["status"]
+        members = [(n, one) for n, one in enumerate(rows) if one[0] == status]
+        assert row["contexts"] == len(members)
+        assert row["workspaces"] == len({one[4] for _, one in members})
+        assert row["tasks"] == len({n % 3 for n, _ in members})
+        assert row["published"] == sum(one[5] is not None for _, one in members)
+        for place, name in enumerate(("with_summary", "with_generated", "with_manual"), 1):
+            assert row[name] == sum((one[place] or "").strip() != "" for _, one in members)
+        assert row["age_p50_days"] == pytest.approx(statistics.median(one[6] for _, one in members))
