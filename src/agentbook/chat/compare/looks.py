@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .. import bubbles
+from ..formulas import LEFT_ALONE
 from ..render import plain, render, visible
 from ..style import static_style
 from .rounds import NONE, TIE, Comparison, Round
@@ -46,10 +47,11 @@ def short(label: str) -> str:
     return label if len(label) <= NAME_LENGTH else label[: NAME_LENGTH - 1] + "…"
 
 
-def question(round_: Round) -> str:
-    """The bubble of a round's message."""
+def question(round_: Round, *, live: bool = False) -> str:
+    """The bubble of a round's message, in a live comparison with its buttons."""
+    acts = f'<span class="ab-acts">{bubbles.COPY}{bubbles.EDIT}</span>' if live else ""
     return (
-        f'<div class="ab-me"><div class="ab-who">You, to all</div>'
+        f'<div class="ab-me"><div class="ab-who">{acts}You, to all</div>'
         f'<div class="ab-said" dir="auto">{plain(round_.message)}</div></div>'
     )
 
@@ -87,7 +89,7 @@ def static_html(comparison: Comparison, uid: str) -> str:
     if not comparison.rounds:
         return f'<div class="{uid}-static ab-static"></div>'
     said = "".join(whole_round(comparison, round_) for round_ in comparison.rounds)
-    return f'<div class="{uid}-static ab-static">{static_style(uid)}{STYLE}{said}</div>'
+    return f'<div class="{uid}-static ab-static {LEFT_ALONE}">{static_style(uid)}{STYLE}{said}</div>'
 
 
 def tally(comparison: Comparison) -> str:

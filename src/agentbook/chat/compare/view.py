@@ -26,7 +26,7 @@ class RoundView:
         self.round = round_
         self._parts = parts
         self._retry = retry
-        self._question = parts.html(looks.question(round_))
+        self._question = parts.html(looks.question(round_, live=True))
         self._views = [LiveView(exchange, parts, retry) for exchange in round_.exchanges]
         sides = range(len(self._views))
         self._prefer: dict[Choice, Any] = {

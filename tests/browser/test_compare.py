@@ -1,0 +1,174 @@
+"""Several agents side by side, driven as a person drives them: by mouse, by keyboard, and read again without a kernel."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Locator
+
+from support.lab import Lab, Page, write_notebook
+
+pytestmark = pytest.mark.browser
+
+CONNECT = "import agentbook as ab\nclient = ab.connect()"
+COMPARE = (
+    'compare = ab.Compare(client, workspace="acme~playground", agents=["guide", "slow", "limit-turn-timeout"])\ncompare'
+)
+HIDDEN = 'agents=["echo", "verbose"], blind=True, seed=4, height="300px"'
+BLIND = f'blind = ab.Compare(client, workspace="acme~playground", {HIDDEN})\nblind'
+TABLE = "compare.preferences[['round', 'message', 'preferred', 'column']].to_dict('records')"
+QUESTION = "How do I load the events of 2 sessions?"
+# Which columns have text, whenever any of them changes.
+WATCH = """log => {
+  window.grown = [];
+  new MutationObserver(() => {
+    const round = log.querySelector('.ab-round:last-child');
+    const bodies = round ? [...round.querySelectorAll('.ab-agent-body')] : [];
+    if (bodies.length === 3) window.grown.push(bodies.map(body => body.textContent.length));
+  }).observe(log, {subtree: true, childList: true, characterData: true});
+}"""
+# The round is there, every column of it has come to an end, and the status line says so.
+ENDED = """([log, words, rounds]) => {
+  const round = log.querySelectorAll('.ab-round')[rounds - 1];
+  const columns = round ? [...round.querySelectorAll('.ab-column')] : [];
+  return columns.length > 1 && columns.every(column => column.querySelector('.ab-foot, .ab-failed'))
+    && log.closest('.ab-chat').querySelector('.ab-statusline').textContent.includes(words);
+}"""
+
+
+def test_asked_by_mouse_and_by_keyboard_and_read_again(lab: Lab, page: Page) -> None:
+    write_notebook(lab.root / "compare.ipynb", [CONNECT, COMPARE, BLIND, TABLE])
+    page.open("compare.ipynb")
+    page.command("application:toggle-left-area")
+    page.run_all()
+    compare, blind = page.panel.nth(0), page.panel.nth(1)
+    by_mouse(page, compare)
+    by_keyboard(page, compare)
+    look(page, compare)
+    with_hidden_names(page, blind)
+
+    page.cell(3).scroll_into_view_if_needed()
+    page.cell(3).locator(".jp-InputArea-editor").click()
+    page.command("notebook:run-cell")
+    said = page.cell(3).locator(".jp-OutputArea-output").inner_text()
+    assert "'preferred': 'slow'" in said
+    assert "'preferred': 'tie'" in said
+    assert page.errors == []
+    reopened(lab, page)
+
+
+def by_mouse(page: Page, compare: Locator) -> None:
+    compare.scroll_into_view_if_needed()
+    compare.locator(".ab-log").evaluate(WATCH)
+    compare.locator(".ab-input textarea").fill(QUESTION)
+    compare.get_by_role("button", name="Send to all").click()
+    wait_for_end(page, compare, "2 of 3 answered; 1 failed")
+    columns = compare.locator(".ab-column")
+    assert columns.count() == 3
+    boxes = [columns.nth(n).bounding_box() for n in range(3)]
+    assert len({round(box["y"]) for box in boxes if box}) == 1, "they stand in one row"
+    assert "load_events" in columns.nth(0).inner_text()
+    assert "Failed. TURN_TIMEOUT" in columns.nth(2).inner_text()
+    assert columns.nth(2).locator("button.ab-retry").is_visible()
+    for n in (0, 1):
+        assert "eply after" in columns.nth(n).inner_text()
+    # Both grew in steps, and the one while the other did: none waited for another.
+    grown = page.page.evaluate("() => window.grown")
+    for n in (0, 1):
+        assert len({lengths[n] for lengths in grown if lengths[n]}) >= 2, "it came in one piece"
+    assert any(lengths[0] and not lengths[1] for lengths in grown), "the quick one waited for the slow one"
+
+    compare.get_by_role("button", name="Prefer guide").click()
+    compare.get_by_role("button", name="✓ guide preferred").wait_for()
+    compare.get_by_role("button", name="Prefer slow").click()
+    compare.get_by_role("button", name="✓ slow preferred").wait_for()
+    assert compare.get_by_role("button", name="✓").count() == 1
+    assert compare.get_by_role("button", name="Prefer limit-turn-timeout").is_disabled()
+
+
+def by_keyboard(page: Page, compare: Locator) -> None:
+    keyboard = page.page.keyboard
+    compare.locator(".ab-input textarea").focus()
+    keyboard.type("0")
+    keyboard.press("Shift+Enter")
+    keyboard.type("and one more line")
+    keyboard.press("Enter")
+    wait_for_end(page, compare, "2 of 3 answered; 1 failed", 2)
+    assert "0\nand one more line" in compare.locator(".ab-round").nth(1).locator(".ab-said").first.inner_text()
+    # Back from the box, past Stop and the last verdict, to Tie: by Shift+Tab alone.
+    compare.locator(".ab-input textarea").focus()
+    for _ in range(30):
+        keyboard.press("Shift+Tab")
+        if page.page.evaluate("() => document.activeElement.textContent") == "Tie":
+            break
+    keyboard.press("Space")
+    compare.get_by_role("button", name="✓ Tie").wait_for()
+    assert page.page.evaluate("() => document.activeElement.textContent") == "✓ Tie", "the focus was stolen"
+    # Escape ends the wait for a slow one.
+    compare.locator(".ab-input textarea").focus()
+    keyboard.type("60")
+    keyboard.press("Enter")
+    compare.locator("button.ab-stop:visible").wait_for()
+    compare.locator(".ab-round").nth(2).get_by_text("TURN_TIMEOUT").wait_for()
+    keyboard.press("Escape")
+    compare.get_by_text("Stopped listening").first.wait_for()
+    compare.locator("button.ab-stop").wait_for(state="hidden")
+
+
+def look(page: Page, compare: Locator) -> None:
+    page.page.set_viewport_size({"width": 1200, "height": 1500})
+    compare.locator(".ab-log").evaluate("log => { log.scrollTop = -log.scrollHeight; }")
+    for theme in ("JupyterLab Dark", "JupyterLab Light"):
+        page.theme(theme)
+        page.cell(1).scroll_into_view_if_needed()
+        compare.locator(".ab-input textarea").wait_for()
+        page.screenshot(f"compare-{theme.split()[-1].lower()}")
+    page.page.set_viewport_size({"width": 520, "height": 1500})
+    compare.locator(".ab-input textarea").wait_for()
+    tops = compare.locator(".ab-round").first.locator(".ab-column")
+    lefts = {round((tops.nth(n).bounding_box() or {"x": -n})["x"]) for n in range(3)}
+    assert len(lefts) == 1, "on a narrow page they stand below one another"
+    page.screenshot("compare-narrow")
+    page.page.set_viewport_size({"width": 1200, "height": 1000})
+
+
+def with_hidden_names(page: Page, blind: Locator) -> None:
+    blind.scroll_into_view_if_needed()
+    blind.locator(".ab-input textarea").fill("2 tasks, please")
+    blind.locator(".ab-input textarea").press("Enter")
+    wait_for_end(page, blind, "All answered. Which is better?")
+    names = blind.locator(".ab-agent .ab-who").all_inner_texts()
+    assert names == ["A", "B"]
+    page.screenshot("compare-blind")
+    blind.get_by_role("button", name="Prefer B").click()
+    blind.get_by_role("button", name="✓ B · ").wait_for()
+    assert sorted(name.partition(" · ")[2] for name in blind.locator(".ab-agent .ab-who").all_inner_texts()) == [
+        "echo",
+        "verbose",
+    ]
+
+
+def wait_for_end(page: Page, compare: Locator, words: str, rounds: int = 1) -> None:
+    page.page.wait_for_function(ENDED, arg=[compare.locator(".ab-log").element_handle(), words, rounds])
+
+
+def reopened(lab: Lab, page: Page) -> None:
+    page.wait_for_notebook_to_hold("It was a tie.")
+    page.wait_for_notebook_to_hold("B · ")
+    page.save()
+    page.end_kernel()
+    page.reload()
+    page.end_kernel()
+    twins = page.page.locator(".jp-OutputArea .ab-static")
+    twins.first.get_by_text("slow was preferred.").wait_for()
+    twins.first.scroll_into_view_if_needed()
+    columns = twins.first.locator(".ab-round").first.locator(".ab-column")
+    boxes = [columns.nth(n).bounding_box() for n in range(3)]
+    assert len({round(box["y"]) for box in boxes if box}) == 1, "side by side here, too"
+    assert page.panel.count() == 0
+    assert page.page.locator(".jupyter-widgets-error:visible").count() == 0
+    page.screenshot("compare-reopened")
+    saved = json.loads(Path(lab.root / "compare.ipynb").read_text())
+    assert lab.secret() not in json.dumps(saved)
