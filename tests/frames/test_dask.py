@@ -7,7 +7,9 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -16,13 +18,34 @@ import agentbook as ab
 from agentbook.frames import dask as frames_dask
 from agentbook.frames.store.store import Store
 from bench.wire import Platform
-from frames.platform import FakeEvents, event_id
+from frames.platform import START_MS, FakeEvents, event_id
 
 pytest.importorskip("dask.dataframe", reason="Dask is not installed: pip install 'agentbook[dask]'")
 pytest.importorskip("distributed", reason="dask.distributed is not installed: pip install 'agentbook[dask]'")
 
 SECRET = "s3cret-that-must-not-travel"
 AS_OF = "2030-01-01"
+MIDDLE = datetime.fromtimestamp(START_MS / 1000 + 400, UTC)
+
+# Every analysis of events at the root, with what makes its answer the same wherever it runs.
+ANALYSES: dict[str, tuple[Any, dict[str, Any]]] = {
+    "turns": (ab.turns, {"as_of": AS_OF}),
+    "session_summary": (ab.session_summary, {"as_of": AS_OF}),
+    "activity": (ab.activity, {"freq": "1h"}),
+    "hour_of_week": (ab.hour_of_week, {"tz": "Europe/Berlin"}),
+    "failures": (ab.failures, {"as_of": AS_OF}),
+    "latency": (ab.latency, {"freq": "1D"}),
+    "concurrency": (ab.concurrency, {}),
+    "gaps": (ab.gaps, {"longer_than": "30s"}),
+    "idle_sessions": (ab.idle_sessions, {"as_of": AS_OF}),
+    "compare_periods": (ab.compare_periods, {"as_of": MIDDLE, "period": "5min"}),
+}
+BY_SESSION: dict[str, tuple[Any, dict[str, Any]]] = {
+    **{name: ANALYSES[name] for name in ("turns", "session_summary", "gaps", "idle_sessions")},
+    "activity": (ab.activity, {"freq": "1min", "by": "session_id", "fill": False}),
+    "latency": (ab.latency, {"by": "session_id"}),
+    "compare_periods": (ab.compare_periods, {"as_of": MIDDLE, "period": "5min", "by": "session_id"}),
+}
 
 
 @pytest.fixture
@@ -30,9 +53,10 @@ def platform() -> FakeEvents:
     return FakeEvents({f"s{n}": [event_id(40_000 * k + n, 10 * n + k) for k in range(2 * n)] for n in range(9)})
 
 
-def same(found: pd.DataFrame, wanted: pd.DataFrame) -> None:
+def same(found: pd.DataFrame, wanted: pd.DataFrame, **options: bool) -> None:
     found.attrs, wanted.attrs = {}, {}
-    pd.testing.assert_frame_equal(found.reset_index(drop=True), frames_dask.plain(wanted))
+    wanted = wanted if options else frames_dask.plain(wanted)
+    pd.testing.assert_frame_equal(found.reset_index(drop=True), wanted.reset_index(drop=True), **options)
 
 
 def test_examples() -> None:
@@ -49,13 +73,31 @@ def test_a_dask_frame_is_the_pandas_frame(platform: FakeEvents, partitions: int 
     same(events.compute(), ab.load_events(client, sessions))
 
 
-@pytest.mark.parametrize("analysis", [ab.turns, ab.session_summary], ids=lambda analysis: analysis.__name__)
-def test_analyses_run_by_partition_with_their_meta(platform: FakeEvents, analysis: object) -> None:
+@pytest.mark.parametrize("name", ANALYSES)
+def test_every_analysis_runs_by_partition_with_its_meta(platform: FakeEvents, name: str) -> None:
+    analysis, options = ANALYSES[name]
     client, sessions = platform.client(), list(platform.sessions)
-    applied = ab.dask.apply(ab.dask.load_events(client, sessions, partitions=3), analysis, as_of=AS_OF)
-    wanted = analysis(ab.load_events(client, sessions), as_of=AS_OF)  # type: ignore[operator]
+    events = ab.dask.load_events(client, sessions, partitions=3)
+    wanted = pd.concat([analysis(events.get_partition(n).compute(), **options) for n in range(3)])
+    kinds = wanted.dtypes.map(str).to_dict()
+    unchanged = events.map_partitions(analysis, meta=ab.dask.meta_of(analysis, **options), **options)
+    assert unchanged.dtypes.map(str).to_dict() == kinds
+    assert unchanged.compute().dtypes.map(str).to_dict() == kinds
+    same(unchanged.compute(), wanted, check_categorical=False)
+    applied = ab.dask.apply(events, analysis, **options)
     assert applied.dtypes.map(str).to_dict() == frames_dask.plain(wanted).dtypes.map(str).to_dict()
-    same(applied.compute(), wanted)
+    same(applied.compute(), frames_dask.plain(wanted))
+
+
+@pytest.mark.parametrize("name", BY_SESSION)
+def test_what_is_counted_by_session_is_the_same_as_in_pandas(platform: FakeEvents, name: str) -> None:
+    analysis, options = BY_SESSION[name]
+    client, sessions = platform.client(), list(platform.sessions)
+    applied = ab.dask.apply(ab.dask.load_events(client, sessions, partitions=4), analysis, **options).compute()
+    wanted = frames_dask.plain(analysis(ab.load_events(client, sessions), **options))
+    assert len(wanted)
+    order = [column for column in ("session_id", "turn", "period", "metric") if column in wanted]
+    same(applied.sort_values(order), wanted.sort_values(order, ignore_index=True))
 
 
 def test_a_store_is_a_dask_frame_by_group(platform: FakeEvents, tmp_path: Path) -> None:
@@ -109,8 +151,12 @@ def main():
     client = ab.Client(base_url, credentials=os.environ["AGENTBOOK_API_KEY"])
     secret = os.environ["AGENTBOOK_API_KEY"].split(":")[1].encode()
     events = ab.dask.load_events(client, sessions, partitions=6)
-    turns = ab.dask.apply(events, ab.turns, as_of="2030-01-01")
-    for one in (events, turns):
+    options = {"turns": {"as_of": "2030-01-01"}, "session_summary": {"as_of": "2030-01-01"}, "gaps": {"longer_than": "0s"},
+               "idle_sessions": {"as_of": "2030-01-01"}, "activity": {"freq": "1h", "by": "session_id", "fill": False},
+               "latency": {"by": "session_id"}, "failures": {"by": "session_id"},
+               "compare_periods": {"by": "session_id", "as_of": "2026-10-01T08:04:00", "period": "2min"}}
+    applied = {name: ab.dask.apply(events, getattr(ab, name), **given) for name, given in options.items()}
+    for one in (events, applied["turns"]):
         for graph in (one.dask, one.expr, one.optimize().dask):
             assert secret not in cloudpickle.dumps(graph), "the secret is in the task graph"
     ab.Store(store, groups=4).sync(client, sessions)
@@ -120,7 +166,12 @@ def main():
         pids = set(connected.run(os.getpid).values())
         assert len(pids) == 2 and os.getpid() not in pids
         pd.testing.assert_frame_equal(events.compute().reset_index(drop=True), plain(local))
-        pd.testing.assert_frame_equal(turns.compute().reset_index(drop=True), plain(ab.turns(local, as_of="2030-01-01")))
+        for name, lazy in applied.items():
+            whole = plain(getattr(ab, name)(local, **options[name]))
+            keys = [key for key in ("session_id", "turn", "period", "metric", "begins_at") if key in whole]
+            parted = lazy.compute().sort_values(keys, ignore_index=True)
+            pd.testing.assert_frame_equal(parted, whole.sort_values(keys, ignore_index=True))
+            assert len(whole) or name == "failures", name
         stored = ab.Store(store).to_dask().compute()
         assert sorted(stored["id"]) == sorted(local["id"])
     print("equal", len(local))

@@ -119,9 +119,9 @@ def apply(events: Any, analysis: Callable[..., pd.DataFrame], **options: Any) ->
     events : dask.dataframe.DataFrame
         As `load_events` or `Store.to_dask` give it: whole sessions in each partition.
     analysis : callable
-        From a frame of events to a frame, session by session: `turns`, `session_summary`, or your own. Those that count over
-        all sessions (`activity`, `failures`, `latency`) give their tables partition by partition; apply them to the
-        computed turns instead.
+        From a frame of events to a frame, session by session: `turns`, `session_summary`, `gaps`, `idle_sessions`, or your
+        own. Those that count over all sessions (`activity`, `failures`, `latency`, `concurrency`, `compare_periods`) give
+        their tables partition by partition; apply them to the computed turns instead, or with ``by="session_id"``.
     **options
         For `analysis`. Where it takes ``as_of``, give it: partitions are loaded at different instants.
 
@@ -135,8 +135,33 @@ def apply(events: Any, analysis: Callable[..., pd.DataFrame], **options: Any) ->
     >>> apply(store.to_dask(), ab.session_summary, as_of="2026-11-01").compute()  # doctest: +SKIP
     """
     _dask()
-    meta = plain(analysis(meta_of_events(), **options))
+    meta = plain(meta_of(analysis, **options))
     return events.map_partitions(_analyse, analysis=analysis, options=options, meta=meta, enforce_metadata=False)
+
+
+def meta_of(analysis: Callable[..., pd.DataFrame], **options: Any) -> pd.DataFrame:
+    """An empty frame with the columns and dtypes of what an analysis makes of a partition, for ``map_partitions``.
+
+    Parameters
+    ----------
+    analysis : callable
+        Any analysis of agentbook that takes events, or your own.
+    **options
+        For `analysis`, the same as for the call.
+
+    Returns
+    -------
+    DataFrame
+        As the analysis itself gives it: `apply` has its categories as text.
+
+    Examples
+    --------
+    >>> import agentbook as ab
+    >>> str(meta_of(ab.turns).dtypes["status"])
+    'category'
+    >>> events.map_partitions(ab.turns, as_of="2026-11-01", meta=meta_of(ab.turns))  # doctest: +SKIP
+    """
+    return analysis(meta_of_events(), **options)
 
 
 def meta_of_events() -> pd.DataFrame:
@@ -210,4 +235,4 @@ def _dask() -> Any:
     return dask.dataframe
 
 
-__all__ = ["apply", "from_store", "load_events", "meta_of_events"]
+__all__ = ["apply", "from_store", "load_events", "meta_of", "meta_of_events"]
