@@ -5,6 +5,7 @@ Every word that is not ours goes through `plain` or `render`; the rest is fixed 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from .chunks import Chunks
@@ -16,6 +17,7 @@ from .render import IMAGES, plain, render
 # after the sanitizer, which lets none through.
 COPY = '<button type="button" class="ab-act ab-copy">Copy</button>'
 EDIT = '<button type="button" class="ab-act ab-edit">Edit</button>'
+_SCROLLS = re.compile(r'<(pre|div class="ab-table"|(?:div|span) class="ab-math ab-(?:display|long)[^"]*")>')
 
 STOPPED = "Stopped listening. The agent may still finish: a late reply appears here."
 EMPTY = '<div class="ab-empty">No messages yet.</div>'
@@ -65,9 +67,9 @@ def steps(exchange: Exchange) -> str:
     return f'<details class="ab-steps"><summary>{summary}</summary>{line}</details>'
 
 
-def body(pieces: Iterable[str]) -> str:
+def body(pieces: Iterable[str], *, live: bool = False) -> str:
     """Rendered Markdown, piece by piece, as one text."""
-    return "".join(f'<div class="ab-md">{piece}</div>' for piece in pieces if piece)
+    return "".join(f'<div class="ab-md">{_finished(piece, live=live)}</div>' for piece in pieces if piece)
 
 
 def foot(exchange: Exchange, *, live: bool = False) -> str:
@@ -120,8 +122,7 @@ def whole(exchange: Exchange, agent_name: str, *, live: bool = False, images: bo
     """An exchange as one piece of HTML, for long histories and for the static transcript."""
     answer = ""
     if exchange.text or exchange.steps or exchange.status in ("failed", "stopped"):
-        said = body([render(exchange.text, {IMAGES: images})]) if exchange.text else ""
-        said = with_copy(said) if live else said
+        said = body([render(exchange.text, {IMAGES: images})], live=live) if exchange.text else ""
         under = foot(exchange, live=live) if exchange.status in ("failed", "answered", "stopped") else ""
         answer = f'<div class="ab-agent ab-said">{head(exchange, agent_name)}{said}{under}</div>'
     return question(exchange, live=live) + answer
@@ -129,10 +130,17 @@ def whole(exchange: Exchange, agent_name: str, *, live: bool = False, images: bo
 
 def pieces(chunks: Chunks) -> list[str]:
     """The frozen chunks and the tail, each as the content of one widget."""
-    frozen = [f'<div class="ab-md ab-piece {LEFT_ALONE}">{with_copy(piece)}</div>' for piece in chunks.frozen]
-    return [*frozen, f'<div class="ab-md {LEFT_ALONE}">{with_copy(chunks.tail)}</div>' if chunks.tail else ""]
+    frozen = [
+        f'<div class="ab-md ab-piece {LEFT_ALONE}">{_finished(piece, live=True)}</div>' for piece in chunks.frozen
+    ]
+    tail = _finished(chunks.tail, live=True)
+    return [*frozen, f'<div class="ab-md {LEFT_ALONE}">{tail}</div>' if tail else ""]
 
 
-def with_copy(html: str) -> str:
-    """Sanitized HTML with our button at each code block; no text of an agent's can be this markup, as it would be escaped."""
-    return html.replace('<div class="ab-code">', f'<div class="ab-code">{COPY}')
+def _finished(html: str, *, live: bool) -> str:
+    """Sanitized HTML with what the sanitizer lets nobody else have: what scrolls can be reached by keyboard, code be copied.
+
+    No text of an agent's can be the markup that is looked for, as it would be escaped.
+    """
+    html = _SCROLLS.sub(r'<\1 tabindex="0">', html)
+    return html.replace('<div class="ab-code">', f'<div class="ab-code">{COPY}') if live else html

@@ -17,6 +17,7 @@ from markdown_it.rules_block import StateBlock
 from markdown_it.rules_inline import StateInline
 
 MAX_INLINE = 500
+LONG = 60  # in a line of text: so long that it may have to scroll
 MAX_BLOCK = 4_000
 
 # Class names MathJax 3 and 2 know: text in an element of the first is left alone, in one of the second it is typeset.
@@ -62,7 +63,8 @@ def _shown(renderer: Any, tokens: Any, idx: int, options: Any, env: Any) -> str:
         source = f"<code>{token.markup}{tex}{close}</code>"
         return f"<p>{source}</p>\n" if token.block else source
     if not display:
-        return rf'<span class="ab-math {TYPESET}">\({tex}\)</span>'
+        kind = "ab-math ab-long" if len(tex) > LONG else "ab-math"
+        return rf'<span class="{kind} {TYPESET}">\({tex}\)</span>'
     if token.block:
         return f'<div class="ab-math ab-display {TYPESET}">\\[{tex}\\]</div>\n'
     return rf'<span class="ab-math ab-display {TYPESET}">\[{tex}\]</span>'

@@ -115,8 +115,10 @@ CSS = """
 .ab-md tbody tr { background: var(--ab-bg); }
 .ab-md .ab-right { text-align: right; font-variant-numeric: tabular-nums; } .ab-md .ab-center { text-align: center; }
 .ab-md .ab-left { text-align: left; }
-.ab-md .ab-math {
-  overflow-x: auto; overflow-y: hidden; max-width: 100%; contain: paint; font-family: var(--ab-mono); font-size: .92em;
+.ab-md .ab-math { overflow: clip; max-width: 100%; contain: paint; font-family: var(--ab-mono); font-size: .92em; }
+.ab-md .ab-display, .ab-md .ab-long { overflow-x: auto; overflow-y: hidden; }
+.ab-md pre:focus-visible, .ab-md .ab-math:focus-visible, .ab-md .ab-table:focus-visible {
+  outline: 2px solid var(--ab-brand); outline-offset: -2px;
 }
 .ab-md .ab-math:has(mjx-container) { font-family: inherit; font-size: inherit; }
 .ab-md span.ab-math { display: inline-block; vertical-align: middle; }

@@ -1,0 +1,265 @@
+"""The chat panel as a person uses it: by keyboard, by mouse and by screen reader, in one notebook."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from playwright.sync_api import Locator, expect
+
+from support.lab import TIMEOUT_MS, Lab, Page, write_notebook
+
+pytestmark = pytest.mark.browser
+
+CODE = 'def greet(name):\n    return f"Hello, {name}"  # ' + "a long line " * 15
+REPLY = rf"""# Energy
+
+The area is $\pi r^2$, and \(e^{{i\pi}}+1=0\). It costs $5 and $10.
+
+$$
+\int_0^\infty e^{{-x^2}}\,dx = \frac{{\sqrt{{\pi}}}}{{2}}
+$$
+
+Long: $a_1 + a_2 + a_3 + a_4 + a_5 + a_6 + a_7 + a_8 + a_9 + a_{{10}} + a_{{11}} + a_{{12}} + a_{{13}}$.
+
+- [x] done
+- [ ] open
+
+| name | value |
+|:--|--:|
+| $x_1$ | 12 |
+
+```python
+{CODE}
+```
+
+![a cat](http://stray.example/cat.png), $\href{{http://stray.example}}{{x}}$ and [a link](http://stray.example/a).
+"""
+CONNECT = "import agentbook as ab\nclient = ab.connect()"
+PANEL = 'panel = ab.ChatPanel(client, workspace="acme~playground", agent={agent!r}, height="{height}px")\npanel'
+# What axe-core calls serious or critical, with the elements it means.
+GRAVE = """([script, root]) => {
+  if (!window.axe) (0, eval)(script);
+  return axe.run(root, {resultTypes: ['violations']}).then(found => found.violations
+    .filter(each => ['serious', 'critical'].includes(each.impact))
+    .map(each => each.id + ': ' + each.nodes.map(node => node.html + ' ' + node.failureSummary).join('\\n')));
+}"""
+
+
+class Panel:
+    """One of the notebook's panels."""
+
+    def __init__(self, page: Page, cell: int) -> None:
+        self.page = page.page
+        self.root = page.cell(cell).locator(".ab-chat")
+        self.box = self.root.get_by_role("textbox", name="Message")
+        self.log = self.root.get_by_role("log")
+        self.asked = self.root.locator(".ab-said[dir]")
+        self.replies = self.root.locator(".ab-agent-body")
+        self.status = self.root.get_by_role("status")
+
+    def say(self, text: str) -> None:
+        self.box.fill(text)
+        self.box.press("Enter")
+
+    def button(self, name: str) -> Locator:
+        return self.root.get_by_role("button", name=name, exact=True)
+
+    def answered(self, number: int, text: str) -> None:
+        expect(self.replies).to_have_count(number)
+        expect(self.replies.nth(number - 1)).to_contain_text(text)
+        expect(self.status).to_have_text("Answered.")
+
+
+@pytest.fixture(autouse=True)
+def _patient() -> None:
+    expect.set_options(timeout=TIMEOUT_MS)
+
+
+def test_a_person_uses_the_panel(lab: Lab, page: Page) -> None:
+    ask = f"first = panel.ask({REPLY!r}, timeout_s=60)\nfirst.status"
+    cells = [CONNECT, PANEL.format(agent="echo", height=600), ask, PANEL.format(agent="slow", height=260)]
+    cells += [PANEL.format(agent="nobody-of-that-name", height=160)]
+    write_notebook(lab.root / "panel.ipynb", cells)
+    page.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.open("panel.ipynb")
+    page.run_all()
+    page.command("application:toggle-left-area")
+    echo, slow, lost = Panel(page, 1), Panel(page, 3), Panel(page, 4)
+    echo.root.scroll_into_view_if_needed()
+
+    formulas_are_typeset_and_nothing_is_fetched(echo)
+    code_and_messages_are_copied(echo)
+    a_message_is_edited_and_sent_again(echo)
+    keys_do_what_is_promised(echo)
+    the_log_follows_its_end_unless_a_person_reads_above(echo)
+    a_new_session_is_begun_and_the_old_one_found_again(echo)
+
+    slow.root.scroll_into_view_if_needed()
+    stopped_by_escape_and_listened_for_again(slow)
+    lost.root.scroll_into_view_if_needed()
+    a_refusal_is_told_in_the_panel(lost)
+
+    for theme in ("JupyterLab Dark", "JupyterLab Light"):
+        page.theme(theme)
+        for name, panel in (("echo", echo), ("slow", slow), ("refused", lost)):
+            panel.root.scroll_into_view_if_needed()
+            page.screenshot(f"panel-{name}-{theme.split()[-1].lower()}")
+            nothing_grave_for_a_screen_reader(panel)
+    assert page.errors == []
+
+
+def formulas_are_typeset_and_nothing_is_fetched(panel: Panel) -> None:
+    panel.answered(1, "Energy")
+    reply = panel.replies.first
+    expect(reply.locator("mjx-container")).to_have_count(5)
+    expect(reply.locator(".ab-display mjx-container")).to_have_count(1)
+    words = reply.inner_text()
+    for part in ("It costs $5 and $10.", "☑ done", "☐ open", r"$\href{http://stray.example}{x}$"):
+        assert part in words
+    assert reply.locator(".hl-k").first.evaluate("word => getComputedStyle(word).color") not in (
+        panel.root.evaluate("panel => getComputedStyle(panel).color"),
+        "",
+    )
+    assert reply.locator("img").count() == 0
+    for link in reply.locator("a").all():
+        assert (link.get_attribute("target"), link.get_attribute("rel")) == ("_blank", "noopener noreferrer")
+
+
+def clipboard(panel: Panel) -> str:
+    text: str = panel.page.evaluate("() => navigator.clipboard.readText()")
+    return text
+
+
+def copied(panel: Panel, button: Locator, what: str) -> str:
+    button.focus()
+    expect(button).to_have_attribute("title", f"Copy this {what}")
+    panel.page.keyboard.press("Enter")
+    expect(button).to_have_text("Copied")
+    return clipboard(panel)
+
+
+def code_and_messages_are_copied(panel: Panel) -> None:
+    assert copied(panel, panel.replies.first.locator(".ab-copy"), "code") == CODE + "\n"
+    assert copied(panel, panel.root.locator(".ab-foot .ab-copy"), "message") == REPLY.strip()
+    # Where a page is not from this machine nor by https, there is no such thing as navigator.clipboard.
+    panel.page.evaluate("() => Object.defineProperty(navigator, 'clipboard', {value: undefined, configurable: true})")
+    button = panel.root.locator(".ab-me .ab-copy")
+    expect(button).to_have_text("Copy")
+    button.focus()
+    panel.page.keyboard.press("Space")
+    expect(button).to_have_text("Copied")
+    expect(button).to_be_focused()
+    panel.page.evaluate("() => { delete navigator.clipboard; }")
+    assert clipboard(panel) == REPLY
+
+
+def a_message_is_edited_and_sent_again(panel: Panel) -> None:
+    panel.say("What is a sesion?")
+    panel.answered(2, "What is a sesion?")
+    edit = panel.root.locator(".ab-me").last.get_by_role("button", name="Edit")
+    edit.focus()
+    assert "a new message, as the platform has no way to change one" in (edit.get_attribute("title") or "")
+    panel.page.keyboard.press("Enter")
+    expect(panel.box).to_be_focused()
+    expect(panel.box).to_have_value("What is a sesion?")
+    panel.box.fill("What is a session?")
+    panel.button("Send").click()
+    panel.answered(3, "What is a session?")
+    assert panel.asked.all_inner_texts()[1:] == ["What is a sesion?", "What is a session?"]
+    expect(panel.box).to_have_value("")
+
+
+def keys_do_what_is_promised(panel: Panel) -> None:
+    panel.box.fill("")
+    panel.box.press_sequentially("one")
+    panel.box.press("Shift+Enter")
+    panel.box.press_sequentially("two")
+    expect(panel.box).to_have_value("one\ntwo")
+    # An input method's Enter chooses a word; it comes with isComposing, or with key code 229.
+    for composing in ("{isComposing: true}", "{keyCode: 229}"):
+        event = f"Object.assign({{key: 'Enter', bubbles: true, cancelable: true}}, {composing})"
+        panel.box.evaluate(f"box => box.dispatchEvent(new KeyboardEvent('keydown', {event}))")
+    assert panel.asked.count() == 3
+    panel.box.press("Enter")
+    panel.answered(4, "one\ntwo")
+    expect(panel.box).to_be_focused()
+    # From the box on, Tab reaches what can be pressed, and nothing traps it.
+    panel.box.press("Shift+Tab")
+    assert panel.root.evaluate("root => root.contains(document.activeElement)")
+    unreachable = "all => all.filter(each => each.checkVisibility() && !each.disabled && each.tabIndex < 0).length"
+    assert panel.root.locator("button, select, textarea, summary, a[href]").evaluate_all(unreachable) == 0
+
+
+def the_log_follows_its_end_unless_a_person_reads_above(panel: Panel) -> None:
+    def above_the_end() -> float:
+        distance: float = panel.log.evaluate("log => Math.abs(log.scrollTop)")
+        return distance
+
+    assert above_the_end() < 2
+    top = panel.root.locator(".ab-me").first
+    panel.log.evaluate("log => { log.scrollTop = -log.scrollHeight; }")
+    before = top.bounding_box()
+    panel.box.evaluate("box => box.focus({preventScroll: true})")
+    page_code(panel, "panel.conversation.session_id")  # the kernel answers, nothing moves
+    assert top.bounding_box() == before
+    panel.say("A message of my own leads to the end.")
+    panel.answered(5, "leads to the end")
+    assert above_the_end() < 2
+
+
+def page_code(panel: Panel, source: str) -> None:
+    panel.page.evaluate(
+        """code => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel
+            .requestExecute({code, store_history: false}).done.then(() => true)""",
+        source,
+    )
+
+
+def a_new_session_is_begun_and_the_old_one_found_again(panel: Panel) -> None:
+    new = panel.button("New session")
+    new.focus()
+    panel.page.keyboard.press("Enter")
+    expect(panel.log).to_contain_text("No messages yet.")
+    expect(panel.box).to_be_focused()
+    sessions = panel.root.get_by_role("combobox", name="Session")
+    expect(sessions).to_be_visible()
+    panel.say("Hello again")
+    panel.answered(1, "Hello again")
+    expect(sessions.locator("option")).to_have_count(2)
+    sessions.select_option(index=0)
+    expect(panel.replies).to_have_count(5)
+    expect(panel.replies.first.locator("mjx-container")).to_have_count(5)
+    sessions.select_option(index=1)
+    expect(panel.asked).to_have_text(["Hello again"])
+    sessions.select_option(index=0)
+    expect(panel.replies).to_have_count(5)
+
+
+def stopped_by_escape_and_listened_for_again(panel: Panel) -> None:
+    panel.say("4")
+    expect(panel.root.locator(".ab-chip.ab-running")).to_be_visible()
+    expect(panel.box).to_be_focused()
+    panel.box.press("Escape")
+    expect(panel.root.locator(".ab-agent .ab-foot")).to_contain_text("The agent may still finish")
+    again = panel.button("Listen again")
+    again.focus()
+    panel.page.keyboard.press("Enter")
+    panel.answered(1, "That took 4.0 seconds")
+    expect(again).to_be_hidden()
+    panel.root.locator("summary").focus()
+    panel.page.keyboard.press("Enter")
+    expect(panel.root.locator(".ab-chip").first).to_be_visible()
+
+
+def a_refusal_is_told_in_the_panel(panel: Panel) -> None:
+    panel.say("Is anybody there?")
+    expect(panel.root.locator(".ab-failed")).to_contain_text("Not found")
+    expect(panel.root.locator(".ab-failed")).to_contain_text("Request ")
+    expect(panel.button("Retry")).to_be_visible()
+    expect(panel.button("Send")).to_be_enabled()
+
+
+def nothing_grave_for_a_screen_reader(panel: Panel) -> None:
+    axe: Any = pytest.importorskip("axe_playwright_python.base", reason="axe-core is not installed")
+    assert panel.root.evaluate("(root, script) => (" + GRAVE + ")([script, root])", axe.AXE_SCRIPT) == []
