@@ -16,9 +16,10 @@ CSS = """
 .ab-round .ab-me { align-items: flex-start; }
 .ab-round .ab-me .ab-said { border-bottom-right-radius: 12px; border-bottom-left-radius: 4px; }
 .ab-column, .ab-chat .ab-column { min-width: 0; overflow: visible; display: flex; flex-direction: column; }
-.ab-chat .ab-column .ab-turn { flex: 1 1 auto; }
+.ab-chat .ab-column .ab-turn, .ab-chat .ab-column .ab-agent { flex: 1 1 auto !important; }
 .ab-chat .ab-column .ab-me { display: none; }
-.ab-chat .ab-column .ab-agent { flex: 1 1 auto; margin: 0; max-width: none; }
+.ab-chat .ab-column .ab-agent { margin: 0; max-width: none; }
+.ab-compare .ab-round .ab-me .ab-acts { margin: 0 0 0 8px; }
 .ab-static .ab-column .ab-agent { flex: 1 1 auto; margin: 0; max-width: none; }
 .ab-compare .ab-agent .ab-who, .ab-static .ab-column .ab-who { font-size: 13px; color: var(--ab-fg); }
 .ab-column.ab-chosen > .ab-agent, .ab-chat .ab-column.ab-chosen .ab-agent {
@@ -51,7 +52,7 @@ def question(round_: Round, *, live: bool = False) -> str:
     """The bubble of a round's message, in a live comparison with its buttons."""
     acts = f'<span class="ab-acts">{bubbles.COPY}{bubbles.EDIT}</span>' if live else ""
     return (
-        f'<div class="ab-me"><div class="ab-who">{acts}You, to all</div>'
+        f'<div class="ab-me"><div class="ab-who">You, to all{acts}</div>'
         f'<div class="ab-said" dir="auto">{plain(round_.message)}</div></div>'
     )
 

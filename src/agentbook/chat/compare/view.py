@@ -103,7 +103,7 @@ class CompareFrame:
         self.parts = parts = Parts()
         self._retry, self._on_prefer = retry, prefer
         self.views: list[RoundView] = []
-        self.head = parts.html("", "ab-head")
+        self.head = parts.html("", "ab-headline")
         self.inner = parts.box([parts.html(bubbles.EMPTY)], "ab-inner")
         # As in the panel: a column-reverse box stays at its end as it grows, and holds still where a reader has scrolled to.
         scrolling = widgets.Layout(flex_flow="column-reverse", overflow="auto", height=height, width="auto")
@@ -118,7 +118,7 @@ class CompareFrame:
         self.send = button("Send to all", "ab-send", "Send the message to every agent (Enter)", on_send)
         composer = parts.row([self.input, self.stop, self.send], "ab-composer")
         bottom = parts.box([self.status, composer], "ab-bottom")
-        self.children = [parts.html(live_style(uid) + looks.STYLE), self.head, self.log, bottom]
+        self.children = [parts.html(live_style(uid) + looks.STYLE), parts.row([self.head], "ab-head"), self.log, bottom]
 
     @property
     def open_characters(self) -> int:
@@ -183,10 +183,11 @@ def describe(comparison: Comparison) -> tuple[str, bool]:
 
 def _progress(last: Round, sides: int) -> tuple[str, bool]:
     statuses = [exchange.status for exchange in last.exchanges]
-    answered, failed = statuses.count("answered"), statuses.count("failed")
+    answered, failed, stopped = map(statuses.count, ("answered", "failed", "stopped"))
     if not last.settled:
         return f"{answered} of {sides} answered{f', {failed} failed' if failed else ''}…", True
     said = f"{answered} of {sides} answered" if answered < sides else "All answered"
+    said += f", {stopped} stopped" if stopped else ""
     if failed:
         return f"{said}; {failed} failed: the reason stands in its column.", False
     if last.preferred is None and last.allows(TIE):
