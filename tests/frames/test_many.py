@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import doctest
+import itertools
 import json
+import zlib
 from typing import Any
 
 import httpx
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import agentbook as ab
 from agentbook.api.ids import first_id_of
-from agentbook.frames import fetch, pace, wanted
+from agentbook.frames import fetch, load, pace, wanted
+from agentbook.frames.load import to_frame
 from agentbook.frames.pace import Pace
 from agentbook.frames.wanted import session_ids
 from frames.platform import FakeEvents, event_id
@@ -108,10 +112,100 @@ def test_events_that_do_not_belong_are_named_and_kept() -> None:
     ]
 
 
+ODD_ITEMS: list[list[Any]] = [
+    [],
+    [{"id": event_id(5, 5), "created_at": "2026-10-03T08:15:00", "session_id": None}],
+    [{"id": event_id(7, 7), "session_id": "other"}],
+    [{"id": event_id(9, 9)}, {"id": event_id(8, 8)}, {"id": event_id(9, 9)}],
+    [{"id": event_id(6, 6), "new": {"field": [1]}, "content": {"text": "t", "more": 1}}],
+    [{"id": event_id(6, 6), "type": 5, "author": "nobody"}],
+    [{"type": "message"}, "no object", {"id": None}],
+    [{"id": "draft-1", "created_at": "once"}, {"id": event_id(1, 1), "content": "plain"}],
+]
+
+
+@pytest.mark.parametrize(("connections", "odd"), [(1, ODD_ITEMS), (4, ODD_ITEMS), (1, ODD_ITEMS[:4])])
+def test_small_sessions_read_together_make_the_rows_that_each_alone_makes(
+    connections: int, odd: list[list[Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Pace, "target", property(lambda self: connections))
+    platform = FakeEvents({})
+    plain = [[platform.event(event_id(n, n)) for n in range(k, k + 4)] for k in range(30)]
+    bodies = {
+        f"s{n}": json.dumps({"items": items, "pagination": {"has_more": False}}).encode()
+        for n, items in enumerate(plain)
+    }
+    bodies |= {
+        f"odd{n}": json.dumps({"items": items, "pagination": {"has_more": False}}).encode()
+        for n, items in enumerate(odd)
+    }
+    bodies |= {"nonsense": b"<html>", "cut": b'{"items": [{"id"', "again": bodies["s3"], "last": bodies["odd1"]}
+    order = sorted(bodies, key=lambda name: hash_of(name))
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        return httpx.Response(200, content=bodies[request.url.path.split("/")[3]])
+
+    client = ab.Client("http://h/v1", http_client=httpx.Client(transport=httpx.MockTransport(answer)))
+    together = ab.load_events(client, order, errors="keep")
+    alone = [ab.load_events(client, name, errors="keep") for name in order]
+    rows = [row for frame in alone for row in frame.astype(object).where(frame.notna(), None).to_dict("records")]
+    assert together.astype(object).where(together.notna(), None).to_dict("records") == rows
+    starts = dict(zip(order, itertools.accumulate([0, *map(len, alone)]), strict=False))
+    said = [
+        {**problem, "row": None if problem["row"] is None else problem["row"] + starts[name]}
+        for name, frame in zip(order, alone, strict=True)
+        for problem in frame.attrs["agentbook"]["problems"]
+    ]
+    assert together.attrs["agentbook"]["problems"] == said
+    failed = {name for frame in alone for name in frame.attrs["agentbook"]["failed_sessions"]}
+    assert set(together.attrs["agentbook"]["failed_sessions"]) == failed == {"nonsense", "cut"}
+
+
+def hash_of(name: str) -> int:
+    return zlib.crc32(name.encode())
+
+
+def test_an_interrupt_keeps_the_small_sessions_that_have_arrived() -> None:
+    platform = FakeEvents({f"s{n}": [event_id(n, n)] for n in range(20)})
+    names = list(platform.sessions)
+    client = platform.client()
+    asked = 0
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        nonlocal asked
+        asked += 1
+        if asked == 13:
+            raise KeyboardInterrupt
+        return platform._answer(request)
+
+    client = ab.Client("http://h/v1", http_client=httpx.Client(transport=httpx.MockTransport(answer)))
+    with pytest.raises(ab.PartialLoad) as raised:
+        ab.load_events(client, names)
+    assert raised.value.partial_frame["session_id"].tolist() == names[:12]
+    assert set(raised.value.problems) == set(names[12:])
+    whole = raised.value.resume()
+    assert whole["session_id"].tolist() == names
+    assert platform.requests == 20  # what had arrived was not asked for again
+    assert len(raised.value.partial_frame) == 12
+
+
+def test_a_frame_of_many_batches_is_that_of_one() -> None:
+    items = [FakeEvents({}).event(event_id(n, n)) | {"type": f"kind {n // 100}"} for n in range(1000)]
+    page = json.dumps({"items": items, "pagination": {}}).encode()
+    builder = load.FrameBuilder("events", {"session_id": "s"})
+    for _ in range(70):
+        builder.add(page)
+    before = builder.copy()
+    builder.add(page)
+    assert len(before.finish()) == 70_000
+    frame = builder.finish()
+    expected = pd.concat([to_frame("events", [page], context={"session_id": "s"})] * 71, ignore_index=True)
+    pd.testing.assert_frame_equal(frame, expected)
+    assert builder.to_arrow()["id"].num_chunks == 3
+
+
 def test_sessions_are_named_in_many_ways() -> None:
     client = FakeEvents({}, workspaces={"acme~lab": ["w1", "w2"], "w": ["w1", "w2"]}).client()
-    import pandas as pd
-
     assert session_ids(client, "s") == ["s"]
     assert session_ids(client, "wss://h/v1/sessions/a%20b/events/ws?x=1") == ["a b"]
     assert session_ids(client, pd.DataFrame({"session_id": ["a", None, "a", "b"]})) == ["a", "b"]

@@ -12,7 +12,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from ..api.errors import AgentbookError, PartialLoad
-from ..api.pages import PASSES, Walk, warn_incomplete
+from ..api.pages import PASSES, warn_incomplete
+from ..api.walk import Walk
 from .load import FrameBuilder
 from .progress import Progress
 

@@ -6,10 +6,13 @@ peak is the table and one page, an interrupt keeps what has arrived, and no Pyth
 
 from __future__ import annotations
 
+import bisect
+import functools
+import itertools
 import sys
 import warnings
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -22,6 +25,8 @@ from .wire import PageReader, Problem
 
 # More are counted, not listed: pandas copies `attrs` with every slice.
 MOST_PROBLEMS = 100
+# Batches are joined to such a size while they arrive: what is freed is used again at once, and few pieces make quick columns.
+_JOINED = 32_768
 _PANDAS_TYPES: dict[Any, Any] = {pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
 
 
@@ -75,15 +80,24 @@ class FrameBuilder:
         self.whole = True
         self._schema = schema_of(resource)
         self._context = dict(context or {})
-        self._reader = PageReader(self._schema)
+        self._reveal = reveal
         self._hide = self._schema.secret and not reveal
-        self._maker = BatchMaker(self._schema, reveal=reveal)
         self._names = frozenset(column.name for column in self._schema.columns)
         self._batches: list[Any] = []
+        self._small: list[Any] = []  # the last ones, not joined yet
+        self._small_rows = 0
         if reveal and self._schema.secret and _in_notebook():
             warnings.warn(
                 "This frame will hold secrets: clear its outputs before you share the notebook.", stacklevel=2
             )
+
+    @functools.cached_property
+    def _reader(self) -> PageReader:  # a builder that only keeps what others read needs none
+        return PageReader(self._schema)
+
+    @functools.cached_property
+    def _maker(self) -> BatchMaker:
+        return BatchMaker(self._schema, reveal=self._reveal)
 
     def add(self, page: bytes, context: Mapping[str, Any] | None = None) -> int:
         """Take in the JSON body of one page; the number of rows it held.
@@ -108,14 +122,59 @@ class FrameBuilder:
             batch = batch.append_column(name, constant(known[name], values.count))
         return Piece(values.count, batch, values.problems, known, values.whole)
 
+    def read_together(self, pages: Sequence[bytes], contexts: Sequence[Mapping[str, Any]]) -> list[Piece]:
+        """As `read` for each of several small pages, whose rows become slices of one batch.
+
+        The columns of a batch cost as much as a hundred rows of it.
+        """
+        together = self._reader.read_together(pages) if len(pages) > 1 else None
+        told = {name for context in contexts for name in context}
+        if together is None or self._context or not together[0].fields.keys() >= {(name,) for name in told}:
+            return [self.read(page, context) for page, context in zip(pages, contexts, strict=True)]
+        values, counts = together
+        ends = list(itertools.accumulate(counts))
+        for name in told:
+            each = itertools.chain.from_iterable(
+                itertools.repeat(context.get(name), count) for context, count in zip(contexts, counts, strict=True)
+            )
+            found = values.fields[(name,)]
+            values.fields[(name,)] = [known if one is None else one for one, known in zip(found, each, strict=True)]
+        batch: Any = self._maker.make(values, {}) if values.count else None
+        problems: list[list[Problem]] = [[] for _ in pages]
+        for problem in values.problems:
+            row = problem.row or 0
+            at = bisect.bisect_right(ends, row)
+            problems[at].append(replace(problem, row=row - (ends[at] - counts[at])))
+        return [
+            Piece(count, batch.slice(end - count, count) if count else None, mine, context)
+            for count, end, mine, context in zip(counts, ends, problems, contexts, strict=True)
+        ]
+
     def keep(self, piece: Piece) -> None:
         """Append what `read` gave, to this builder or another of the same resource."""
         if piece.rows:
-            self._batches.append(piece.batch)
+            self._small.append(piece.batch)
+            self._small_rows += piece.rows
+            if self._small_rows >= _JOINED:
+                self._join()
         self._note(piece.problems, piece.context)
         self.whole = self.whole and piece.whole
         self.rows += piece.rows
         self.pages += 1
+
+    def _join(self) -> None:
+        small, self._small, self._small_rows = self._small, [], 0
+        # Only contexts that add columns make batches of several schemas.
+        joinable = len(small) > 1 and all(batch.schema.equals(small[0].schema) for batch in small[1:])
+        self._batches += [pa.concat_batches(small)] if joinable else small
+
+    def copy(self) -> FrameBuilder:
+        """Another builder with the same rows, to go on with apart from this one."""
+        other = FrameBuilder(self.resource, self._context, reveal=self._reveal)
+        other.rows, other.pages, other.whole = self.rows, self.pages, self.whole
+        other.problems, other.problem_count = list(self.problems), self.problem_count
+        other._batches, other._small, other._small_rows = list(self._batches), list(self._small), self._small_rows
+        return other
 
     def _note(self, problems: list[Problem], known: Mapping[str, Any]) -> None:
         self.problem_count += len(problems)
@@ -134,6 +193,7 @@ class FrameBuilder:
             pa.field(name, constant(value, 0).type) for name, value in self._context.items() if name not in self._names
         ]
         empty = pa.schema(fields).empty_table()
+        self._join()
         if not self._batches:
             return empty
         # Batches of one schema concatenate without a look at their values; only mixed contexts need promotion.
@@ -141,8 +201,9 @@ class FrameBuilder:
             table = pa.Table.from_batches(self._batches, empty.schema)
         else:
             tables = [pa.Table.from_batches([batch]) for batch in self._batches]
-            table = pa.concat_tables([empty, *tables], promote_options="permissive")
-        return table.unify_dictionaries().combine_chunks()
+            table = pa.concat_tables([empty, *tables], promote_options="permissive").combine_chunks()
+        # Large batches stay as they are: joining them once more would touch every byte again.
+        return table.unify_dictionaries()
 
     def finish(self, provenance: Mapping[str, Any] | None = None) -> pd.DataFrame:
         """The rows so far as a DataFrame; `provenance` goes to ``attrs["agentbook"]``."""

@@ -92,6 +92,8 @@ class _Load:
         self._progress = progress
         self._concurrency = concurrency
         self._pieces: dict[str, list[Piece]] = {}
+        self._builder = FrameBuilder("events")  # the first `_begun` sessions' rows, in order
+        self._begun = 0
         self._requests = 0
 
     def run(self, errors: str) -> pd.DataFrame:
@@ -111,16 +113,25 @@ class _Load:
     def _fetch(self, problems: dict[str, str], bar: Progress) -> None:
         begin = None if self._since is None else first_id_at(self._since)
         missing = {session: begin for session in self._sessions if session not in self._pieces}
-        fetch = Fetch(self._client, missing, self._pieces.__setitem__, bar.add, concurrency=self._concurrency)
+        fetch = Fetch(self._client, missing, self._arrived, bar.add, concurrency=self._concurrency)
         try:
             fetch.run()
         finally:
             self._requests += fetch.requests
             problems.update({session: fetch.problems[session] for session in missing if session in fetch.problems})
 
+    def _arrived(self, session: str, pieces: list[Piece]) -> None:
+        self._pieces[session] = pieces
+        while self._begun < len(self._sessions) and self._sessions[self._begun] in self._pieces:
+            done = self._sessions[self._begun]
+            for piece in self._pieces[done]:
+                self._builder.keep(piece)
+            self._pieces[done] = []  # its rows are the builder's
+            self._begun += 1
+
     def _frame(self, problems: Mapping[str, str]) -> pd.DataFrame:
-        builder = FrameBuilder("events")
-        for session in self._sessions:
+        builder = self._builder.copy() if self._begun < len(self._sessions) else self._builder
+        for session in self._sessions[self._begun :]:
             for piece in self._pieces.get(session, ()):
                 builder.keep(piece)
         return builder.finish(

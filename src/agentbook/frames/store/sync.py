@@ -19,8 +19,9 @@ import pyarrow.compute as pc
 
 from ...api.client import Client
 from ...api.ids import is_persisted, milliseconds_of
-from ..fetch import Fetch, not_ascending
+from ..fetch import Fetch
 from ..load import MOST_PROBLEMS, FrameBuilder, Piece
+from ..order import not_ascending
 from ..progress import Progress
 from ..wire import Problem
 from . import parts
