@@ -1,0 +1,393 @@
+"""What is wrong with the input is a row among the problems or an error that names file and field; never a silent loss, and
+never a store that is half written. One place for all of it; the details stand beside what they belong to."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pandas as pd
+import pyarrow.dataset as ds
+import pytest
+
+import agentbook as ab
+from agentbook.frames import dask as frames_dask
+from agentbook.frames import ledger, reading
+from agentbook.frames.load import FrameBuilder, to_frame
+from agentbook.frames.store.place import StoreError
+from frames.platform import FakeEvents, event_id
+
+AS_OF = "2030-01-01"
+OF_EVENTS: dict[str, Callable[[pd.DataFrame], pd.DataFrame]] = {
+    "turns": lambda frame: ab.turns(frame, as_of=AS_OF),
+    "session_summary": lambda frame: ab.session_summary(frame, as_of=AS_OF),
+    "activity": ab.activity,
+    "hour_of_week": ab.hour_of_week,
+    "failures": lambda frame: ab.failures(frame, as_of=AS_OF),
+    "latency": ab.latency,
+    "concurrency": ab.concurrency,
+    "gaps": lambda frame: ab.gaps(frame, longer_than="10s"),
+    "idle_sessions": lambda frame: ab.idle_sessions(frame, as_of=AS_OF),
+    "compare_periods": lambda frame: ab.compare_periods(frame, as_of=AS_OF, period="2000D"),
+}
+
+
+@pytest.fixture
+def platform() -> FakeEvents:
+    return FakeEvents({f"s{n}": [event_id(86_400_000 * d + 9000 * k + n, 10 * n + k) for d in range(2) for k in range(4)]
+                       for n in range(3)})  # fmt: skip
+
+
+def same(found: pd.DataFrame, wanted: pd.DataFrame) -> None:
+    found, wanted = found.copy(), wanted.copy()
+    found.attrs, wanted.attrs = {}, {}
+    pd.testing.assert_frame_equal(found, wanted)
+
+
+# -- frames ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", OF_EVENTS)
+def test_an_analysis_takes_loaded_stored_and_plain_frames_alike(
+    name: str, platform: FakeEvents, tmp_path: Path
+) -> None:
+    analysis, client = OF_EVENTS[name], platform.client()
+    loaded = ab.load_events(client, list(platform.sessions))
+    store = ab.Store(tmp_path)
+    store.sync(client, list(platform.sessions))
+    wanted = analysis(loaded)
+    assert len(wanted) or name == "failures"
+    same(analysis(store.events()), wanted)
+    same(frames_dask.plain(analysis(frames_dask.plain(loaded))), frames_dask.plain(wanted))
+    for other in (loaded.sample(frac=1, random_state=1), pd.concat([loaded, loaded])):
+        assert len(analysis(other)) == len(wanted), "neither order nor repeats count"
+
+
+@pytest.mark.parametrize("column", reading.NEEDED)
+@pytest.mark.parametrize("name", OF_EVENTS)
+def test_an_analysis_says_which_column_is_missing(name: str, column: str) -> None:
+    with pytest.raises(ValueError, match=rf"^\w+ needs the column '{column}'"):
+        OF_EVENTS[name](to_frame("events", []).drop(columns=column))
+
+
+@pytest.mark.parametrize(
+    ("analysis", "column"),
+    [
+        *((ab.failures, name) for name in ("failure", "failure_message", "replied_at", "session_id")),
+        *((ab.latency, name) for name in ("latency_s",)),
+        *((ab.concurrency, name) for name in ("replied_at",)),
+    ],
+)
+def test_an_analysis_of_turns_says_so_too(analysis: Any, column: str) -> None:
+    table = ab.turns(to_frame("events", [])).drop(columns=column)
+    with pytest.raises(ValueError, match=f"{analysis.__name__} needs the column '{column}'"):
+        analysis(table)
+
+
+def test_the_analyses_of_credentials_and_contexts_say_so_too() -> None:
+    report = ab.credential_report(to_frame("credentials", []))
+    for call, frame, column in (
+        (ab.credential_summary, report, "pool"),
+        (ab.credential_findings, report, "findings"),
+        (ab.context_status, to_frame("contexts", []), "published_by_id"),
+    ):
+        with pytest.raises(ValueError, match=f"needs the column '{column}'"):
+            call(frame.drop(columns=column))
+
+
+def test_every_bad_item_is_a_row_or_a_problem() -> None:
+    good = {"id": event_id(1, 1), "type": "note", "created_at": "2026-10-03T08:15:00Z"}
+    items = [
+        good,
+        "malformed",
+        {},
+        {**good, "id": event_id(2, 2), "type": ["wrong"], "created_at": 7},
+        {**good, "id": event_id(3, 3), "created_at": "2026-10-03T10:15:00"},
+        {**good, "id": event_id(4, 4), "created_at": "2026-10-03T10:15:00+02:00"},
+        good,
+    ]
+    body = json.dumps({"items": items}).replace('"malformed"', "NaN")
+    frame = to_frame("events", [body.encode()], context={"session_id": "s"})
+    assert len(frame) == len(items)
+    found = ab.problems(frame)
+    said = set(zip(found["row"].fillna(-1), found["field"], strict=True))
+    assert said >= {(1, "$item"), (2, "id"), (3, "type"), (3, "created_at"), (4, "created_at")}
+    assert found["problem"].ne("").all()
+    assert frame["created_at"].dropna().dt.hour.to_list() == [8, 10, 8, 8], "every zone is UTC"
+    assert json.loads(frame["extra"][3]) == {"type": ["wrong"], "created_at": 7}
+    table = ab.turns(frame)
+    assert table.attrs["agentbook"]["dropped"] == 3, "two without an id, one that came twice"
+    assert ab.activity(frame).attrs["agentbook"]["undated"] == 1
+
+
+def test_nulls_and_nan_in_a_frame_are_no_values() -> None:
+    asked = pd.to_datetime(["2026-10-03T08:00Z", None, "2026-10-03T08:00Z", "2026-10-03T08:00Z"])
+    table = pd.DataFrame(
+        {
+            "session_id": "s", "turn": [1, 2, 3, 4], "status": ["answered", "answered", None, "failed"], "asked_at": asked,
+            "replied_at": pd.to_datetime(["2026-10-03T08:00:02Z", "2026-10-03T08:00:02Z", None, None]),
+            "latency_s": [2.0, np.nan, np.nan, np.nan], "failure": None, "failure_message": None,
+        }
+    )  # fmt: skip
+    assert ab.latency(table)[["n", "mean_s"]].to_numpy().tolist() == [[1, 2.0]]
+    steps = ab.concurrency(table)
+    assert (steps["in_flight"].to_list(), steps.attrs["agentbook"]["endless"]) == ([1, 0], 3)
+    assert ab.failures(table)[["turns", "share"]].to_numpy().tolist() == [[1, 0.25]]
+
+
+# -- secrets -----------------------------------------------------------------------------------------------------------
+
+SECRET = "5up3rs3cret-value"
+CREDENTIAL = {
+    "id": "c1", "integration": "github", "owner_id": "o", "params": {"token": SECRET}, "extra_data": {"x": SECRET},
+    "config_params": {"y": [SECRET]}, "webhook_enabled": True, "webhook_url": f"https://u:{SECRET}@h.example/{SECRET}",
+}  # fmt: skip
+
+
+def test_no_secret_in_errors_of_a_load_that_stops_half_way() -> None:
+    def answer(request: httpx.Request) -> httpx.Response:
+        if request.url.params.get("offset"):
+            return httpx.Response(400, json={"status": 400, "error": "InvalidInput", "message": "no"})
+        items = [{**CREDENTIAL, "id": f"c{n}"} for n in range(500)]
+        return httpx.Response(200, json={"items": items, "pagination": {"total_count": 900, "has_more": True}})
+
+    client = ab.Client("http://h/v1", http_client=httpx.Client(transport=httpx.MockTransport(answer)))
+    with pytest.raises(ab.PartialLoad) as raised:
+        client.credentials.list("acme").to_pandas()
+    error = raised.value
+    with pd.option_context("display.max_columns", None, "display.max_colwidth", None):
+        shown = repr(error) + str(error) + repr(vars(error)) + error.partial_frame.to_csv()
+    assert len(error.partial_frame) == 500
+    assert SECRET not in shown
+    with pytest.raises(ValueError) as missing:
+        ab.credential_report(error.partial_frame.drop(columns="params"))
+    assert SECRET not in str(missing.value)
+
+
+def test_a_report_of_a_revealed_frame_reveals_nothing() -> None:
+    revealed = to_frame("credentials", [json.dumps({"items": [CREDENTIAL]}).encode()], reveal=True)
+    assert SECRET in revealed.to_csv()
+    report = ab.credential_report(revealed)
+    shown = report.to_csv() + ab.credential_findings(report).to_csv() + ab.credential_summary(report).to_csv()
+    assert SECRET not in shown + json.dumps(report.attrs)
+    assert report["webhook_host"].to_list() == ["h.example"]
+
+
+def test_revealing_warns_in_a_notebook_and_only_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    FrameBuilder("credentials", reveal=True)  # warnings are errors here: none came
+
+    class Shell:
+        kernel = object()
+
+    class IPython:
+        @staticmethod
+        def get_ipython() -> Shell:
+            return Shell()
+
+    monkeypatch.setitem(sys.modules, "IPython", IPython)
+    with pytest.warns(UserWarning, match="clear its outputs before you share"):
+        FrameBuilder("credentials", reveal=True)
+    FrameBuilder("credentials")
+    FrameBuilder("events", reveal=True)
+
+
+# -- disks -------------------------------------------------------------------------------------------------------------
+
+# The n-th step of a kind fails as on a full disk: nothing is written, or half of it is.
+FULL = """
+import errno, json, os, pathlib, sys
+sys.path.insert(0, sys.argv[1])
+import agentbook as ab
+from agentbook.frames.store import place, sync
+from agentbook.frames.store.place import StoreError
+from frames.platform import FakeEvents, event_id
+
+sync.COMMIT_ROWS = 10
+path, full = pathlib.Path(sys.argv[2]), [10**9, 0]
+def failing(real):
+    def step(*args, **options):
+        full[1] += 1
+        if full[1] == full[0]:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return real(*args, **options)
+    return step
+class Writes:
+    def __init__(self, file): self.file = file
+    def __getattr__(self, name): return getattr(self.file, name)
+    def __enter__(self): return self
+    def __exit__(self, *_): self.file.close()
+    def write(self, data):
+        full[1] += 1
+        if full[1] == full[0]:
+            self.file.write(bytes(data)[: len(data) // 2])
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return self.file.write(data)
+real_open = open
+place.open = failing(lambda *args: Writes(real_open(*args)))
+place.Path.replace, place.Path.mkdir = failing(place.Path.replace), failing(place.Path.mkdir)
+os.fsync = failing(os.fsync)
+
+platform = FakeEvents({f"s{n}": [event_id(n + 86_400_000 * d, d) for d in range(3)] for n in range(4)})
+names = list(platform.sessions)
+everything = sorted(one for ids in platform.sessions.values() for one in ids)
+def run(store):
+    store.sync(platform.client(), names[:2])
+    store.sync(platform.client(), names)
+    store.compact()
+full[1] = 0
+run(ab.Store(path / "whole", groups=2))
+steps = full[1]
+for number in range(1, steps + 1):
+    store = ab.Store(path / str(number), groups=2)
+    full[:] = [number, 0]
+    try:
+        run(store)
+        said = None
+    except StoreError as error:
+        said = str(error)
+    full[0] = 10**9
+    assert said and "the disk is full" in said and str(path / str(number)) in said, (number, said)
+    left = list((path / str(number)).rglob(".writing-*"))
+    assert not left, (number, left)
+    seen = ab.Store(path / str(number)).events()["id"]
+    assert seen.is_unique and set(seen) <= set(everything), number
+    store.sync(platform.client(), names)
+    assert sorted(store.events()["id"]) == everything, number
+    assert len(store.verify()) == 0, number
+print("steps", steps)
+"""
+
+
+def script(text: str, *arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
+    tests = str(Path(__file__).parents[1])
+    command = [sys.executable, "-c", textwrap.dedent(text), tests, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, **options)
+
+
+def test_a_disk_that_is_full_at_any_step_leaves_the_store_whole(tmp_path: Path) -> None:
+    done = script(FULL, tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout.split()[-1]) > 40
+
+
+# A limit on the size of a file is the nearest to a full disk that a process can have to itself.
+LIMITED = """
+import resource, signal, sys
+sys.path.insert(0, sys.argv[1])
+import agentbook as ab
+from frames.platform import FakeEvents, event_id
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+few = FakeEvents({"s": [event_id(n, n) for n in range(20)]})
+store = ab.Store(sys.argv[2])
+store.sync(few.client(), "s")
+many = FakeEvents({"s": few.ids("s") + [event_id(10_000 + 7919 * n, n) for n in range(9000)]})
+resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
+try:
+    store.sync(many.client(), "s")
+except ab.AgentbookError as error:
+    print(error)
+print(sorted(store.events()["id"]) == few.ids("s"), len(store.verify()))
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="there is no limit on the size of files here")
+def test_a_file_that_the_system_cuts_short_is_no_part_of_the_store(tmp_path: Path) -> None:
+    done = script(LIMITED, tmp_path / "store")
+    assert done.returncode == 0, done.stderr
+    said, state = done.stdout.splitlines()
+    assert str(tmp_path / "store") in said
+    assert "cannot be written: File too large" in said
+    assert state == "True 0"
+
+
+def test_a_ledger_on_a_full_disk_says_which_session_it_could_not_note(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(ledger.PLACE, str(tmp_path / "sessions.jsonl"))
+
+    def full(handle: int, data: bytes) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", full)
+        with pytest.raises(ab.AgentbookError, match=r"sessions\.jsonl cannot be written .*; the session is s1"):
+            ledger.note(ab.Client("http://h/v1"), "s1")
+    assert len(ledger.sessions()) == 0
+
+
+# As somebody else than root, whom no permission stops; imports come first, since that somebody may read no packages.
+UNREADABLE = """
+import os, pathlib, sys, tempfile
+sys.path.insert(0, sys.argv[1])
+import agentbook as ab, pandas, pyarrow.dataset, pyarrow.parquet
+from agentbook.frames.store.store import Store
+from agentbook.frames.store.place import StoreError
+from frames.platform import FakeEvents, event_id
+
+def said(what, call):
+    try:
+        call()
+        print(what, "| nothing")
+    except StoreError as error:
+        print(what, "|", error)
+
+folder = pathlib.Path(tempfile.mkdtemp())
+try:
+    path = folder / "store"
+    platform = FakeEvents({"s": [event_id(n, n) for n in range(3)]})
+    Store(path).sync(platform.client(), "s")
+    Store(path).events(), Store(path).verify()
+    day = next((path / "events").iterdir())
+    folder.chmod(0o777), path.chmod(0o777), (path / "lock").chmod(0o666)
+    opened = Store(path)
+    for name in (path, path / "manifest.json", day):
+        usual = name.stat().st_mode & 0o777
+        name.chmod(0)
+        if os.getuid() == 0:
+            os.seteuid(65534)
+        said("open", lambda: Store(path))
+        said("events", lambda: opened.events())
+        said("sync", lambda: opened.sync(platform.client(), "s", full=True))
+        os.seteuid(os.getuid())
+        name.chmod(usual | 0o444)
+    print(len(opened.events()), len(opened.verify()))
+finally:
+    import shutil
+    shutil.rmtree(folder)
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="there are no such permissions here")
+def test_an_unreadable_folder_is_named() -> None:
+    done = script(UNREADABLE)
+    assert done.returncode == 0, done.stderr
+    *lines, last = done.stdout.splitlines()
+    assert [line.split(" | ")[0] for line in lines] == ["open", "events", "sync"] * 3
+    for line in (*lines[:2], *lines[3:6]):
+        assert "store/manifest.json cannot be read: Permission denied" in line, line
+    assert "store/lock cannot be opened: Permission denied" in lines[2]
+    assert lines[6] == "open | nothing"
+    for line in lines[7:]:
+        assert "store/events/day=" in line, line
+        assert "ermission denied" in line, line
+    assert last == "3 0"
+
+
+def test_what_is_in_the_store_is_what_plain_readers_see(platform: FakeEvents, tmp_path: Path) -> None:
+    store = ab.Store(tmp_path)
+    store.sync(platform.client(), list(platform.sessions))
+    part = sorted((tmp_path / "events").rglob("*.parquet"))[0]
+    part.write_bytes(b"not a table")
+    with pytest.raises(StoreError, match="verify"):
+        store.events()
+    with pytest.raises(Exception, match="not a parquet file"):
+        ds.dataset(part).to_table()
