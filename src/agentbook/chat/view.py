@@ -11,6 +11,7 @@ from . import bubbles
 from .chunks import Chunks
 from .exchange import Exchange
 from .formulas import LEFT_ALONE, may_hold_math, typeset_here
+from .subshell import answer_while_busy as answer_while_busy  # the other widgets take it from here
 
 Click = Callable[[Exchange], None]
 
@@ -52,18 +53,6 @@ def button(label: str, name: str, tooltip: str, clicked: Callable[[], None]) -> 
     made.on_click(lambda _: clicked())
     answer_while_busy(made)
     return made
-
-
-def answer_while_busy(widget: Any) -> None:
-    """Let what a person does with `widget` reach Python while a cell is running.
-
-    ipykernel 7.4 sends the messages of a comm to the shell that last published on it, here the main one, where they
-    would wait for the cell to end. The method that does so is private, hence the guard; without it (7.0 to 7.3) there
-    is nothing to undo.
-    """
-    comm = widget.comm
-    if hasattr(comm, "_reply_subshell_for"):
-        comm._reply_subshell_for = lambda data, default: default
 
 
 def show(widget: Any, shown: bool) -> None:

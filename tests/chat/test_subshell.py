@@ -1,0 +1,91 @@
+"""A click while a cell spins, in a real kernel: the page may not know of any subshell yet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import ipykernel
+import pytest
+from jupyter_client.blocking.client import BlockingKernelClient
+from jupyter_client.manager import start_new_kernel
+
+pytestmark = pytest.mark.filterwarnings("ignore:Kernel is running over TCP")
+
+# Only a click ends the cell before its time, and its text says in which order things came.
+MADE = """
+import threading, time
+import ipywidgets as widgets
+from agentbook.chat.view import answer_while_busy, button
+heard = []
+box = widgets.Textarea(continuous_update=False)
+answer_while_busy(box)
+send = button("Send", "ab-send", "Send", lambda: heard.append((box.value, threading.current_thread().name)))
+print(box.comm.comm_id, send.comm.comm_id)
+"""
+SPIN = """
+until = time.monotonic() + 60
+print("spinning", flush=True)
+while not heard and time.monotonic() < until:
+    sum(1 for n in range(20_000) if n % 7)
+print(*(text for text, thread in heard))
+"""
+THREADS = "print(*sorted({thread != 'MainThread' for text, thread in heard}), len({thread for text, thread in heard}))"
+
+
+class Notebook:
+    def __init__(self, client: BlockingKernelClient) -> None:
+        self._client = client
+
+    def start(self, code: str) -> str:
+        return str(self._client.execute(code))
+
+    def printed(self, cell: str, until: str = "") -> str:
+        """What a cell has printed once it has ended, or once it has printed `until`."""
+        said = ""
+        while True:
+            message = self._client.get_iopub_msg(timeout=90)
+            if message["parent_header"].get("msg_id") != cell:
+                continue
+            content = message["content"]
+            assert message["msg_type"] != "error", content
+            said += content["text"] if message["msg_type"] == "stream" else ""
+            if (until and until in said) or content.get("execution_state") == "idle":
+                return said.strip()
+
+    def run(self, code: str) -> str:
+        return self.printed(self.start(code))
+
+    def comm(self, comm_id: str, data: dict[str, Any], subshell: str | None = None) -> None:
+        message = self._client.session.msg("comm_msg", {"comm_id": comm_id, "data": data})
+        message["header"]["subshell_id"] = subshell
+        self._client.shell_channel.send(message)
+
+    def subshell(self) -> str:
+        """One more subshell, as a page asks for it."""
+        self._client.control_channel.send(self._client.session.msg("create_subshell_request"))
+        return str(self._client.get_control_msg(timeout=60)["content"]["subshell_id"])
+
+
+@pytest.fixture(scope="module")
+def notebook() -> Iterator[Notebook]:
+    manager, client = start_new_kernel()
+    yield Notebook(client)
+    client.stop_channels()
+    manager.shutdown_kernel(now=True)
+    manager.cleanup_resources()
+
+
+@pytest.mark.skipif(ipykernel.version_info < (7, 4), reason="before ipykernel 7.4 the page alone chooses the subshell")
+def test_a_click_is_taken_while_a_cell_spins_whether_or_not_the_page_knows_a_subshell(notebook: Notebook) -> None:
+    box, send = notebook.run(MADE).split()
+    for known in (False, True):
+        notebook.run("heard.clear()")
+        cell = notebook.start(SPIN)
+        notebook.printed(cell, "spinning")
+        # As JupyterLab does at the moment it learns of its subshell: one way for the text, another for the click.
+        notebook.comm(box, {"method": "update", "state": {"value": f"hello {known}"}, "buffer_paths": []})
+        subshell = notebook.subshell() if known else None
+        notebook.comm(send, {"method": "custom", "content": {"event": "click"}}, subshell)
+        assert notebook.printed(cell) == f"hello {known}"
+        assert notebook.run(THREADS) == "True 1"
