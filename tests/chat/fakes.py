@@ -14,6 +14,7 @@ from agentbook.events import pump
 KEY = {"type": "api_key", "id": "k1", "name": "laptop"}
 AGENT = {"type": "agent", "id": "a1", "name": "guide"}
 SESSION = "01900000-0000-7000-8000-0000000000aa"
+OTHER = "01900000-0000-7000-8000-0000000000bb"
 AGENT_ID = "0199a0b2-0000-7000-8000-00000000000a"
 
 
@@ -24,7 +25,7 @@ class FakeSessions:
     async def start(self, workspace: Any, *, agent_id: Any, prompt: str) -> Record:
         await self._platform.request("start")
         self._platform.say(prompt)
-        return Record(id=SESSION, workspace_id=str(workspace), name=None)
+        return Record(id=self._platform.next_session, workspace_id=str(workspace), name=None)
 
     async def send(self, session_id: str, text: str) -> Record:
         await self._platform.request("send")
@@ -55,6 +56,7 @@ class FakePlatform:
         self.shows_first_message = True
         self.tasks: set[asyncio.Task[None]] = set()
         self.hold: asyncio.Event | None = None
+        self.next_session = SESSION
         self._count = 0
 
     def asynchronous(self) -> FakePlatform:

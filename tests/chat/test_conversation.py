@@ -16,7 +16,7 @@ from agentbook.chat.exchange import Exchange
 from agentbook.chat.transcript import COLUMNS
 from agentbook.events.turns import Turn
 
-from .fakes import KEY, NOT_OURS, SESSION, FakePlatform, echo, refused
+from .fakes import KEY, NOT_OURS, OTHER, SESSION, FakePlatform, echo, refused
 
 
 def run(work: Callable[[], Awaitable[Any]]) -> Any:
@@ -269,6 +269,48 @@ def test_stop_while_sending_does_not_send_later() -> None:
         platform.hold.set()
         await asyncio.gather(*[task for task in [exchange.posting] if task])
         assert platform.events == []
+        await conversation.aclose()
+
+    run(work)
+
+
+def test_a_new_session_leaves_the_old_one_within_reach() -> None:
+    async def work() -> None:
+        platform = FakePlatform(echo)
+        conversation = talk(platform)
+        await ended(await conversation.start("First"))
+        old, exchanges = conversation.session_id, conversation.exchanges
+        platform.answer = None
+        waiting = await conversation.send("Unanswered")
+        await conversation.renew()
+        assert waiting.status == "stopped"
+        assert (conversation.session_id, conversation.exchanges, conversation.state) == (None, [], "idle")
+        assert conversation.sessions == {old: exchanges}
+        assert platform.readers == []
+
+        platform.answer, platform.next_session = echo, OTHER
+        platform.events.clear()
+        await ended(await conversation.send("Second"))
+        assert list(conversation.sessions) == [old, OTHER]
+        assert [turn.prompt for turn in conversation.turns] == ["Second"]
+
+        platform.events.clear()
+        await conversation.attach(old)
+        assert conversation.exchanges is exchanges
+        platform.reply("A late one")
+        await until(lambda: waiting.status == "answered", conversation)
+        assert waiting.text == "A late one"
+        await conversation.aclose()
+
+    run(work)
+
+
+def test_a_new_session_needs_a_place_and_an_agent() -> None:
+    async def work() -> None:
+        conversation = talk(FakePlatform(echo), session=SESSION)
+        assert not conversation.can_start
+        with pytest.raises(ValueError, match="workspace and an agent"):
+            await conversation.renew()
         await conversation.aclose()
 
     run(work)

@@ -12,14 +12,26 @@ from html.parser import HTMLParser
 from typing import Any
 
 import pytest
-from ipywidgets import VBox
+from ipywidgets import HTML, HTMLMath, VBox
 
-from agentbook.api.errors import DeadlineExceeded, ExecutionLimit, NotFound, ServerError, Unauthorized
+from agentbook.api.errors import (
+    ConnectionFailed,
+    DeadlineExceeded,
+    ExecutionLimit,
+    Forbidden,
+    InsufficientScope,
+    NotFound,
+    OutcomeUnknown,
+    RateLimited,
+    ServerError,
+    Unauthorized,
+)
 from agentbook.chat.panel import ChatPanel
+from agentbook.chat.static import panel_html
 from agentbook.chat.view import Block, LiveView
 from agentbook.events import loop
 
-from .fakes import AGENT, KEY, NOT_OURS, SESSION, FakePlatform, echo, refused
+from .fakes import AGENT, KEY, NOT_OURS, OTHER, SESSION, FakePlatform, echo, refused
 
 
 @pytest.fixture
@@ -170,6 +182,16 @@ def test_a_failed_turn_is_raised_shown_and_retried(platform: FakePlatform, panel
     ("error", "words"),
     [
         (refused(Unauthorized, 401, "Invalid API key"), "did not accept the credential"),
+        (
+            refused(
+                InsufficientScope, 403, "This credential lacks the sessions:write scope", missing_scope="sessions:write"
+            ),
+            "lacks the scope sessions:write",
+        ),
+        (refused(Forbidden, 403, "This workspace is restricted"), "refused (403): This workspace is restricted"),
+        (refused(RateLimited, 429, "exceeded an allotted request count"), "Counts reset each minute"),
+        (ConnectionFailed("sessions.start: no route", operation="sessions.start"), "could not be reached"),
+        (OutcomeUnknown("sessions.start: timed out", operation="sessions.start"), "it may have arrived"),
         (refused(ServerError, 503, "Something went wrong"), "503: Something went wrong"),
         (refused(NotFound, 404, "Workspace not found"), "Workspace not found"),
         (ValueError("odd <b>thing</b>"), "odd <b>thing</b>"),
@@ -182,7 +204,7 @@ def test_a_refusal_is_raised_and_shown_and_the_panel_goes_on(
     with pytest.raises(type(error)):
         panel.ask("Hello")
     assert words in shown(panel)
-    assert ("Request req-7" in shown(panel)) == hasattr(error, "request_id")
+    assert ("Request req-7" in shown(panel)) == bool(getattr(error, "request_id", None))
     assert not panel._frame.send.disabled
     assert panel.ask("Hello again").text == "You said: Hello again"
 
@@ -198,6 +220,101 @@ def test_a_lost_session_shows_a_notice_and_reconnects(platform: FakePlatform) ->
     eventually(panel, lambda: panel.conversation.connection == "live")
     on_loop(panel._pace.flush)
     assert hidden(panel._frame.notice)
+    panel.close()
+
+
+def test_stopped_is_listened_for_again(platform: FakePlatform, panel: ChatPanel) -> None:
+    platform.answer = lambda platform, text: panel.stop()
+    panel.ask("Slow")
+    on_loop(panel._pace.flush)
+    exchange = panel.conversation.exchanges[0]
+    view = panel._history.views[exchange]
+    assert isinstance(view, LiveView)
+    assert (view._retry.description, hidden(view._retry)) == ("Listen again", False)
+    click(view._retry)
+    eventually(panel, lambda: exchange.status == "waiting")
+    on_loop(panel._pace.flush)
+    assert hidden(view._retry)
+    panel.stop()
+    eventually(panel, lambda: exchange.status == "stopped")
+    panel.resume()
+    eventually(panel, lambda: exchange.status == "waiting")
+    on_loop(lambda: platform.reply("There it is"))
+    eventually(panel, lambda: exchange.status == "answered")
+    assert "There it is" in shown(panel)
+    assert platform.requests.count("start") == 1
+    assert "send" not in platform.requests
+
+
+def test_new_session_and_back(platform: FakePlatform, panel: ChatPanel) -> None:
+    on_loop(panel._pace.flush)
+    assert (hidden(panel._frame.new), hidden(panel._frame.session)) == (True, True)
+    panel.ask("First words")
+    assert (hidden(panel._frame.new), hidden(panel._frame.session)) == (False, True)
+    first = panel.session_id
+    click(panel._frame.new)
+    eventually(panel, lambda: panel.session_id is None)
+    assert "First words" not in shown(panel)
+    assert "No messages yet" in shown(panel)
+    assert [each for _, each in panel._frame.session.options] == [first, ""]
+
+    platform.next_session = OTHER
+    platform.events.clear()
+    panel.ask("Second words")
+    assert panel.sessions == [first, OTHER]
+    assert "First words" not in shown(panel)
+    assert panel._frame.session.value == OTHER
+    twin = panel_html(*panel._said(), "x")
+    assert twin.index(f"<summary>Session {first}</summary>") < twin.index("First words") < twin.index("Second words")
+
+    platform.events.clear()
+    panel._frame.session.value = first  # as a person chooses it
+    eventually(panel, lambda: panel.session_id == first and panel.conversation.connection == "live")
+    assert "First words" in shown(panel)
+    panel.new_session()
+    panel.open_session(OTHER)
+    assert "Second words" in shown(panel)
+    assert platform.requests.count("start") == 2
+
+
+def test_a_panel_of_a_session_alone_starts_no_new_one(platform: FakePlatform) -> None:
+    panel = make(platform, session=SESSION)
+    panel.ask("Hello")
+    assert hidden(panel._frame.new)
+    with pytest.raises(ValueError, match="workspace and an agent"):
+        panel.new_session()
+    panel.close()
+
+
+def test_formulas_are_typeset_once_they_stand(platform: FakePlatform, panel: ChatPanel) -> None:
+    platform.answer = None
+    asking = threading.Thread(target=panel.ask, args=("Area?",))
+    asking.start()
+    eventually(panel, lambda: any(exchange.bound for exchange in panel.conversation.exchanges))
+    on_loop(lambda: platform.write("It is $x^2$, for $5.", 0))
+    eventually(panel, lambda: panel.conversation.exchanges[0].text != "")
+    assert r"\(x^2\), for $5." in shown(panel).replace(" ,", ",")
+    view = panel._history.views[panel.conversation.exchanges[0]]
+    assert isinstance(view, LiveView)
+    assert [type(widget) for widget in view._body.children] == [HTML]
+    on_loop(lambda: platform.reply("It is $x^2$, for $5."))
+    asking.join(10)
+    on_loop(panel._pace.flush)
+    assert [type(widget) for widget in view._body.children] == [HTMLMath]
+    assert view._body.children[0].value.startswith('<div class="ab-md mathjax_ignore')
+
+
+@pytest.mark.parametrize("images", [False, True])
+def test_pictures_load_only_where_allowed(platform: FakePlatform, images: bool) -> None:
+    platform.persist("message", {"text": "Old"}, KEY)
+    platform.reply("![old](https://e.test/old.png)")
+    platform.answer = lambda p, text: p.reply("![new](https://e.test/new.png)")
+    panel = ChatPanel(platform, session=SESSION, follow=platform.follow, images=images)  # type: ignore[arg-type]
+    panel.ask("New")
+    on_loop(panel._pace.flush)
+    values = "".join(each.value for each in widgets_in(panel._frame.inner) if isinstance(each, HTML | HTMLMath))
+    assert values.count("<img ") == (2 if images else 0)
+    assert "<img" not in panel_html(*panel._said(), "x")  # whoever opens the notebook later has allowed nothing
     panel.close()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 import time
 from html.parser import HTMLParser
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentbook.chat.chunks import Chunks
-from agentbook.chat.render import block_starts, clean, plain, render, visible
+from agentbook.chat.render import IMAGES, block_starts, clean, plain, render, visible
 
 SAFE_TAGS = set(
     re.findall(
@@ -82,7 +83,7 @@ def assert_safe(fragment: str) -> None:
             assert "noopener" in attributes["rel"]
             assert re.match(r"(?i)https?://|mailto:", attributes.get("href", "http://")), attributes
         for word in attributes.get("class", "").split():
-            assert re.match(r"(ab|hl)-", word), word
+            assert re.match(r"(ab|hl)-|(mathjax|tex2jax)_process\Z", word), word
     assert clean(fragment) == fragment
 
 
@@ -132,6 +133,82 @@ def test_markdown_is_formatted() -> None:
     assert "<img" not in shown
 
 
+def typeset(text: str) -> list[str]:
+    """What MathJax would be given of a text, and whether on lines of its own."""
+    found = re.findall(
+        r'<(?:span|div) class="ab-math( ab-display)?[^"]*mathjax_process[^"]*">(.*?)</(?:span|div)>',
+        render(text),
+        re.DOTALL,
+    )
+    return [html.unescape(tex) for _, tex in found]
+
+
+@pytest.mark.parametrize(
+    ("text", "tex"),
+    [
+        (r"Area $\pi r^2$ of a $x$.", [r"\(\pi r^2\)", r"\(x\)"]),
+        (r"Euler: \(e^{i\pi}+1=0\) and \(a-b\)", [r"\(e^{i\pi}+1=0\)", r"\(a-b\)"]),
+        ("$$\n\\int_0^1 x\n= y\n- z\n$$", ["\\[\\int_0^1 x\n= y\n- z\\]"]),
+        ("before\n\\[\na &= b \\\\\n\\]\nafter", ["\\[a &= b \\\\\\]"]),
+        ("- item\n  $$\n  x\n  $$\n- next", [r"\[x\]"]),
+        ("| a |\n|---|\n| $x_1$ |", [r"\(x_1\)"]),
+        ("**$x*y*z$** and $3$", [r"\(x*y*z\)", r"\(3\)"]),
+        ("$a < b$ & <b>", [r"\(a < b\)"]),
+        ("It costs $5 and $10.", []),
+        ("US$5, $5-$10, $20/month or $30, $1,000; between $5 and 10$", []),
+        (r"\$3 and \$4, $ x $, $$ and $", []),
+        ("$HOME/bin:$PATH and $PATH$", []),
+        ("`$x$` and $a `b$c`", []),
+        ("```\n$$\nx\n$$\n```\n\n    $y$", []),
+        (r"\[1\], \[a link\](x), \(see below\)", []),
+        ("$$unclosed\n\nmore $$", []),
+    ],
+)
+def test_mathematics_is_told_from_money(text: str, tex: list[str]) -> None:
+    assert typeset(text) == tex
+    assert_safe(render(text))
+
+
+@pytest.mark.parametrize(
+    "tex",
+    [
+        r"\href{javascript:alert(1)}{x}",
+        r"\def\x{y}",
+        r"\gdef \x{y}",
+        r"\newcommand{\x}{y}",
+        r"\let\x=y",
+        r"\require{html}",
+        r"\class{jp-Dialog}{x}",
+        r"\cssId{login}{x}",
+        r"\style{position:fixed}{x}",
+        r"\data{a=b}{x}",
+        r"\unicode{x41}",
+    ],
+)
+def test_tex_that_reaches_beyond_itself_stays_source(tex: str) -> None:
+    for text in (f"${tex}$", f"$${tex}$$", rf"\({tex}\)", f"\\[\n{tex}\n\\]"):
+        assert typeset(text) == []
+        assert tex in read(render(text)).text
+    assert typeset(r"$\default + \letter$") == [r"\(\default + \letter\)"]
+
+
+def test_pictures_are_fetched_only_where_the_reader_allows_it() -> None:
+    text = (
+        "![a *cat*](https://e.test/cat.png) ![b](data:image/png;base64,AA) ![c](/api/x.png) ![d](javascript:alert(1))"
+    )
+    assert "<img" not in render(text)
+    pictures = [attributes for tag, attributes in read(render(text, {IMAGES: True})).tags if tag == "img"]
+    assert pictures[0] == {
+        "class": "ab-img",
+        "src": "https://e.test/cat.png",
+        "alt": "a cat",
+        "loading": "lazy",
+        "referrerpolicy": "no-referrer",
+    }
+    assert [picture.get("src") for picture in pictures[1:]] == [None, None]
+    assert "<img" not in clean('<img src="https://e.test/cat.png">')
+
+
 def test_hidden_characters_are_written_out_and_scripts_keep_theirs() -> None:
     assert visible("a\u202eb\x00\x1b") == "a⟨U+202E⟩b⟨U+0000⟩⟨U+001B⟩"
     family, flag, persian = (
@@ -157,6 +234,10 @@ def test_hidden_characters_are_written_out_and_scripts_keep_theirs() -> None:
         "`" * 30_000,
         "<a:" * 20_000,
         ("|" * 7_000 + "\n") * 10,
+        "$a " * 20_000,
+        "$$a\n" * 15_000,
+        "\\[a\n" * 15_000,
+        "\\(" * 30_000,
         "![" * 20_000,
         "```\n" + "x = 1\n" * 50_000,
         "\n".join(" " * n + "- a" for n in range(300)),

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Self
 from ..api.errors import NotFound, OutcomeUnknown
 from ..events import pump
 from ..events.turns import Event, Turn, opens_turn
-from .entities import id_of, is_uuid, name_of
+from .entities import find_agent, id_of, name_of
 from .exchange import Exchange
 from .following import Follow as Follow
 from .following import Following
@@ -275,7 +275,8 @@ class Conversation(Written):
         assert self._client is not None
         self._starting = True
         self._changed()
-        agent_id = await self._agent_id()
+        agent_id, name = await find_agent(self._client, self.agent)
+        self.agent_name = name or self.agent_name
         exchange.posted = True
         session = await self._client.sessions.start(self.workspace, agent_id=agent_id, prompt=exchange.prompt)
         self.session_id = self._ledger.session_id = str(session["id"])
@@ -297,19 +298,6 @@ class Conversation(Written):
             raise
         self._ledger.claim(exchange, reply)
 
-    async def _agent_id(self) -> Any:
-        assert self._client is not None
-        given = self.agent if isinstance(self.agent, str) else None
-        try:
-            record = await self._client.agents.get(self.agent) if given is not None else self.agent
-        except NotFound:
-            # A key that may only chat can start a private agent by its id without being able to read it.
-            if given is None or not is_uuid(given):
-                raise
-            return given
-        self.agent_name = name_of(record) or self.agent_name
-        return record["id"]
-
     def _refuse(self, exchange: Exchange, error: Exception) -> None:
         trouble = explain(error)
         if self.read_only and isinstance(error, NotFound):
@@ -324,6 +312,7 @@ class Conversation(Written):
         """
         if exchange.bound and exchange.turn.status == "open":
             exchange.wait_again()
+            self._changed(exchange)
             await self.resume()
             return exchange
         if not exchange.bound:

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from ..api.errors import NotFound
+
+if TYPE_CHECKING:
+    from ..api.client import AsyncClient
 
 
 def id_of(entity: Any) -> str:
@@ -23,6 +28,26 @@ def name_of(entity: Any) -> str:
     if isinstance(entity, Mapping):
         return str(entity.get("name") or entity.get("full_name") or "")
     return "" if entity is None or is_uuid(str(entity)) else str(entity)
+
+
+async def find_agent(client: AsyncClient, agent: Any) -> tuple[str, str]:
+    """Id and name of an agent, asked of the platform where only one of them is known.
+
+    Raises
+    ------
+    NotFound
+        If there is none of that name for this key.
+    """
+    if not isinstance(agent, str):
+        return agent["id"], name_of(agent)
+    try:
+        record = await client.agents.get(agent)
+    except NotFound:
+        # A key that may only chat can start a private agent by its id without being able to read it.
+        if not is_uuid(agent):
+            raise
+        return agent, ""
+    return record["id"], name_of(record)
 
 
 def is_uuid(text: str) -> bool:

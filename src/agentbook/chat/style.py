@@ -43,7 +43,7 @@ CSS = """
 .ab-chat .ab-sessions { height: 30px; }
 .ab-chat .ab-sessions select {
   border: 1px solid color-mix(in srgb, var(--ab-fg) 55%, var(--ab-bg)); border-radius: 8px; background-color: var(--ab-bg);
-  color: var(--ab-fg); font: 12px var(--ab-mono); height: 30px; padding-left: 8px;
+  color: var(--ab-fg); font: 12px var(--ab-mono); height: 30px; padding: 0 4px 0 8px; appearance: auto; background-image: none;
 }
 .ab-chat .ab-sessions select:focus-visible { outline: 2px solid var(--ab-brand); outline-offset: 1px; }
 .ab-title { display: flex; gap: 10px; align-items: baseline; flex-wrap: wrap; }
@@ -188,12 +188,14 @@ CSS = """
 }
 .ab-chat button.ab-retry { height: 30px; margin: 6px 0 4px; align-self: flex-start; }
 .ab-chat button.ab-new { height: 30px; font-size: 12px; padding: 0 12px; }
-.ab-act {
-  display: none; font: 600 12px var(--jp-content-font-family, system-ui, sans-serif); line-height: 18px; color: var(--ab-quiet);
+.ab-act { display: none; }
+.ab-hooked .ab-act {
+  display: inline-block; font: 600 12px var(--jp-content-font-family, system-ui, sans-serif); line-height: 18px;
+  color: var(--ab-quiet);
   background: var(--ab-bg); border: 1px solid var(--ab-line); border-radius: 6px; padding: 0 7px; margin: 0; cursor: pointer;
 }
-.ab-hooked .ab-act { display: inline-block; }
-.ab-act:hover { color: var(--ab-fg); border-color: var(--ab-quiet); }
+.ab-chat .ab-foot .ab-act { background: none; border-color: transparent; }
+.ab-hooked .ab-act:hover, .ab-chat .ab-foot .ab-act:hover { color: var(--ab-fg); border-color: var(--ab-quiet); }
 .ab-act:focus-visible { outline: 2px solid var(--ab-brand); outline-offset: 1px; }
 @media (hover: hover) {
   .ab-me .ab-act, .ab-code .ab-act { opacity: 0; }
