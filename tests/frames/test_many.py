@@ -116,7 +116,7 @@ ODD_ITEMS: list[list[Any]] = [
     [],
     [{"id": event_id(5, 5), "created_at": "2026-10-03T08:15:00", "session_id": None}],
     [{"id": event_id(7, 7), "session_id": "other"}],
-    [{"id": event_id(9, 9)}, {"id": event_id(8, 8)}, {"id": event_id(9, 9)}],
+    [{"id": event_id(9, 9)}, {"id": event_id(9, 9)}, {"id": event_id(8, 8)}],
     [{"id": event_id(6, 6), "new": {"field": [1]}, "content": {"text": "t", "more": 1}}],
     [{"id": event_id(6, 6), "type": 5, "author": "nobody"}],
     [{"type": "message"}, "no object", {"id": None}],
@@ -157,6 +157,12 @@ def test_small_sessions_read_together_make_the_rows_that_each_alone_makes(
         for problem in frame.attrs["agentbook"]["problems"]
     ]
     assert together.attrs["agentbook"]["problems"] == said
+    assert {problem["problem"].split(":")[0] for problem in said} >= {
+        "no time zone",
+        "an event of a session that was not asked for",
+        "out of order",
+        "this id came twice",
+    }
     failed = {name for frame in alone for name in frame.attrs["agentbook"]["failed_sessions"]}
     assert set(together.attrs["agentbook"]["failed_sessions"]) == failed == {"nonsense", "cut"}
 
