@@ -65,7 +65,7 @@ def connect(
     credentials : ApiKey or OAuthToken, optional
         Instead of `api_key`.
     http_client, timeout_s, deadline_s
-        As for `Client`.
+        As for `Client`; the times in seconds.
 
     Returns
     -------

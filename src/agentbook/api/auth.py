@@ -68,12 +68,15 @@ class ApiKey:
 
     @property
     def identity(self) -> str:
+        """Names the key without its secret: calls of one key share a rate window."""
         return f"key:{self.key_id}"
 
     def authorization(self) -> str:
+        """The `Authorization` header of a request. It holds the secret: do not print it."""
         return self._basic() if self.scheme == "basic" else f"Bearer {self.key_id}:{self._secret}"
 
     def socket_authorization(self) -> str | None:
+        """The header of a socket handshake, HTTP Basic. It holds the secret: do not print it."""
         return self._basic()
 
     def _basic(self) -> str:
@@ -94,6 +97,11 @@ class OAuthToken:
     access_token : str
         Sent as ``Authorization: Bearer``. A socket does not take it: streams then poll.
 
+    Raises
+    ------
+    ValueError
+        If it cannot stand in a header. The message does not repeat it.
+
     Notes
     -----
     Specification: "Authentication", rule 7.
@@ -113,9 +121,11 @@ class OAuthToken:
         self.identity = f"oauth:{id(self):x}"
 
     def authorization(self) -> str:
+        """The `Authorization` header of a request. It holds the token: do not print it."""
         return f"Bearer {self._token}"
 
     def socket_authorization(self) -> str | None:
+        """None: a socket takes no token."""
         return None
 
     def __repr__(self) -> str:

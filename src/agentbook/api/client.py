@@ -148,11 +148,44 @@ class Client(_Core):
         self._asynchronous: AsyncClient | None = None
 
     def run(self, call: Call[T]) -> T:
-        """Carry out a call; what it reads from the reply."""
+        """Carry out a call; what it reads from the reply.
+
+        Parameters
+        ----------
+        call : Call
+            Made by an endpoint function of ``agentbook.api``; the nouns' methods do both.
+
+        Raises
+        ------
+        ApiError, ConnectionFailed, DeadlineExceeded, OutcomeUnknown
+
+        Examples
+        --------
+        >>> from agentbook.api import me
+        >>> client.run(me.get()).name
+        'acme'
+        """
         return self._transport.drive(self._exchange(call))
 
     def listing(self, call: ListCall) -> Listing:
-        """A list operation as a lazy `Listing`."""
+        """A list operation as a lazy `Listing`.
+
+        Parameters
+        ----------
+        call : ListCall
+            Made by an endpoint function of ``agentbook.api``; the nouns' methods do both.
+
+        Raises
+        ------
+        ApiError
+            Not here: when the list is looked at.
+
+        Examples
+        --------
+        >>> from agentbook.api import me
+        >>> len(client.listing(me.workspaces())) > 0
+        True
+        """
         return Listing(call, self.run)
 
     def request(self, method: str, path: str, *, params: Mapping[str, Any] | None = None, json: Any = None) -> Any:
@@ -180,7 +213,8 @@ class Client(_Core):
 
         Examples
         --------
-        >>> client.request("GET", "agents", params={"limit": 1})  # doctest: +SKIP
+        >>> client.request("GET", "agents", params={"limit": 1})["pagination"]["limit"]
+        1
         """
         return self.run(_free(method, path, params, json))
 
@@ -216,7 +250,7 @@ class Client(_Core):
 
 
 class AsyncClient(_Core):
-    """The same client, awaited. Parameters and errors are those of `Client`; `http_client` is an ``httpx.AsyncClient``.
+    """As `Client`, awaited: the same parameters, nouns and errors; `http_client` is an ``httpx.AsyncClient``.
 
     It may be used from one event loop after another (a second ``asyncio.run`` works). List operations are not awaited, what is
     done with them is: ``await client.agents.list().to_pandas()``.
@@ -238,17 +272,17 @@ class AsyncClient(_Core):
         self.organizations: Organizations[Async] = Organizations(self)
 
     async def run(self, call: Call[T]) -> T:
-        """Carry out a call; what it reads from the reply."""
+        """As `Client.run`, awaited."""
         return await self._transport.drive(self._exchange(call))
 
     def listing(self, call: ListCall) -> AsyncListing:
-        """A list operation as a lazy `AsyncListing`."""
+        """As `Client.listing`; not awaited, but what is done with the list is."""
         return AsyncListing(call, self.run)
 
     async def request(
         self, method: str, path: str, *, params: Mapping[str, Any] | None = None, json: Any = None
     ) -> Any:
-        """Any request to the platform; see `Client.request`."""
+        """As `Client.request`, awaited."""
         return await self.run(_free(method, path, params, json))
 
     async def openapi(self) -> Mapping[str, Any]:

@@ -47,6 +47,15 @@ class AgentbookError(Exception):
         What was attempted, what came back, what to do next.
     operation
         The call, such as ``agents.get``; None where there was none.
+
+    Notes
+    -----
+    Specification: "Errors", for this one and all below it.
+
+    Examples
+    --------
+    >>> NotFound("agents.get: 404", operation="agents.get").operation
+    'agents.get'
     """
 
     retryable = False

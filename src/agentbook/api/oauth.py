@@ -156,7 +156,9 @@ def sign_in(
 
     Examples
     --------
-    >>> session = sign_in("https://host/v1", scopes=["agents:write"])  # doctest: +SKIP
+    >>> sign_in("http://127.0.0.1:9/v1", scopes=["agents:write"])
+    Traceback (most recent call last):
+    agentbook.api.errors.ConnectionFailed: ...
     """
     base_url = base_url.rstrip("/")
     server = discover(base_url)

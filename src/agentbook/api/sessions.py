@@ -256,9 +256,10 @@ class Sessions(_Operations[Sync]):
 
         Examples
         --------
-        >>> with client.sessions.stream(session.id, from_id=last_id) as stream:  # doctest: +SKIP
-        ...     for event in stream:
-        ...         print(event.type)
+        >>> with client.sessions.stream(session.id, since="2020-01-01") as stream:
+        ...     for event in stream:  # goes on with what happens; here it is left at the first reply
+        ...         if event.type == "runtime_done":
+        ...             break
         """
         return doors.stream(self._client, ref(session_id), from_id=from_id, since=since, types=types)
 
@@ -294,7 +295,8 @@ class Sessions(_Operations[Sync]):
 
         Examples
         --------
-        >>> client.sessions.ask(session.id, "And in October?").text  # doctest: +SKIP
+        >>> client.sessions.ask(session.id, "What is an event?", timeout_s=60).status
+        'answered'
         """
         return doors.ask(self._client, ref(session_id), text, timeout_s)
 

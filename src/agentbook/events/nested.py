@@ -28,7 +28,10 @@ def allow_nested_loops() -> None:
 
     Examples
     --------
-    >>> allow_nested_loops()  # doctest: +SKIP
+    >>> import subprocess, sys  # in a process of its own: it cannot be taken back
+    >>> code = "import agentbook as ab, asyncio; ab.allow_nested_loops(); print(asyncio.run(asyncio.sleep(0, 'done')))"
+    >>> subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout
+    'done\\n'
     """
     if hasattr(asyncio, "_nest_patched") and not hasattr(asyncio, "_nest_asyncio2"):
         raise AgentbookError(

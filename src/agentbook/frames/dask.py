@@ -78,9 +78,10 @@ def load_events(
 
     Examples
     --------
-    >>> import agentbook as ab                                                      # doctest: +SKIP
-    >>> events = ab.dask.load_events(client, client.sessions.list("acme~support"))  # doctest: +SKIP
-    >>> ab.dask.apply(events, ab.turns, as_of="2026-11-01").compute()               # doctest: +SKIP
+    >>> import agentbook as ab
+    >>> events = ab.dask.load_events(client, client.sessions.list("acme~support", limit=3))
+    >>> ab.dask.apply(events, ab.session_summary, as_of="2026-11-01").compute()["session_id"].nunique()
+    3
     """
     frames = _dask()
     if not credentials.startswith(("env:", "file:")):
@@ -99,7 +100,7 @@ def load_events(
 
 
 def from_store(store: Store) -> Any:
-    """A store's events as a Dask DataFrame, one partition for each group of sessions; see `Store.to_dask`."""
+    """As `Store.to_dask`: a store's events as a Dask DataFrame, one partition for each group of sessions."""
     return _from_map(_dask(), _read, list(range(store.groups)), path=store.path, label="agentbook-store")
 
 
@@ -128,11 +129,23 @@ def apply(events: Any, analysis: Callable[..., pd.DataFrame], **options: Any) ->
     Returns
     -------
     dask.dataframe.DataFrame
-        Categories as text.
+        The columns of `analysis`, categories as text.
+
+    Raises
+    ------
+    ImportError
+        Dask is not installed; it comes with ``pip install 'agentbook[dask]'``.
+    ValueError
+        What the analysis raises: of its options here, of the events when the frame is computed.
+
+    Notes
+    -----
+    Specification: "Events", as the analysis reads them.
 
     Examples
     --------
-    >>> apply(store.to_dask(), ab.session_summary, as_of="2026-11-01").compute()  # doctest: +SKIP
+    >>> len(apply(store.to_dask(), ab.session_summary, as_of="2026-11-01").compute())
+    3
     """
     _dask()
     meta = plain(meta_of(analysis, **options))
@@ -152,20 +165,40 @@ def meta_of(analysis: Callable[..., pd.DataFrame], **options: Any) -> pd.DataFra
     Returns
     -------
     DataFrame
-        As the analysis itself gives it: `apply` has its categories as text.
+        Without rows; columns and dtypes as the analysis itself gives them: `apply` has its categories as text.
+
+    Raises
+    ------
+    ValueError
+        What the analysis raises of its options.
+
+    Notes
+    -----
+    Specification: "Events", as the analysis reads them.
 
     Examples
     --------
     >>> import agentbook as ab
     >>> str(meta_of(ab.turns).dtypes["status"])
     'category'
-    >>> events.map_partitions(ab.turns, as_of="2026-11-01", meta=meta_of(ab.turns))  # doctest: +SKIP
+    >>> turns = store.to_dask().map_partitions(ab.turns, as_of="2026-11-01", meta=meta_of(ab.turns))
+    >>> turns.npartitions
+    8
     """
     return analysis(meta_of_events(), **options)
 
 
 def meta_of_events() -> pd.DataFrame:
     """An empty frame with the columns and dtypes of a partition.
+
+    Returns
+    -------
+    DataFrame
+        Without rows; columns and dtypes as `agentbook.load_events` gives them, categories as text.
+
+    Notes
+    -----
+    Specification: "Resources and their fields", Session event.
 
     Examples
     --------

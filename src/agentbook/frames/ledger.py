@@ -26,7 +26,12 @@ COLUMNS = ("session_id", "base_url", "workspace_id", "agent_id", "name", "starte
 
 
 def path() -> Path:
-    """The ledger's file: ``AGENTBOOK_LEDGER``, else one in this user's place for application data."""
+    """The ledger's file: ``AGENTBOOK_LEDGER``, else one in this user's place for application data.
+
+    Notes
+    -----
+    Specification: "Endpoints", gaps in this part: sessions are not listed to everybody.
+    """
     given = os.environ.get(PLACE)
     if given:
         return Path(given).expanduser()
@@ -38,9 +43,37 @@ def path() -> Path:
 def start(client: Client, workspace: Any, *, agent_id: Any, prompt: str) -> Record:
     """Start a session as ``client.sessions.start`` does, and note it. The prompt is not written down.
 
+    Parameters
+    ----------
+    client : Client
+    workspace : str or Record
+        Where; id or ``<owner>~<name>``.
+    agent_id : str or Record
+        With whom; id or name.
+    prompt : str
+        The first message.
+
+    Returns
+    -------
+    Record
+        The session.
+
+    Raises
+    ------
+    ApiError, ConnectionFailed, OutcomeUnknown
+        As ``client.sessions.start`` does; nothing is noted then.
+    AgentbookError
+        The ledger cannot be written; the message names it.
+
+    Notes
+    -----
+    Specification: "Endpoints", Workspaces and sessions.
+
     Examples
     --------
-    >>> session = start(client, "acme~support", agent_id="acme~guide", prompt="Hello")  # doctest: +SKIP
+    >>> started = start(client, "acme~playground", agent_id="acme~guide", prompt="Hello")
+    >>> started.id in set(sessions(client)["session_id"])
+    True
     """
     session = client.sessions.start(workspace, agent_id=agent_id, prompt=prompt)
     note(client, session, agent_id=ref(agent_id))
@@ -48,12 +81,31 @@ def start(client: Client, workspace: Any, *, agent_id: Any, prompt: str) -> Reco
 
 
 def note(client: Client, session: Any, *, agent_id: str | None = None) -> None:
-    """Note a session, by id or record, so that `sessions` lists it.
+    """Note a session, so that `sessions` lists it.
+
+    Parameters
+    ----------
+    client : Client
+        On its platform.
+    session : str or Record
+        An id, or a record, which says more.
+    agent_id : str, optional
+        The agent it was started with.
 
     Raises
     ------
     AgentbookError
         The file cannot be written; the message names it.
+
+    Notes
+    -----
+    The API does not list sessions to everybody, hence a list of one's own. Specification: "Endpoints", gaps in this part.
+
+    Examples
+    --------
+    >>> note(client, session)
+    >>> session.id in set(sessions(client)["session_id"])
+    True
     """
     record = session if isinstance(session, Mapping) else {}
     line = {
@@ -109,9 +161,14 @@ def sessions(client: Client | None = None) -> pd.DataFrame:
     AgentbookError
         The file is there and cannot be read.
 
+    Notes
+    -----
+    Specification: "Endpoints", gaps in this part: sessions are not listed to everybody.
+
     Examples
     --------
-    >>> events = ab.load_events(client, ab.ledger.sessions(client))  # doctest: +SKIP
+    >>> note(client, session)
+    >>> events = ab.load_events(client, sessions(client))
     """
     import pandas as pd
 

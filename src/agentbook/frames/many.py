@@ -72,7 +72,9 @@ def load_events(
 
     Examples
     --------
-    >>> events = load_events(client, client.sessions.list("acme~support"), progress=True)  # doctest: +SKIP
+    >>> events = load_events(client, client.sessions.list("acme~support", limit=3))
+    >>> events.attrs["agentbook"]["complete"], events["session_id"].nunique()
+    (True, 3)
     """
     if errors not in ("raise", "keep"):
         raise ValueError(f"errors must be 'raise' or 'keep', not {errors!r}.")

@@ -53,7 +53,8 @@ def latency(
 
     Notes
     -----
-    The instants are those of persisted events: a turn's events are persisted when it completes ("Events", rule 4).
+    The instants are those of persisted events: a turn's events are persisted when it completes. Specification: "Events",
+    rule 4.
 
     Examples
     --------

@@ -58,10 +58,16 @@ class Store:
 
     Examples
     --------
-    >>> store = Store("~/agentbook-events")                                # doctest: +SKIP
-    >>> store.sync(client, workspace="acme~support", progress=True)        # doctest: +SKIP
-    SyncReport(events=1204, late=0, sessions=31, requests=31, failed={}, problem_count=0)
-    >>> store.turns()                                                      # doctest: +SKIP
+    >>> store = Store(folder / "agentbook-events")
+    >>> store.sync(client, client.sessions.list("acme~support", limit=3))
+    SyncReport(events=..., late=0, sessions=3, requests=3, failed={}, problem_count=0)
+    >>> store.turns()["session_id"].nunique()
+    3
+    >>> store.events(columns=["id", "type"]).columns.to_list()
+    ['id', 'type']
+    >>> files_before, files_after = store.compact()
+    >>> len(store.verify())  # nothing is wrong
+    0
     """
 
     def __init__(self, path: str | os.PathLike[str], *, groups: int = GROUPS) -> None:
@@ -185,7 +191,7 @@ class Store:
         Returns
         -------
         DataFrame
-            ``attrs["agentbook"]["loaded_at"]`` is when the store was synced: what happened since is not known here.
+            The columns and dtypes of `agentbook.load_events`. ``attrs["agentbook"]["loaded_at"]`` is when the store was synced: what happened since is not known here.
 
         Raises
         ------
@@ -244,7 +250,25 @@ class Store:
         return self._settled(read)
 
     def turns(self, sessions: Any = None, **options: Any) -> pd.DataFrame:
-        """One row per turn of the events in the store; `options` are those of `agentbook.turns`."""
+        """One row per turn of the events in the store.
+
+        Parameters
+        ----------
+        sessions : optional
+            As for `events`.
+        **options
+            Those of `agentbook.turns`.
+
+        Returns
+        -------
+        DataFrame
+            The columns of `agentbook.turns`.
+
+        Raises
+        ------
+        StoreError
+            A file is missing or damaged.
+        """
         return turns(self.events(sessions), **options)
 
     def query(self, sql: str, **parameters: Any) -> pd.DataFrame:
@@ -261,6 +285,7 @@ class Store:
         Returns
         -------
         DataFrame
+            The columns that the query names, with the dtypes that DuckDB gives them.
 
         Raises
         ------
@@ -269,7 +294,8 @@ class Store:
 
         Examples
         --------
-        >>> store.query("SELECT type, count(*) AS n FROM events GROUP BY ALL ORDER BY n DESC")  # doctest: +SKIP
+        >>> store.query("SELECT count(DISTINCT session_id) AS sessions FROM events")["sessions"].to_list()
+        [3]
         """
         try:
             import duckdb
@@ -306,7 +332,20 @@ class Store:
         return from_store(self)
 
     def compact(self, *, wait_s: float = WAIT_S) -> tuple[int, int]:
-        """Join the files of each day and group into one; the numbers of files before and after."""
+        """Join the files of each day and group into one; the numbers of files before and after.
+
+        Parameters
+        ----------
+        wait_s : float
+            Seconds to wait for another process that is changing the store; default 60.
+
+        Raises
+        ------
+        StoreBusy
+            Another process holds the store for longer than `wait_s`.
+        StoreError
+            A file cannot be read or written; the store is as it was.
+        """
         with self._place.locked(wait_s):
             manifest = self._manifest()
             clean(self._place, manifest)
@@ -338,6 +377,16 @@ class Store:
             the next sync read the sessions concerned from the beginning.
         wait_s : float
             Seconds to wait for another process that is changing the store.
+
+        Returns
+        -------
+        DataFrame
+            Columns ``file`` and ``problem``, both str.
+
+        Raises
+        ------
+        StoreBusy
+            Another process holds the store for longer than `wait_s`.
         """
         import pandas as pd
 
