@@ -1,9 +1,10 @@
 """agentbook: a notebook toolkit for the Agent Platform Public API.
 
     >>> import agentbook as ab
-    >>> client = ab.connect()                                     # doctest: +SKIP
-    >>> client.agents.list().to_pandas()                          # doctest: +SKIP
-    >>> ab.ChatPanel(client, workspace="acme~lab", agent="guide") # doctest: +SKIP
+    >>> client = ab.connect()
+    >>> client.agents.list().to_pandas()["name"].is_unique
+    True
+    >>> panel = ab.ChatPanel(client, workspace="acme~playground", agent="guide")
 
 Every name below is imported when it is first used, so that ``import agentbook`` costs next to nothing.
 """

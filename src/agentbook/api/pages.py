@@ -68,9 +68,21 @@ class Listing(_Lazy):
     A list that changes while it is read is read again, up to three times in all; if it does not hold still, what came is given,
     each item once, with an `IncompleteWarning`.
 
+    Made by the list methods of a client, such as ``client.agents.list``.
+
     Notes
     -----
     Specification: "Pagination (list envelope)", "Limits".
+
+    Examples
+    --------
+    >>> agents = client.agents.list()
+    >>> len(agents) == len(agents.to_pandas()) == agents.to_arrow().num_rows
+    True
+    >>> agents.first() == next(iter(agents))
+    True
+    >>> sum(len(page.items) for page in agents.pages()) == len(agents)
+    True
     """
 
     def __init__(self, listing: ListCall, run: Callable[[Call[Page]], Page]) -> None:
@@ -80,7 +92,15 @@ class Listing(_Lazy):
     def pages(self, walk: Walk | None = None) -> Iterator[Page]:
         """The pages of one pass, in order, each item once; further ones are fetched while the first are being used.
 
-        A `walk` that stopped half-way goes on where it stopped.
+        Parameters
+        ----------
+        walk : Walk, optional
+            One that stopped half-way goes on where it stopped; None begins.
+
+        Raises
+        ------
+        ApiError, ConnectionFailed, DeadlineExceeded
+            At the page that could not be read.
         """
         walk = walk or self.walk()
         if not walk.begun:
@@ -156,23 +176,30 @@ class Listing(_Lazy):
         return doors.listing_to_pandas(self, progress, reveal)
 
     def to_arrow(self, progress: bool | None = None, *, reveal: bool = False) -> Any:
-        """The same as a `pyarrow.Table`; see `to_pandas`."""
+        """As `to_pandas`, but a `pyarrow.Table`."""
         return doors.frame_to_arrow(self.to_pandas(progress, reveal=reveal))
 
     def to_polars(self, progress: bool | None = None, *, reveal: bool = False) -> Any:
-        """The same as a `polars.DataFrame`, where Polars is installed; see `to_pandas`."""
+        """As `to_pandas`, but a `polars.DataFrame`; raises `ImportError` where Polars is not installed."""
         return doors.frame_to_polars(self.to_pandas(progress, reveal=reveal))
 
 
 class AsyncListing(_Lazy):
-    """A list of the platform on `AsyncClient`: ``async for`` it, or await `first`, `count`, `to_pandas`."""
+    """As `Listing`, on `AsyncClient`: ``async for`` it, or await `first`, `count`, `to_pandas`.
+
+    Made by the list methods of an `AsyncClient`, which are not awaited themselves.
+
+    Notes
+    -----
+    Specification: "Limits", and the list envelope of "Resources and their fields".
+    """
 
     def __init__(self, listing: ListCall, run: Callable[[Call[Page]], Any]) -> None:
         super().__init__(listing)
         self._run = run
 
     async def pages(self, walk: Walk | None = None) -> AsyncIterator[Page]:
-        """The pages of one pass, in order, each item once; see `Listing.pages`."""
+        """As `Listing.pages`, with ``async for``."""
         walk = walk or self.walk()
         if not walk.begun:
             yield walk.take(await self._first_page(walk))
@@ -218,15 +245,15 @@ class AsyncListing(_Lazy):
         return next(iter((await self._first_page()).records()), None)
 
     async def to_pandas(self, progress: bool | None = None, *, reveal: bool = False) -> pd.DataFrame:
-        """All of it as a DataFrame; see `Listing.to_pandas`."""
+        """As `Listing.to_pandas`, awaited."""
         return await doors.listing_to_pandas_async(self, progress, reveal)
 
     async def to_arrow(self, progress: bool | None = None, *, reveal: bool = False) -> Any:
-        """The same as a `pyarrow.Table`; see `Listing.to_pandas`."""
+        """As `Listing.to_pandas`, awaited, and a `pyarrow.Table`."""
         return doors.frame_to_arrow(await self.to_pandas(progress, reveal=reveal))
 
     async def to_polars(self, progress: bool | None = None, *, reveal: bool = False) -> Any:
-        """The same as a `polars.DataFrame`, where Polars is installed; see `Listing.to_pandas`."""
+        """As `Listing.to_pandas`, awaited, and a `polars.DataFrame`; raises `ImportError` where Polars is not installed."""
         return doors.frame_to_polars(await self.to_pandas(progress, reveal=reveal))
 
 

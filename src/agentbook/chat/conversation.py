@@ -56,6 +56,11 @@ class Conversation(Written):
     follow : callable, optional
         Gives a session's events as they happen; `agentbook.events.pump.subscribe` unless told otherwise.
 
+    Raises
+    ------
+    ValueError
+        If there is a client, and neither a session nor a workspace and an agent to start one with.
+
     Attributes
     ----------
     session_id : str or None
@@ -161,6 +166,11 @@ class Conversation(Written):
 
         It may be called hundreds of times a second: a listener that draws should note the change and draw later.
 
+        Parameters
+        ----------
+        listener : callable
+            Takes the exchange, or None. It raises nothing: what it raises is logged.
+
         Returns
         -------
         callable
@@ -182,6 +192,16 @@ class Conversation(Written):
 
     async def start(self, prompt: str) -> Exchange:
         """Begin a new session with `prompt`, whatever came before; returns when the platform has taken it or refused it.
+
+        Parameters
+        ----------
+        prompt : str
+            The first message.
+
+        Raises
+        ------
+        ValueError
+            As `submit`. What the platform refuses is not raised: it is the exchange's trouble.
 
         Returns
         -------
@@ -210,7 +230,9 @@ class Conversation(Written):
         self._changed()
 
     async def attach(self, session: Any = None) -> None:
-        """Read the session's events, then follow it live. Errors are kept in `trouble`; `resume` tries again.
+        """Read the session's events, then follow it live.
+
+        Errors are not raised, but kept in `trouble`; `resume` tries again.
 
         Parameters
         ----------
@@ -223,7 +245,18 @@ class Conversation(Written):
             await self._catch_up()
 
     async def send(self, text: str) -> Exchange:
-        """Send a message, beginning the session if there is none; returns when the platform has taken or refused it."""
+        """Send a message, beginning the session if there is none; returns when the platform has taken or refused it.
+
+        Parameters
+        ----------
+        text : str
+            The message.
+
+        Raises
+        ------
+        ValueError
+            As `submit`. What the platform refuses is not raised: it is the exchange's trouble.
+        """
         exchange = self.submit(text)
         if exchange.posting is not None:
             await asyncio.wait([exchange.posting])
@@ -231,6 +264,11 @@ class Conversation(Written):
 
     def submit(self, text: str) -> Exchange:
         """Send a message and return at once; call it on the loop's thread.
+
+        Parameters
+        ----------
+        text : str
+            The message.
 
         Raises
         ------
@@ -309,6 +347,16 @@ class Conversation(Written):
         """Try a failed exchange again, safely: what the platform has already taken is waited for, not sent twice.
 
         A turn that the platform failed is asked again as a new message, as the API has no other way.
+
+        Parameters
+        ----------
+        exchange : Exchange
+            One of `exchanges`.
+
+        Raises
+        ------
+        ValueError
+            As `submit`.
         """
         if exchange.bound and exchange.turn.status == "open":
             exchange.wait_again()
@@ -326,7 +374,13 @@ class Conversation(Written):
         return await self.send(exchange.prompt)
 
     def stop(self, exchange: Exchange | None = None) -> None:
-        """Stop waiting: for one exchange, or for all. The agent may still finish; a late reply is taken in when it comes."""
+        """Stop waiting: for one exchange, or for all. The agent may still finish; a late reply is taken in when it comes.
+
+        Parameters
+        ----------
+        exchange : Exchange, optional
+            One of `exchanges`; None for all. One that has ended already raises nothing.
+        """
         for each in [exchange] if exchange is not None else self.pending:
             each.stop()
             self._changed(each)
@@ -371,7 +425,13 @@ class Conversation(Written):
             await asyncio.wait(posting)
 
     def feed(self, event: Event) -> None:
-        """Take in one event of the session; a persisted one counts once, however often it comes."""
+        """Take in one event of the session; a persisted one counts once, however often it comes.
+
+        Parameters
+        ----------
+        event : mapping
+            As the stream gives it. An event of an unknown kind raises nothing: it is kept, and shown as it is.
+        """
         exchange = self._ledger.feed(event, time.monotonic())
         if exchange is None:
             return

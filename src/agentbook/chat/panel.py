@@ -75,10 +75,14 @@ class ChatPanel(widgets.VBox):  # type: ignore[misc]
 
     Examples
     --------
-    >>> panel = ab.ChatPanel(client, workspace="acme~lab", agent="guide")  # doctest: +SKIP
-    >>> panel                                                              # doctest: +SKIP
-    >>> turn = panel.ask("What can you do?")                               # doctest: +SKIP
-    >>> turn.text                                                          # doctest: +SKIP
+    >>> panel = ab.ChatPanel(client, workspace="acme~playground", agent="guide")
+    >>> turn = panel.ask("What is a turn?")  # a cell that ends with `panel` shows it, and the answer as it comes
+    >>> turn.status
+    'answered'
+    >>> panel.transcript["role"].to_list()
+    ['user', 'agent']
+    >>> panel.open_session(session)
+    >>> panel.close()
     """
 
     def __init__(
@@ -150,7 +154,7 @@ class ChatPanel(widgets.VBox):  # type: ignore[misc]
         return finished(loop.run(self._ask(text), timeout_s, operation="panel.ask"))
 
     async def aask(self, text: str, timeout_s: float | None = None) -> Turn:
-        """`ask`, awaited, on any event loop: ``turn = await panel.aask("...")``."""
+        """As `ask`, awaited, on any event loop: ``turn = await panel.aask("...")``."""
         future = loop.submit(self._ask(text))
         until = None if timeout_s is None else time.monotonic() + timeout_s
         try:

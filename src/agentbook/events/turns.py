@@ -32,7 +32,7 @@ class Failure:
 
 @dataclass(slots=True)
 class Turn:
-    """One question and what became of it.
+    """One question and what became of it. Made by `ChatPanel.ask`, ``client.sessions.ask`` and `TurnLog`.
 
     Attributes
     ----------

@@ -70,10 +70,16 @@ class Compare(widgets.VBox):  # type: ignore[misc]
 
     Examples
     --------
-    >>> compare = ab.Compare(client, workspace="acme~lab", agents=["guide", "echo"])  # doctest: +SKIP
-    >>> compare                                                                       # doctest: +SKIP
-    >>> turns = compare.ask("What can you do?")                                       # doctest: +SKIP
-    >>> turns["guide"].text                                                           # doctest: +SKIP
+    >>> compare = ab.Compare(client, workspace="acme~playground", agents=["guide", "analyst"])
+    >>> turns = compare.ask("What is a turn?")  # a cell that ends with `compare` shows the answers side by side
+    >>> turns["guide"].status
+    'answered'
+    >>> compare.prefer("guide")
+    >>> again = ab.Compare.from_json(compare.to_json())
+    >>> again.to_pandas()[["agent", "preferred"]].values.tolist()
+    [['guide', True], ['analyst', False]]
+    >>> again.close(), compare.close()
+    (None, None)
     """
 
     def __init__(
@@ -141,7 +147,7 @@ class Compare(widgets.VBox):  # type: ignore[misc]
         return loop.run(self._ask(text, timeout_s), operation="compare.ask")
 
     async def aask(self, text: str, timeout_s: float | None = None) -> dict[str, Turn]:
-        """`ask`, awaited, on any event loop: ``turns = await compare.aask("...")``."""
+        """As `ask`, awaited, on any event loop: ``turns = await compare.aask("...")``."""
         future = loop.submit(self._ask(text, timeout_s))
         try:
             waiting = asyncio.wrap_future(future)

@@ -162,7 +162,18 @@ class PromptLab:
         return made
 
     def remove_variant(self, name: str) -> None:
-        """Take a variant away, with its results."""
+        """Take a variant away, with its results.
+
+        Parameters
+        ----------
+        name : str
+            Its name.
+
+        Raises
+        ------
+        KeyError
+            If there is none of this name.
+        """
         self._variant(name)
         del self._variants[name]
         for key in [key for key in self._answers if key[0] == name]:  # in place: a run may hold on to them
@@ -192,7 +203,12 @@ class PromptLab:
         Returns
         -------
         DataFrame
-            `results`.
+            `results`, with a column for each of these checks.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If one is no check. What a check itself raises is not: it stands in the column ``check_error``.
         """
         self._set_checks(checks)
         for answer in list(self._answers.values()):
@@ -273,7 +289,7 @@ class PromptLab:
     async def arun(
         self, inputs: Any = None, variants: Iterable[str | Variant] | str | None = None, **options: Any
     ) -> pd.DataFrame:
-        """`run`, awaited, on any event loop: ``frame = await lab.arun([...])``."""
+        """As `run`, awaited, on any event loop: ``frame = await lab.arun([...])``."""
         progress, checks = options.pop("progress", True), options.pop("checks", None)
         plan = self._plan(inputs, variants, checks, Options(**options))
         with self._bar(plan, progress):
@@ -348,6 +364,11 @@ class PromptLab:
     def listen(self, listener: Listener) -> Callable[[], None]:
         """Have `listener` called after each change, with the answer that changed or None; on the toolkit's thread during a run.
 
+        Parameters
+        ----------
+        listener : callable
+            Takes the answer, or None. It raises nothing.
+
         Returns
         -------
         callable
@@ -411,6 +432,11 @@ class PromptLab:
         ----------
         agent : str or Record, optional
             Another agent than the lab's.
+
+        Raises
+        ------
+        ApiError, ConnectionFailed
+            As ``client.agents.versions``; that this key may not read them is not raised.
         """
         whose = self._agent_of() if agent is None else ref(agent)
         return loop.run(read_versions(self._client, whose), operation="lab.versions") or []
@@ -470,7 +496,14 @@ class PromptLab:
         return table.to_frame(answers, list(self._checks))
 
     def summary(self) -> pd.DataFrame:
-        """One line for each variant: counts, pass rates, waiting times; see `agentbook.chat.lab.summary.summarise`."""
+        """One line for each variant: counts, pass rates, waiting times.
+
+        Returns
+        -------
+        DataFrame
+            Columns as `agentbook.chat.lab.summary.summarise` gives them: ``n``, ``answered``, ``failed``, for each check
+            ``…_n``, ``…_passed`` and ``…_rate``, and ``p50_s``, ``p95_s``, ``max_s`` in seconds.
+        """
         from .summary import summarise
 
         return summarise(self.results, list(self._checks))
@@ -487,6 +520,16 @@ class PromptLab:
         """Write variants, inputs, checks and results into one JSON file; the path.
 
         Of a check that is a function only its name and its verdicts are written. No credential is ever part of a lab.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file, which is replaced at once or not at all.
+
+        Raises
+        ------
+        OSError
+            If it cannot be written.
         """
         return saved.write(path, self._data())
 

@@ -92,7 +92,23 @@ class Variant:
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Variant:
-        """The variant that `as_data` told; what it does not know is passed over."""
+        """The variant that `as_data` told; what it does not know is passed over.
+
+        Parameters
+        ----------
+        data : mapping
+            Names and values of the attributes.
+
+        Raises
+        ------
+        TypeError
+            If there is no name.
+
+        Examples
+        --------
+        >>> Variant.from_data(Variant("brief", system_prompt="Be brief.").as_data())
+        Variant('brief', system_prompt='Be brief.')
+        """
         known = {field.name for field in fields(cls)}
         return cls(**{name: value for name, value in data.items() if name in known})
 

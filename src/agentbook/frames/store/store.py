@@ -191,7 +191,8 @@ class Store:
         Returns
         -------
         DataFrame
-            The columns and dtypes of `agentbook.load_events`. ``attrs["agentbook"]["loaded_at"]`` is when the store was synced: what happened since is not known here.
+            The columns and dtypes of `agentbook.load_events`.
+            ``attrs["agentbook"]["loaded_at"]`` is when the store was synced: what happened since is not known here.
 
         Raises
         ------
