@@ -56,11 +56,6 @@ class Conversation(Written):
     follow : callable, optional
         Gives a session's events as they happen; `agentbook.events.pump.subscribe` unless told otherwise.
 
-    Raises
-    ------
-    ValueError
-        If there is a client, and neither a session nor a workspace and an agent to start one with.
-
     Attributes
     ----------
     session_id : str or None
@@ -72,6 +67,7 @@ class Conversation(Written):
 
     Notes
     -----
+    To make one raises nothing: what is missing is said when a message is to be sent.
     Specification: "Events"; "Authentication", rule 9.
 
     Examples
@@ -82,6 +78,11 @@ class Conversation(Written):
     >>> conversation.feed({"id": "0199a0b2-0000-7000-8000-000000000002", "type": "runtime_done", "content": {"text": "4"}})
     >>> conversation.turns
     [Turn(answered: '2+2?' -> '4')]
+
+    On a platform, awaited on the loop's thread: ``exchange = await conversation.start("2+2?")`` begins a session,
+    ``await conversation.send("3+3?")`` goes on with it, ``await conversation.attach()`` reads one that is there,
+    ``conversation.listen(draw)`` tells of each change, ``conversation.stop()`` ends the waiting, and
+    ``await conversation.retry(exchange)`` tries again what failed; ``conversation.submit("4+4?")`` sends at once.
     """
 
     def __init__(

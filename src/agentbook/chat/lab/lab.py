@@ -67,11 +67,28 @@ class PromptLab:
 
     Examples
     --------
-    >>> lab = ab.PromptLab(client, agent="acme~apprentice", workspace="acme~playground")        # doctest: +SKIP
-    >>> lab.add_variant("brief", system_prompt="Answer in one sentence.")                       # doctest: +SKIP
-    >>> lab.add_variant("list", system_prompt="Answer as a bulleted list.")                     # doctest: +SKIP
-    >>> lab.run(["What is a session?", "What is an event?"], checks={"short": lambda r: len(r) < 300})  # doctest: +SKIP
-    >>> lab.summary()                                                                           # doctest: +SKIP
+    >>> writer = client.agents.create("writer", template="LLM")
+    >>> lab = ab.PromptLab(client, agent=writer, workspace="acme~playground")
+    >>> lab.add_variant("brief", system_prompt="Answer in one sentence.")
+    Variant('brief', system_prompt='Answer in one sentence.')
+    >>> lab.add_variant("list", system_prompt="Answer as a bulleted list.")
+    Variant('list', system_prompt='Answer as a bulleted list.')
+    >>> replies = lab.run(["What is a session?"], checks={"short": lambda reply: len(reply) < 300}, progress=False)
+    >>> lab.summary()[["variant", "n"]].values.tolist()
+    [['brief', 1], ['list', 1]]
+    >>> checked = lab.check({"long": lambda reply: len(reply) > 300})  # the same replies: nobody is asked again
+    >>> print(lab.diff("brief", "list"))
+    --- brief
+    +++ list
+    @@ -1 +1 @@
+    -Answer in one sentence.
+    +Answer as a bulleted list.
+    >>> version = lab.apply("list")  # for good
+    >>> newest = lab.versions()[0]
+    >>> again = ab.PromptLab.load(lab.save(folder / "lab.json"), client)
+    >>> again.remove_variant("brief")
+    >>> list(again.variants)
+    ['list']
     """
 
     def __init__(
@@ -171,8 +188,8 @@ class PromptLab:
 
         Raises
         ------
-        KeyError
-            If there is none of this name.
+        ValueError
+            If there is none of this name; the message says which there are.
         """
         self._variant(name)
         del self._variants[name]
