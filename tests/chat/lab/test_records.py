@@ -23,7 +23,7 @@ from agentbook.chat.lab.lab import PromptLab
 from agentbook.chat.lab.variant import MODES, Variant
 from agentbook.chat.lab.versions import Version, number_after
 
-from .platform import LabPlatform
+from .lab_platform import LabPlatform
 
 SCHEMA = {"type": "object", "required": ["answer"], "properties": {"answer": {"type": "string"}}}
 

@@ -16,7 +16,7 @@ from agentbook.chat.lab.bench import NotReady
 from agentbook.chat.lab.lab import PromptLab
 from agentbook.events import loop
 
-from .platform import LabPlatform, not_ready, refused
+from .lab_platform import LabPlatform, not_ready, refused
 
 
 @pytest.fixture

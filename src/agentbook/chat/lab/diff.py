@@ -58,11 +58,11 @@ class PromptDiff:
     def to_html(self) -> str:
         """It as safe HTML: what went struck through, what came underlined, both also said to screen readers."""
         said = "".join(_html(mark, text) for mark, text in self.pieces)
-        if self.old == self.new:
-            said = '<div class="ab-foot">The same prompt.</div>' + said
         head = (
-            f'<div class="ab-who"><span class="ab-del">{plain(self.old_label)}</span> → '
-            f'<span class="ab-ins">{plain(self.new_label)}</span></div>'
+            f'<div class="ab-who">From {plain(self.old_label)} to {plain(self.new_label)}: no difference</div>'
+            if self.old == self.new
+            else f'<div class="ab-who">From {plain(self.old_label)} to {plain(self.new_label)}: '
+            '<span class="ab-del">removed</span>, <span class="ab-ins">added</span></div>'
         )
         return clean(f'{head}<div class="ab-diff" dir="auto">{said}</div>')
 

@@ -498,16 +498,19 @@ class PromptLab:
     # Results
 
     @property
-    def results(self) -> pd.DataFrame:
-        """Everything asked so far, variant by variant; the columns are those of `agentbook.chat.lab.answers.to_frame`."""
+    def answers(self) -> list[Answer]:
+        """What was asked so far and what became of it, in the order of variants and inputs."""
         place = {name: n for n, name in enumerate(self._variants)}
         asked = {text: n for n, text in enumerate(self.inputs)}
-        return self._frame(
-            sorted(
-                self._answers.values(),
-                key=lambda each: (place.get(each.variant, len(place)), asked.get(each.input, len(asked)), each.repeat),
-            )
+        return sorted(
+            self._answers.values(),
+            key=lambda each: (place.get(each.variant, len(place)), asked.get(each.input, len(asked)), each.repeat),
         )
+
+    @property
+    def results(self) -> pd.DataFrame:
+        """Everything asked so far, variant by variant; the columns are those of `agentbook.chat.lab.answers.to_frame`."""
+        return self._frame(self.answers)
 
     def _frame(self, answers: list[Answer]) -> pd.DataFrame:
         return table.to_frame(answers, list(self._checks))
@@ -589,6 +592,15 @@ class PromptLab:
             "checks": [check.as_data() for check in self._checks.values()],
             "answers": [answer.as_data() for answer in asked],
         }
+
+    # As a form
+
+    def _ipython_display_(self, **_: Any) -> None:
+        if self._view is None or self._view.comm is None:  # closed
+            from .widget import LabView
+
+            self._view = LabView(self)
+        self._view.display()
 
     def __eq__(self, other: object) -> bool:
         return self._data() == other._data() if isinstance(other, PromptLab) else NotImplemented

@@ -1,0 +1,333 @@
+"""The lab's form without a browser: what its widgets hold while a platform of one process answers."""
+
+from __future__ import annotations
+
+import asyncio
+import html
+import re
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentbook.api.errors import Unauthorized
+from agentbook.chat.lab import bench
+from agentbook.chat.lab.form import read_tools, read_typed_checks, read_typed_inputs, write_inputs, write_tools
+from agentbook.chat.lab.lab import PromptLab
+from agentbook.chat.lab.looks import static_html
+from agentbook.chat.lab.widget import MOST_ROWS, LabView
+from agentbook.events import loop
+
+from .lab_platform import LabPlatform, not_ready, refused
+
+HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script> [go](javascript:alert(3))"
+
+
+@pytest.fixture
+def platform() -> LabPlatform:
+    return LabPlatform()
+
+
+@pytest.fixture
+def lab(platform: LabPlatform) -> PromptLab:
+    return PromptLab(platform, agent="acme~writer", workspace="acme~lab", follow=platform.follow)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def view(lab: PromptLab) -> Iterator[LabView]:
+    view = LabView(lab)
+    until(lambda: "(runs now)" in words(view.history))
+    yield view
+    view.close()
+
+
+def until(condition: Callable[[], Any]) -> None:
+    """Until it holds, looked at on the thread that draws."""
+    done = threading.Event()
+
+    async def look() -> None:
+        while not condition():
+            await asyncio.sleep(0.005)
+        done.set()
+
+    looking = loop.submit(look())
+    if not done.wait(20):
+        looking.cancel()
+        raise AssertionError("it never came to that")
+
+
+def words(widget: Any) -> str:
+    """What a person reads in it."""
+    inner = [widget, *(each for child in getattr(widget, "children", ()) for each in [child])]
+    values = [words(child) for child in getattr(widget, "children", ())] or [
+        str(getattr(each, "value", "")) for each in inner
+    ]
+    return re.sub(r"\s+", " ", html.unescape(re.sub(r"<[^>]*>", " ", " ".join(values)))).strip()
+
+
+def hidden(widget: Any) -> bool:
+    return "ab-hidden" in widget._dom_classes
+
+
+def add(view: LabView, name: str, prompt: str) -> None:
+    view.form.name.value, view.form.prompt.value = name, prompt
+    view.form.add.click()
+    until(lambda: name in view._ticks)
+
+
+def run(view: LabView, inputs: str, said: str) -> None:
+    view.inputs.value = inputs
+    view.run.click()
+    until(lambda: said in words(view.status["run"]))
+
+
+def test_it_starts_from_what_the_agent_runs_on(view: LabView) -> None:
+    assert (view.form.prompt.value, view.form.description.value, view.form.mode.value) == (
+        "original",
+        "writes",
+        "one-shot",
+    )
+    assert "version 1.0.0" in words(view.status["form"])
+    assert "no difference" in words(view.diff)
+    assert "acme~writer in acme~lab" in words(view.head)
+
+
+def test_apply_is_one_call_and_the_history_and_the_difference_follow(
+    platform: LabPlatform, view: LabView, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bench, "WAITS_S", (0.01,))
+    platform.refusals = not_ready(2)
+    view.form.prompt.value = "original, and brief"
+    view.form.tools.value = "orders: find_order, track"
+    view.form.version.value = "1.5.0"
+    until(lambda: "[added: , and brief ]" in words(view.diff))
+    view.form.apply.click()
+    view.form.apply.click()  # a double click applies once
+    until(lambda: "runs on version 1.5.0 now" in words(view.status["form"]))
+    assert platform.prompts() == ["original", "original, and brief"]
+    assert platform.calls[-1][2]["tools"] == ({"integration": "orders", "tools": ["find_order", "track"]},)
+    until(lambda: "1.5.0 (runs now)" in words(view.history))
+    assert view.old.options[0] == ("version 1.5.0", "version 1.5.0")
+
+
+def test_a_version_can_be_put_into_the_form_and_any_two_compared(platform: LabPlatform, view: LabView) -> None:
+    add(view, "kind", "original, and kind")
+    view.start.value = "version 1.0.0"
+    view.use.click()
+    until(lambda: view.form.prompt.value == "original")
+    view.old.value, view.new.value = "variant kind", "version 1.0.0"
+    until(
+        lambda: (
+            "From variant kind to version 1.0.0" in words(view.diff) and "[removed: , and kind ]" in words(view.diff)
+        )
+    )
+
+
+def test_run_fills_results_summary_and_chart(platform: LabPlatform, lab: PromptLab, view: LabView) -> None:
+    add(view, "kind", "Be kind.")
+    add(view, "brief", "Be brief.")
+    view.checks.value = "kind\nasks: /\\?/"
+    run(view, "one?\n\n- two", "4 of 4 answered")
+    assert "Be kind.: one?" in words(view.rows)
+    assert len(view.rows.children) == 2
+    assert words(view.summary).startswith(
+        "variant answered contains kind asks median 95 % kind 1.0.1 2 of 2 2 of 2 1 of 2"
+    )
+    assert 'alt="Prompt lab. kind: 2 of 2 answered' in view.picture.value
+    assert "data:image/svg+xml;base64," in view.picture.value
+    assert (hidden(view.bar), hidden(view.stop), view.run.disabled) == (True, True, False)
+    assert lab.inputs == ["one?", "two"]
+    assert list(lab.checks) == ["contains kind", "asks"]
+    assert "as it was before" in words(view.history)
+
+
+def test_only_ticked_variants_run_and_what_is_answered_is_not_asked_again(platform: LabPlatform, view: LabView) -> None:
+    add(view, "kind", "Be kind.")
+    add(view, "brief", "Be brief.")
+    view._ticks["kind"].value = False
+    run(view, "one", "1 of 1 answered")
+    assert platform.configured()[0] == "Be brief."
+    view._ticks["kind"].value = True
+    run(view, "one", "2 of 2 answered")
+    assert platform.asked() == ["one", "one"]
+    view._ticks["kind"].value = view._ticks["brief"].value = False
+    run(view, "one", "No variant is ticked")
+
+
+def test_stop_keeps_what_arrived_and_run_goes_on(platform: LabPlatform, lab: PromptLab, view: LabView) -> None:
+    platform.reply = lambda configuration, text: None if text == "slow" else "quick reply"
+    add(view, "kind", "Be kind.")
+    view.inputs.value = "quick\nslow"
+    view.run.click()
+    until(lambda: "quick reply" in words(view.rows))
+    assert (hidden(view.stop), hidden(view.bar), view.run.disabled, view.form.apply.disabled) == (
+        False,
+        False,
+        True,
+        True,
+    )
+    assert (view.bar.value, view.bar.max) == (1, 2)
+    view.stop.click()
+    until(lambda: "Stopped. What arrived stays" in words(view.status["run"]) and not view.run.disabled)
+    assert platform.prompts()[-1] == "original"
+    assert "Stopped. The agent may still finish" in words(view.rows)
+    stopped = next(answer for answer in lab.answers if answer.status == "stopped")
+
+    async def late() -> None:
+        platform.answer(str(stopped.session_id), "late reply")
+
+    loop.run(late(), 10)
+    run(view, "quick\nslow", "2 of 2 answered")
+    assert "late reply" in words(view.rows)
+    assert platform.asked() == ["quick", "slow"]
+
+
+def test_what_goes_wrong_is_said_where_it_was_asked_for(platform: LabPlatform, lab: PromptLab, view: LabView) -> None:
+    platform.refusals = [refused(Unauthorized, 401, "Invalid API key")]
+    view.form.prompt.value = "Be kind."
+    view.form.apply.click()
+    until(lambda: "Invalid API key" in words(view.status["form"]))
+    view.form.tools.value = "nonsense"
+    view.form.add.click()
+    until(lambda: "should look like “orders: find_order" in words(view.status["form"]))
+    view.form.tools.value = ""
+    add(view, "kind", "Be kind.")
+    run(view, " ", "There are no inputs yet")
+    view.checks.value = "broken: /(/"
+    run(view, "one", "cannot be read")
+    view.path.value = "/nowhere/lab.json"
+    view.save.click()
+    until(lambda: "No such file" in words(view.status["file"]))
+    assert lab.answers == []
+
+
+def test_a_failed_variant_is_shown_with_its_reason(platform: LabPlatform, view: LabView) -> None:
+    platform.refusals = [refused(Unauthorized, 401, "Invalid API key")]
+    add(view, "kind", "Be kind.")
+    run(view, "one", "0 of 1 answered, 1 failed")
+    assert "Failed. The platform did not accept the credential: Invalid API key" in words(view.rows)
+    assert "Request req-9" in words(view.rows)
+    view.retry.value = True
+    run(view, "one", "1 of 1 answered.")
+
+
+def test_save_writes_the_lab(tmp_path: Path, platform: LabPlatform, lab: PromptLab, view: LabView) -> None:
+    add(view, "kind", "Be kind.")
+    run(view, "one", "1 of 1 answered")
+    view.path.value = str(tmp_path / "lab.json")
+    view.save.click()
+    until(lambda: "Saved to" in words(view.status["file"]))
+    assert PromptLab.load(tmp_path / "lab.json", platform) == lab  # type: ignore[arg-type]
+
+
+def test_what_is_done_in_code_shows_in_the_form(platform: LabPlatform, lab: PromptLab) -> None:
+    lab.add_variant("now")
+    lab.add_variant("kind", "Be kind.", agent="acme~writer")
+    lab.run(["one\ntwo"], checks={"mine": lambda reply: True, "kind": "kind"}, progress=False)
+    view = LabView(lab)
+    until(lambda: "1 of 1" in words(view.summary) and "data:image" in view.picture.value)
+    assert view.inputs.value == "one⏎two"
+    assert view.checks.value == "kind: kind"
+    assert "From code: mine" in words(view.others)
+    assert [box.description for box in view._ticks.values()] == [
+        "now: the agent as it is",
+        "kind [acme~writer]: Be kind.",
+    ]
+    # In code again: the form follows, whatever thread it came from.
+    lab.add_variant("brief", "Be brief.")
+    until(lambda: "brief" in view._ticks)
+    lab.remove_variant("now")
+    until(lambda: list(view._ticks) == ["kind", "brief"])
+    run(view, view.inputs.value, "2 of 2 answered")
+    assert list(lab.checks) == ["mine", "kind"]
+    assert lab.inputs == ["one\ntwo"]
+    view.close()
+
+
+def test_agent_text_runs_nothing(platform: LabPlatform, lab: PromptLab) -> None:
+    platform.reply = lambda configuration, text: RuntimeError(HOSTILE) if text == "fail" else HOSTILE
+    lab.add_variant(HOSTILE, HOSTILE)
+    lab.run([HOSTILE, "fail"], checks={HOSTILE: "x"}, progress=False)
+    view = LabView(lab)
+    until(lambda: "(runs now)" in words(view.history) and "data:image" in view.picture.value)
+    drawn = [each.value for each in (view.history, view.diff, view.summary, view.others, *view.rows.children)]
+    said = re.sub(r'alt="[^"]*"|title="[^"]*"|aria-label="[^"]*"', "", "".join([*drawn, static_html(lab, "", "uid")]))
+    said = re.sub(r"<style[^>]*>.*?</style>", "", said, flags=re.DOTALL)
+    assert "<script" not in said
+    assert "<img" not in said
+    assert 'href="javascript' not in said
+    assert '"><' not in re.sub(
+        r'(class|dir|tabindex|role|scope)="[^"<>]*"|<div[^<>]*>|<t[hd][^<>]*>|<span[^<>]*>', "", said
+    )
+    view.close()
+
+
+def test_the_static_twin_holds_prompts_figures_and_replies(platform: LabPlatform, lab: PromptLab) -> None:
+    assert static_html(lab, "", "uid") == '<div class="uid-static ab-static"></div>'
+    lab.add_variant("kind", "Be kind.")
+    lab.run(["one"], checks=["kind"], progress=False)
+    text = re.sub(r"<style.*?</style>|<[^>]*>", " ", static_html(lab, "", "uid"), flags=re.DOTALL)
+    for said in ("Prompt lab of acme~writer", "Be kind.", "1 of 1", "one", "Be kind.: one"):
+        assert said in text
+
+
+def test_many_inputs_are_drawn_up_to_a_number_and_said_beyond(platform: LabPlatform, lab: PromptLab) -> None:
+    lab.add_variant("now")
+    lab.run([f"question {n}" for n in range(MOST_ROWS + 5)], concurrency=16, progress=False)
+    view = LabView(lab)
+    until(lambda: len(view.rows.children) == MOST_ROWS)
+    assert "5 more inputs are in lab.results" in words(view.more)
+    view.close()
+
+
+def test_an_agent_that_cannot_be_read_leaves_a_form_that_says_so(platform: LabPlatform) -> None:
+    lab = PromptLab(platform, agent="acme~nobody", workspace="acme~lab", follow=platform.follow)  # type: ignore[arg-type]
+    view = LabView(lab)
+    until(lambda: "Agent not found" in words(view.status["form"]))
+    view.close()
+    without = PromptLab(platform, workspace="acme~lab", follow=platform.follow)  # type: ignore[arg-type]
+    view = LabView(without)
+    assert view.form.apply.disabled
+    view.close()
+
+
+def test_closing_ends_it_and_leaves_the_lab(lab: PromptLab, view: LabView) -> None:
+    add(view, "kind", "Be kind.")
+    view.close()
+    view.close()
+    assert lab.run(["one"], progress=False)["status"].tolist() == ["answered"]
+
+
+def test_typed_things_are_read_back_as_they_are_written() -> None:
+    tools = [{"integration": "orders", "tools": ["find", "track"]}, {"integration": "mail", "tools": []}]
+    assert read_tools(write_tools(tools)) == tools
+    assert read_tools(" \n") is None
+    assert read_typed_inputs(write_inputs(["one\ntwo", "three"])) == ["one\ntwo", "three"]
+    checks = read_typed_checks('shape: {"type": "object"}\n{"type": "array", "title": "a list"}\nhttp://x', [])
+    assert [(check.name, check.kind) for check in checks.values()] == [
+        ("shape", "json_schema"), ("a list", "json_schema"), ("contains http://x", "contains"),
+    ]  # fmt: skip
+
+
+def test_the_form_is_labelled(view: LabView) -> None:
+    fields = [each for each in walk(view) if "ab-field" in each._dom_classes]
+    assert len(fields) == 15
+    assert all(each.description for each in fields)
+    buttons = [each for each in walk(view) if type(each).__name__ == "Button"]
+    assert {each.description for each in buttons} == {
+        "Apply to the agent",
+        "Add as variant",
+        "Put into the form",
+        "Run",
+        "Stop",
+        "Save",
+    }
+    assert all(each.tooltip for each in buttons)
+
+
+def walk(widget: Any) -> Iterator[Any]:
+    yield widget
+    for child in getattr(widget, "children", ()):
+        yield from walk(child)
