@@ -348,6 +348,7 @@ def versions(
     limit : int, optional
         At most this many; None for all.
     offset : int
+        Items skipped at the start.
 
     Returns
     -------

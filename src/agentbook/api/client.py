@@ -255,6 +255,10 @@ class AsyncClient(_Core):
     It may be used from one event loop after another (a second ``asyncio.run`` works). List operations are not awaited, what is
     done with them is: ``await client.agents.list().to_pandas()``.
 
+    Notes
+    -----
+    Specification: "Endpoints", "Authentication", "Errors" (retry rules).
+
     Examples
     --------
     >>> AsyncClient("http://127.0.0.1:8765/v1")

@@ -54,6 +54,7 @@ def workspaces(
     limit : int, optional
         At most this many; None for all.
     offset : int
+        Items skipped at the start.
 
     Returns
     -------
@@ -91,6 +92,7 @@ def invitations(*, limit: int | None = None, offset: int = 0) -> ListCall:
     limit : int, optional
         At most this many; None for all.
     offset : int
+        Items skipped at the start.
 
     Returns
     -------

@@ -18,6 +18,7 @@ def invitations(organization: Any, *, limit: int | None = None, offset: int = 0)
     limit : int, optional
         At most this many; None for all.
     offset : int
+        Items skipped at the start.
 
     Returns
     -------

@@ -81,7 +81,7 @@ class Listing(_Lazy):
     True
     >>> agents.first() == next(iter(agents))
     True
-    >>> sum(len(page.items) for page in agents.pages()) == len(agents)
+    >>> sum(len(page.ids) for page in agents.pages()) == len(agents)
     True
     """
 

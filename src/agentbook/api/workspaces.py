@@ -34,6 +34,7 @@ def list_(
     limit : int, optional
         At most this many; None for all.
     offset : int
+        Items skipped at the start.
 
     Returns
     -------
@@ -104,6 +105,7 @@ def contexts(workspace: Any, *, limit: int | None = None, offset: int = 0) -> Li
     limit : int, optional
         At most this many; None for all.
     offset : int
+        Items skipped at the start.
 
     Returns
     -------
@@ -132,8 +134,11 @@ def agents(workspace: Any, *, limit: int | None = None, offset: int = 0) -> List
     Parameters
     ----------
     workspace : str or Record
+        Id or ``<owner>~<name>``.
     limit : int, optional
+        At most this many; None for all.
     offset : int
+        Items skipped at the start.
 
     Returns
     -------

@@ -36,8 +36,8 @@ def with_sessions(events: pd.DataFrame, sessions: pd.DataFrame, columns: Sequenc
 
     Notes
     -----
-    An event does not say its workspace or agent, a session says its workspace. Specification: "Resources and their
-    fields", Session event; Session.
+    An event does not say its workspace or agent, a session says its workspace.
+    Specification: "Resources and their fields", Session event; Session.
 
     Examples
     --------

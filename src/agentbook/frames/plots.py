@@ -275,7 +275,7 @@ def credentials(report: pd.DataFrame, *, most: int = 30) -> Picture:
     report : DataFrame
         From `credential_report`, or credentials as `to_frame("credentials", ...)` makes them.
     most : int
-        The integrations with the most credentials that are drawn; the rest is one bar. Default 30.
+        How many integrations are drawn, those with the most credentials; the rest is one bar. Default 30.
 
     Returns
     -------

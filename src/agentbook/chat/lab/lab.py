@@ -50,6 +50,11 @@ class PromptLab:
     follow : callable, optional
         Gives a session's events as they happen; `agentbook.events.pump.subscribe` unless told otherwise.
 
+    Raises
+    ------
+    ApiError, ConnectionFailed
+        Not here: when a variant is run or applied.
+
     Attributes
     ----------
     inputs : list of str
@@ -292,6 +297,12 @@ class PromptLab:
             One row for each of these variants, inputs and repeats; the columns are those of
             `agentbook.chat.lab.answers.to_frame`. What failed is a row with its status and reason.
 
+        Raises
+        ------
+        ValueError
+            If there are no inputs, no variants, none of such a name, or a check is none. What an agent or the platform fails
+            at is not raised: it is a row.
+
         Notes
         -----
         An interrupt keeps what has arrived; run again to go on. Questions that were open are then looked for in their sessions
@@ -389,7 +400,7 @@ class PromptLab:
         Returns
         -------
         callable
-            Ends it.
+            Ends it: ``end = lab.listen(draw)``.
         """
         self._listeners.append(listener)
 

@@ -33,6 +33,11 @@ class Variant:
     agent : str or None
         Id or name of the agent that carries it; None for the lab's. Variants on agents of their own run side by side.
 
+    Raises
+    ------
+    ValueError
+        If it has no name.
+
     Notes
     -----
     Specification: "Endpoints", configure-llm body.
