@@ -17,7 +17,8 @@ RUN_LIMITS: dict[str, re.Pattern[str]] = {
     "llm_tokens": re.compile(r"exceeded LLM token limit for this execution tree"),
     "agent_tasks": re.compile(r"exceeded agent task limit for this execution tree"),
     "tool_fan_out": re.compile(r"exceeded tool fan-out limit for this task"),
-    "budget": re.compile(r"\w+ budget exceeded for '.*'"),
+    # From the beginning of a word: begun anywhere in it, the search would take the square of a long word's length.
+    "budget": re.compile(r"\b\w+ budget exceeded for '.*'"),
     "synchronous_steps": re.compile(r"Agent ran too many synchronous steps without yielding"),
     "turn_timeout": re.compile(r"TURN_TIMEOUT:.*", re.DOTALL),
 }

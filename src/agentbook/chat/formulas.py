@@ -41,6 +41,11 @@ def may_hold_math(text: str) -> bool:
     return "$" in text or r"\(" in text or r"\[" in text
 
 
+def reaches_out(tex: str) -> bool:
+    """Whether TeX could define commands for the whole page, or address or style anything outside itself."""
+    return bool(_REFUSED.search(tex))
+
+
 def typeset_here(html: str) -> bool:
     """Whether rendered HTML holds anything to typeset."""
     return TYPESET in html
@@ -58,7 +63,7 @@ def _shown(renderer: Any, tokens: Any, idx: int, options: Any, env: Any) -> str:
     token = tokens[idx]
     tex = escapeHtml(token.content.strip())
     display = token.markup in ("$$", r"\[")
-    if _REFUSED.search(token.content):
+    if reaches_out(token.content):
         close = {"$": "$", "$$": "$$", r"\(": r"\)", r"\[": r"\]"}[token.markup]
         source = f"<code>{token.markup}{tex}{close}</code>"
         return f"<p>{source}</p>\n" if token.block else source

@@ -7,7 +7,6 @@ read back equals the one written. A credential is never part of a conversation, 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 from ..events.turns import Failure, Turn
 from . import bubbles
 from .exchange import Exchange, Step
+from .quoting import harmless, heading
 from .render import plain
 from .static import static_html
 from .trouble import Trouble
@@ -143,7 +143,7 @@ def _moment(text: str | None) -> datetime | None:
 
 def to_markdown(exchanges: Sequence[Exchange], agent_name: str) -> str:
     """The transcript as Markdown; see `Conversation.to_markdown`."""
-    parts = [f"# Conversation with {_heading(agent_name) or 'an agent'}"]
+    parts = [f"# Conversation with {heading(agent_name) or 'an agent'}"]
     for exchange in exchanges:
         if exchange.prompt:
             at = exchange.turn.asked_at
@@ -155,21 +155,17 @@ def to_markdown(exchanges: Sequence[Exchange], agent_name: str) -> str:
 def _answer(exchange: Exchange, agent_name: str) -> list[str]:
     said = [_quoted(exchange.text)] if exchange.text else []
     if exchange.status == "failed":
-        said.append(f"**Failed.** {_heading(exchange.reason or 'No reason was given.')}")
+        said.append(f"**Failed.** {heading(exchange.reason or 'No reason was given.')}")
     elif exchange.status == "stopped":
         said.append(f"*{bubbles.STOPPED}*")
     elif bubbles.latency(exchange):
         said.append(f"*{bubbles.latency(exchange)}*")
-    return [f"## {_heading(agent_name) or 'Agent'}", *said] if said else []
+    return [f"## {heading(agent_name) or 'Agent'}", *said] if said else []
 
 
 def _quoted(text: str) -> str:
     # Quoted, because a fence that an agent left open, or a heading of its own, then ends with its message.
-    return "\n".join(f"> {line}".rstrip() for line in text.splitlines())
-
-
-def _heading(text: str) -> str:
-    return re.sub(r"([\\`*_\[\]<>#&|~!])", r"\\\1", " ".join(text.split()))
+    return "\n".join(f"> {line}".rstrip() for line in harmless(text).splitlines())
 
 
 def to_html(exchanges: Sequence[Exchange], agent_name: str) -> str:

@@ -62,10 +62,10 @@ class Written:
         return cls._restored(*records.read_data(records.parse(records.read_text(source))))
 
     def to_markdown(self) -> str:
-        """The transcript as Markdown: a heading for each speaker, each message as a quotation, as it was said.
+        """The transcript as Markdown: a heading for each speaker, each message as a quotation.
 
-        An agent's words are untrusted and unaltered in it. Notebooks run what HTML they find in Markdown; to show a
-        transcript, take `to_html`, which is sanitized.
+        Notebooks and many viewers obey the HTML they find in Markdown, so none is left in it: tags are written out, pictures
+        are links, and a message that would still run or fetch something stands as a block of code.
         """
         return records.to_markdown(self.exchanges, self.agent_name)
 
