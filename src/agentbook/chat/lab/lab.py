@@ -78,7 +78,8 @@ class PromptLab:
     Variant('brief', system_prompt='Answer in one sentence.')
     >>> lab.add_variant("list", system_prompt="Answer as a bulleted list.")
     Variant('list', system_prompt='Answer as a bulleted list.')
-    >>> replies = lab.run(["What is a session?"], checks={"short": lambda reply: len(reply) < 300}, progress=False)
+    >>> short = {"short": lambda reply: len(reply) < 300}
+    >>> replies = lab.run(["What is a session?"], checks=short, restore=False, progress=False)
     >>> lab.summary()[["variant", "n"]].values.tolist()
     [['brief', 1], ['list', 1]]
     >>> checked = lab.check({"long": lambda reply: len(reply) > 300})  # the same replies: nobody is asked again
