@@ -21,7 +21,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import agentbook as ab
+from agentbook.frames.load import FrameBuilder
 from agentbook.frames.store import sync as syncing
+from agentbook.frames.store.manifest import Cursor, Manifest
 from agentbook.frames.store.place import Local, StoreBusy, StoreError, place_of
 from agentbook.frames.store.store import Store
 from frames.platform import FakeEvents, event_id
@@ -381,3 +383,22 @@ def test_a_sync_commits_as_it_goes(platform: FakeEvents, tmp_path: Path, monkeyp
     assert store._manifest().generation == 6
     assert isinstance(store.events()["at"].dtype, pd.DatetimeTZDtype)
     assert pa.types.is_dictionary(ds.dataset(tmp_path / "events").schema.field("type").type)
+
+
+@given(
+    times=st.lists(st.integers(0, 30_000), min_size=1, max_size=40),
+    overlap_s=st.floats(0, 40),
+    drafts=st.lists(st.integers(0, 39), max_size=3),
+)
+def test_the_cursor_taken_from_columns_is_that_of_the_list_of_ids(
+    times: list[int], overlap_s: float, drafts: list[int]
+) -> None:
+    ids = sorted(event_id(at, n) for n, at in enumerate(times))
+    ids = [f"zz-draft-{n}" if n in drafts else one for n, one in enumerate(ids)]
+    builder = FrameBuilder("events", {"session_id": "s"})
+    builder.add(json.dumps({"items": [{"id": one} for one in ids]}).encode())
+    place = place_of("memory://nowhere")
+    sync = syncing.Sync(place, Manifest(), FakeEvents({}).client(), overlap_s, False)
+    sync._begun = {"s": "the beginning"}
+    window = syncing._window(sorted(ids, key=str.lower), int(overlap_s * 1000), "the beginning")
+    assert sync._cursor("s", builder.to_arrow(), []) == Cursor(*window)

@@ -28,6 +28,7 @@ from .replies import Got, ids_of, read
 from .stretches import Session, Stretch, end_of, expected, last_id_of, until
 
 _WORTH = 2 * MAX_PAGE  # rows still expected in a stretch for it to be halved
+_SMALL_BYTES = 100_000  # a page that is better read together with others
 _TOGETHER_BYTES = 400_000  # of small pages that are read as one: a page of 1,000 events
 
 
@@ -44,7 +45,8 @@ class Fetch:
     rows : callable
         Called with the number of rows as they arrive.
     known : callable
-        Told the ids of a session's only page, whether it needs no look: then it is not read at all. None looks at all.
+        Told how to get the ids of a session's only page, whether it needs no look: then it is not read at all.
+        None looks at all.
     concurrency : int, optional
         Requests under way at most; they adapt to the latency seen, up to this.
 
@@ -62,7 +64,7 @@ class Fetch:
         done: Callable[[str, list[Piece]], None],
         rows: Callable[[int], None] = lambda rows: None,
         *,
-        known: Callable[[str, list[str | None]], bool] | None = None,
+        known: Callable[[str, Callable[[], list[str | None]]], bool] | None = None,
         concurrency: int = MOST,
     ) -> None:
         self._client = client
@@ -219,15 +221,16 @@ class Fetch:
     def _take(self, stretch: Stretch, got: Got) -> None:
         session, busy = stretch.session, time.thread_time()
         if not session.pages and got.pagination.has_more is False and stretch.end is None:
-            if self._known is not None and self._known(session.id, ids_of(got.body)):
+            if self._known is not None and self._known(session.id, functools.partial(ids_of, got.body)):
                 self._pace.seen(got.wait_s, got.cost_s)
                 self._close(stretch)
-            else:
+                return
+            if len(got.body) <= _SMALL_BYTES:
                 self._small.append((stretch, got))
                 self._small_bytes += len(got.body)
                 if len(self._small) >= self._small_most or self._small_bytes >= _TOGETHER_BYTES:
                     self._read_small()
-            return
+                return
         piece = self._reader.read(got.body, {"session_id": session.id})
         check(session.id, piece)
         self._keep(stretch, got, piece)

@@ -145,7 +145,7 @@ class Store:
 
         Notes
         -----
-        A sync commits about every 500,000 events and at its end. Killed at any instant, it leaves the last commit.
+        A sync commits about every 250,000 events and at its end. Killed at any instant, it leaves the last commit.
         """
         if errors not in ("raise", "keep"):
             raise ValueError(f"errors must be 'raise' or 'keep', not {errors!r}.")

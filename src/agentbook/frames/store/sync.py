@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import bisect
 import json
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...api.client import Client
 from ...api.ids import is_persisted, milliseconds_of
 from ..fetch import Fetch
-from ..load import MOST_PROBLEMS, FrameBuilder, Piece
+from ..load import MOST_PROBLEMS, Piece
 from ..order import not_ascending
 from ..progress import Progress
 from ..wire import Problem
@@ -31,7 +32,9 @@ from .place import Place
 if TYPE_CHECKING:
     import pandas as pd
 
-COMMIT_ROWS = 500_000  # at most so many rows are fetched again after a kill, and held in memory
+# Rows between two commits. Twice as many are held in memory, and fetched again after a kill: those that arrive while the ones
+# before them are being written.
+COMMIT_ROWS = 250_000
 
 
 @dataclass(slots=True)
@@ -91,6 +94,8 @@ class Sync:
         self._full = full
         self._fresh: list[tuple[str, Any]] = []
         self._rows = 0
+        self._under_way: Future[None] | None = None  # the last commit
+        self._pool: ThreadPoolExecutor | None = None
         self._known: dict[str, list[str]] = {}  # ids that are stored already, after where reading began
         self._begun: dict[str, str | None] = {}
         self._ahead: dict[str, Cursor] = {}
@@ -100,19 +105,21 @@ class Sync:
         clean(self._place, self._manifest)
         self.report.sessions = len(sessions)
         self._begun = {session: self._begin(session) for session in sessions}
-        with Progress(progress) as bar:
+        with Progress(progress) as bar, ThreadPoolExecutor(1, thread_name_prefix="agentbook-commit") as self._pool:
             fetch = Fetch(self._client, self._begun, self._arrived, bar.add, known=self._nothing_new)
             try:
                 fetch.run()
             finally:
                 self.report.requests = fetch.requests
                 self.report.failed = dict(fetch.problems)
+                self._settle()
                 # What is whole is kept, whatever became of the others.
                 for session in sessions:
                     self._manifest.failed.pop(session, None)
                 self._manifest.failed.update(fetch.problems)
                 self._manifest.platform = self._client.base_url
-                self.commit(datetime.now(UTC))
+                self._manifest.synced_at = datetime.now(UTC).isoformat(timespec="seconds")
+                self._write_down(self._fresh, self._ahead)
 
     def _begin(self, session: str) -> str | None:
         """The id to read on from, with the ids known after it in `_known`."""
@@ -139,53 +146,65 @@ class Sync:
             or milliseconds_of(cursor.before) < milliseconds_of(last) - self._overlap_ms
         )
 
-    def _nothing_new(self, session: str, ids: list[str | None]) -> bool:
-        return ids == self._known[session] and session in self._manifest.sessions
+    def _nothing_new(self, session: str, ids: Callable[[], list[str | None]]) -> bool:
+        return session in self._manifest.sessions and ids() == self._known[session]
 
     def _arrived(self, session: str, pieces: list[Piece]) -> None:
         known = self._known.pop(session)
         previous = self._manifest.sessions.get(session)
-        builder = FrameBuilder("events")
         for piece in pieces:
             self.report.note(session, piece.problems)
-            if piece.rows:
-                builder.keep(replace(piece, problems=[]))
-        ids: list[str] = []
-        if builder.rows:
-            table = builder.to_arrow()
-            if table["id"].null_count:
-                self.report.note(session, _nameless(table))
-            table = _only_new(table, session, known)
-            ids = table["id"].to_pylist()
-            if table.num_rows:
-                self._fresh.append((session, table))
-                self._rows += table.num_rows
-                self.report.events += table.num_rows
-                if known:
-                    self.report.late += sum(one.lower() < known[-1].lower() for one in ids)
-        if previous is None or ids or previous.whole:
-            merged = sorted({*known, *ids}, key=str.lower)
-            self._ahead[session] = Cursor(*_window(merged, self._overlap_ms, self._begun[session]))
+        table = pa.Table.from_batches([piece.batch for piece in pieces if piece.rows], parts.SCHEMA)
+        if table["id"].null_count:
+            self.report.note(session, _nameless(table))
+        table = _only_new(table, session, known)
+        if table.num_rows:
+            self._fresh.append((session, table))
+            self._rows += table.num_rows
+            self.report.events += table.num_rows
+        if previous is None or table.num_rows or previous.whole:
+            self._ahead[session] = self._cursor(session, table, known)
         if self._rows >= COMMIT_ROWS:
-            self.commit(None)
+            self.commit()
 
-    def commit(self, moment: datetime | None) -> None:
-        """Write what has arrived, then say so. `moment` is when the sync ended, None while it goes on."""
-        self._manifest.parts += self._write()
-        self._manifest.sessions.update(self._ahead)
-        if moment is not None:
-            self._manifest.synced_at = moment.isoformat(timespec="seconds")
-        save(self._place, self._manifest)
+    def _cursor(self, session: str, table: Any, known: list[str]) -> Cursor:
+        """Where to read on from next time, once these new rows are stored."""
+        begun = self._begun[session]
+        if not known and table.num_rows and not table["at"].null_count:
+            at = table["at"].cast(pa.int64()).to_numpy()
+            if (at[1:] >= at[:-1]).all():  # the plain case: no list of all the ids
+                cut = int(np.searchsorted(at, at[-1] - 1000 * self._overlap_ms))
+                return Cursor(table["id"][cut - 1].as_py() if cut else begun, table["id"][cut:].to_pylist())
+        ids = table["id"].to_pylist()
+        if known:
+            self.report.late += sum(one.lower() < known[-1].lower() for one in ids)
+        return Cursor(*_window(sorted({*known, *ids}, key=str.lower), self._overlap_ms, begun))
+
+    def commit(self) -> None:
+        """Have what has arrived written, and then said, while further sessions arrive."""
+        self._settle()
+        assert self._pool is not None
+        self._under_way = self._pool.submit(self._write_down, self._fresh, self._ahead)
         self._fresh, self._ahead, self._rows = [], {}, 0
 
-    def _write(self) -> list[Any]:
-        groups: dict[int, list[Any]] = {}
-        for session, table in self._fresh:
-            groups.setdefault(parts.group_of(session, self._manifest.groups), []).append(table)
+    def _settle(self) -> None:
+        """Wait for the last commit; what went wrong in it is raised here."""
+        under_way, self._under_way = self._under_way, None
+        if under_way is not None:
+            under_way.result()
+
+    def _write_down(self, fresh: list[tuple[str, Any]], ahead: dict[str, Cursor]) -> None:
+        self._manifest.parts += self._write(fresh)
+        self._manifest.sessions.update(ahead)
+        save(self._place, self._manifest)
+
+    def _write(self, fresh: list[tuple[str, Any]]) -> list[Any]:
+        found: dict[str, list[Any]] = {}
+        for session, table in fresh:
+            for directory, rows in parts.partitioned(table, parts.group_of(session, self._manifest.groups)):
+                found.setdefault(directory, []).append(rows)
         jobs = [
-            (directory, table)
-            for group, tables in sorted(groups.items())
-            for directory, table in parts.partitioned(_joined(tables), group)
+            (directory, pa.concat_tables(tables).unify_dictionaries()) for directory, tables in sorted(found.items())
         ]
         # Compression and the disk leave the interpreter alone: two at a time is twice as fast.
         with ThreadPoolExecutor(2, thread_name_prefix="agentbook-store") as pool:
@@ -248,10 +267,6 @@ def _nameless(table: Any) -> list[Problem]:
 
 def _json(row: Any) -> str:
     return json.dumps({name: value for name, value in row.to_pylist()[0].items() if value is not None}, default=str)
-
-
-def _joined(tables: list[Any]) -> Any:
-    return pa.concat_tables(tables).unify_dictionaries().combine_chunks()
 
 
 __all__ = ["COMMIT_ROWS", "Sync", "SyncReport", "clean", "stored_ids"]
