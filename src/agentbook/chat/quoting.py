@@ -63,7 +63,7 @@ def _reader() -> MarkdownIt:
     """A reader that obeys everything: what it finds nothing in, no stricter one will."""
     reader = MarkdownIt("commonmark", {"html": True, "linkify": False, "maxNesting": 100})
     reader.enable(["table", "strikethrough"])
-    reader.validateLink = lambda address: True  # type: ignore[method-assign]
+    reader.validateLink = lambda url: True  # type: ignore[method-assign]
     return reader
 
 
