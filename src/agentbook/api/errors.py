@@ -131,7 +131,12 @@ class PartialLoad(AgentbookError):
 
 
 class IncompleteWarning(UserWarning):
-    """A list changed while it was read, again and again: items may be missing from what was returned."""
+    """A list changed while it was read, again and again: items may be missing from what was returned.
+
+    Notes
+    -----
+    Specification: "Resources and their fields", the list envelope; "Limits".
+    """
 
 
 class ApiError(AgentbookError):
