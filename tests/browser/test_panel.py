@@ -107,6 +107,24 @@ def test_a_person_uses_the_panel(lab: Lab, page: Page) -> None:
             page.screenshot(f"panel-{name}-{theme.split()[-1].lower()}")
             nothing_grave_for_a_screen_reader(panel)
     assert page.errors == []
+    what_is_saved_shows_every_session_and_its_formulas(page)
+
+
+def what_is_saved_shows_every_session_and_its_formulas(page: Page) -> None:
+    page.save()
+    page.end_kernel()
+    page.reload()
+    page.end_kernel()
+    twin = page.cell(1).locator(".ab-static")
+    expect(twin).to_contain_text("It costs $5 and $10.")
+    twin.scroll_into_view_if_needed()
+    expect(twin.locator("mjx-container")).to_have_count(5)
+    other = twin.locator("summary", has_text="Session ")
+    expect(twin.get_by_text("Hello again").first).to_be_hidden()
+    other.click()
+    expect(twin.get_by_text("Hello again").first).to_be_visible()
+    assert twin.locator(".ab-act, img, style ~ button").count() == 0
+    page.screenshot("panel-reopened")
 
 
 def formulas_are_typeset_and_nothing_is_fetched(panel: Panel) -> None:

@@ -116,6 +116,8 @@ def _title(conversation: Conversation, *, with_session: bool) -> str:
     session = conversation.session_id
     name = plain(conversation.agent_name) or "Agent"
     short = ""
-    if session and with_session:
+    if conversation.recorded:
+        short = '<span class="ab-session">recording</span>'
+    elif session and with_session:
         short = f'<span class="ab-session" title="Session {plain(session)}">session …{plain(session[-8:])}</span>'
     return f'<div class="ab-title"><span class="ab-name">{name}</span>{short}</div>'

@@ -69,7 +69,7 @@ def panel_html(
     if not exchanges and not others:
         return f'<div class="{uid}-static ab-static"></div>'
     folded = "".join(
-        f'<details class="ab-steps"><summary>Session {plain(session_id)}</summary>{_transcript(said, agent_name)}</details>'
+        f'<details class="ab-past"><summary>Session {plain(session_id)}</summary>{_transcript(said, agent_name)}</details>'
         for session_id, said in others.items()
     )
     said = folded + _transcript(exchanges, agent_name)

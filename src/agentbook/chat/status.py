@@ -52,6 +52,6 @@ def _done(exchange: Exchange) -> str:
         case "failed":
             return "That did not work: the reason stands above."
         case "stopped":
-            return "Stopped listening. The agent may still finish."
+            return "Stopped listening."
         case _:
             return "Ready."

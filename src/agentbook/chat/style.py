@@ -128,6 +128,8 @@ CSS = """
 .ab-md .ab-plain { white-space: pre-wrap; overflow-wrap: anywhere; margin: 0 0 .7em; }
 
 .ab-steps { font-size: 12px; color: var(--ab-quiet); margin: 2px 0 7px; }
+.ab-past { margin-bottom: 14px; }
+.ab-past > summary { cursor: pointer; font-size: 12px; color: var(--ab-quiet); width: fit-content; margin-bottom: 6px; }
 .ab-chips { display: flex; flex-wrap: wrap; gap: 5px; }
 .ab-steps summary { cursor: pointer; width: fit-content; border-radius: 4px; }
 .ab-steps summary:focus-visible { outline: 2px solid var(--ab-brand); outline-offset: 2px; }
