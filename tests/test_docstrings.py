@@ -1,0 +1,325 @@
+"""The docstrings are the reference: every public name says what it takes, gives and raises, and its examples run.
+
+The examples run offline, against the embedded service in a store that repeats itself, in the namespace `PLACES`. Nothing
+is skipped: an example that cannot run is no example.
+"""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import inspect
+import os
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import agentbook as ab
+from agentbook import doctor
+from agentbook.api.pages import AsyncListing, Listing
+from service.process import Service
+
+ROOT = Path(__file__).parents[1]
+SRC = Path(ab.__file__).parent
+PARTS = re.findall(r"^== (.+)$", (ROOT / "tests/service/specification.txt").read_text(), re.MULTILINE)
+NOUNS = ("me", "agents", "skills", "credentials", "workspaces", "sessions", "organizations")
+FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+# What examples may use beside the names of their own module.
+PLACES = """
+    ab, pd      agentbook and pandas
+    client      a client of the embedded service
+    session     a chat with the agent `guide` that has been answered once
+    events      the events frame of three sessions
+    store       a local store that holds them
+    folder      an empty folder
+"""
+
+
+@dataclass(frozen=True)
+class Name:
+    """A public name: how one reaches it, what it is, and the class it belongs to."""
+
+    path: str
+    value: Any
+    owner: type | None = None
+
+    @property
+    def text(self) -> str:
+        return inspect.cleandoc(self.value.__doc__ or "")
+
+    @property
+    def owners_text(self) -> str:
+        """What is said of the class it belongs to, and of that which it is a kind of."""
+        kind = self.owner or (self.value if inspect.isclass(self.value) else object)
+        return "\n".join(
+            inspect.cleandoc(base.__doc__ or "") for base in kind.__mro__ if "agentbook" in base.__module__
+        )
+
+    @property
+    def call(self) -> Callable[..., Any] | None:
+        """What is called; None for what is no function or method."""
+        value = self.value
+        if isinstance(value, (classmethod, staticmethod)):
+            value = value.__func__
+        value = getattr(value, "build", value)  # an endpoint of a noun
+        if inspect.isfunction(value):
+            return value
+        made_elsewhere = self.is_error or re.search(r"\bMade by\b", self.text)
+        return value.__init__ if inspect.isclass(value) and not made_elsewhere else None
+
+    @property
+    def is_error(self) -> bool:
+        return inspect.isclass(self.value) and issubclass(self.value, BaseException)
+
+    @property
+    def referred(self) -> str | None:
+        """Whose documentation it points at: "As `ask`, awaited." on a class, "As `Client.run`" elsewhere."""
+        found = re.match(r"As `([\w.]+)`", self.text)
+        if found is None:
+            return None
+        return found[1] if "." in found[1] or self.owner is None else f"{self.path.rpartition('.')[0]}.{found[1]}"
+
+    def section(self, title: str) -> str:
+        """What stands below a heading of numpydoc; empty where there is none."""
+        found = re.search(rf"^{title}\n-+\n(.*?)(?=^\w[\w ]*\n-{{3,}}\n|\Z)", self.text, re.MULTILINE | re.DOTALL)
+        return found[1] if found else ""
+
+
+def members(path: str, kind: type) -> Iterator[Name]:
+    """A class, and what it defines itself."""
+    yield Name(path, kind)
+    for name in vars(kind):
+        value = inspect.getattr_static(kind, name)
+        described = (
+            isinstance(value, (property, classmethod, staticmethod))
+            or inspect.isfunction(value)
+            or hasattr(value, "build")
+        )
+        if not name.startswith("_") and described and not hasattr(BaseException, name):
+            yield Name(f"{path}.{name}", value, kind)
+
+
+def public() -> Iterator[Name]:
+    """Every name a user meets: the package's, the modules' it lists, the nouns' of a client, and the lists'."""
+    for name in (*ab.__all__, *ab._ERRORS):
+        value = getattr(ab, name)
+        if inspect.ismodule(value):
+            # Of a module without a list of its own: what it defines; of the errors, the errors.
+            here = [n for n, v in vars(value).items() if n[0] != "_" and getattr(v, "__module__", "") == value.__name__]
+            own = getattr(value, "__all__", here if value is not ab.errors else [n for n in here if n[0].isupper()])
+            for inner in own:
+                kind = getattr(value, inner)
+                yield from (
+                    members(f"{name}.{inner}", kind) if inspect.isclass(kind) else [Name(f"{name}.{inner}", kind)]
+                )
+        elif inspect.isclass(value):
+            yield from members(name, value)
+        else:
+            yield Name(name, value)
+    client = ab.Client("http://127.0.0.1:9/v1")
+    for noun in NOUNS:
+        yield from list(members(f"client.{noun}", type(getattr(client, noun))))[1:]
+    client.close()
+    yield from members("Listing", Listing)
+    yield from members("AsyncListing", AsyncListing)
+    yield from [Name("doctor.examine", doctor.examine)]
+
+
+NAMES = {name.path: name for name in public()}
+UNITS = re.compile(
+    r"second|hour|minute|day|millisecond|byte|character|how many|at most|number of|count|times|skipped|pixel|width|height|factor|"
+    r"share|percent|port\b|from 0|from 1|between 0|seed|speed|per\b|rows|open at a time|how often|as for `",
+    re.IGNORECASE,
+)
+
+
+def problems_of(name: Name) -> Iterator[str]:
+    """What is missing in a docstring."""
+    if not re.match(r"[A-Z`%0-9].*[.:;,]$", name.text.partition("\n")[0]):
+        yield "its first line is no sentence that says what it is"
+        return
+    if name.referred is not None:
+        if name.referred not in NAMES or NAMES[name.referred].referred:
+            yield f"it refers to `{name.referred}`, which is not there"
+        return
+    both = f"{name.text}\n{name.owners_text}"
+    rests_on_nothing = "Not part of the specification." in name.text
+    quoted = re.findall(r'"([^"]+)"', " ".join(re.findall(r"Specification: ((?:[^\n]|\n(?!\n))*)", both)))
+    if not rests_on_nothing and not {part.partition(",")[0] for part in quoted} & set(PARTS):
+        yield "it names no part of the specification that it rests on"
+    if name.call is None:
+        return
+    yield from wrong_parameters(name)
+    taken = parameters_of(name)
+    if taken and not re.search(r"Raises\n---|[Rr]aises nothing|not raised", name.text):
+        yield "it does not say what it raises"
+    returned = str(inspect.signature(name.call).return_annotation)
+    if "DataFrame" in returned and not re.search(r"={3,} +={3,}|[Cc]olumns|``\w+``|`results`", name.section("Returns")):
+        yield "it returns a frame, and its Returns does not say which columns"
+    short = name.path.rpartition(".")[2]
+    if taken and ">>>" not in name.text and not re.search(rf"(?:>>>|``).*\b{short}\(", both):
+        yield "it has no example, and the class it belongs to has none that calls it"
+
+
+def parameters_of(name: Name) -> list[inspect.Parameter]:
+    assert name.call is not None
+    return [
+        p
+        for p in inspect.signature(name.call).parameters.values()
+        if p.name not in ("self", "cls") and p.name[0] != "_"
+    ]
+
+
+def wrong_parameters(name: Name) -> Iterator[str]:
+    section = name.section("Parameters") + name.section("Attributes")
+    entries = re.split(r"^(?=[\w*`])", section, flags=re.MULTILINE)
+    for parameter in parameters_of(name):
+        entry = next(
+            (e for e in entries if re.search(rf"(?:^|[\s,*`]){parameter.name}\b", e.split(":")[0].split("\n")[0])), None
+        )
+        if entry is None:
+            yield f"its parameter {parameter.name} is not described"
+        elif re.search(r"\b(int|float)\b", str(parameter.annotation)) and not UNITS.search(entry + parameter.name):
+            yield f"its number {parameter.name} has no unit"
+
+
+@pytest.mark.parametrize("path", list(NAMES))
+def test_every_public_name_says_what_it_takes_gives_and_raises(path: str) -> None:
+    assert list(problems_of(NAMES[path])) == []
+
+
+def broken(text: str) -> list[str]:
+    def example(limit: int, name: str) -> None: ...
+
+    example.__doc__ = text
+    return list(problems_of(Name("example", example)))
+
+
+COMPLETE = """Does one thing.
+
+Parameters
+----------
+limit : int
+    How many.
+name : str
+    Whose.
+
+Raises
+------
+ValueError
+
+Notes
+-----
+Specification: "Events", rule 1.
+
+Examples
+--------
+>>> example(1, "a")
+"""
+
+
+@pytest.mark.parametrize(
+    ("cut", "put", "said"),
+    [
+        ("Does one thing.", "does one thing", "its first line"),
+        ('"Events"', '"Evnets"', "no part of the specification"),
+        ("    How many.\n", "", "limit has no unit"),
+        ("name : str\n    Whose.\n", "", "name is not described"),
+        ("Raises\n------\nValueError\n", "", "what it raises"),
+        (">>> example", "example", "no example"),
+        (COMPLETE, "As `nobody.there`.", "refers to"),
+    ],
+)
+def test_what_is_missing_is_noticed(cut: str, put: str, said: str) -> None:
+    assert broken(COMPLETE) == []
+    assert cut in COMPLETE
+    [problem] = broken(COMPLETE.replace(cut, put))
+    assert said in problem
+
+
+# -- the examples ------------------------------------------------------------------------------------------------------
+
+
+def modules() -> Iterator[str]:
+    for path in sorted(SRC.rglob("*.py")):
+        if ">>>" in path.read_text():
+            parts = path.relative_to(SRC.parent).with_suffix("").parts
+            yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    data = tmp_path_factory.mktemp("docstrings") / "data"
+    with Service(data, "--seed", "7", "--speed", "0") as running:
+        before = os.environ["AGENTBOOK_DATA"]
+        os.environ["AGENTBOOK_DATA"] = str(data)  # what connect() finds, here and in processes of the examples
+        yield running
+        os.environ["AGENTBOOK_DATA"] = before
+        running.stop()
+
+
+@pytest.fixture(scope="module")
+def places(service: Service, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
+    import pandas as pd
+
+    os.environ["AGENTBOOK_LEDGER"] = str(tmp_path_factory.mktemp("ledger") / "sessions.jsonl")
+    with ab.connect() as client:
+        session = client.sessions.start("acme~playground", agent_id="acme~guide", prompt="What is a turn?")
+        client.sessions.ask(session.id, "And an event?", timeout_s=60)
+        events = ab.load_events(client, client.sessions.list("acme~support", limit=3))
+        store = ab.Store(tmp_path_factory.mktemp("store"))
+        store.sync(client, client.sessions.list("acme~support", limit=3))
+        yield {"ab": ab, "pd": pd, "client": client, "session": session, "events": events, "store": store}
+    del os.environ["AGENTBOOK_LEDGER"]
+
+
+def run(test: doctest.DocTest) -> str:
+    """What doctest says of an example that did not give what it says; empty where all did."""
+    said: list[str] = []
+    given = dict(test.globs)
+    doctest.DocTestRunner(optionflags=FLAGS, verbose=False).run(test, out=said.append, clear_globs=False)
+    close(given, test.globs)
+    return "".join(said)
+
+
+def close(given: dict[str, Any], left: dict[str, Any]) -> None:
+    """Close the clients that an example made, and not those that it was given."""
+    for name, value in left.items():
+        if isinstance(value, ab.Client) and value is not given.get(name):
+            value.close()
+
+
+@pytest.mark.parametrize("module", list(modules()))
+def test_the_examples_run(module: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    loaded = importlib.import_module(module)
+    # The service's own examples need no platform.
+    here = {} if module.startswith("agentbook.service") else dict(request.getfixturevalue("places"), folder=tmp_path)
+    found = [
+        test
+        for test in doctest.DocTestFinder(exclude_empty=True).find(loaded, globs={**here, **vars(loaded)})
+        if test.examples
+    ]
+    assert found, "there is >>> in the file, and none of it is found in a docstring"
+    assert not [e.source for test in found for e in test.examples if doctest.SKIP in e.options]
+    if said := "".join(map(run, found)):
+        pytest.fail(said, pytrace=False)
+
+
+@pytest.mark.parametrize("number", range((ROOT / "README.md").read_text().count("```python")))
+def test_the_readmes_code_runs(
+    number: int, places: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)
+    code = blocks[number]
+    if ">>>" in code:
+        assert run(doctest.DocTestParser().get_doctest(code, dict(places), "README.md", "README.md", 0)) == ""
+    else:
+        here = dict(places)
+        exec(compile(code, "README.md", "exec"), here)
+        close(places, here)
