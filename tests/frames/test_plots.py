@@ -177,3 +177,18 @@ def test_without_the_extra_the_error_says_what_to_install(monkeypatch: pytest.Mo
     monkeypatch.setattr(picture, "import_module", absent)
     with pytest.raises(ImportError, match=r"pip install 'agentbook\[lab\]'"):
         plots.failures(events_of())
+
+
+def test_a_long_session_is_drawn_in_part_and_says_so() -> None:
+    long = plots.turn_timeline(events_of(5 * 210, sessions=1))
+    assert long.text.endswith("The first 200 are drawn.")
+    assert long.data["turn"].max() == 200
+    assert len(long.data) <= MOST_ROWS
+
+
+def test_a_picture_of_many_events_holds_few_rows() -> None:
+    many = events_of(2000, sessions=3)
+    assert len(many) == 6000
+    for one in (plots.activity_heatmap(many), plots.latency(many), plots.failures(many)):
+        assert len(one.data) <= 200
+        assert len(one.chart.to_json()) < 60_000

@@ -20,7 +20,8 @@ from .require import require
 from .timing import latency as latency_table
 from .turns import assign, is_turns, turns
 
-_STEPS = ("15min", "1h", "6h", "1D", "W", "M")
+_NAMED = {"15min": "15 minutes", "1h": "hour", "6h": "6 hours", "1D": "day", "W": "week", "M": "month"}
+_STEPS = tuple(_NAMED)
 _PERIODS = 60  # more points than this make a line of noise
 
 
@@ -135,14 +136,16 @@ def latency(data: pd.DataFrame, *, by: str | None = None, freq: str | None = Non
     base = alt.Chart(data_of(shown)).encode(x=x)
     if by:
         shown[by] = shown[by].astype("str")
-        base = alt.Chart(data_of(shown)).encode(x=x, color=alt.Color(f"{by}:N", title=by))
+        colour = alt.Color(f"{by}:N", title=by, legend=alt.Legend(orient="top", columns=6))
+        base = alt.Chart(data_of(shown)).encode(x=x, color=colour)
         chart = base.mark_line(point=alt.OverlayMarkDef(size=20), strokeWidth=2).encode(y=y)
     else:
         band = base.mark_area(opacity=0.3, color=COLOURS[0], line=False).encode(y=y, y2="p95_s:Q")
         line = base.mark_line(color=COLOURS[0], strokeWidth=2, point=alt.OverlayMarkDef(size=20)).encode(y=y)
         edge = base.mark_point(color=COLOURS[0], size=12).encode(y="p95_s:Q")
         chart = band + edge + line
-    what = f"median per {freq}" if by else f"median and up to the 95th percentile, per {freq}"
+    each = _NAMED.get(freq, freq)
+    what = f"median per {each}" if by else f"median and up to the 95th percentile, per {each}"
     return Picture(drawn(chart.properties(width=560, height=220), "Latency of turns", what), text, rows)
 
 
@@ -191,14 +194,15 @@ def turn_timeline(events: pd.DataFrame, session_id: str | None = None) -> Pictur
     table = turns(one)
     rows = _bars(one, table)
     kinds = {"subtask": COLOURS[0], "reply": COLOURS[2], "failure": COLOURS[7], "waiting": INK}
+    scale = alt.Scale(domain=list(kinds), range=list(kinds.values()))
     bars = (
         alt.Chart(data_of(rows))
-        .mark_bar(height=12, stroke=INK, strokeWidth=0.5)
+        .mark_bar(height=12, x2Offset=-1.5)  # the gap tells one subtask from the next
         .encode(
             x=alt.X("from_s:Q", title="seconds since the question"),
             x2="to_s:Q",
             y=alt.Y("turn:O", title="turn", axis=alt.Axis(domain=False, ticks=False)),
-            color=alt.Color("step:N", title=None, scale=alt.Scale(domain=list(kinds), range=list(kinds.values()))),
+            color=alt.Color("step:N", title=None, legend=alt.Legend(orient="top"), scale=scale),
         )
     )
     name = str(table["session_id"].iloc[0]) if len(table) else session_id or "?"
