@@ -19,13 +19,21 @@ def test_the_tutorials_are_copied_and_what_a_user_changed_is_kept(
     package.mkdir()
     (package / "01.ipynb").write_text("one")
     (package / "02.ipynb").write_text("two")
+    for name in ("how-to/export.ipynb", "how-to/data/session.json", ".ipynb_checkpoints/01.ipynb", "__pycache__/x.pyc"):
+        (package / name).parent.mkdir(parents=True, exist_ok=True)
+        (package / name).write_text("how")
     monkeypatch.setattr(lab, "tutorials", lambda: package)
     lab.copy_tutorials(folder)
+    copied = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+    assert copied == [lab.MANIFEST, "01.ipynb", "02.ipynb", "how-to/data/session.json", "how-to/export.ipynb"]
     (folder / "01.ipynb").write_text("mine")
+    (folder / "how-to" / "export.ipynb").write_text("mine too")
+    (package / "how-to" / "export.ipynb").write_text("how, revised")
     (package / "01.ipynb").write_text("one, revised")
     (package / "02.ipynb").write_text("two, revised")
     lab.copy_tutorials(folder)
     assert (folder / "01.ipynb").read_text() == "mine"
+    assert (folder / "how-to" / "export.ipynb").read_text() == "mine too"
     assert (folder / "02.ipynb").read_text() == "two, revised"
     (folder / "02.ipynb").unlink()
     lab.copy_tutorials(folder)

@@ -18,7 +18,7 @@ from pathlib import Path
 from .api.errors import AgentbookError
 from .local import data_directory, service
 
-MANIFEST = ".copied.json"  # what was copied: file name -> SHA-256
+MANIFEST = ".copied.json"  # what was copied: path below the folder -> SHA-256
 
 
 def lab(*, browser: bool = True, port: int | None = None) -> int:
@@ -96,7 +96,7 @@ def tutorials() -> Path | None:
 
 
 def copy_tutorials(folder: Path) -> Path:
-    """Copy the tutorials to `folder`; files that the user changed stay as they are.
+    """Copy the tutorials and how-tos to `folder`; files that the user changed stay as they are.
 
     Raises
     ------
@@ -107,17 +107,25 @@ def copy_tutorials(folder: Path) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         copied = _read_manifest(folder / MANIFEST)
-        for path in sorted(source.glob("*.ipynb")) if source else ():
-            content, target = path.read_bytes(), folder / path.name
-            if not target.exists() or _digest(target.read_bytes()) == copied.get(path.name):
+        for path in _files(source) if source else ():
+            name, content = path.relative_to(source).as_posix(), path.read_bytes()
+            target = folder / name
+            if not target.exists() or _digest(target.read_bytes()) == copied.get(name):
+                target.parent.mkdir(parents=True, exist_ok=True)
                 target.write_bytes(content)
-                copied[path.name] = _digest(content)
-        (folder / MANIFEST).write_text(json.dumps(copied, indent=1))
+                copied[name] = _digest(content)
+        (folder / MANIFEST).write_text(json.dumps(copied, indent=1), encoding="utf-8")
     except OSError as error:
         raise AgentbookError(
             f"the tutorials cannot be written to {folder} ({error.strerror or error}); set AGENTBOOK_DATA to a folder that can."
         ) from None
     return folder
+
+
+def _files(source: Path) -> list[Path]:
+    """Notebooks, and what they read, how-tos in their folder included; nothing that a run of them left behind."""
+    found = (path for path in source.rglob("*") if path.is_file())
+    return sorted(path for path in found if not any(part[0] in "._" for part in path.relative_to(source).parts))
 
 
 def _read_manifest(path: Path) -> dict[str, str]:

@@ -1,0 +1,156 @@
+"""What is published: a wheel that is whole, and a source distribution that can be tested and builds that very wheel."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+UV = shutil.which("uv", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+# Runs in an environment that has nothing but the package, outside the checkout.
+SMOKE = """
+import importlib.metadata, sys
+from pathlib import Path
+import agentbook as ab
+from agentbook import lab
+home = Path(ab.__file__).parent
+assert home.is_relative_to(sys.prefix), home
+assert ab.__version__ == importlib.metadata.version("agentbook")
+for name in (*ab.__all__, *ab._ERRORS):
+    getattr(ab, name)
+assert (home / "py.typed").is_file()
+assert (home / "service" / "openapi.yaml").is_file()
+print(len(list((home / "service" / "docs").glob("*.md"))))
+print(*sorted(path.relative_to(lab.tutorials()).as_posix() for path in lab.tutorials().rglob("*.ipynb")))
+with ab.connect() as client:
+    print(client.me.get().name)
+"""
+
+pytestmark = pytest.mark.timeout(300)
+
+
+@dataclass(frozen=True)
+class Built:
+    """Where the files are, and an environment with the wheel installed."""
+
+    wheel: Path
+    wheel_of_sdist: Path
+    sdist: Path
+    environment: Path
+    home: Path
+
+
+def run(*command: str | Path, cwd: Path, **environment: str) -> str:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHONPATH", "VIRTUAL_ENV"))}
+    done = subprocess.run(
+        [str(part) for part in command],
+        cwd=cwd,
+        env={**kept, **environment},
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
+    assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def tracked() -> list[str]:
+    """The files that the repository keeps and that are there; those of the source tree where it is no repository."""
+    if (ROOT / ".git").exists():
+        found = run("git", "ls-files", cwd=ROOT).splitlines()
+    else:
+        found = [
+            path.relative_to(ROOT).as_posix()
+            for path in ROOT.rglob("*")
+            if path.is_file() and "__pycache__" not in path.parts
+        ]
+    return [name for name in found if (ROOT / name).is_file()]
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Built]:
+    assert UV is not None, "uv is missing; it comes with pip install '.[test]'"
+    home = tmp_path_factory.mktemp("packaging")
+    # A clean checkout: what lies about in this one is not published.
+    checkout = home / "checkout"
+    for name in tracked():
+        (checkout / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, checkout / name)
+    run(UV, "build", "-q", "--sdist", "--wheel", "--out-dir", home / "dist", cwd=checkout)
+    [sdist], [wheel] = (home / "dist").glob("*.tar.gz"), (home / "dist").glob("*.whl")
+    run(UV, "build", "-q", "--wheel", "--out-dir", home / "again", sdist, cwd=home)
+    [again] = (home / "again").glob("*.whl")
+    environment = home / "venv"
+    run(UV, "venv", "-q", "--python", sys.executable, environment, cwd=home)
+    run(UV, "pip", "install", "-q", "--python", environment / "bin" / "python", wheel, cwd=home)
+    yield Built(wheel, again, sdist, environment, home)
+    shutil.rmtree(home, ignore_errors=True)
+
+
+def test_the_wheel_works_where_there_is_nothing_else(built: Built) -> None:
+    place = {"AGENTBOOK_DATA": str(built.home / "data"), "HOME": str(built.home)}
+    said = run(built.environment / "bin" / "agentbook", "--help", cwd=built.home, **place)
+    assert {"lab", "serve", "doctor"} <= set(re.findall(r"^  (\w+)", said, re.MULTILINE))
+    docs, notebooks, account = run(
+        built.environment / "bin" / "python", "-W", "error", "-c", SMOKE, cwd=built.home, **place
+    ).splitlines()
+    assert int(docs) == len(list((ROOT / "src/agentbook/service/docs").glob("*.md"))) > 10
+    kept = [name.removeprefix("notebooks/") for name in tracked() if re.match(r"notebooks/.*\.ipynb$", name)]
+    assert notebooks.split() == sorted(kept)
+    assert "01-first-look.ipynb" in kept
+    assert account == "acme"
+
+
+def test_lab_says_what_is_missing_where_jupyterlab_is_not_installed(built: Built) -> None:
+    command = [str(built.environment / "bin" / "agentbook"), "lab", "--no-browser"]
+    environment = {**os.environ, "AGENTBOOK_DATA": str(built.home / "data")}
+    ended = subprocess.run(command, cwd=built.home, env=environment, capture_output=True, text=True, timeout=100)
+    assert ended.returncode == 1
+    [line] = ended.stderr.splitlines()
+    assert "pip install 'agentbook[lab]'" in line
+
+
+def test_the_wheel_has_every_file_of_the_package_and_no_other(built: Built) -> None:
+    with zipfile.ZipFile(built.wheel) as wheel:
+        names = {name for name in wheel.namelist() if ".dist-info/" not in name}
+    source = {name.removeprefix("src/") for name in tracked() if name.startswith("src/agentbook/")}
+    tutorials = {f"agentbook/{name}" for name in tracked() if name.startswith("notebooks/")}
+    assert names == source | tutorials
+
+
+def test_the_source_distribution_builds_the_same_wheel(built: Built) -> None:
+    with zipfile.ZipFile(built.wheel) as one, zipfile.ZipFile(built.wheel_of_sdist) as other:
+        assert {name: one.read(name) for name in one.namelist()} == {
+            name: other.read(name) for name in other.namelist()
+        }
+
+
+def test_the_source_distribution_has_what_its_tests_need(built: Built) -> None:
+    with tarfile.open(built.sdist) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+        archive.extractall(built.home / "sdist", filter="data")
+    assert set(tracked()) - names <= {".gitignore"}
+    [unpacked] = (built.home / "sdist").iterdir()
+    # Not this checkout's package, but its own.
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "tests/test_lab.py",
+        "tests/api/test_errors.py",
+    ]
+    said = run(*command, cwd=unpacked, PYTHONPATH=str(unpacked / "src"))
+    assert " passed" in said
