@@ -32,6 +32,7 @@ class Ledger:
         self._by_turn: dict[int, Exchange] = {}
         self._claims: dict[str, Exchange] = {}
         self._seen: set[str] = set()
+        self._first_open = 0  # everything before it is bound; at most too low
 
     @property
     def session_id(self) -> str:
@@ -44,7 +45,7 @@ class Ledger:
 
     def restore(self, exchanges: Sequence[Exchange]) -> None:
         """Take in exchanges that were written down before, as they stand; events fed later go on from there."""
-        self.exchanges = list(exchanges)
+        self.exchanges, self._first_open = list(exchanges), 0
         bound = [exchange for exchange in exchanges if exchange.bound]
         self._log.turns = [exchange.turn for exchange in bound]
         self._by_turn = {id(exchange.turn): exchange for exchange in bound}
@@ -73,16 +74,21 @@ class Ledger:
         if exchange is None:
             exchange = Exchange(turn)
             # What was sent here and not yet seen comes after it in the platform's order.
-            at = next((n for n, each in enumerate(self.exchanges) if not each.bound), len(self.exchanges))
-            self.exchanges.insert(at, exchange)
+            self.exchanges.insert(self._bound(), exchange)
         else:
             self._give(exchange, turn)
         self._by_turn[id(turn)] = exchange
         return exchange
 
+    def _bound(self) -> int:
+        """How many exchanges, from the first, are bound: counted on, so that a session of thousands is read in their number."""
+        while self._first_open < len(self.exchanges) and self.exchanges[self._first_open].bound:
+            self._first_open += 1
+        return self._first_open
+
     def _waiting_for(self, turn: Turn, event: Event) -> Iterator[Exchange]:
         claimed = set(self._claims.values())
-        for exchange in self.exchanges:
+        for exchange in self.exchanges[self._bound() :]:
             if exchange in claimed:  # its message's id is known, and it is another
                 continue
             same = exchange.prompt.strip() == turn.prompt.strip()
@@ -106,6 +112,7 @@ class Ledger:
             self._by_turn[id(mine)] = rival
         else:
             self.exchanges.remove(rival)
+            self._first_open = 0
         self._give(exchange, theirs)
         self._by_turn[id(theirs)] = exchange
         if theirs.status != "open":
