@@ -18,7 +18,6 @@ from pathlib import Path
 flag, until, rounds = Path({flag!r}), time.monotonic() + 60, 0
 while not flag.exists() and time.monotonic() < until:
     rounds += sum(1 for n in range(20_000) if n % 7)
-    time.sleep(0.002)  # as work that reads or waits does; a loop that never lets go of the interpreter starves every thread
 print("released" if flag.exists() else "nobody released it")
 """
 
@@ -34,8 +33,7 @@ def test_the_panel_answers_while_a_cell_is_busy(lab: Lab, page: Page, tmp_path: 
     page.say("What is a session?")
     answer = page.wait_for_answer(1)
     assert "session" in answer.lower()
-    # A part of it before the whole: how many parts is a matter of how busy the machine is.
-    assert len({note["text"] for note in page.seen() if note["text"]}) >= 2, "it did not stream"
+    assert len({note["text"] for note in page.seen() if note["text"]}) >= 3, "it did not stream"
     assert page.prompt(2) == "[*]:"
     flag.touch()
     page.cell(2).get_by_text("released", exact=True).wait_for()
@@ -76,7 +74,7 @@ def test_a_page_reloaded_mid_stream_gets_its_panel_and_the_answer(lab: Lab, page
     answer = page.wait_for_answer(1)
     seen = page.seen()
     assert not seen[0]["status"].startswith("Answered"), "the answer was there before the page was back"
-    assert len({note["text"] for note in seen if note["text"]}) >= 2, "it did not go on streaming"
+    assert len({note["text"] for note in seen if note["text"]}) >= 3, "it did not go on streaming"
     assert answer.startswith("That took 9.0 seconds of thought.")
     assert answer.rstrip().endswith("found nothing new.")
     # And the panel that came back is alive.
