@@ -17,7 +17,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import agentbook as ab
@@ -390,6 +390,7 @@ def test_a_sync_commits_as_it_goes(platform: FakeEvents, tmp_path: Path, monkeyp
     overlap_s=st.floats(0, 40),
     drafts=st.lists(st.integers(0, 39), max_size=3),
 )
+@example(times=[0, 5_000, 10_000], overlap_s=5.0, drafts=[])
 def test_the_cursor_taken_from_columns_is_that_of_the_list_of_ids(
     times: list[int], overlap_s: float, drafts: list[int]
 ) -> None:
