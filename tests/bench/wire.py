@@ -10,12 +10,18 @@ import asyncio
 import bisect
 import functools
 import random
+import socket
 import subprocess
 import sys
 from types import TracebackType
 from urllib.parse import parse_qs, urlsplit
 
 START_MS = 1_790_000_000_000
+# What compresses as prose does: words of a vocabulary, the first ones far more often than the last.
+_draw = random.Random(1)
+WORDS = ["".join(_draw.choices("etaoinshrdlucm", k=_draw.randint(2, 9))) for _ in range(2000)]
+OFTEN = [1 / (n + 3) for n in range(len(WORDS))]
+PROSE = _draw.choices(WORDS, OFTEN, k=200_000)
 
 
 def session_id(n: int) -> str:
@@ -23,13 +29,15 @@ def session_id(n: int) -> str:
 
 
 def items_of(session: int, count: int, step_ms: int) -> tuple[list[str], list[bytes]]:
-    """The ids and the JSON of a session's events, some 350 bytes each, three in four with a text."""
+    """The ids and the JSON of a session's events, some 375 bytes each, three in four with a text."""
     draw = random.Random(session)
     ids, items = [], []
     for n in range(count):
         hexa = f"{START_MS + step_ms * n + session:012x}"
-        event = f"{hexa[:8]}-{hexa[8:]}-7000-8000-{draw.getrandbits(48):012x}"
-        text = '{"text":"' + "word " * draw.randint(5, 30) + '"}' if n % 4 != 2 else "{}"
+        event = f"{hexa[:8]}-{hexa[8:]}-7{draw.getrandbits(12):03x}-8{draw.getrandbits(60):015x}"
+        event = f"{event[:23]}-{event[23:]}"
+        begin = draw.randrange(len(PROSE) - 40)
+        text = '{"text":"' + " ".join(PROSE[begin : begin + draw.randint(5, 30)]) + '"}' if n % 4 != 2 else "{}"
         kind, author = ("message", "api_key") if n % 4 == 0 else ("runtime_done", "agent")
         at = f"2026-10-{1 + (n // 5000) % 28:02d}T08:{n // 60 % 60:02d}:{n % 60:02d}.{n % 1000:03d}000Z"
         ids.append(event)
@@ -69,6 +77,8 @@ class _Http(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
+        # A page goes to the system at once: what waits in asyncio's buffer is copied again for each piece that is sent.
+        transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
