@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 
 from .chunks import Chunks
 from .exchange import Exchange
@@ -23,6 +24,7 @@ STOPPED = "Stopped listening. The agent may still finish: a late reply appears h
 EMPTY = '<div class="ab-empty">No messages yet.</div>'
 TYPING = '<div class="ab-typing">' + '<span class="ab-dot"></span>' * 3 + "</div>"
 MANY_STEPS = 12
+MAX_KEPT = 8_000  # characters of a text whose HTML is kept
 
 
 def question(exchange: Exchange, *, live: bool = False) -> str:
@@ -122,10 +124,20 @@ def whole(exchange: Exchange, agent_name: str, *, live: bool = False, images: bo
     """An exchange as one piece of HTML, for long histories and for the static transcript."""
     answer = ""
     if exchange.text or exchange.steps or exchange.status in ("failed", "stopped"):
-        said = body([render(exchange.text, {IMAGES: images})], live=live) if exchange.text else ""
+        said = body([_rendered(exchange.text, images)], live=live) if exchange.text else ""
         under = foot(exchange, live=live) if exchange.status in ("failed", "answered", "stopped") else ""
         answer = f'<div class="ab-agent ab-said">{head(exchange, agent_name)}{said}{under}</div>'
     return question(exchange, live=live) + answer
+
+
+def _rendered(text: str, images: bool) -> str:
+    return _kept(text, images) if len(text) <= MAX_KEPT else render(text, {IMAGES: images})
+
+
+@lru_cache(maxsize=4096)
+def _kept(text: str, images: bool) -> str:
+    # A long history is drawn twice in a row, in the panel and in its static twin, and rendering is most of what that costs.
+    return render(text, {IMAGES: images})
 
 
 def pieces(chunks: Chunks) -> list[str]:
