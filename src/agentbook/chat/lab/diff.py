@@ -106,12 +106,19 @@ def _words(old: str, new: str) -> Iterator[Piece]:
         yield "-", old
         yield "+", new
         return
+    gone = come = ""
     for kind, i, j, k, m in matcher.get_opcodes():
-        if kind == "equal":
-            yield " ", "".join(after[k:m])
-            continue
-        yield "-", "".join(before[i:j])
-        yield "+", "".join(after[k:m])
+        old, new = "".join(before[i:j]), "".join(after[k:m])
+        # A space that stayed between two words that did not belongs to the change: it reads as one, not as three.
+        if kind == "equal" and (not new.isspace() or not (gone or come)):
+            yield "-", gone
+            yield "+", come
+            yield " ", new
+            gone = come = ""
+        else:
+            gone, come = gone + old, come + new
+    yield "-", gone
+    yield "+", come
 
 
 def _kept(before: list[str], matcher: SequenceMatcher[str]) -> int:

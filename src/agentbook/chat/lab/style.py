@@ -40,7 +40,7 @@ CSS = """
   display: flex; gap: 8px; align-items: baseline; height: auto; line-height: 1.5; width: auto; max-width: 100%; color: var(--ab-fg);
   font-size: 13px; white-space: normal; overflow-wrap: anywhere; padding: 0;
 }
-.ab-chat .ab-tick input { margin: 0; flex: 0 0 auto; width: 15px; height: 15px; }
+.ab-chat .ab-tick input { margin: 0; flex: 0 0 auto; align-self: flex-start; position: relative; top: 3px; width: 15px; height: 15px; }
 .ab-chat .ab-tick input:focus-visible { outline: 2px solid var(--ab-brand); outline-offset: 2px; }
 .ab-chat button.ab-main { background: var(--jp-brand-color0, #0d47a1); color: #fff; }
 .ab-chat button.ab-other { background: var(--ab-bg); color: var(--ab-fg); border-color: color-mix(in srgb, var(--ab-fg) 55%, var(--ab-bg)); margin: 0; }

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 100  # inputs drawn; all of them are in `lab.results`
 THE_FORM = "the form"
+APPLIED = "applied in the prompt lab"  # what a version is said to change where the form has no name
 FORM, RUN, FILE = "form", "run", "file"
 Prompts = dict[str, Variant | Version]
 
@@ -253,7 +254,7 @@ class LabView(widgets.VBox):  # type: ignore[misc]
         self._say(f"The form holds {label}.", FORM)
 
     async def _apply(self) -> None:
-        variant = self.form.read(self._free_name())
+        variant = self.form.read(APPLIED)
         self._say("Applying…", FORM)
         version = await self.lab._apply(variant, say=lambda words: self._say(words, FORM))
         await self._read_versions()

@@ -1,0 +1,184 @@
+"""The prompt lab, driven as a person drives it: by mouse, by keyboard, while a cell is busy, and read again without a kernel."""
+
+from __future__ import annotations
+
+import json
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Locator
+
+from support.lab import Lab, Page, write_notebook
+
+pytestmark = pytest.mark.browser
+
+LAB = (
+    "import agentbook as ab\n"
+    "client = ab.connect()\n"
+    'lab = ab.PromptLab(client, agent="acme~scribe", workspace="acme~playground")\n'
+    "lab"
+)
+BUSY = """
+import time
+from pathlib import Path
+flag, until = Path({flag!r}), time.monotonic() + 120
+while not flag.exists() and time.monotonic() < until:
+    time.sleep(0.02)
+print(lab.results[["variant", "input", "status", "passed"]].to_dict("records"))
+"""
+BRIEF = "Answer in one sentence. Name your sources."
+POINTS = "You are the scribe of Acme Instruments.\nUse a bulleted list of at most three points. Name your sources."
+INPUTS = "What is a session?\nHow do I stream events?\n<img src=x onerror=window.pwned=1> What scopes does a key need to chat?"
+PASTE = """([area, text]) => {
+  area.focus();
+  const data = new DataTransfer();
+  data.setData('text/plain', text);
+  area.dispatchEvent(new ClipboardEvent('paste', {clipboardData: data, bubbles: true, cancelable: true}));
+  document.execCommand('insertText', false, text);
+}"""
+# What axe-core calls serious or critical, with the elements it means.
+GRAVE = """([script, root]) => {
+  if (!window.axe) (0, eval)(script);
+  return axe.run(root, {resultTypes: ['violations']}).then(found => found.violations
+    .filter(each => ['serious', 'critical'].includes(each.impact))
+    .map(each => [each.id, each.nodes.map(node => node.html.slice(0, 200))]));
+}"""
+
+
+def test_prompts_are_tried_out_by_mouse_and_by_keyboard(lab: Lab, page: Page, tmp_path: Path) -> None:
+    flag = tmp_path / "flag"
+    write_notebook(lab.root / "prompts.ipynb", [LAB, BUSY.format(flag=str(flag))])
+    page.open("prompts.ipynb")
+    page.command("application:toggle-left-area")
+    # The second cell keeps the kernel busy all the while.
+    page.start_run_all()
+    root = page.page.locator(".jp-OutputArea .ab-chat.ab-lab")
+    root.get_by_text("1.2.0 (runs now)").wait_for()
+    apply_by_mouse(root)
+    add_and_run_by_mouse(page, root)
+    by_keyboard(page, root)
+    look(page, root)
+    page.cell(1).scroll_into_view_if_needed()
+    page.cell(1).get_by_text("[*]:", exact=True).wait_for()
+    flag.touch()
+    page.cell(1).get_by_text("[2]:", exact=True).wait_for()
+    said = page.cell(1).locator(".jp-OutputArea-output").inner_text()
+    assert said.count("'status': 'answered'") == 9
+    written = json.loads((lab.root / "tried.json").read_text())
+    assert [variant["name"] for variant in written["variants"]] == ["brief", "points", "loud"]
+    assert len(written["answers"]) == 9
+    assert lab.secret() not in (lab.root / "tried.json").read_text()
+    assert page.errors == []
+    reopened(lab, page)
+
+
+def apply_by_mouse(root: Locator) -> None:
+    prompt = root.get_by_label("System prompt")
+    assert prompt.input_value().startswith("You are the scribe of Acme Instruments.")
+    prompt.fill(BRIEF)
+    root.get_by_label("Version number").fill("2.0.0")
+    root.get_by_role("button", name="Apply to the agent").click()
+    root.get_by_text("Applied: the agent runs on version 2.0.0 now.").wait_for()
+    root.get_by_text("2.0.0 (runs now)").wait_for()
+    root.get_by_label("Compare", exact=True).select_option("version 1.1.0")
+    root.get_by_label("with", exact=True).select_option("version 2.0.0")
+    difference = root.get_by_role("region", name="Difference")
+    difference.get_by_text("From version 1.1.0 to version 2.0.0").wait_for()
+    assert "at" in " ".join(difference.locator(".ab-diff .ab-del").all_inner_texts())
+    assert "one" in " ".join(difference.locator(".ab-diff .ab-ins").all_inner_texts())
+
+
+def add_and_run_by_mouse(page: Page, root: Locator) -> None:
+    for name, prompt in (("brief", BRIEF), ("points", POINTS)):
+        root.get_by_label("Name of the variant").fill(name)
+        root.get_by_label("System prompt").fill(prompt)
+        root.get_by_role("button", name="Add as variant").click()
+        root.get_by_text(f"“{name}” is a variant now").wait_for()
+    inputs = root.get_by_label("Test inputs, one a line")
+    page.page.evaluate(PASTE, [inputs.element_handle(), INPUTS])
+    assert inputs.input_value().count("\n") == 2
+    root.get_by_label("Checks of the reply, one a line").fill("Source\na list: /^- /")
+    root.get_by_role("button", name="Run", exact=True).click()
+    root.locator(".ab-lab-bar:visible").wait_for()
+    root.get_by_text("6 of 6 answered.").wait_for()
+    assert root.locator(".ab-result.widget-html").count() == 3
+    row = root.locator(".ab-result.widget-html").nth(1)
+    assert "How do I stream events?" in row.inner_text()
+    cells = row.locator(".ab-cell")
+    assert cells.count() == 2
+    assert cells.nth(0).locator("li").count() == 0
+    assert cells.nth(1).locator("li").count() == 3
+    assert "not passed" in cells.nth(0).locator(".ab-check").nth(1).text_content()  # type: ignore[operator]
+    summary = root.get_by_role("region", name="Summary")
+    assert summary.get_by_role("row").nth(2).inner_text().split()[:2] == ["points", "2.0.1"]
+    picture = root.locator(".ab-picture img")
+    picture.wait_for()
+    assert "points: 3 of 3 answered" in str(picture.get_attribute("alt"))
+    assert picture.evaluate("image => image.decode().then(() => image.naturalWidth)") > 200
+    assert page.page.evaluate("() => window.pwned") is None
+
+
+def by_keyboard(page: Page, root: Locator) -> None:
+    keyboard = page.page.keyboard
+
+    def focused() -> str:
+        return str(page.page.evaluate("() => document.activeElement.textContent || document.activeElement.value"))
+
+    def tab_to(words: str) -> None:
+        for _ in range(60):
+            keyboard.press("Tab")
+            if focused().strip() == words:
+                return
+        raise AssertionError(f"{words!r} cannot be reached by Tab")
+
+    root.get_by_label("Name of the variant").focus()
+    keyboard.type("loud")
+    keyboard.press("Tab")
+    keyboard.press("Tab")
+    keyboard.press("ControlOrMeta+a")
+    keyboard.type("Answer in capital letters.")
+    tab_to("Add as variant")
+    keyboard.press("Enter")
+    root.get_by_text("“loud” is a variant now").wait_for()
+    tab_to("Run")
+    keyboard.press("Space")
+    root.get_by_text("9 of 9 answered.").wait_for()
+    assert "A SESSION IS" in root.locator(".ab-result.widget-html").nth(0).inner_text()
+    root.get_by_label("File").fill("tried.json")
+    root.get_by_label("File").focus()
+    keyboard.press("Tab")
+    assert focused() == "Save"
+    keyboard.press("Enter")
+    root.get_by_text("Saved to tried.json").wait_for()
+
+
+def look(page: Page, root: Locator) -> None:
+    root.evaluate("root => root.scrollIntoView({block: 'start'})")
+    page.screenshot("prompt-lab-light")
+    serious_faults(root)
+    page.theme("JupyterLab Dark")
+    page.screenshot("prompt-lab-dark")
+    serious_faults(root)
+    page.theme("JupyterLab Light")
+
+
+def serious_faults(root: Locator) -> None:
+    if find_spec("axe_playwright_python") is None:
+        print("axe-core is not installed (the package axe-playwright-python): its rules were not applied.")
+        return
+    from axe_playwright_python.base import AXE_SCRIPT
+
+    assert root.evaluate(f"(root, script) => ({GRAVE})([script, root])", AXE_SCRIPT) == []
+
+
+def reopened(lab: Lab, page: Page) -> None:
+    page.wait_for_notebook_to_hold("ab-static")
+    page.save()
+    assert lab.secret() not in (lab.root / "prompts.ipynb").read_text()
+    page.end_kernel()
+    page.reload()
+    text = page.static_transcript("Prompt lab of acme~scribe", "How do I stream events?", "3 of 3", "A SESSION IS")
+    assert "<img src=x" in text
+    assert page.page.evaluate("() => window.pwned") is None
+    page.screenshot("prompt-lab-reopened")
