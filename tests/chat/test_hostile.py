@@ -15,7 +15,7 @@ from markdown_it.token import Token
 from agentbook.chat.compare import looks
 from agentbook.chat.compare.rounds import Comparison, Round
 from agentbook.chat.conversation import Conversation
-from agentbook.chat.quoting import harmless
+from agentbook.chat.quoting import quoted
 from agentbook.chat.render import IMAGES, clean, plain, render
 from agentbook.chat.replay import replay
 from agentbook.chat.static import static_html
@@ -211,15 +211,17 @@ def assert_markdown_is_harmless(text: str) -> None:
 def test_harmless_markdown_stays_as_it_was_written() -> None:
     table = "| a | b |\n|---|---|\n| `<div>` | $x < 1$ |"
     text = f"# Title\n\n{table}\n\n```html\n<b>&amp;</b>\n```\n\n[link](https://e.test) 1 < 2 & 3"
-    assert harmless(text) == text
+    assert quoted(text) == "\n".join(f"> {line}".rstrip() for line in text.split("\n"))
 
 
 def test_tags_are_written_out_and_pictures_become_links() -> None:
-    shown = permissive().render(harmless('<b onclick="x">bold</b> ![cat](https://e.test/c.png)'))
-    assert shown == '<p>&lt;b onclick=&quot;x&quot;&gt;bold&lt;/b&gt; !<a href="https://e.test/c.png">cat</a></p>\n'
+    shown = permissive().render(quoted('http://a.test<b onclick="x">bold</b> ![cat](https://e.test/c.png)'))
+    link = '<a href="https://e.test/c.png">cat</a>'
+    said = f"<p>http://a.test&lt;b onclick=&quot;x&quot;&gt;bold&lt;/b&gt; !{link}</p>"
+    assert shown == f"<blockquote>\n{said}\n</blockquote>\n"
 
 
 def test_what_else_asks_for_something_stands_as_code() -> None:
     text = "see ``` [a](javascript:b)\n> quoted"
-    tokens = permissive().parse(harmless(text))
+    tokens = permissive().parse(quoted(text))
     assert [(token.type, token.content) for token in tokens] == [("fence", text + "\n")]

@@ -28,7 +28,7 @@ TYPESET = "mathjax_process tex2jax_process"
 _REFUSED = re.compile(
     r"""\\(?:[gex]?def|let|futurelet|global|(?:re)?newcommand|(?:re)?newenvironment|newcolumntype|DeclareMathOperator|Newextarrow
         |DeclarePairedDelimiters?|require|href|url|class|cssId|style|data|html\w*|mmlToken|unicode|includegraphics|special|label
-        |(?:eq)?ref|toggle|texttip|mathtip|bbox|verb|input|catcode|csname)(?![A-Za-z])""",
+        |(?:eq)?ref|toggle|texttip|mathtip|bbox|verb|input|catcode|csname|definecolor|setOptions|mathtoolsset|(?:re)?newtagform|usetagform)(?![A-Za-z])""",
     re.VERBOSE,
 )
 _SIGNS = re.compile(r"[\\^_={}<>+]")

@@ -20,42 +20,46 @@ _SAFE_ADDRESS = re.compile(r"(?i)\A(?:https?://|mailto:)")
 # What some reader might take for the beginning of a tag, a comment or an autolink.
 _TAG = re.compile(r"<(?=[A-Za-z/!?])")
 _PICTURE = re.compile(r"!(?=\[)")
+_MARKUP = re.compile(r"[\\`*_\[\]<>()#&|~!$:@]")
 MAX_PARSED = 64_000
 
 
-def harmless(text: str) -> str:
-    r"""`text` as Markdown that runs and fetches nothing, whoever renders it: as it is where it asks for nothing of the kind.
+def quoted(text: str) -> str:
+    r"""A message as Markdown that runs and fetches nothing, whoever renders it: a quotation of it as it is, if it asks for none.
 
     Else tags are written out and pictures become links, as in the panel; and where even that leaves something, because of an
     address of another scheme or a trick, the whole message stands as a block of code, letter by letter.
 
     Examples
     --------
-    >>> print(harmless("**bold** <b>tag</b> ![cat](https://e.test/cat.png)"))
-    **bold** \<b>tag\</b> \![cat](https://e.test/cat.png)
-    >>> print(harmless("[press](javascript:alert(1))"))
+    >>> print(quoted("**bold** <b>tag</b> ![cat](https://e.test/cat.png)"))
+    > **bold** &lt;b>tag&lt;/b> &#33;[cat](https://e.test/cat.png)
+    >>> print(quoted("[press](javascript:alert(1))"))
     ```text
     [press](javascript:alert(1))
     ```
     """
     text = visible(text)
-    if len(text) > MAX_PARSED:
-        return text if not re.search(r"[<\[&$\\]", text) else _as_code(text)
-    if _asks_for_nothing(text):
-        return text
-    written_out = _PICTURE.sub(r"\!", _TAG.sub(r"\<", text))
-    return written_out if _asks_for_nothing(written_out) else _as_code(text)
-
-
-def heading(text: str) -> str:
-    """`text` on one line, without any markup of its own."""
-    return re.sub(r"([\\`*_\[\]<>#&|~!$])", r"\\\1", " ".join(visible(text).split()))
-
-
-def _as_code(text: str) -> str:
+    # Entities, because a reader that makes links of bare addresses takes a backslash for a part of the address before it.
+    for words in (text, _PICTURE.sub("&#33;", _TAG.sub("&lt;", text))):
+        if _asks_for_nothing(words):
+            # Quoted, because a fence that was left open, or a heading of its own, then ends with its message.
+            return "\n".join(f"> {line}".rstrip() for line in words.split("\n"))
+    # Not in a quotation: JupyterLab looks for formulas in code, unless its fence begins the line.
     longest = max((len(run) for run in re.findall("`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}text\n{text}\n{fence}"
+
+
+def heading(text: str) -> str:
+    """`text` on one line, without any markup of its own.
+
+    Examples
+    --------
+    >>> heading("*guide*")
+    '&#42;guide&#42;'
+    """
+    return _MARKUP.sub(lambda found: f"&#{ord(found[0])};", " ".join(visible(text).split()))
 
 
 @lru_cache(maxsize=1)
@@ -68,6 +72,8 @@ def _reader() -> MarkdownIt:
 
 
 def _asks_for_nothing(text: str) -> bool:
+    if len(text) > MAX_PARSED and re.search(r"[<\[&$\\`:]", text):
+        return False
     if may_hold_math(text) and reaches_out(text):
         return False
     env: dict[str, dict[str, dict[str, str]]] = {}

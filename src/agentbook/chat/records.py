@@ -15,7 +15,7 @@ from typing import Any
 from ..events.turns import Failure, Turn
 from . import bubbles
 from .exchange import Exchange, Step
-from .quoting import harmless, heading
+from .quoting import heading, quoted
 from .render import plain
 from .static import static_html
 from .trouble import Trouble
@@ -147,13 +147,13 @@ def to_markdown(exchanges: Sequence[Exchange], agent_name: str) -> str:
     for exchange in exchanges:
         if exchange.prompt:
             at = exchange.turn.asked_at
-            parts += ["## You" + (f" ({at:%Y-%m-%d %H:%M} UTC)" if at else ""), _quoted(exchange.prompt)]
+            parts += ["## You" + (f" ({at:%Y-%m-%d %H:%M} UTC)" if at else ""), quoted(exchange.prompt)]
         parts += _answer(exchange, agent_name)
     return "\n\n".join(parts) + "\n"
 
 
 def _answer(exchange: Exchange, agent_name: str) -> list[str]:
-    said = [_quoted(exchange.text)] if exchange.text else []
+    said = [quoted(exchange.text)] if exchange.text else []
     if exchange.status == "failed":
         said.append(f"**Failed.** {heading(exchange.reason or 'No reason was given.')}")
     elif exchange.status == "stopped":
@@ -161,11 +161,6 @@ def _answer(exchange: Exchange, agent_name: str) -> list[str]:
     elif bubbles.latency(exchange):
         said.append(f"*{bubbles.latency(exchange)}*")
     return [f"## {heading(agent_name) or 'Agent'}", *said] if said else []
-
-
-def _quoted(text: str) -> str:
-    # Quoted, because a fence that an agent left open, or a heading of its own, then ends with its message.
-    return "\n".join(f"> {line}".rstrip() for line in harmless(text).splitlines())
 
 
 def to_html(exchanges: Sequence[Exchange], agent_name: str) -> str:
