@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import os
+import socket
 import stat
 import subprocess
 import sys
@@ -13,7 +16,7 @@ from types import SimpleNamespace
 import pytest
 
 import agentbook as ab
-from agentbook import local
+from agentbook import doctor, local
 
 
 @pytest.fixture
@@ -108,6 +111,91 @@ def test_a_service_that_was_killed_is_started_again(data: Path) -> None:
     second = local.service()
     assert second.pid != first.pid
     assert local.find() == second
+
+
+def test_with_the_service_killed_under_it_a_client_says_what_to_do_and_the_next_connect_mends_it(data: Path) -> None:
+    client = ab.connect(timeout_s=5, deadline_s=5)
+    before = client.me.get().id
+    [process] = local._children
+    process.kill()
+    process.wait(20)
+    local._children.clear()
+    with pytest.raises(ab.ConnectionFailed, match="`agentbook doctor`") as raised:
+        client.me.get()
+    assert "\n" not in str(raised.value)
+    told = [finding for finding in doctor.examine() if finding.about == "embedded service"]
+    assert "connect() again" in told[0].advice
+    with ab.connect() as again:
+        assert again.me.get().id == before
+        # On the port it had: what was made before the accident, a panel among it, goes on.
+        assert again.base_url == client.base_url
+        assert client.me.get().id == before
+    client.close()
+
+
+def test_a_port_that_somebody_else_took_meanwhile_is_left_to_them(data: Path) -> None:
+    data.mkdir()
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        facts = {"base_url": "http://127.0.0.1:9/v1", "pid": 2**22, "port": port}
+        (data / "service.json").write_text(json.dumps(facts))
+        assert local.service().base_url != f"http://127.0.0.1:{port}/v1"
+
+
+def test_two_users_have_a_service_and_a_key_each(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with ab.connect() as mine:
+        monkeypatch.setenv("AGENTBOOK_DATA", str(tmp_path / "theirs"))
+        with ab.connect() as theirs:
+            assert mine.base_url != theirs.base_url
+            with ab.Client(theirs.base_url, credentials=mine.auth) as intruder, pytest.raises(ab.Unauthorized):
+                intruder.me.get()
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can try as somebody else")
+def test_somebody_elses_directory_is_one_clear_error(data: Path) -> None:
+    with ab.connect():
+        pass
+    # Everything is imported before it becomes somebody else, who may not be able to read this environment.
+    code = (
+        "import agentbook as ab, os, agentbook.doctor, agentbook.service.store, agentbook.local\n"
+        "os.setuid(65534)\n"
+        "try: ab.connect()\n"
+        "except ab.ConnectionFailed as error: print(error)"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True).stdout
+    assert "Set AGENTBOOK_DATA to a directory that can be written" in said
+    assert len(said.splitlines()) == 1
+
+
+WORK = """
+import socket
+known, resolve = ("127.0.0.1", "localhost", None), socket.getaddrinfo
+def offline(host, *args, **options):
+    if host not in known:
+        raise socket.gaierror(-3, "Temporary failure in name resolution")
+    return resolve(host, *args, **options)
+socket.getaddrinfo = offline
+import agentbook as ab
+with ab.connect() as client:
+    events = ab.load_events(client, client.sessions.list("acme~support", limit=3))
+    picture = ab.plot.activity_heatmap(events)
+    panel = ab.ChatPanel(client, workspace="acme~playground", agent="guide")
+    print(events["session_id"].nunique(), "<svg" in picture.svg(), panel.ask("What is a turn?", timeout_s=60).status)
+    panel.close()
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="there is no folder here in which even root cannot write")
+def test_all_of_it_works_without_a_network_in_a_folder_that_cannot_be_written(data: Path) -> None:
+    pytest.importorskip("vl_convert")
+    # A proxy that is not there, as in an office whose network is gone.
+    environment = {**os.environ, "http_proxy": "http://127.0.0.1:9", "HTTPS_PROXY": "http://127.0.0.1:9"}
+    ended = subprocess.run(
+        [sys.executable, "-c", WORK], cwd="/proc", env=environment, capture_output=True, text=True, timeout=200
+    )
+    assert ended.stdout.split() == ["3", "True", "answered"], ended.stderr
 
 
 def test_a_directory_that_cannot_be_written_is_one_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -201,8 +201,28 @@ def _starting(data: Path) -> Iterator[None]:
 
 
 def _start(data: Path) -> Running:
+    """Start the service; on the port of one that was killed, where that is free, so that what knew its address goes on."""
+    port = _port_before(data)
+    if port:
+        with contextlib.suppress(ConnectionFailed):
+            return _start_on(data, port)
+    return _start_on(data, 0)
+
+
+def _port_before(data: Path) -> int:
+    """The port of a service that ended without a word; 0 where there was none, or somebody else has it now."""
+    from .lab import port_is_free
+
+    try:
+        port = int(json.loads((data / "service.json").read_text())["port"])
+        return port if 1024 <= port <= 65535 and port_is_free(port) else 0
+    except (OSError, ValueError, KeyError, TypeError):
+        return 0
+
+
+def _start_on(data: Path, port: int) -> Running:
     log = data / "service.log"
-    command = [sys.executable, "-m", "agentbook", "serve", "--port", "0", "--data", str(data), "--until-unused"]
+    command = [sys.executable, "-m", "agentbook", "serve", "--port", str(port), "--data", str(data), "--until-unused"]
     for option in ("seed", "speed"):  # notebooks whose outputs are compared
         value = os.environ.get(f"AGENTBOOK_{option.upper()}")
         if value:
