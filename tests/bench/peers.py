@@ -77,13 +77,21 @@ def environment(peer: Peer, folder: Path) -> Path:
 
 
 def _run(arguments: list[str], limit_s: float) -> str:
-    try:
-        done = subprocess.run(arguments, capture_output=True, text=True, timeout=limit_s)
-    except subprocess.TimeoutExpired:
-        raise NotMeasured(f"{Path(arguments[0]).name} did not end within {limit_s:.0f} s") from None
-    if done.returncode:
-        raise NotMeasured((done.stderr.strip() or done.stdout.strip() or "no output").splitlines()[-1])
-    return done.stdout
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            out, err = process.communicate(timeout=limit_s)
+        except BaseException as stopped:
+            process.terminate()  # asked, not killed: it ends its server
+            try:
+                process.communicate(timeout=60)
+            except subprocess.TimeoutExpired:
+                process.kill()
+            if isinstance(stopped, subprocess.TimeoutExpired):
+                raise NotMeasured(f"{Path(arguments[0]).name} did not end within {limit_s:.0f} s") from None
+            raise
+    if process.returncode:
+        raise NotMeasured((err.strip() or out.strip() or "no output").splitlines()[-1])
+    return out
 
 
 def peer_lines(peer: Peer, folder: Path, rows: int) -> list[dict[str, Any]]:

@@ -9,6 +9,7 @@ import signal
 import socket
 import sqlite3
 import subprocess
+import sys
 import time
 import urllib.error
 import urllib.request
@@ -30,7 +31,9 @@ def free_port() -> int:
 
 @contextmanager
 def served(command: Sequence[str], health: str, log: Path, env: Mapping[str, str] | None = None) -> Iterator[None]:
-    """A server of its own process group, from its first good answer on; its whole group is ended afterwards."""
+    """A server of its own process group, from its first good answer on; its whole group is ended afterwards, also where
+    this script is told to end."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     with log.open("wb") as out:
         process = subprocess.Popen(
             command, stdout=out, stderr=subprocess.STDOUT, env={**os.environ, **(env or {})}, cwd=log.parent,
