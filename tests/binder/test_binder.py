@@ -1,4 +1,4 @@
-"""Binder's own steps, on the very files in binder/: a fresh environment, postBuild, start, JupyterLab, the first tutorial."""
+"""Binder's own steps, on the very files in binder/: a fresh environment, postBuild, start, and a visitor's browser."""
 
 from __future__ import annotations
 
@@ -7,67 +7,44 @@ import os
 import shutil
 import subprocess
 import sys
-import time
-import urllib.request
-import venv
 from collections.abc import Iterator
 from pathlib import Path
 
-import nbformat
 import pytest
+from playwright.sync_api import Browser, sync_playwright
 
+from binder.image import HOST, ROOT, Container, Image
+from support.browser import FLAGS, browser_or_skip
+from support.lab import Page
 from support.services import end_services
 
-ROOT = Path(__file__).parents[2]
 FILES = ("runtime.txt", "requirements.txt", "postBuild", "start")
-COPIED = ("src", "notebooks", "binder", "pyproject.toml", "README.md", "LICENSE")
 FIRST = "notebooks/01-first-look.ipynb"
-START_S = 60.0
+GUARANTEED_BYTES = 450_000_000  # what Binder keeps free for a container
+MOST_BYTES = 2_000_000_000  # where it ends one
 
-pytestmark = pytest.mark.timeout(300)
-
-
-class Image:
-    """What Binder would have built: a checkout, and an environment with the requirements."""
-
-    def __init__(self, home: Path) -> None:
-        self.home, self.checkout = home, home / "checkout"
-        self.checkout.mkdir()
-        for name in COPIED:
-            source = ROOT / name
-            if source.is_dir():
-                shutil.copytree(source, self.checkout / name, ignore=shutil.ignore_patterns("__pycache__", ".ipynb_*"))
-            else:
-                shutil.copy(source, self.checkout / name)
-        venv.create(home / "venv", with_pip=True)
-        binaries = home / "venv" / "bin"
-        kept = {
-            name: value
-            for name, value in os.environ.items()
-            # A container knows nothing of this test's Python, of a platform, or of the user's Jupyter.
-            if not name.startswith(("AGENTBOOK_", "JUPYTER", "IPYTHON", "PYTHON", "VIRTUAL_ENV", "XDG_"))
-        }
-        self.environment = {**kept, "HOME": str(home), "PATH": f"{binaries}{os.pathsep}{os.environ['PATH']}"}
-
-    def run(self, *command: str, timeout_s: float) -> str:
-        done = subprocess.run(
-            command, cwd=self.checkout, env=self.environment, capture_output=True, text=True, timeout=timeout_s
-        )
-        assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
-        return done.stdout
+pytestmark = pytest.mark.timeout(400)
 
 
 @pytest.fixture(scope="module")
 def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Image]:
     home = tmp_path_factory.mktemp("binder")
-    built = Image(home)
     try:
-        built.run("pip", "install", "-q", "--no-cache-dir", "-r", "binder/requirements.txt", timeout_s=200)
-        built.run("binder/postBuild", timeout_s=60)
-        yield built
+        yield Image(home)
     finally:
         end_services(home)
         shutil.rmtree(home, ignore_errors=True)  # some 700 MB
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """A browser that knows the hub by a name, as a visitor's does."""
+    executable = browser_or_skip()
+    flags = [*FLAGS, f"--host-resolver-rules=MAP {HOST} 127.0.0.1"]
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=executable, headless=True, args=flags)
+        yield started
+        started.close()
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -87,75 +64,92 @@ def test_binder_takes_a_python_that_the_package_takes() -> None:
 
 
 def test_repo2docker_accepts_the_folder() -> None:
-    if shutil.which("repo2docker") is None:
-        pytest.skip("repo2docker is not installed: pip install jupyter-repo2docker")
-    command = ["repo2docker", "--no-build", "--debug", "--user-id", "1000", "--user-name", "someone", str(ROOT)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    command = [
+        sys.executable,
+        "-m",
+        "repo2docker",
+        "--no-build",
+        "--debug",
+        "--user-id",
+        "1000",
+        "--user-name",
+        "someone",
+    ]
+    done = subprocess.run([*command, str(ROOT)], capture_output=True, text=True, timeout=120)
     said = done.stdout + done.stderr
     assert done.returncode == 0, said
-    assert "binder/postBuild" in said
+    assert "RUN ./binder/postBuild" in said
+    assert 'R2D_ENTRYPOINT="${REPO_DIR}/binder/start"' in said
     assert 'pip install --no-cache-dir -r "binder/requirements.txt"' in said
 
 
-def test_the_first_tutorial_runs_in_a_fresh_image(image: Image) -> None:
-    out = image.home / "executed"
-    image.run(
-        *("binder/start", "jupyter", "nbconvert", "--to", "notebook", "--execute", FIRST),
-        *("--ExecutePreprocessor.timeout=90", "--output-dir", str(out)),
-        timeout_s=120,
-    )
-    notebook = nbformat.read(out / Path(FIRST).name, as_version=4)
-    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    assert [cell.execution_count for cell in cells] == list(range(1, len(cells) + 1))
-    # The service was started by the first cell, and keeps its data where start says.
-    assert (image.home / ".local/share/agentbook/service.json").exists()
+@pytest.mark.browser
+def test_a_visitor_runs_the_first_tutorial_and_sees_the_services_pages(image: Image, browser: Browser) -> None:
+    with Container(image) as container:
+        page = Page(container, browser)  # type: ignore[arg-type] - of a Lab it needs the address and the token
+        page.open(FIRST)  # the badge's deep link: lab/tree/notebooks/...
+        runs_the_tutorial(page)
+        held = container.memory()
+        needed, all_of_it = (sum(sizes) for sizes in zip(*held.values(), strict=True))
+        print(f"{needed / 1e6:.0f} MB, with mapped files {all_of_it / 1e6:.0f} MB: {held}")
+        assert needed < GUARANTEED_BYTES, held
+        assert all_of_it < MOST_BYTES / 2, held
 
+        sees_the_pages(page, container)
 
-def test_jupyterlab_opens_the_deep_link(image: Image) -> None:
-    runtime = image.home / "runtime"
-    log = image.home / "lab.log"
-    command = ["binder/start", "jupyter", "lab", "--no-browser", "--ip=127.0.0.1", "--ServerApp.port=18988"]
-    command += ["--ServerApp.port_retries=200", "--ServerApp.base_url=/user/someone/"]
-    if os.geteuid() == 0:
-        command.append("--allow-root")
-    with log.open("wb") as output:
-        server = subprocess.Popen(
-            command,
-            cwd=image.checkout,
-            env={**image.environment, "JUPYTER_RUNTIME_DIR": str(runtime)},
-            stdout=output,
-            stderr=output,
+        # A restarted kernel brings the tutorial back, also where the service was killed meanwhile.
+        page.page.goto(f"{container.url}/lab/tree/{FIRST}?reset")
+        page.wait_for_kernel()
+        os.kill(container.service["pid"], 9)
+        page.page.evaluate(
+            "() => window.jupyterapp.shell.currentWidget.sessionContext.restartKernel().then(() => true)"
         )
-    try:
-        # start hands over by exec, so the server's file carries the process id we know.
-        facts = wait_for(runtime / f"jpserver-{server.pid}.json", server, log)
-        page = get(facts, f"lab/tree/{FIRST}")
-        assert "jupyter-config-data" in page
-        assert json.loads(get(facts, f"api/contents/{FIRST}?content=0"))["type"] == "notebook"
-    finally:
-        server.terminate()
-        server.wait(20)
+        page.wait_for_kernel()
+        runs_the_tutorial(page)
+        assert {address for address in page.strayed if HOST not in address} == set()
+        assert page.errors == []
+        page.close()
 
 
-def wait_for(file: Path, server: subprocess.Popen[bytes], log: Path) -> dict[str, str]:
-    until = time.monotonic() + START_S
-    while server.poll() is None and time.monotonic() < until:
-        try:
-            facts: dict[str, str] = json.loads(file.read_text())
-            get(facts, "api/status")
-            return facts
-        except (OSError, ValueError):
-            time.sleep(0.1)  # another process: there is nothing to wait on but its answer
-    raise AssertionError(f"JupyterLab did not start:\n{log.read_text(errors='replace')}")
+@pytest.mark.browser
+def test_a_container_that_was_started_again_brings_the_tutorial_back(image: Image, browser: Browser) -> None:
+    assert not image.data.exists()  # of the earlier container nothing is left
+    with Container(image) as container:
+        page = Page(container, browser)  # type: ignore[arg-type]
+        page.open(FIRST)
+        runs_the_tutorial(page)
+        page.close()
 
 
-def get(facts: dict[str, str], path: str) -> str:
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    request = urllib.request.Request(f"http://127.0.0.1:{facts['port']}{facts['base_url']}{path}")
-    request.add_header("Authorization", f"token {facts['token']}")
-    with opener.open(request, timeout=10) as reply:
-        text: str = reply.read().decode()
-    return text
+def runs_the_tutorial(page: Page) -> None:
+    """Every cell runs, in order and without an error; the chart is there, and the panel shows its answer."""
+    page.run_all()
+    cells = [cell for cell in json.loads((ROOT / FIRST).read_text())["cells"] if cell["cell_type"] == "code"]
+    assert page.execution_counts() == list(range(1, len(cells) + 1))
+    outputs = page.outputs()
+    assert [output for output in outputs if output["output_type"] == "error"] == []
+    assert any("image/svg+xml" in output.get("data", {}) for output in outputs)
+    assert page.wait_for_answer(1)
+
+
+def sees_the_pages(page: Page, container: Container) -> None:
+    """The service's pages below the hub's proxy: documentation, sign-in by the printed link, settings, sign-out."""
+    base = f"{container.url}/proxy/{container.service['port']}/v1"
+    page.page.goto(f"{base}/docs")
+    page.page.get_by_role("navigation", name="Pages").get_by_role("link", name="Settings").click()
+    assert page.page.url == f"{base}/signin"
+    code = container.image.run("agentbook", "signin", "--account", "ada", timeout_s=60).strip().partition("code=")[2]
+    page.page.goto(f"{base}/signin?code={code}")
+    page.page.wait_for_url(f"{base}/settings")
+    cookies = [cookie for cookie in page.page.context.cookies() if cookie["name"].startswith("agentbook_")]
+    # Not sent to other people's containers on the same hub, nor to this one's JupyterLab.
+    assert [cookie["path"] for cookie in cookies] == [f"/user/someone/proxy/{container.service['port']}/v1"]
+    page.page.get_by_label("Name").fill("from binder")
+    page.page.get_by_role("button", name="Create key").click()
+    assert ":" in page.page.locator("#secret").inner_text()
+    page.screenshot("binder-settings")
+    page.page.get_by_role("button", name="Sign out").click()
+    page.page.wait_for_url(f"{base}/signin")
 
 
 def test_start_finds_a_place_where_home_cannot_be_written(tmp_path: Path) -> None:
