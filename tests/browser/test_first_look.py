@@ -17,6 +17,7 @@ from support.lab import Lab, Page
 pytestmark = pytest.mark.browser
 
 NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "01-first-look.ipynb"
+ASKED = NOTEBOOK.read_text().count("panel.ask(")  # in cells, before a person types anything
 
 
 def ran(page: Page) -> None:
@@ -52,12 +53,12 @@ def test_the_notebook_runs_and_its_panel_answers(lab: Lab, page: Page) -> None:
     assert box["height"] > 120
     assert picture.evaluate("drawn => drawn.tagName !== 'IMG' || (drawn.complete && drawn.naturalWidth > 0)")
 
-    asked_in_a_cell = page.wait_for_answer(1)
-    assert "turn" in asked_in_a_cell
+    assert page.wait_for_answer(ASKED)
+    assert "turn" in page.replies.first.inner_text()
 
     page.watch()
     page.say("How do I load the events of many sessions into a DataFrame?")
-    answer = page.wait_for_answer(2)
+    answer = page.wait_for_answer(ASKED + 1)
     lengths = grew(page.seen()[1:], answer)
     assert len(lengths) >= 2, "the answer came in one piece"
     assert "load_events" in answer
@@ -77,7 +78,7 @@ def test_a_saved_notebook_keeps_the_conversation_and_no_secret(lab: Lab, page: P
     page.run_all()
     ran(page)
     page.say("What is a credential?")
-    answer = page.wait_for_answer(2)
+    answer = page.wait_for_answer(ASKED + 1)
     first_words = " ".join(answer.split()[:4])
     page.wait_for_notebook_to_hold(first_words)  # the twin's update comes a moment after the panel's
     page.save()

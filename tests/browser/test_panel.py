@@ -36,7 +36,7 @@ Long: $a_1 + a_2 + a_3 + a_4 + a_5 + a_6 + a_7 + a_8 + a_9 + a_{{10}} + a_{{11}}
 ![a cat](http://stray.example/cat.png), $\href{{http://stray.example}}{{x}}$ and [a link](http://stray.example/a).
 """
 CONNECT = "import agentbook as ab\nclient = ab.connect()"
-PANEL = 'panel = ab.ChatPanel(client, workspace="acme~playground", agent={agent!r}, height="{height}px")\npanel'
+PANEL = '{name} = ab.ChatPanel(client, workspace="acme~playground", agent={agent!r}, height="{height}px")\n{name}'
 # What axe-core calls serious or critical, with the elements it means.
 GRAVE = """([script, root]) => {
   if (!window.axe) (0, eval)(script);
@@ -77,9 +77,10 @@ def _patient() -> None:
 
 
 def test_a_person_uses_the_panel(lab: Lab, page: Page) -> None:
-    ask = f"first = panel.ask({REPLY!r}, timeout_s=60)\nfirst.status"
-    cells = [CONNECT, PANEL.format(agent="echo", height=600), ask, PANEL.format(agent="slow", height=260)]
-    cells += [PANEL.format(agent="nobody-of-that-name", height=160)]
+    ask = f"first = echo.ask({REPLY!r}, timeout_s=60)\nfirst.status"
+    cells = [CONNECT, PANEL.format(name="echo", agent="echo", height=600), ask]
+    cells += [PANEL.format(name="slow", agent="slow", height=260)]
+    cells += [PANEL.format(name="lost", agent="nobody-of-that-name", height=160)]
     write_notebook(lab.root / "panel.ipynb", cells)
     page.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.open("panel.ipynb")
@@ -218,20 +219,19 @@ def the_log_follows_its_end_unless_a_person_reads_above(panel: Panel) -> None:
     top = panel.root.locator(".ab-me").first
     panel.log.evaluate("log => { log.scrollTop = -log.scrollHeight; }")
     before = top.bounding_box()
-    panel.box.evaluate("box => box.focus({preventScroll: true})")
-    page_code(panel, "panel.conversation.session_id")  # the kernel answers, nothing moves
-    assert top.bounding_box() == before
-    panel.say("A message of my own leads to the end.")
-    panel.answered(5, "leads to the end")
-    assert above_the_end() < 2
-
-
-def page_code(panel: Panel, source: str) -> None:
+    assert before is not None
     panel.page.evaluate(
         """code => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel
             .requestExecute({code, store_history: false}).done.then(() => true)""",
-        source,
+        "echo.ask('Something that comes meanwhile.', timeout_s=60)",
     )
+    panel.answered(5, "comes meanwhile")
+    after = top.bounding_box()
+    assert after is not None
+    assert abs(after["y"] - before["y"]) < 1
+    panel.say("A message of my own leads to the end.")
+    panel.answered(6, "leads to the end")
+    assert above_the_end() < 2
 
 
 def a_new_session_is_begun_and_the_old_one_found_again(panel: Panel) -> None:
@@ -246,12 +246,12 @@ def a_new_session_is_begun_and_the_old_one_found_again(panel: Panel) -> None:
     panel.answered(1, "Hello again")
     expect(sessions.locator("option")).to_have_count(2)
     sessions.select_option(index=0)
-    expect(panel.replies).to_have_count(5)
+    expect(panel.replies).to_have_count(6)
     expect(panel.replies.first.locator("mjx-container")).to_have_count(5)
     sessions.select_option(index=1)
     expect(panel.asked).to_have_text(["Hello again"])
     sessions.select_option(index=0)
-    expect(panel.replies).to_have_count(5)
+    expect(panel.replies).to_have_count(6)
 
 
 def stopped_by_escape_and_listened_for_again(panel: Panel) -> None:
@@ -263,7 +263,12 @@ def stopped_by_escape_and_listened_for_again(panel: Panel) -> None:
     again = panel.button("Listen again")
     again.focus()
     panel.page.keyboard.press("Enter")
+    expect(panel.button("Stop")).to_be_visible()
+    # Whoever goes on with a cell meanwhile is left there.
+    elsewhere = panel.page.locator(".jp-CodeCell .cm-content").last
+    elsewhere.evaluate("editor => editor.focus({preventScroll: true})")
     panel.answered(1, "That took 4.0 seconds")
+    expect(elsewhere).to_be_focused()
     expect(again).to_be_hidden()
     panel.root.locator("summary").focus()
     panel.page.keyboard.press("Enter")

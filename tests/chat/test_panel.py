@@ -24,6 +24,7 @@ from agentbook.api.errors import (
     OutcomeUnknown,
     RateLimited,
     ServerError,
+    StreamClosed,
     Unauthorized,
 )
 from agentbook.chat.panel import ChatPanel
@@ -209,13 +210,28 @@ def test_a_refusal_is_raised_and_shown_and_the_panel_goes_on(
     assert panel.ask("Hello again").text == "You said: Hello again"
 
 
-def test_a_lost_session_shows_a_notice_and_reconnects(platform: FakePlatform) -> None:
-    platform.refusals["follow"] = [refused(Unauthorized, 401, "Invalid API key")]
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (refused(Unauthorized, 401, "Invalid API key"), "Invalid API key"),
+        (refused(InsufficientScope, 403, "lacks a scope", missing_scope="sessions:read"), "scope sessions:read"),
+        (refused(NotFound, 404, "Session not found"), "Not found: Session not found"),
+        (refused(RateLimited, 429, "exceeded an allotted request count"), "Counts reset each minute"),
+        (refused(ServerError, 502, "Bad gateway"), "502: Bad gateway"),
+        (ConnectionFailed("sessions.stream: no route", operation="sessions.stream"), "platform was not reached"),
+        (StreamClosed("sessions.stream: gone", operation="sessions.stream"), "connection to the session was lost"),
+    ],
+)
+def test_a_session_out_of_reach_shows_a_notice_and_reconnects(
+    platform: FakePlatform, error: Exception, words: str
+) -> None:
+    platform.refusals["follow"] = [error]
     panel = make(platform, session=SESSION)
     assert len(panel.transcript) == 0
     on_loop(panel._pace.flush)
     assert not hidden(panel._frame.notice)
-    assert "Invalid API key" in panel._frame.notice_text.value
+    assert words in panel._frame.notice_text.value
+    assert "Not connected." in panel._frame.status.value
     click(panel._frame.reconnect)
     eventually(panel, lambda: panel.conversation.connection == "live")
     on_loop(panel._pace.flush)
@@ -296,12 +312,12 @@ def test_formulas_are_typeset_once_they_stand(platform: FakePlatform, panel: Cha
     assert r"\(x^2\), for $5." in shown(panel).replace(" ,", ",")
     view = panel._history.views[panel.conversation.exchanges[0]]
     assert isinstance(view, LiveView)
-    assert [type(widget) for widget in view._body.children] == [HTML]
+    assert [type(widget) for widget in view._body.children] == [HTML, HTML]
     on_loop(lambda: platform.reply("It is $x^2$, for $5."))
     asking.join(10)
     on_loop(panel._pace.flush)
-    assert [type(widget) for widget in view._body.children] == [HTMLMath]
-    assert view._body.children[0].value.startswith('<div class="ab-md mathjax_ignore')
+    assert [type(widget) for widget in view._body.children] == [HTML, HTMLMath]
+    assert view._body.children[1].value.startswith('<div class="ab-md mathjax_ignore')
 
 
 @pytest.mark.parametrize("images", [False, True])
@@ -402,14 +418,14 @@ def test_what_is_finished_is_not_sent_again(platform: FakePlatform, panel: ChatP
     write(0, 15_000)
     view = panel._history.views[panel.conversation.exchanges[0]]
     assert isinstance(view, LiveView)
-    frozen = view._body.children[:-1]
-    assert len(frozen) == 3
+    frozen = view._body.children[:-2]
+    assert len(frozen) == 5
     sent: list[Any] = []
     for widget in frozen:
         widget.observe(sent.append)
     write(15_000, len(text))
     assert sent == []
-    assert view._body.children[:3] == frozen
+    assert view._body.children[:5] == frozen
     on_loop(lambda: platform.reply(text))
     asking.join(10)
     assert sent == []

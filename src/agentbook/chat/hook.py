@@ -71,7 +71,7 @@ HOOK = """
     }
   }, true);
   root.addEventListener('click', function (e) {
-    var button = e.target.closest && e.target.closest('button'), input = box();
+    var button = e.target.closest && e.target.closest('button'), input = box(), log = find('.ab-log');
     if (!button) return;
     if (button.matches('.ab-copy')) copy(source(button), button);
     else if (button.matches('.ab-edit') && input && !input.disabled) {
@@ -79,7 +79,7 @@ HOOK = """
       input.dispatchEvent(new Event('change', {bubbles: true}));
       focus();
     }
-    else if (button.matches('.ab-send')) find('.ab-log').scrollTop = 0;
+    else if (button.matches('.ab-send')) { if (log) log.scrollTop = 0; }
     else if (button.matches('.ab-stop, .ab-retry, .ab-new')) focus();
   });
   function mark() {

@@ -195,6 +195,7 @@ CSS = """
   display: inline-block; font: 600 12px var(--jp-content-font-family, system-ui, sans-serif); line-height: 18px;
   color: var(--ab-quiet);
   background: var(--ab-bg); border: 1px solid var(--ab-line); border-radius: 6px; padding: 0 7px; margin: 0; cursor: pointer;
+  user-select: none;
 }
 .ab-chat .ab-foot .ab-act { background: none; border-color: transparent; }
 .ab-hooked .ab-act:hover, .ab-chat .ab-foot .ab-act:hover { color: var(--ab-fg); border-color: var(--ab-quiet); }

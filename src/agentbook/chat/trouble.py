@@ -19,6 +19,9 @@ from ..api.errors import (
     Unauthorized,
 )
 
+# What is done without a person's asking: nothing was to be sent.
+_READING = ("sessions.stream", "sessions.events")
+
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
@@ -74,12 +77,17 @@ def _words(error: BaseException) -> str:
             return f"The platform failed ({error.status}: {said}). Try again in a moment."
         case ApiError():
             return f"The platform refused ({error.status}): {said}."
+        case ConnectionFailed() if error.operation in _READING:
+            return (
+                "The session could not be read: the platform was not reached. "
+                "Check the address and the network, then reconnect."
+            )
         case ConnectionFailed():
             return (
                 "The platform could not be reached, so nothing was sent. Check the address and the network, then retry."
             )
         case StreamClosed():
-            return "The connection to the session was lost. Retry fetches what was missed."
+            return "The connection to the session was lost. Connecting again fetches what was missed."
         case DeadlineExceeded():
             return f"{error} The agent may still finish; a late reply appears here."
         case AgentbookError():
