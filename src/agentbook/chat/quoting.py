@@ -6,6 +6,7 @@ panel would not do, a transcript in Markdown must not ask for.
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
@@ -59,7 +60,11 @@ def heading(text: str) -> str:
     >>> heading("*guide*")
     '&#42;guide&#42;'
     """
-    return _MARKUP.sub(lambda found: f"&#{ord(found[0])};", " ".join(visible(text).split()))
+    line = " ".join(visible(text).split())
+    if may_hold_math(line) or "\\" in line:
+        # Whatever is done to them, dollars stand in the page in the end, and MathJax reads the page; it leaves code alone.
+        return "`" + line.replace("`", "'") + "`"
+    return _MARKUP.sub(lambda found: f"&#{ord(found[0])};", line)
 
 
 @lru_cache(maxsize=1)
@@ -74,7 +79,8 @@ def _reader() -> MarkdownIt:
 def _asks_for_nothing(text: str) -> bool:
     if len(text) > MAX_PARSED and re.search(r"[<\[&$\\`:]", text):
         return False
-    if may_hold_math(text) and reaches_out(text):
+    # Dollars may be written as entities, too: what TeX must not hold is not looked for between them alone.
+    if reaches_out(html.unescape(text)):
         return False
     env: dict[str, dict[str, dict[str, str]]] = {}
     tokens = _reader().parse(text, env)
