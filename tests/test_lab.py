@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import nbformat
+import nbformat.sign
 import pytest
 
 import agentbook as ab
@@ -77,3 +79,17 @@ def test_jupyterlab_opens_the_first_tutorial(tmp_path: Path) -> None:
     command = lab._command(tmp_path, browser=False, port=9999)
     assert command[:3] == [sys.executable, "-m", "jupyterlab"]
     assert {"--no-browser", "--LabApp.default_url=/lab/tree/01-a.ipynb", "--ServerApp.port=9999"} <= set(command)
+
+
+def test_copies_that_nobody_changed_are_signed_so_that_jupyterlab_shows_their_pictures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / "jupyter"))
+    folder = lab.copy_tutorials(tmp_path / "tutorials")
+    mine = folder / "02-agents-and-prompts.ipynb"
+    mine.write_text(mine.read_text().replace("Agents and prompts", "My agents"))
+    assert lab.trust(folder) == len(list(folder.rglob("*.ipynb"))) - 1
+    notary = nbformat.sign.NotebookNotary()
+    assert notary.check_signature(nbformat.read(folder / "01-first-look.ipynb", as_version=4))
+    assert not notary.check_signature(nbformat.read(mine, as_version=4))
+    notary.store.close()

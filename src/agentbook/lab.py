@@ -6,7 +6,9 @@ package itself is read-only. A copy that was changed is never touched again; an 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import importlib
 import importlib.util
 import json
 import os
@@ -50,6 +52,7 @@ def lab(*, browser: bool = True, port: int | None = None) -> int:
         running = service(data)
         print(f"The embedded service answers at {running.base_url} (data in {data}).", file=sys.stderr)
     folder = copy_tutorials(data / "tutorials")
+    trust(folder)
     print(f"The tutorials are in {folder}.", file=sys.stderr, flush=True)
     # The kernels look for the embedded service in the same place.
     environment = {**os.environ, "AGENTBOOK_DATA": str(data)}
@@ -107,8 +110,8 @@ def copy_tutorials(folder: Path) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         copied = _read_manifest(folder / MANIFEST)
-        for path in _files(source) if source else ():
-            name, content = path.relative_to(source).as_posix(), path.read_bytes()
+        for name, path in _files(source) if source else ():
+            content = path.read_bytes()
             target = folder / name
             if not target.exists() or _digest(target.read_bytes()) == copied.get(name):
                 target.parent.mkdir(parents=True, exist_ok=True)
@@ -122,10 +125,29 @@ def copy_tutorials(folder: Path) -> Path:
     return folder
 
 
-def _files(source: Path) -> list[Path]:
+def trust(folder: Path) -> int:
+    """Sign the copies that nobody changed, as ``jupyter trust`` does; how many.
+
+    JupyterLab shows SVG pictures and styles only in notebooks that this user ran or signed. These came with the package whose
+    code they run, so they are no less trusted, and their charts are there before anything is run.
+    """
+    copied, signed = _read_manifest(folder / MANIFEST), 0
+    # Without JupyterLab's own notary, or a place for its signatures, pictures appear once the cells are run.
+    with contextlib.suppress(Exception):
+        reader, notary = importlib.import_module("nbformat"), importlib.import_module("nbformat.sign").NotebookNotary()
+        for name, digest in copied.items():
+            path = folder / name
+            if path.suffix == ".ipynb" and path.is_file() and _digest(path.read_bytes()) == digest:
+                notary.sign(reader.read(path, as_version=4))
+                signed += 1
+        notary.store.close()
+    return signed
+
+
+def _files(source: Path) -> list[tuple[str, Path]]:
     """Notebooks, and what they read, how-tos in their folder included; nothing that a run of them left behind."""
-    found = (path for path in source.rglob("*") if path.is_file())
-    return sorted(path for path in found if not any(part[0] in "._" for part in path.relative_to(source).parts))
+    found = [(path.relative_to(source), path) for path in source.rglob("*") if path.is_file()]
+    return sorted((name.as_posix(), path) for name, path in found if not any(part[0] in "._" for part in name.parts))
 
 
 def _read_manifest(path: Path) -> dict[str, str]:
