@@ -271,7 +271,7 @@ def test_chunks_say_what_the_whole_says() -> None:
     chunks.update(text)
     assert "".join(chunks.frozen) + chunks.tail == render(text)
     assert len(chunks.frozen) >= 2
-    assert all(len(chunk) > 4_000 for chunk in chunks.frozen)
+    assert all(len(chunk) > 2_500 for chunk in chunks.frozen)
     assert chunks.open_characters < 6_000
 
 

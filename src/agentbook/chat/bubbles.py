@@ -141,12 +141,13 @@ def _kept(text: str, images: bool) -> str:
 
 
 def pieces(chunks: Chunks) -> list[str]:
-    """The frozen chunks and the tail, each as the content of one widget."""
-    frozen = [
-        f'<div class="ab-md ab-piece {LEFT_ALONE}">{_finished(piece, live=True)}</div>' for piece in chunks.frozen
+    """The frozen chunks, what has ended since, and the open end, each as the content of one widget."""
+    ended = [
+        f'<div class="ab-md ab-piece {LEFT_ALONE}">{_finished(piece, live=True)}</div>' if piece else ""
+        for piece in (*chunks.frozen, chunks.recent)
     ]
-    tail = _finished(chunks.tail, live=True)
-    return [*frozen, f'<div class="ab-md {LEFT_ALONE}">{tail}</div>' if tail else ""]
+    last = _finished(chunks.last, live=True)
+    return [*ended, f'<div class="ab-md {LEFT_ALONE}">{last}</div>' if last else ""]
 
 
 def _finished(html: str, *, live: bool) -> str:

@@ -1,7 +1,8 @@
 """A growing text, in pieces: finished ones that are rendered once, and the open end.
 
 Re-sending a whole reply for every few new words costs the square of its length on the wire. So whatever can no longer change is
-frozen in chunks of about 4 kB, cut where Markdown begins a new block, and the rest is rendered again as it grows.
+frozen in chunks of about 4 kB of HTML, cut where Markdown begins a new block; what has ended since is sent anew when a block ends, and
+only the block that is being said each time it grows.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any
 
 from .render import IMAGES, block_starts, render, visible
 
-CHUNK = 4_000
+CHUNK = 2_500  # characters: some 4 kB of HTML
 
 
 class Chunks:
@@ -21,8 +22,10 @@ class Chunks:
     ----------
     frozen : list of str
         HTML of the finished chunks; only ever appended to, unless the text was replaced.
-    tail : str
-        HTML of what may still change.
+    recent : str
+        HTML of the finished blocks after them; changes when a block ends.
+    last : str
+        HTML of the block that is being said.
 
     Examples
     --------
@@ -38,39 +41,50 @@ class Chunks:
         self._images = images
         self.text = ""
         self.frozen: list[str] = []
-        self.tail = ""
-        self._cut = 0
+        self.recent = ""
+        self.last = ""
+        self._cut = self._open = 0
         self._env: MutableMapping[str, Any] = {IMAGES: images}
+        self._recent_env = self._env
+
+    @property
+    def tail(self) -> str:
+        """HTML of what is not frozen."""
+        return self.recent + self.last
 
     @property
     def open_characters(self) -> int:
         """How much text is rendered anew at each update."""
-        return len(self.text) - self._cut
+        return len(self.text) - self._open
 
     def update(self, text: str) -> None:
         """Take in the whole text as it stands now; what differs from the last is worked out here."""
         text = visible(text)
         if text == self.text:
             return
-        if not text.startswith(self.text[: self._cut]):
+        if not text.startswith(self.text[: self._open]):
             # The persisted reply is not the drafts' text with more at the end: begin again.
             self.frozen, self._cut, self._env = [], 0, {IMAGES: self._images}
+            self.recent, self._open, self._recent_env = "", 0, self._env
         self.text = text
-        self._freeze()
+        self._close_blocks()
         # A copy: a definition in the open end may still change, so what was read of it must not stay.
-        self.tail = render(text[self._cut :], _copied(self._env))
+        self.last = render(text[self._open :], _copied(self._recent_env))
 
-    def _freeze(self) -> None:
-        if self.open_characters < self.size:
+    def _close_blocks(self) -> None:
+        """Let all but the last block be as they are; freeze them where they have come to a chunk."""
+        # Of a line that is not complete nobody can say what it will be: "-" may be an item, or underline what is above it.
+        lines = self.text[self._open : self.text.rfind("\n") + 1]
+        starts = [self._open + start for start in block_starts(lines)]
+        if len(starts) == 1:
             return
-        rest = self.text[self._cut :]
-        begin = 0
-        # The last block may still grow, so it stays open, whatever its size.
-        for start in block_starts(rest)[1:]:
-            if start - begin >= self.size:
-                self.frozen.append(render(rest[begin:start], self._env))
-                begin = start
-        self._cut += begin
+        for start in starts[1:]:
+            if start - self._cut >= self.size:
+                self.frozen.append(render(self.text[self._cut : start], self._env))
+                self._cut = start
+        self._open = starts[-1]
+        self._recent_env = _copied(self._env)
+        self.recent = render(self.text[self._cut : self._open], self._recent_env)
 
 
 def _copied(env: MutableMapping[str, Any]) -> MutableMapping[str, Any]:

@@ -2,7 +2,7 @@
 
 The toolkit's one daemon thread owns the network and every widget write after construction. Clicks may arrive on the kernel's main
 thread or a subshell's, by ipykernel version; their handlers only hand work over to that thread. Changes are noted and drawn by
-one flush at a time, at most 20 a second and fewer when a flush is dear: Jupyter Server drops messages above a rate, for good.
+one flush at a time, at most 15 a second and fewer when a flush is dear: Jupyter Server drops messages above a rate, for good.
 """
 
 from __future__ import annotations

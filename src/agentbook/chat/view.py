@@ -102,8 +102,8 @@ class LiveView:
 
     def _set_body(self, values: list[str]) -> None:
         have = list(self._body.children)
-        # Typesetting anew at each flush would flicker: the open end shows its formulas as source until it has ended.
-        ended = len(values) if not self.exchange.pending else len(values) - 1
+        # Typesetting anew what is sent anew would flicker: formulas show as source until they are frozen, or the turn has ended.
+        ended = len(values) if not self.exchange.pending else len(self._chunks.frozen)
         body = [
             self._piece(have[n] if n < len(have) else None, value, n < ended and typeset_here(value))
             for n, value in enumerate(values)

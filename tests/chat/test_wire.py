@@ -1,0 +1,118 @@
+"""What a panel sends to the page, counted at its comms: in proportion to what is said, however long it gets.
+
+No stopwatch: the drawings are called one after the other, each after as many tokens as come between two at 100 tokens a second.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import comm
+import pytest
+from comm.base_comm import BaseComm
+
+from agentbook.api.records import Record
+from agentbook.chat.panel import ChatPanel
+from agentbook.events import loop
+from bench.chat_text import tokens
+
+from .fakes import AGENT, KEY, SESSION, FakePlatform
+
+ENVELOPE = 550  # bytes of a message around its content: header, parent header, frames
+TOKENS_A_DRAWING = 7  # 15 drawings a second
+
+
+class Wire:
+    """Messages by kind, and bytes."""
+
+    def __init__(self) -> None:
+        self.messages: Counter[str] = Counter()
+        self.bytes = 0
+
+    def create_comm(self, **given: Any) -> BaseComm:
+        wire = self
+
+        class Counted(BaseComm):
+            def publish_msg(self, msg_type: str, data: Any = None, metadata: Any = None, **_: Any) -> None:
+                wire.messages[msg_type] += 1
+                wire.bytes += ENVELOPE + len(json.dumps(data))
+
+        return Counted(**given)
+
+
+@pytest.fixture
+def wire(monkeypatch: pytest.MonkeyPatch) -> Wire:
+    counted = Wire()
+    monkeypatch.setattr(comm, "create_comm", counted.create_comm)
+    return counted
+
+
+@pytest.fixture
+def panel(wire: Wire) -> Iterator[ChatPanel]:
+    platform = FakePlatform()
+    panel = ChatPanel(platform, session=SESSION, follow=platform.follow)  # type: ignore[arg-type]
+    assert len(panel.transcript) == 0
+    yield panel
+    panel.close()
+
+
+def at_once(work: Callable[[], None]) -> None:
+    """Run it on the toolkit's thread in one go: no drawing of the panel's own comes between."""
+
+    async def call() -> None:
+        work()
+
+    loop.run(call(), 120)
+
+
+def event(n: int, author: Any, kind: str, content: Any) -> Record:
+    return Record(id=f"01900000-0000-7000-8000-{n:012x}", type=kind, content=content, task_id="t0", author=author)
+
+
+def say(panel: ChatPanel, said: list[str]) -> None:
+    """A question and its reply, token by token, drawn at the pace of a stream."""
+    panel.conversation.feed(event(1, KEY, "message", {"text": "Go on"}))
+    panel._pace.flush()
+    offset = 0
+    for n, token in enumerate(said):
+        draft = Record(id="d", type="runtime_draft", content={"delta": token, "offset": offset}, task_id="t0")
+        panel.conversation.feed(draft)
+        offset += len(token)
+        if n % TOKENS_A_DRAWING == 0:
+            panel._pace.flush()
+    panel.conversation.feed(event(2, AGENT, "runtime_done", {"text": "".join(said)}))
+    panel._pace.flush()
+
+
+@pytest.mark.parametrize("count", [1000, 4000])
+def test_a_token_costs_the_same_in_a_short_reply_and_in_a_long_one(panel: ChatPanel, wire: Wire, count: int) -> None:
+    wire.messages.clear()
+    wire.bytes = 0
+    at_once(lambda: say(panel, tokens(count)))
+    drawings = count / TOKENS_A_DRAWING
+    assert 120 < wire.bytes / count < 250
+    assert drawings < wire.messages["comm_msg"] < 1.3 * drawings + 30
+    assert wire.messages["comm_open"] < 20 + count / 200  # a new widget for each frozen chunk
+    assert panel.conversation.turns[0].text == "".join(tokens(count))
+
+
+def test_two_thousand_turns_open_with_a_few_widgets(panel: ChatPanel, wire: Wire) -> None:
+    wire.messages.clear()
+    wire.bytes = 0
+
+    def read() -> None:
+        for n in range(2000):
+            panel.conversation.feed(event(2 * n + 1, KEY, "message", {"text": f"Question {n}"}))
+            panel.conversation.feed(
+                event(2 * n + 2, AGENT, "runtime_done", {"text": f"Answer {n}, **in short**. " * 8})
+            )
+        panel._pace.flush()
+
+    at_once(read)
+    assert len(panel.conversation.exchanges) == 2000
+    assert wire.messages["comm_open"] < 60
+    assert wire.messages["comm_msg"] < 100
+    assert wire.bytes < 2_500_000
