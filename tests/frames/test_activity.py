@@ -24,6 +24,7 @@ from agentbook.frames import periods
 from agentbook.frames.activity import FAILURE_KINDS, WEEKDAYS, activity, failures, hour_of_week, session_summary
 from agentbook.frames.load import FrameBuilder
 from agentbook.frames.turns import turns
+from frames.test_turns import EXAMPLES
 
 # The clocks of Berlin go back on 25 October 2026, those of Kolkata and Lord Howe are off the hour.
 START = datetime(2026, 10, 24, 20, tzinfo=UTC)
@@ -197,6 +198,32 @@ def test_failures(script: list[Any]) -> None:
         return
     grouped = failures(frame_of(sessions), by="workspace_id")
     assert dict(zip(grouped["workspace_id"], grouped["turns"], strict=True)) == Counter(name[-1] for _, name in failed)
+
+
+@settings(max_examples=50)
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from([*EXAMPLES, "error", None])), max_size=20))
+def test_failures_of_every_kind(outcomes: list[tuple[str, str | None]]) -> None:
+    """Each turn of each session ends in one way or another, None in a reply."""
+    sessions: Sessions = defaultdict(list)
+    for n, (name, kind) in enumerate(outcomes):
+        text = EXAMPLES.get(kind or "", "Something went wrong")
+        end = ("runtime_done", {"text": "!"}) if kind is None else ("runtime_error", {"message": text})
+        for step, (what, content, author) in enumerate([("message", {"text": "?"}, "user"), (*end, "agent")]):
+            at = (START + timedelta(minutes=n, seconds=step)).isoformat()
+            one = {"id": first_id_at(START + timedelta(minutes=n, seconds=step)), "type": what, "content": content}
+            sessions[name].append({**one, "author": {"type": author}, "created_at": at})
+    table = failures(frame_of(sessions))
+    failed = [(n, name, kind) for n, (name, kind) in enumerate(outcomes) if kind is not None]
+    assert dict(zip(table["kind"], table["turns"], strict=True)) == Counter(kind for _, _, kind in failed)
+    assert table["turns"].is_monotonic_decreasing
+    for row in table.to_dict("records"):
+        mine = [(n, name) for n, name, kind in failed if kind == row["kind"]]
+        assert row["sessions"] == len({name for _, name in mine})
+        assert row["share"] == pytest.approx(len(mine) / len(outcomes))
+        first, last = (START + timedelta(minutes=mine[end][0], seconds=1) for end in (0, -1))
+        assert (row["first_at"], row["last_at"]) == (first, last)
+        assert (row["cause"], row["advice"]) == FAILURE_KINDS[row["kind"]]
+        assert row["example"] == EXAMPLES.get(row["kind"], "Something went wrong")
 
 
 def test_every_kind_of_failure_says_what_to_do() -> None:
