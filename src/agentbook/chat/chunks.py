@@ -1,8 +1,8 @@
 """A growing text, in pieces: finished ones that are rendered once, and the open end.
 
 Re-sending a whole reply for every few new words costs the square of its length on the wire. So whatever can no longer change is
-frozen in chunks of about 4 kB of HTML, cut where Markdown begins a new block; what has ended since is sent anew when a block ends, and
-only the block that is being said each time it grows.
+frozen in chunks of about 4 kB of HTML, cut where Markdown begins a new block; what has ended since is sent anew when a block
+ends, and only the block that is being said each time it grows.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Chunks:
         self.last = ""
         self._cut = self._open = 0
         self._env: MutableMapping[str, Any] = {IMAGES: images}
-        self._recent_env = self._env
+        self._recent_env: MutableMapping[str, Any] = self._env
 
     @property
     def tail(self) -> str:
