@@ -1,26 +1,25 @@
-"""The prompt lab: what a person holds. Variants, inputs, checks and results; the work is done by the modules beside it."""
+"""The prompt lab: what a person holds. It asks and applies; what is tried out and what came of it is in `trials`."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ...api.calls import ref
 from ...events import loop
 from ..conversation import Follow
-from . import answers as table
 from . import saved
-from .answers import Answer, Key
+from .answers import Answer
 from .bench import READY_S, Bench
-from .checks import Check, read_checks
+from .checks import Check
 from .diff import PromptDiff
 from .inputs import read_inputs
 from .run import CONCURRENCY, TIMEOUT_S, Options, Plan, Run
+from .trials import Trials
 from .variant import Variant
 from .versions import Version, read_versions
 
@@ -28,14 +27,12 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from ...api.client import AsyncClient, Client
-    from ...frames.picture import Picture
 
-Listener = Callable[[Answer | None], None]
 # An interrupt of a bare `await` wakes nothing in the kernel's loop; without a heartbeat it waits for the run itself.
 HEARTBEAT_S = 0.1
 
 
-class PromptLab:
+class PromptLab(Trials):
     """A bench for system prompts: variants of an agent's configuration, asked the same inputs and held against the same checks.
 
     Shown in a notebook it is a form; everything the form does can be done in code, too.
@@ -105,151 +102,12 @@ class PromptLab:
         *,
         follow: Follow | None = None,
     ) -> None:
+        super().__init__(agent, workspace)
         self._client = client.asynchronous()
-        self.agent = None if agent is None else ref(agent)
-        self.workspace = None if workspace is None else ref(workspace)
-        self.inputs: list[str] = []
         self.notes: list[str] = []
         self._follow = follow
-        self._variants: dict[str, Variant] = {}
-        self._checks: dict[str, Check] = {}
-        self._answers: dict[Key, Answer] = {}
-        self._listeners: list[Listener] = []
         self._one_run: asyncio.Lock | None = None
         self._view: Any = None
-
-    # What is tried out
-
-    @property
-    def variants(self) -> Mapping[str, Variant]:
-        """The variants by name, in the order they were added."""
-        return MappingProxyType(self._variants)
-
-    def add_variant(
-        self,
-        name: str | Variant,
-        system_prompt: str | None = None,
-        *,
-        description: str | None = None,
-        tools: Iterable[Mapping[str, Any]] | None = None,
-        platform_tools: Iterable[str] | None = None,
-        mode: str | None = None,
-        version: str | None = None,
-        agent: Any = None,
-    ) -> Variant:
-        """Add a configuration to try out. Nothing is sent; a run, or `apply`, does that.
-
-        Parameters
-        ----------
-        name : str or Variant
-            What to call it; or a whole `Variant`.
-        system_prompt, description : str, optional
-            What is left out stays as the agent has it. With nothing but a name it is the agent as it is.
-        tools : iterable of dict, optional
-            Each ``{"integration": str, "tools": [str, ...]}``.
-        platform_tools : iterable of str, optional
-        mode : {"one-shot", "multi-turn"}, optional
-        version : str, optional
-            The version number to commit it under; default: the one after the agent's newest.
-        agent : str or Record, optional
-            An agent of its own, so that it runs beside the others.
-
-        Returns
-        -------
-        Variant
-
-        Raises
-        ------
-        ValueError
-            If another variant has this name. The same one may be added again, so that a cell can be run again.
-        """
-        made = name if isinstance(name, Variant) else Variant(
-            name,
-            system_prompt,
-            description,
-            None if tools is None else tuple(tools),
-            platform_tools if platform_tools is None or isinstance(platform_tools, str) else tuple(platform_tools),
-            mode,
-            version,
-            None if agent is None else ref(agent),
-        )  # fmt: skip
-        have = self._variants.get(made.name)
-        if have is not None and have != made:
-            raise ValueError(
-                f"There is a variant {made.name!r} already, and it says something else. Choose another name, "
-                f"or lab.remove_variant({made.name!r}), which drops its results, too."
-            )
-        if have is None:
-            self._variants[made.name] = made
-            self._tell(None)
-        return made
-
-    def remove_variant(self, name: str) -> None:
-        """Take a variant away, with its results.
-
-        Parameters
-        ----------
-        name : str
-            Its name.
-
-        Raises
-        ------
-        ValueError
-            If there is none of this name; the message says which there are.
-        """
-        self._variant(name)
-        del self._variants[name]
-        for key in [key for key in self._answers if key[0] == name]:  # in place: a run may hold on to them
-            del self._answers[key]
-        self._tell(None)
-
-    def _variant(self, name: str | Variant) -> Variant:
-        wanted = name.name if isinstance(name, Variant) else name
-        if wanted not in self._variants:
-            raise ValueError(f"There is no variant {wanted!r}; there are: {', '.join(self._variants) or 'none yet'}.")
-        return self._variants[wanted]
-
-    @property
-    def checks(self) -> Mapping[str, Check]:
-        """The checks by name."""
-        return MappingProxyType(self._checks)
-
-    def check(self, checks: Any) -> pd.DataFrame:
-        """Hold all replies against these checks instead of those before; nobody is asked anything.
-
-        Parameters
-        ----------
-        checks : mapping of name to check, or iterable of checks
-            A text that must be contained, a compiled pattern, a JSON schema (a mapping), or a function of the reply, or of reply
-            and input, that returns a bool or a score from 0 to 1 (which passes from 0.5 on).
-
-        Returns
-        -------
-        DataFrame
-            `results`, with a column for each of these checks.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If one is no check. What a check itself raises is not: it stands in the column ``check_error``.
-        """
-        self._set_checks(checks)
-        for answer in list(self._answers.values()):
-            answer.judge(self._checks.values())
-        self._tell(None)
-        return self.results
-
-    def _set_checks(self, given: Any) -> None:
-        checks = read_checks(given)
-        taken = {*table.COLUMNS, *table.LAST} & {*checks, *(f"{name}_score" for name in checks)}
-        if taken:
-            raise ValueError(f"A check cannot be called {min(taken)!r}: the results have a column of that name.")
-        changed = {name for name, check in self._checks.items() if checks.get(name) != check}
-        for answer in list(self._answers.values()):
-            answer.verdicts = {
-                name: verdict for name, verdict in answer.verdicts.items() if name in checks and name not in changed
-            }
-        self._checks = checks
 
     # Asking
 
@@ -390,31 +248,6 @@ class PromptLab:
             end()
             bar.close()
 
-    def listen(self, listener: Listener) -> Callable[[], None]:
-        """Have `listener` called after each change, with the answer that changed or None; on the toolkit's thread during a run.
-
-        Parameters
-        ----------
-        listener : callable
-            Takes the answer, or None. It raises nothing.
-
-        Returns
-        -------
-        callable
-            Ends it: ``end = lab.listen(draw)``.
-        """
-        self._listeners.append(listener)
-
-        def end() -> None:
-            with contextlib.suppress(ValueError):
-                self._listeners.remove(listener)
-
-        return end
-
-    def _tell(self, answer: Answer | None) -> None:
-        for listener in tuple(self._listeners):
-            listener(answer)
-
     # The agent itself
 
     def apply(self, variant: str | Variant, *, ready_timeout_s: float = READY_S) -> Version:
@@ -507,45 +340,6 @@ class PromptLab:
             raise ValueError(f"The system prompt of {label!r} is not known, so it cannot be compared.")
         return which.system_prompt, label
 
-    # Results
-
-    @property
-    def answers(self) -> list[Answer]:
-        """What was asked so far and what became of it, in the order of variants and inputs."""
-        place = {name: n for n, name in enumerate(self._variants)}
-        asked = {text: n for n, text in enumerate(self.inputs)}
-        return sorted(
-            self._answers.values(),
-            key=lambda each: (place.get(each.variant, len(place)), asked.get(each.input, len(asked)), each.repeat),
-        )
-
-    @property
-    def results(self) -> pd.DataFrame:
-        """Everything asked so far, variant by variant; the columns are those of `agentbook.chat.lab.answers.to_frame`."""
-        return self._frame(self.answers)
-
-    def _frame(self, answers: list[Answer]) -> pd.DataFrame:
-        return table.to_frame(answers, list(self._checks))
-
-    def summary(self) -> pd.DataFrame:
-        """One line for each variant: counts, pass rates, waiting times.
-
-        Returns
-        -------
-        DataFrame
-            Columns as `agentbook.chat.lab.summary.summarise` gives them: ``n``, ``answered``, ``failed``, for each check
-            ``…_n``, ``…_passed`` and ``…_rate``, and ``p50_s``, ``p95_s``, ``max_s`` in seconds.
-        """
-        from .summary import summarise
-
-        return summarise(self.results, list(self._checks))
-
-    def chart(self) -> Picture:
-        """Pass rates and waiting times, variant by variant; see `agentbook.chat.lab.summary.chart`."""
-        from .summary import chart
-
-        return chart(self.results, list(self._checks))
-
     # As a file
 
     def save(self, path: str | Path) -> Path:
@@ -594,17 +388,6 @@ class PromptLab:
             raise ValueError(f"{path} is damaged: {type(error).__name__}: {error}") from error
         return lab
 
-    def _data(self) -> dict[str, Any]:
-        asked = [answer for answer in self._answers.values() if answer.status != "asking"]
-        return {
-            "agent": self.agent,
-            "workspace": self.workspace,
-            "variants": [variant.as_data() for variant in self._variants.values()],
-            "inputs": list(self.inputs),
-            "checks": [check.as_data() for check in self._checks.values()],
-            "answers": [answer.as_data() for answer in asked],
-        }
-
     # As a form
 
     def _ipython_display_(self, **_: Any) -> None:
@@ -613,12 +396,6 @@ class PromptLab:
 
             self._view = LabView(self)
         self._view.display()
-
-    def __eq__(self, other: object) -> bool:
-        return self._data() == other._data() if isinstance(other, PromptLab) else NotImplemented
-
-    # By what they hold, two may be equal now and not later, which no hash can follow.
-    __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         answered = sum(answer.status == "answered" for answer in self._answers.values())
