@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import json
 import statistics
 from collections import Counter, defaultdict
@@ -19,8 +18,6 @@ from hypothesis import strategies as st
 from agentbook.api.ids import first_id_at, is_persisted
 from agentbook.api.limits import RUN_LIMITS
 from agentbook.events.turns import TurnLog, failure_of, opens_turn, text_of
-from agentbook.frames import activity as module
-from agentbook.frames import periods
 from agentbook.frames.activity import FAILURE_KINDS, WEEKDAYS, activity, failures, hour_of_week, session_summary
 from agentbook.frames.load import FrameBuilder
 from agentbook.frames.turns import turns
@@ -76,11 +73,6 @@ def log_of(session_id: str, events: list[dict[str, Any]]) -> TurnLog:
     for event in events:
         log.feed(event)
     return log
-
-
-@pytest.mark.parametrize("one", [module, periods])
-def test_examples(one: Any) -> None:
-    assert doctest.testmod(one).failed == 0
 
 
 @given(SCRIPTS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import json
 from collections import Counter
 from datetime import UTC, datetime, timedelta
@@ -13,8 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentbook.frames import access, findings
-from agentbook.frames import credentials as module
 from agentbook.frames.credentials import credential_report, credential_summary
 from agentbook.frames.findings import SEVERITIES, credential_findings
 from agentbook.frames.load import to_frame
@@ -51,11 +48,6 @@ def checks(report: pd.DataFrame) -> dict[str, set[str]]:
     return {
         row["id"]: {finding["check"] for finding in json.loads(row["findings"])} for row in report.to_dict("records")
     }
-
-
-@pytest.mark.parametrize("one", [module, access, findings])
-def test_examples(one: Any) -> None:
-    assert doctest.testmod(one).failed == 0
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import os
 import subprocess
 import sys
@@ -57,10 +56,6 @@ def same(found: pd.DataFrame, wanted: pd.DataFrame, **options: bool) -> None:
     found.attrs, wanted.attrs = {}, {}
     wanted = wanted if options else frames_dask.plain(wanted)
     pd.testing.assert_frame_equal(found.reset_index(drop=True), wanted.reset_index(drop=True), **options)
-
-
-def test_examples() -> None:
-    assert doctest.testmod(frames_dask).failed == 0
 
 
 @pytest.mark.parametrize("partitions", [None, 1, 4, 50])

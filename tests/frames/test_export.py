@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import json
 import sys
 
@@ -12,10 +11,6 @@ import pytest
 import agentbook as ab
 from agentbook.frames import export
 from frames.platform import FakeEvents, event_id
-
-
-def test_examples() -> None:
-    assert doctest.testmod(export).failed == 0
 
 
 def test_arrow_has_the_same_columns_and_provenance() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import uuid
 
 import pyarrow as pa
@@ -19,10 +18,6 @@ NEARLY = st.tuples(V7, st.integers(0, 35), st.sampled_from("gG-/:@`{ ~0afAF7é")
     lambda parts: parts[0][: parts[1]] + parts[2] + parts[0][parts[1] + 1 :]
 )
 ANY = st.none() | V7 | V7.map(str.upper) | NEARLY | st.uuids().map(str) | st.text(max_size=40)
-
-
-def test_examples() -> None:
-    assert doctest.testmod(ids).failed == 0
 
 
 @pytest.mark.parametrize("type_", [pa.string(), pa.large_string()])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import json
 from typing import Any
 
@@ -12,16 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import agentbook as ab
-from agentbook.frames import labels
 from agentbook.frames import problems as module
 from agentbook.frames.load import to_frame
 
 NAMES = st.sampled_from(["a", "b", "c", "d"])
-
-
-@pytest.mark.parametrize("one", [labels, module])
-def test_examples(one: Any) -> None:
-    assert doctest.testmod(one).failed == 0
 
 
 @given(

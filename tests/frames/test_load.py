@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import json
 from datetime import UTC, datetime
 from typing import Any
@@ -12,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentbook.frames import columns, content, ids, load, redact, schemas, wire
+from agentbook.frames import wire
 from agentbook.frames.load import FrameBuilder, to_frame
 from agentbook.frames.schemas import SCHEMAS, describe
 
@@ -31,11 +30,6 @@ EVENT = {
 def page(*items: Any) -> bytes:
     body = {"items": items, "pagination": {"total_count": len(items), "limit": 20, "offset": 0, "has_more": False}}
     return json.dumps(body).encode()
-
-
-@pytest.mark.parametrize("module", [columns, content, ids, load, redact, schemas, wire])
-def test_examples(module: Any) -> None:
-    assert doctest.testmod(module).failed == 0
 
 
 def test_an_event_is_opened_into_typed_columns() -> None:

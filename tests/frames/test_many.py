@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import itertools
 import json
 import zlib
@@ -16,7 +15,7 @@ from hypothesis import strategies as st
 
 import agentbook as ab
 from agentbook.api.ids import first_id_of
-from agentbook.frames import fetch, load, pace, wanted
+from agentbook.frames import fetch, load, pace
 from agentbook.frames.load import to_frame
 from agentbook.frames.pace import Pace
 from agentbook.frames.wanted import session_ids
@@ -26,11 +25,6 @@ from frames.platform import FakeEvents, event_id
 @pytest.fixture(autouse=True)
 def no_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agentbook.api.policy.BACKOFF_S", 0.001)
-
-
-@pytest.mark.parametrize("module", [pace, wanted])
-def test_examples(module: Any) -> None:
-    assert doctest.testmod(module).failed == 0
 
 
 def hurry(monkeypatch: pytest.MonkeyPatch, target: int, page: int = 10) -> None:

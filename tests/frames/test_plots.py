@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import json
 import xml.etree.ElementTree as ET
 from datetime import UTC, datetime, timedelta
@@ -71,11 +70,6 @@ EMPTY: list[Any] = [
     lambda: plots.failures(events_of(0)),
     lambda: plots.credentials(credentials_of(0)),
 ]
-
-
-@pytest.mark.parametrize("one", [plots, picture])
-def test_examples(one: Any) -> None:
-    assert doctest.testmod(one).failed == 0
 
 
 @pytest.mark.parametrize(("draw", "text"), [pytest.param(draw, text, id=name) for name, draw, text in DRAWN])

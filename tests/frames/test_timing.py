@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import json
 import math
 import statistics
@@ -16,7 +15,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentbook.api.ids import first_id_at
-from agentbook.frames import compare, contexts, timing
 from agentbook.frames.compare import compare_periods
 from agentbook.frames.contexts import context_status
 from agentbook.frames.load import FrameBuilder, to_frame
@@ -54,11 +52,6 @@ def events_of(offsets: dict[str, list[float]], kind: str = "thought") -> pd.Data
             {"session_id": session_id},
         )
     return builder.finish()
-
-
-@pytest.mark.parametrize("one", [timing, compare, contexts])
-def test_examples(one: Any) -> None:
-    assert doctest.testmod(one).failed == 0
 
 
 @given(SPANS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import json
 import random
 from datetime import UTC, datetime, timedelta
@@ -17,8 +16,7 @@ from hypothesis import strategies as st
 from agentbook.api.ids import is_persisted
 from agentbook.api.limits import RUN_LIMITS
 from agentbook.events.turns import TurnLog
-from agentbook.frames import reading, require
-from agentbook.frames import turns as module
+from agentbook.frames import reading
 from agentbook.frames.load import FrameBuilder
 from agentbook.frames.turns import STATUSES, turns
 
@@ -128,11 +126,6 @@ def rows_of(table: pd.DataFrame, columns: list[str]) -> list[dict[str, Any]]:
         {name: None if pd.isna(value) else value for name, value in row.items()}
         for row in table[columns].astype(object).to_dict("records")
     ]
-
-
-@pytest.mark.parametrize("one", [module, reading, require])
-def test_examples(one: Any) -> None:
-    assert doctest.testmod(one).failed == 0
 
 
 @settings(max_examples=300)

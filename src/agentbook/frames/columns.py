@@ -87,9 +87,8 @@ class BatchMaker:
         # Most things never change: then updated_at is created_at.
         if self._instants_before is not None and self._instants_before[0] == texts:
             return self._instants_before[1]
-        try:
-            array = pc.cast(pa.array(texts, pa.string()), INSTANT)
-        except pa.ArrowInvalid:
+        array = _plain_instants(texts)
+        if array is None:
             return pa.array([_instant(column, path, row, text, values) for row, text in enumerate(texts)], INSTANT)
         self._instants_before = texts, array
         return array
@@ -156,17 +155,15 @@ def _raw(value: Any) -> bytes:
     return join(value).encode() if isinstance(value, Mapping) else bytes(value)
 
 
-def _instants(column: Column, path: Path, texts: list[str | None], values: Values) -> Any:
-    array = pa.array(texts, pa.string())
+def _plain_instants(texts: list[str | None]) -> Any:
+    """All of them at once; None where one needs to be looked at by itself."""
     try:
-        instants = pc.cast(array, INSTANT)
-        # A zone may lead out of the calendar, to years that Python's and pandas' own texts do not know.
-        limits = pc.min_max(instants.view(pa.int64())).as_py()
-        if limits["min"] is None or (limits["min"] >= _FIRST_US and limits["max"] <= _LAST_US):
-            return instants
+        instants = pc.cast(pa.array(texts, pa.string()), INSTANT)
     except pa.ArrowInvalid:
-        pass
-    return pa.array([_instant(column, path, row, text, values) for row, text in enumerate(texts)], INSTANT)
+        return None
+    # A zone may lead out of the calendar, to years that Python's and pandas' own texts do not know.
+    limits = pc.min_max(instants.view(pa.int64())).as_py()
+    return instants if limits["min"] is None or (limits["min"] >= _FIRST_US and limits["max"] <= _LAST_US) else None
 
 
 def _instant(column: Column, path: Path, row: int, text: str | None, values: Values) -> datetime | None:
