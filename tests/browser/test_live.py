@@ -12,12 +12,14 @@ pytestmark = pytest.mark.browser
 
 CONNECT = "import agentbook as ab\nclient = ab.connect()"
 PANEL = 'panel = ab.ChatPanel(client, workspace="acme~playground", agent={agent!r})\npanel'
+# It never sleeps, and looks for the flag seldom: to look, it lets go of the interpreter, and one that does so more often than
+# every 5 ms takes it back before another thread can wake, which starves all threads of the process (CPython, any program).
 BUSY = """
 import time
 from pathlib import Path
 flag, until, rounds = Path({flag!r}), time.monotonic() + 60, 0
 while not flag.exists() and time.monotonic() < until:
-    rounds += sum(1 for n in range(20_000) if n % 7)
+    rounds += sum(1 for n in range(500_000) if n % 7)
 print("released" if flag.exists() else "nobody released it")
 """
 
