@@ -38,19 +38,32 @@ KERNEL_READY = """() => {
   return !!kernel && kernel.connectionStatus === 'connected' && kernel.status === 'idle' && widget.context.isReady;
 }"""
 
-# Notes the text of the last reply, and the status line, whenever either changes.
+# Notes the text of the last reply, and the status line, whenever either has changed and stood for a frame: one drawing of
+# the panel is several messages, and what stands between two of them is nothing a person sees.
 WATCH = """panel => {
   window.seen = [];
-  const note = () => {
+  const read = () => {
     const replies = panel.querySelectorAll('.ab-agent-body');
     const text = replies.length ? replies[replies.length - 1].textContent : '';
     const status = (panel.querySelector('.ab-statusline') || {textContent: ''}).textContent;
-    const last = window.seen[window.seen.length - 1];
-    if (!last || last.text !== text || last.status !== status) window.seen.push({text, status, replies: replies.length});
+    return {text, status, replies: replies.length};
   };
-  note();
-  new MutationObserver(note).observe(panel, {subtree: true, childList: true, characterData: true});
+  const same = (one, other) => one && one.text === other.text && one.status === other.status;
+  let before = read();
+  window.seen.push(before);
+  const note = () => {
+    const now = read();
+    if (same(before, now) && !same(window.seen[window.seen.length - 1], now)) window.seen.push(now);
+    before = now;
+    if (panel.isConnected) requestAnimationFrame(note);
+  };
+  requestAnimationFrame(note);
 }"""
+SEEN = """() => new Promise(done => {
+  let frames = 4;
+  const wait = () => frames-- ? requestAnimationFrame(wait) : done(window.seen);
+  wait();
+})"""
 
 # The text of a complete reply, or why it failed. JupyterLab draws only what is near the view, so what is read is brought there.
 ANSWERED = """([panel, number]) => {
@@ -166,7 +179,7 @@ class Page:
     strayed : list of str
         Addresses that were asked for and are not on this machine.
     errors : list of str
-        Exceptions that no script of the page handled.
+        Exceptions that no script of the page handled, without those JupyterLab itself makes of a restart.
     """
 
     def __init__(self, lab: Lab, browser: Browser, *, width: int = 1200, height: int = 1000) -> None:
@@ -178,8 +191,13 @@ class Page:
         self.errors: list[str] = []
         self.console: list[str] = []
         self._context.on("request", self._requested)
-        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.page.on("pageerror", self._failed)
         self.page.on("console", self._said)
+
+    def _failed(self, error: Any) -> None:
+        # A kernel that restarts answers nothing it was asked before; JupyterLab handles that nowhere.
+        if not str(error).startswith("Error: Canceled future for "):
+            self.errors.append(str(error))
 
     def _requested(self, request: Request) -> None:
         address = urlsplit(request.url)
@@ -305,7 +323,7 @@ class Page:
 
     def seen(self) -> list[dict[str, Any]]:
         """What was noted since `watch`: text of the last reply, status line, number of replies."""
-        noted: list[dict[str, Any]] = self.page.evaluate("() => window.seen")
+        noted: list[dict[str, Any]] = self.page.evaluate(SEEN)
         return noted
 
     def wait_for_answer(self, number: int) -> str:

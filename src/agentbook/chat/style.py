@@ -48,6 +48,7 @@ CSS = """
 .ab-chat .ab-sessions select:focus-visible { outline: 2px solid var(--ab-brand); outline-offset: 1px; }
 .ab-title { display: flex; gap: 10px; align-items: baseline; flex-wrap: wrap; }
 .ab-name { font-weight: 600; overflow-wrap: anywhere; }
+.ab-name, .ab-who { max-height: 3.2em; overflow: hidden; } /* whatever somebody is called */
 .ab-session { color: var(--ab-quiet); font-size: 12px; font-family: var(--ab-mono); }
 
 .ab-chat .ab-log { scrollbar-gutter: stable; overscroll-behavior: contain; }
