@@ -17,7 +17,8 @@ from agentbook.chat.lab import bench
 from agentbook.chat.lab.form import read_tools, read_typed_checks, read_typed_inputs, write_inputs, write_tools
 from agentbook.chat.lab.lab import PromptLab
 from agentbook.chat.lab.looks import static_html
-from agentbook.chat.lab.widget import MOST_ROWS, LabView
+from agentbook.chat.lab.replies import MOST_ROWS
+from agentbook.chat.lab.widget import LabView
 from agentbook.events import loop
 
 from .lab_platform import LabPlatform, not_ready, refused
@@ -38,7 +39,7 @@ def lab(platform: LabPlatform) -> PromptLab:
 @pytest.fixture
 def view(lab: PromptLab) -> Iterator[LabView]:
     view = LabView(lab)
-    until(lambda: "(runs now)" in words(view.history))
+    until(lambda: "(runs now)" in words(view.prompts.history))
     yield view
     view.close()
 
@@ -74,12 +75,12 @@ def hidden(widget: Any) -> bool:
 def add(view: LabView, name: str, prompt: str) -> None:
     view.form.name.value, view.form.prompt.value = name, prompt
     view.form.add.click()
-    until(lambda: name in view._ticks)
+    until(lambda: name in view.trial.ticks)
 
 
 def run(view: LabView, inputs: str, said: str) -> None:
-    view.inputs.value = inputs
-    view.run.click()
+    view.trial.inputs.value = inputs
+    view.trial.run.click()
     until(lambda: said in words(view.status["run"]))
 
 
@@ -90,7 +91,7 @@ def test_it_starts_from_what_the_agent_runs_on(view: LabView) -> None:
         "one-shot",
     )
     assert "version 1.0.0" in words(view.status["form"])
-    assert "no difference" in words(view.diff)
+    assert "no difference" in words(view.prompts.diff)
     assert "acme~writer in acme~lab" in words(view.head)
 
 
@@ -102,25 +103,26 @@ def test_apply_is_one_call_and_the_history_and_the_difference_follow(
     view.form.prompt.value = "original, and brief"
     view.form.tools.value = "orders: find_order, track"
     view.form.version.value = "1.5.0"
-    until(lambda: "[added: , and brief ]" in words(view.diff))
+    until(lambda: "[added: , and brief ]" in words(view.prompts.diff))
     view.form.apply.click()
     view.form.apply.click()  # a double click applies once
     until(lambda: "runs on version 1.5.0 now" in words(view.status["form"]))
     assert platform.prompts() == ["original", "original, and brief"]
     assert platform.calls[-1][2]["tools"] == ({"integration": "orders", "tools": ["find_order", "track"]},)
-    until(lambda: "1.5.0 (runs now)" in words(view.history))
-    assert view.old.options[0] == ("version 1.5.0", "version 1.5.0")
+    until(lambda: "1.5.0 (runs now)" in words(view.prompts.history))
+    assert view.prompts.old.options[0] == ("version 1.5.0", "version 1.5.0")
 
 
 def test_a_version_can_be_put_into_the_form_and_any_two_compared(platform: LabPlatform, view: LabView) -> None:
     add(view, "kind", "original, and kind")
-    view.start.value = "version 1.0.0"
-    view.use.click()
+    view.prompts.start.value = "version 1.0.0"
+    view.prompts.use.click()
     until(lambda: view.form.prompt.value == "original")
-    view.old.value, view.new.value = "variant kind", "version 1.0.0"
+    view.prompts.old.value, view.prompts.new.value = "variant kind", "version 1.0.0"
     until(
         lambda: (
-            "From variant kind to version 1.0.0" in words(view.diff) and "[removed: , and kind ]" in words(view.diff)
+            "From variant kind to version 1.0.0" in words(view.prompts.diff)
+            and "[removed: , and kind ]" in words(view.prompts.diff)
         )
     )
 
@@ -128,51 +130,51 @@ def test_a_version_can_be_put_into_the_form_and_any_two_compared(platform: LabPl
 def test_run_fills_results_summary_and_chart(platform: LabPlatform, lab: PromptLab, view: LabView) -> None:
     add(view, "kind", "Be kind.")
     add(view, "brief", "Be brief.")
-    view.checks.value = "kind\nasks: /\\?/"
+    view.trial.checks.value = "kind\nasks: /\\?/"
     run(view, "one?\n\n- two", "4 of 4 answered")
-    assert "Be kind.: one?" in words(view.rows)
-    assert len(view.rows.children) == 2
-    assert words(view.summary).startswith(
+    assert "Be kind.: one?" in words(view.replies.rows)
+    assert len(view.replies.rows.children) == 2
+    assert words(view.replies.summary).startswith(
         "variant answered contains kind asks median 95 % kind 1.0.1 2 of 2 2 of 2 1 of 2"
     )
-    assert 'alt="Prompt lab. kind: 2 of 2 answered' in view.picture.value
-    assert "data:image/svg+xml;base64," in view.picture.value
-    assert (hidden(view.bar), hidden(view.stop), view.run.disabled) == (True, True, False)
+    assert 'alt="Prompt lab. kind: 2 of 2 answered' in view.replies.picture.value
+    assert "data:image/svg+xml;base64," in view.replies.picture.value
+    assert (hidden(view.trial.bar), hidden(view.trial.stop), view.trial.run.disabled) == (True, True, False)
     assert lab.inputs == ["one?", "two"]
     assert list(lab.checks) == ["contains kind", "asks"]
-    assert "as it was before" in words(view.history)
+    assert "as it was before" in words(view.prompts.history)
 
 
 def test_only_ticked_variants_run_and_what_is_answered_is_not_asked_again(platform: LabPlatform, view: LabView) -> None:
     add(view, "kind", "Be kind.")
     add(view, "brief", "Be brief.")
-    view._ticks["kind"].value = False
+    view.trial.ticks["kind"].value = False
     run(view, "one", "1 of 1 answered")
     assert platform.configured()[0] == "Be brief."
-    view._ticks["kind"].value = True
+    view.trial.ticks["kind"].value = True
     run(view, "one", "2 of 2 answered")
     assert platform.asked() == ["one", "one"]
-    view._ticks["kind"].value = view._ticks["brief"].value = False
+    view.trial.ticks["kind"].value = view.trial.ticks["brief"].value = False
     run(view, "one", "No variant is ticked")
 
 
 def test_stop_keeps_what_arrived_and_run_goes_on(platform: LabPlatform, lab: PromptLab, view: LabView) -> None:
     platform.reply = lambda configuration, text: None if text == "slow" else "quick reply"
     add(view, "kind", "Be kind.")
-    view.inputs.value = "quick\nslow"
-    view.run.click()
-    until(lambda: "quick reply" in words(view.rows))
-    assert (hidden(view.stop), hidden(view.bar), view.run.disabled, view.form.apply.disabled) == (
+    view.trial.inputs.value = "quick\nslow"
+    view.trial.run.click()
+    until(lambda: "quick reply" in words(view.replies.rows))
+    assert (hidden(view.trial.stop), hidden(view.trial.bar), view.trial.run.disabled, view.form.apply.disabled) == (
         False,
         False,
         True,
         True,
     )
-    assert (view.bar.value, view.bar.max) == (1, 2)
-    view.stop.click()
-    until(lambda: "Stopped. What arrived stays" in words(view.status["run"]) and not view.run.disabled)
+    assert (view.trial.bar.value, view.trial.bar.max) == (1, 2)
+    view.trial.stop.click()
+    until(lambda: "Stopped. What arrived stays" in words(view.status["run"]) and not view.trial.run.disabled)
     assert platform.prompts()[-1] == "original"
-    assert "Stopped. The agent may still finish" in words(view.rows)
+    assert "Stopped. The agent may still finish" in words(view.replies.rows)
     stopped = next(answer for answer in lab.answers if answer.status == "stopped")
 
     async def late() -> None:
@@ -180,7 +182,7 @@ def test_stop_keeps_what_arrived_and_run_goes_on(platform: LabPlatform, lab: Pro
 
     loop.run(late(), 10)
     run(view, "quick\nslow", "2 of 2 answered")
-    assert "late reply" in words(view.rows)
+    assert "late reply" in words(view.replies.rows)
     assert platform.asked() == ["quick", "slow"]
 
 
@@ -195,10 +197,10 @@ def test_what_goes_wrong_is_said_where_it_was_asked_for(platform: LabPlatform, l
     view.form.tools.value = ""
     add(view, "kind", "Be kind.")
     run(view, " ", "There are no inputs yet")
-    view.checks.value = "broken: /(/"
+    view.trial.checks.value = "broken: /(/"
     run(view, "one", "cannot be read")
-    view.path.value = "/nowhere/lab.json"
-    view.save.click()
+    view.replies.path.value = "/nowhere/lab.json"
+    view.replies.save.click()
     until(lambda: "No such file" in words(view.status["file"]))
     assert lab.answers == []
 
@@ -207,17 +209,17 @@ def test_a_failed_variant_is_shown_with_its_reason(platform: LabPlatform, view: 
     platform.refusals = [refused(Unauthorized, 401, "Invalid API key")]
     add(view, "kind", "Be kind.")
     run(view, "one", "0 of 1 answered, 1 failed")
-    assert "Failed. The platform did not accept the credential: Invalid API key" in words(view.rows)
-    assert "Request req-9" in words(view.rows)
-    view.retry.value = True
+    assert "Failed. The platform did not accept the credential: Invalid API key" in words(view.replies.rows)
+    assert "Request req-9" in words(view.replies.rows)
+    view.trial.retry.value = True
     run(view, "one", "1 of 1 answered.")
 
 
 def test_save_writes_the_lab(tmp_path: Path, platform: LabPlatform, lab: PromptLab, view: LabView) -> None:
     add(view, "kind", "Be kind.")
     run(view, "one", "1 of 1 answered")
-    view.path.value = str(tmp_path / "lab.json")
-    view.save.click()
+    view.replies.path.value = str(tmp_path / "lab.json")
+    view.replies.save.click()
     until(lambda: "Saved to" in words(view.status["file"]))
     assert PromptLab.load(tmp_path / "lab.json", platform) == lab  # type: ignore[arg-type]
 
@@ -227,20 +229,20 @@ def test_what_is_done_in_code_shows_in_the_form(platform: LabPlatform, lab: Prom
     lab.add_variant("kind", "Be kind.", agent="acme~writer")
     lab.run(["one\ntwo"], checks={"mine": lambda reply: True, "kind": "kind"}, progress=False)
     view = LabView(lab)
-    until(lambda: "1 of 1" in words(view.summary) and "data:image" in view.picture.value)
-    assert view.inputs.value == "one⏎two"
-    assert view.checks.value == "kind: kind"
-    assert "From code: mine" in words(view.others)
-    assert [box.description for box in view._ticks.values()] == [
+    until(lambda: "1 of 1" in words(view.replies.summary) and "data:image" in view.replies.picture.value)
+    assert view.trial.inputs.value == "one⏎two"
+    assert view.trial.checks.value == "kind: kind"
+    assert "From code: mine" in words(view.trial.others)
+    assert [box.description for box in view.trial.ticks.values()] == [
         "now: the agent as it is",
         "kind [acme~writer]: Be kind.",
     ]
     # In code again: the form follows, whatever thread it came from.
     lab.add_variant("brief", "Be brief.")
-    until(lambda: "brief" in view._ticks)
+    until(lambda: "brief" in view.trial.ticks)
     lab.remove_variant("now")
-    until(lambda: list(view._ticks) == ["kind", "brief"])
-    run(view, view.inputs.value, "2 of 2 answered")
+    until(lambda: list(view.trial.ticks) == ["kind", "brief"])
+    run(view, view.trial.inputs.value, "2 of 2 answered")
     assert list(lab.checks) == ["mine", "kind"]
     assert lab.inputs == ["one\ntwo"]
     view.close()
@@ -251,8 +253,17 @@ def test_agent_text_runs_nothing(platform: LabPlatform, lab: PromptLab) -> None:
     lab.add_variant(HOSTILE, HOSTILE)
     lab.run([HOSTILE, "fail"], checks={HOSTILE: "x"}, progress=False)
     view = LabView(lab)
-    until(lambda: "(runs now)" in words(view.history) and "data:image" in view.picture.value)
-    drawn = [each.value for each in (view.history, view.diff, view.summary, view.others, *view.rows.children)]
+    until(lambda: "(runs now)" in words(view.prompts.history) and "data:image" in view.replies.picture.value)
+    drawn = [
+        each.value
+        for each in (
+            view.prompts.history,
+            view.prompts.diff,
+            view.replies.summary,
+            view.trial.others,
+            *view.replies.rows.children,
+        )
+    ]
     said = re.sub(r'alt="[^"]*"|title="[^"]*"|aria-label="[^"]*"', "", "".join([*drawn, static_html(lab, "", "uid")]))
     said = re.sub(r"<style[^>]*>.*?</style>", "", said, flags=re.DOTALL)
     assert "<script" not in said
@@ -277,8 +288,8 @@ def test_many_inputs_are_drawn_up_to_a_number_and_said_beyond(platform: LabPlatf
     lab.add_variant("now")
     lab.run([f"question {n}" for n in range(MOST_ROWS + 5)], concurrency=16, progress=False)
     view = LabView(lab)
-    until(lambda: len(view.rows.children) == MOST_ROWS)
-    assert "5 more inputs are in lab.results" in words(view.more)
+    until(lambda: len(view.replies.rows.children) == MOST_ROWS)
+    assert "5 more inputs are in lab.results" in words(view.replies.more)
     view.close()
 
 
