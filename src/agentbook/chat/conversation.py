@@ -15,32 +15,27 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Self
 
 from ..api.errors import NotFound, OutcomeUnknown
-from ..events import pump
 from ..events.turns import Event, Turn, opens_turn
-from .entities import find_agent, id_of, name_of
+from .entities import find_agent, id_of
 from .exchange import Exchange
 from .following import Follow as Follow
-from .following import Following
-from .ledger import Ledger
+from .standing import Standing
 from .trouble import Trouble, explain
-from .written import Written
 
 if TYPE_CHECKING:
     from ..api.client import AsyncClient, Client
-
-Listener = Callable[[Exchange | None], None]
 
 READ_ONLY = (
     "This session was not started with this key, so it can be read here but not continued. Start a new one to write."
 )
 
 
-class Conversation(Written):
+class Conversation(Standing):
     """One session with an agent, kept up to date event by event.
 
     Parameters
@@ -94,100 +89,8 @@ class Conversation(Written):
         session: Any = None,
         follow: Follow | None = None,
     ) -> None:
-        self._client = client.asynchronous() if client is not None else None
-        self.workspace = workspace
-        self.agent = agent
-        self.agent_name = name_of(agent)
-        self.recorded = False
-        self._listeners: list[Listener] = []
-        self._starting = False
-        self._closed = False
-        self._following = Following(self._client, self.feed, self._changed, self._lost, follow or pump.subscribe)
+        super().__init__(client, workspace=workspace, agent=agent, session=session, follow=follow)
         self._one_post = asyncio.Lock()
-        self._ledgers: dict[str, Ledger] = {}
-        self._open(id_of(session) if session is not None else None)
-
-    def _open(self, session_id: str | None) -> None:
-        self.session_id: str | None = session_id
-        self._ledger = self._ledgers.get(session_id or "") or Ledger(session_id)
-        self.read_only, self._following.trouble = False, None
-        if session_id is not None:
-            self._ledgers[session_id] = self._ledger
-
-    # What it is like now
-
-    @property
-    def exchanges(self) -> list[Exchange]:
-        """What was asked and answered, in order."""
-        return self._ledger.exchanges
-
-    @property
-    def sessions(self) -> dict[str, list[Exchange]]:
-        """The sessions this conversation was about so far, first to last, with what was said in each; ids are the keys."""
-        return {session_id: ledger.exchanges for session_id, ledger in self._ledgers.items()}
-
-    @property
-    def can_start(self) -> bool:
-        """Whether it is known where and with whom a new session would be started."""
-        return self._client is not None and self.workspace is not None and self.agent is not None and not self._closed
-
-    @property
-    def turns(self) -> list[Turn]:
-        """The turns, in order."""
-        return [exchange.turn for exchange in self.exchanges]
-
-    @property
-    def pending(self) -> list[Exchange]:
-        """The exchanges whose reply is being waited for."""
-        return [exchange for exchange in self.exchanges if exchange.pending]
-
-    @property
-    def connection(self) -> str:
-        """``"none"``, ``"connecting"``, ``"live"`` or ``"reconnecting"``."""
-        return self._following.connection
-
-    @property
-    def trouble(self) -> Trouble | None:
-        """Why the session cannot be followed just now."""
-        return self._following.trouble
-
-    @property
-    def state(self) -> str:
-        """``idle``, ``connecting``, ``streaming``, ``failed`` or ``closed``."""
-        if self._closed:
-            return "closed"
-        if self._starting or self.connection in ("connecting", "reconnecting"):
-            return "connecting"
-        if self.trouble is not None:
-            return "failed"
-        return "streaming" if self.pending else "idle"
-
-    def listen(self, listener: Listener) -> Callable[[], None]:
-        """Have `listener` called on the loop's thread after each change, with the exchange that changed or None.
-
-        It may be called hundreds of times a second: a listener that draws should note the change and draw later.
-
-        Parameters
-        ----------
-        listener : callable
-            Takes the exchange, or None. It raises nothing: what it raises is logged.
-
-        Returns
-        -------
-        callable
-            Ends it.
-        """
-        self._listeners.append(listener)
-
-        def end() -> None:
-            with contextlib.suppress(ValueError):
-                self._listeners.remove(listener)
-
-        return end
-
-    def _changed(self, exchange: Exchange | None = None) -> None:
-        for listener in tuple(self._listeners):
-            listener(exchange)
 
     # Asking
 

@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-import time
 import uuid
 from typing import TYPE_CHECKING, Any
 
 import ipywidgets as widgets
 
-from ..api.errors import DeadlineExceeded
 from ..events import loop
 from ..events.ask import finished
 from ..events.turns import Turn
@@ -23,6 +21,7 @@ from .conversation import Conversation
 from .exchange import Exchange
 from .following import Follow
 from .frame import Frame
+from .heartbeat import awaited
 from .history import History
 from .pace import Pace
 from .static import StaticTwin, panel_html, show_bundle
@@ -35,8 +34,6 @@ if TYPE_CHECKING:
 
 # An open code block or table is sent anew at each flush until it ends: the longer it is, the fewer flushes.
 OPEN_CHARACTERS_PER_S = 160_000
-# An interrupt of a bare `await` wakes nothing in the kernel's loop; without a heartbeat it waits for the reply itself.
-HEARTBEAT_S = 0.1
 READ_HISTORY_S = 15.0
 LEAVE_S = 15.0
 
@@ -155,20 +152,7 @@ class ChatPanel(widgets.VBox):  # type: ignore[misc]
 
     async def aask(self, text: str, timeout_s: float | None = None) -> Turn:
         """As `ask`, awaited, on any event loop: ``turn = await panel.aask("...")``."""
-        future = loop.submit(self._ask(text))
-        until = None if timeout_s is None else time.monotonic() + timeout_s
-        try:
-            waiting = asyncio.wrap_future(future)
-            while not waiting.done():
-                if until is not None and time.monotonic() >= until:
-                    raise DeadlineExceeded(
-                        f"panel.aask: no reply within {timeout_s:g} s. The agent may still finish.",
-                        operation="panel.aask",
-                    )
-                await asyncio.wait([waiting], timeout=HEARTBEAT_S)
-            return finished(waiting.result())
-        finally:
-            future.cancel()
+        return finished(await awaited(self._ask(text), timeout_s, operation="panel.aask"))
 
     async def _ask(self, text: str) -> Turn:
         exchange = self.conversation.submit(text)

@@ -6,7 +6,6 @@ hand work over to it.
 
 from __future__ import annotations
 
-import asyncio
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,6 +17,7 @@ from ...events import loop
 from ...events.turns import Turn
 from ..conversation import Follow
 from ..exchange import Exchange
+from ..heartbeat import awaited
 from ..pace import FLUSH_S, Pace
 from ..static import StaticTwin, show_bundle
 from ..view import close_all
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     from ...api.client import AsyncClient, Client
 
-HEARTBEAT_S = 0.1  # as in the panel: an interrupt of a bare `await` wakes nothing
 CLOSING_S = 15.0
 OPEN_CHARACTERS_PER_S = 160_000
 # Each streaming column is a message or two at each drawing: together they stay under a hundred a second.
@@ -148,14 +147,7 @@ class Compare(widgets.VBox):  # type: ignore[misc]
 
     async def aask(self, text: str, timeout_s: float | None = None) -> dict[str, Turn]:
         """As `ask`, awaited, on any event loop: ``turns = await compare.aask("...")``."""
-        future = loop.submit(self._ask(text, timeout_s))
-        try:
-            waiting = asyncio.wrap_future(future)
-            while not waiting.done():
-                await asyncio.wait([waiting], timeout=HEARTBEAT_S)
-            return waiting.result()
-        finally:
-            future.cancel()
+        return await awaited(self._ask(text, timeout_s))
 
     async def _ask(self, text: str, timeout_s: float | None) -> dict[str, Turn]:
         round_ = self.comparison.submit(text)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ...api.calls import ref
 from ...events import loop
 from ..conversation import Follow
+from ..heartbeat import awaited
 from . import saved
 from .answers import Answer
 from .bench import READY_S, Bench
@@ -27,9 +28,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from ...api.client import AsyncClient, Client
-
-# An interrupt of a bare `await` wakes nothing in the kernel's loop; without a heartbeat it waits for the run itself.
-HEARTBEAT_S = 0.1
 
 
 class PromptLab(Trials):
@@ -180,14 +178,7 @@ class PromptLab(Trials):
         progress, checks = options.pop("progress", True), options.pop("checks", None)
         plan = self._plan(inputs, variants, checks, Options(**options))
         with self._bar(plan, progress):
-            future = loop.submit(self._go(plan))
-            try:
-                waiting = asyncio.wrap_future(future)
-                while not waiting.done():
-                    await asyncio.wait([waiting], timeout=HEARTBEAT_S)
-                waiting.result()
-            finally:
-                future.cancel()
+            await awaited(self._go(plan))
         return self._ended(plan)
 
     def _plan(self, inputs: Any, variants: Any, checks: Any, how: Options) -> Plan:
