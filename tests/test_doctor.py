@@ -96,6 +96,8 @@ def answering(
         def do_GET(self) -> None:
             reply(self)
 
+        do_CONNECT = do_GET  # noqa: N815 - its name in http.server; asked of a proxy
+
         def date_time_string(self, timestamp: float | None = None) -> str:
             return formatdate(time.time() - getattr(self.server, "behind_s", 0.0), usegmt=True)
 
@@ -165,6 +167,16 @@ def test_the_running_embedded_service_is_found(service: Service, monkeypatch: py
     found = {(finding.about, finding.state): finding.found for finding in doctor.examine()}
     assert found["embedded service", "ok"] == f"answers at {service.base_url} (pid {service.facts['pid']})"
     assert "acme" in found["credential", "ok"]
+
+
+def test_a_fresh_embedded_service_has_no_key_yet_and_that_is_well(
+    service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    facts = (service.data / "service.json").read_text()
+    write(tmp_path / "data" / "service.json", facts)
+    assert [(one.state, "connect()" in one.found) for one in doctor.examine() if one.about == "credential"] == [
+        ("ok", True)
+    ]
 
 
 # -- this environment --------------------------------------------------------------------------------------------------
@@ -355,6 +367,11 @@ def test_a_data_directory_that_cannot_be_written(tmp_path: Path, monkeypatch: py
     told("data directory", "cannot be written", "AGENTBOOK_DATA")
 
 
+def test_a_data_directory_that_depends_on_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AGENTBOOK_DATA", "data")
+    told("data directory", "every folder", f"export AGENTBOOK_DATA={tmp_path / 'here' / 'data'}", state="note")
+
+
 def test_a_data_directory_of_another_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "data").mkdir()
     somebody = os.geteuid() + 1
@@ -430,6 +447,11 @@ def test_a_key_without_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
     ("address", "advice"),
     [
         (f"id:{SECRET}", "https://host/v1"),
+        ("", "unset AGENTBOOK_BASE_URL"),
+        ("https://host:99999/v1", "65535"),
+        ("https://[::1", "https://host/v1"),
+        ("https://ho st/v1", "blanks"),
+        ("http://platform.invalid ", "export AGENTBOOK_BASE_URL=http://platform.invalid/v1"),
         (f"https://user:{SECRET}@host/v1", "without quotes, user name"),
         ("'https://host/v1'", "without quotes"),
         ("http://127.0.0.1:9", "export AGENTBOOK_BASE_URL=http://127.0.0.1:9/v1"),
@@ -438,8 +460,12 @@ def test_a_key_without_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_an_address_that_cannot_be_right(monkeypatch: pytest.MonkeyPatch, address: str, advice: str) -> None:
     monkeypatch.setenv("AGENTBOOK_BASE_URL", address)
-    found = told("AGENTBOOK_BASE_URL", advice)
-    assert SECRET not in str(found)
+    found = doctor.examine()
+    about = [finding for finding in found if finding.about == "AGENTBOOK_BASE_URL"]
+    assert {finding.state for finding in about} == {"wrong"}
+    assert any(advice in finding.advice for finding in about), about
+    assert SECRET not in "".join(map(str, found))
+    assert not any("could not be examined" in finding.found for finding in found)
 
 
 @pytest.mark.parametrize(
@@ -462,6 +488,20 @@ def test_a_proxy_in_between(monkeypatch: pytest.MonkeyPatch, proxy: str, state: 
     assert not any("could not be examined" in finding.found for finding in found)
 
 
+@pytest.mark.parametrize(("status", "words"), [(407, "user name and password"), (403, "whoever runs the proxy")])
+def test_a_proxy_that_refuses(monkeypatch: pytest.MonkeyPatch, status: int, words: str) -> None:
+    with answering(lambda handler: handler.send_error(status)) as address:
+        monkeypatch.setenv("AGENTBOOK_BASE_URL", "https://platform.invalid/v1")
+        monkeypatch.setenv("https_proxy", address.removesuffix("/v1"))
+        told("platform", "through the proxy", "the proxy", words)
+
+
+def test_a_proxy_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AGENTBOOK_BASE_URL", "https://platform.invalid/v1")
+    monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")
+    told("platform", "the proxy http://127.0.0.1:9 cannot be reached", "NO_PROXY=platform.invalid")
+
+
 def test_nothing_listens_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AGENTBOOK_BASE_URL", "http://127.0.0.1:9/v1")
     told("platform", "nothing listens", "Check the address")
@@ -475,7 +515,21 @@ def test_there_is_no_such_name(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_something_else_listens_there(monkeypatch: pytest.MonkeyPatch) -> None:
     with answering(web_page) as address:
         monkeypatch.setenv("AGENTBOOK_BASE_URL", address)
-        told("platform", "not as an Agent Platform", "/v1")
+        told("platform", "not as an Agent Platform", "Check the address")
+
+
+def test_another_path_of_a_platform(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AGENTBOOK_BASE_URL", service.base_url.replace("/v1", "/v2"))
+    said = told("platform", "not as an Agent Platform", "404 The requested URL was not found")
+    assert "the key's account" not in said.advice  # advice for other 404s
+
+
+@pytest.mark.parametrize("name", ["SSL_CERT_FILE", "SSL_CERT_DIR"])
+def test_certificates_that_are_not_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str) -> None:
+    monkeypatch.setenv("AGENTBOOK_BASE_URL", "https://platform.invalid/v1")
+    monkeypatch.setenv(name, str(tmp_path / "gone"))
+    told("TLS", f"{name} names {tmp_path / 'gone'}", f"unset {name}")
+    assert not any("could not be examined" in finding.found for finding in doctor.examine())
 
 
 def test_a_certificate_that_is_not_trusted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -504,7 +558,10 @@ def test_a_clock_that_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_key_that_is_refused(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AGENTBOOK_BASE_URL", service.base_url)
     monkeypatch.setenv("AGENTBOOK_API_KEY", f"id:{SECRET}")
-    assert SECRET not in str(told("credential", "refused", "Make a new key"))
+    assert SECRET not in str(told("credential", "refused (Not authenticated)", "placeholder", "Make a new key"))
+    key_id = service.key("agents:read").partition(":")[0]
+    monkeypatch.setenv("AGENTBOOK_API_KEY", f"{key_id}:{SECRET}")
+    assert SECRET not in str(told("credential", "refused (Invalid API key)", "revoked", "Make a new key"))
 
 
 def test_a_key_of_the_wrong_form(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:

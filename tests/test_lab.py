@@ -4,6 +4,7 @@ import os
 import socket
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 import nbformat
@@ -79,6 +80,32 @@ def test_jupyterlab_opens_the_first_tutorial(tmp_path: Path) -> None:
     command = lab._command(tmp_path, browser=False, port=9999)
     assert command[:3] == [sys.executable, "-m", "jupyterlab"]
     assert {"--no-browser", "--LabApp.default_url=/lab/tree/01-a.ipynb", "--ServerApp.port=9999"} <= set(command)
+
+
+def test_kernels_find_the_same_data_and_this_environments_commands_wherever_they_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scripts = sysconfig.get_path("scripts")
+    monkeypatch.setenv("PATH", os.pathsep.join(["/somewhere", scripts, "/usr/bin"]))
+    environment = lab._environment(tmp_path)
+    assert environment["PATH"].split(os.pathsep) == [scripts, "/somewhere", "/usr/bin"]
+    assert environment["AGENTBOOK_DATA"] == str(tmp_path)
+    monkeypatch.delenv("PATH")
+    assert lab._environment(tmp_path)["PATH"].startswith(scripts + os.pathsep)
+
+
+def test_a_data_directory_that_depends_on_the_folder_is_made_absolute_before_the_kernels_get_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("AGENTBOOK_DATA", "mine")
+    monkeypatch.setenv("AGENTBOOK_BASE_URL", "http://127.0.0.1:9/v1")  # nothing is started
+    started: list[tuple[list[str], dict[str, str]]] = []
+    monkeypatch.setattr(lab, "_run", lambda command, environment: started.append((command, environment)) or 0)
+    assert lab.lab(browser=False) == 0
+    [(command, environment)] = started
+    assert environment["AGENTBOOK_DATA"] == str(tmp_path / "mine")
+    assert f"--ServerApp.root_dir={tmp_path / 'mine' / 'tutorials'}" in command
 
 
 def test_copies_that_nobody_changed_are_signed_so_that_jupyterlab_shows_their_pictures(

@@ -27,7 +27,15 @@ R = TypeVar("R")
 _HELP = {"help_option_names": ["-h", "--help"]}
 
 
-@click.group(context_settings=_HELP)
+class _InThisOrder(click.Group):
+    """Lists its commands in the order in which they stand here: what a newcomer needs comes first."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        first = ["lab", "doctor", "serve"]
+        return [*first, *(name for name in self.commands if name not in first)]
+
+
+@click.group(context_settings=_HELP, cls=_InThisOrder)
 @click.version_option(package_name="agentbook", message="agentbook %(version)s")
 def main() -> None:
     """A notebook toolkit for the Agent Platform Public API, and the platform itself, offline."""
@@ -84,7 +92,7 @@ def _instant(text: str) -> datetime:
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-@main.command()
+@main.command(short_help="Run the service alone, until Ctrl+C.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Interface to listen on.")
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=8765, show_default=True, help="Port; 0 takes a free one."
@@ -204,12 +212,12 @@ def keys_create(account: str, name: str, scopes: tuple[str, ...], data: Path | N
         click.echo(admin.create_key(store, account, name, scopes))
 
 
-@keys.command("list")
+@keys.command("list", short_help="List the keys, never their secrets.")
 @click.option("--account", help="Name or id; all accounts when left out.")
 @_place
 @_one_line
 def keys_list(account: str | None, data: Path | None, database: str | None) -> None:
-    """List keys: id, account, name, scopes, when made, when revoked; separated by tabs."""
+    """List the keys: id, account, name, scopes, when made, when revoked; separated by tabs."""
     from .service import admin
 
     with _store(data, database) as store:
@@ -231,7 +239,7 @@ def keys_revoke(key_id: str, data: Path | None, database: str | None) -> None:
         admin.revoke_key(store, key_id)
 
 
-@main.command()
+@main.command(short_help="Print a link that signs in to the service's pages.")
 @click.option("--account", required=True, help="Name or id of the account to sign in as.")
 @_place
 @_one_line
@@ -273,7 +281,7 @@ def fixtures(sessions: int, events: int, seed: int, account: str, data: Path | N
     click.echo(f"{sessions} sessions and {events} events in {', '.join(written.workspaces)} of {written.account_name}")
 
 
-@main.command()
+@main.command(short_help="Write the whole store into a file.")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @_DATA
 @_one_line
@@ -285,7 +293,7 @@ def snapshot(file: Path, data: Path | None) -> None:
     click.echo(f"{write(data or default_data(), file)} bytes in {file}")
 
 
-@main.command()
+@main.command(short_help="Put such a file in the place of the present store.")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @_DATA
 @_one_line
@@ -297,7 +305,7 @@ def restore(file: Path, data: Path | None) -> None:
     put_back(file, data or default_data())
 
 
-@main.command()
+@main.command(short_help="JupyterLab on the tutorials; the place to begin.")
 @click.option("--no-browser", is_flag=True, help="Do not open a browser.")
 @click.option("--port", type=click.IntRange(1, 65535), help="JupyterLab's port; default: 8888 or the next free one.")
 @_one_line
@@ -308,7 +316,7 @@ def lab(no_browser: bool, port: int | None) -> None:
     sys.exit(start(browser=not no_browser, port=port))
 
 
-@main.command()
+@main.command(short_help="Say what is wrong, why, and what to do.")
 @_one_line
 def doctor() -> None:
     """Say what is configured, reachable and authorised, and what to do about the rest."""
@@ -321,7 +329,6 @@ def doctor() -> None:
         click.echo(str(finding))
     wrong = sum(finding.state == "wrong" for finding in findings)
     if wrong:
-        click.echo(
-            f"agentbook: {wrong} of {len(findings)} checks found something wrong; each says what to do.", err=True
-        )
+        lines = "one line" if wrong == 1 else f"{wrong} lines"
+        click.echo(f"agentbook: {lines} above marked WRONG; each says what to do.", err=True)
         sys.exit(1)

@@ -15,6 +15,7 @@ import os
 import socket
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 from .api.errors import AgentbookError
@@ -47,16 +48,21 @@ def lab(*, browser: bool = True, port: int | None = None) -> int:
         raise AgentbookError("JupyterLab is not installed here; install it with: pip install 'agentbook[lab]'")
     if port is not None and not port_is_free(port):
         raise AgentbookError(f"port {port} is in use; choose another with --port, or leave it out to take a free one.")
-    data = data_directory()
+    data = data_directory().absolute()  # kernels run in other folders
     if "AGENTBOOK_BASE_URL" not in os.environ:
         running = service(data)
         print(f"The embedded service answers at {running.base_url} (data in {data}).", file=sys.stderr)
     folder = copy_tutorials(data / "tutorials")
     trust(folder)
     print(f"The tutorials are in {folder}.", file=sys.stderr, flush=True)
-    # The kernels look for the embedded service in the same place.
-    environment = {**os.environ, "AGENTBOOK_DATA": str(data)}
-    return _run(_command(folder, browser, port), environment)
+    return _run(_command(folder, browser, port), _environment(data))
+
+
+def _environment(data: Path) -> dict[str, str]:
+    """What kernels need to find the embedded service, and this environment's commands (`!agentbook doctor`, `!pip`) first."""
+    scripts = sysconfig.get_path("scripts")
+    path = [part for part in os.environ.get("PATH", os.defpath).split(os.pathsep) if part != scripts]
+    return {**os.environ, "AGENTBOOK_DATA": str(data), "PATH": os.pathsep.join([scripts, *path])}
 
 
 def _command(folder: Path, browser: bool, port: int | None) -> list[str]:

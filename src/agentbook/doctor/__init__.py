@@ -36,6 +36,7 @@ CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (
     platform.unused_key,
     platform.address,
     platform.proxy,
+    platform.certificates,
     platform.answers,
 )
 

@@ -48,6 +48,9 @@ def directory() -> Iterator[Finding]:
     elif place.is_dir() and hasattr(os, "geteuid") and place.stat().st_uid != os.geteuid():
         found = f"{place} belongs to another user: two people cannot share one, and its key is the other's"
         yield Finding("wrong", "data directory", found, "Set AGENTBOOK_DATA to a directory of your own.")
+    elif not place.is_absolute():
+        found = f"AGENTBOOK_DATA is {place}, without its beginning: every folder has a service and data of its own"
+        yield Finding("note", "data directory", found, f"export AGENTBOOK_DATA={place.absolute()}")
     else:
         yield Finding("ok", "data directory", str(place))
 

@@ -8,6 +8,7 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from email.utils import parsedate_to_datetime
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -28,6 +29,16 @@ _VERSIONED = re.compile(r"/v\d+/?$")
 
 # What a lost connection says of its reason: found in the message, what it means, what to do. The first that fits is told.
 _REASONS = (
+    (
+        "ProxyError.*407|Proxy Authentication Required",
+        "the proxy asks who you are",
+        "Put user name and password into the proxy's address: http://USER:PASSWORD@proxy:3128.",
+    ),
+    (
+        "ProxyError",
+        "the proxy does not let it through",
+        "Ask whoever runs the proxy to allow the platform's host, or name the host in NO_PROXY to reach it directly.",
+    ),
     (
         "CERTIFICATE_VERIFY_FAILED",
         "its certificate is not accepted",
@@ -55,6 +66,7 @@ _REASONS = (
         "Connect to the network (or VPN). Unset AGENTBOOK_BASE_URL to work offline.",
     ),
 )
+_NO_WAY_IN = "|".join(row[0] for row in _REASONS[-3:])
 
 
 def unused_key() -> Iterator[Finding]:
@@ -72,11 +84,13 @@ def address() -> Iterator[Finding]:
     if configured is None:
         yield Finding("ok", "AGENTBOOK_BASE_URL", "not set: connect() uses the embedded service")
         return
-    try:
-        Client(configured).close()
-    except ValueError:
+    if not configured:
+        advice = "unset AGENTBOOK_BASE_URL, to use the embedded service; or set it to https://host/v1."
+        yield Finding("wrong", "AGENTBOOK_BASE_URL", "it is set and empty, so connect() has no address", advice)
+        return
+    if not _is_address(configured):
         # Not repeated: it may be the key, put into the wrong variable.
-        advice = "Write it as https://host/v1, without quotes, user name, ? or #."
+        advice = "Write it as https://host/v1, without quotes, user name, blanks, ? or #; a port is at most 65535."
         yield Finding("wrong", "AGENTBOOK_BASE_URL", "it is not the address of a platform", advice)
         return
     parts = urlsplit(configured)
@@ -91,8 +105,8 @@ def address() -> Iterator[Finding]:
 def proxy() -> Iterator[Finding]:
     """The proxy that the environment puts between this machine and the platform."""
     configured = _configured()
-    if configured is None or is_loopback(configured):
-        return  # reached directly, whatever the environment says
+    if not configured or not _is_address(configured) or is_loopback(configured):
+        return  # said already, by `address`; or reached directly, whatever the environment says
     found = _proxy_of(configured)
     if found is None:
         return
@@ -118,6 +132,15 @@ def proxy() -> Iterator[Finding]:
         )
 
 
+def certificates() -> Iterator[Finding]:
+    """The certificates that the environment names for TLS, in place of this system's."""
+    for name, kind in (("SSL_CERT_FILE", Path.is_file), ("SSL_CERT_DIR", Path.is_dir)):
+        place = os.environ.get(name)
+        if place and not kind(Path(place)):
+            found = f"{name} names {place}, which is not there: no https:// address can be reached"
+            yield Finding("wrong", "TLS", found, f"Correct it, or unset {name}, to use this system's certificates.")
+
+
 def answers() -> Iterator[Finding]:
     """Whether the platform answers, tells the same time, and takes the credential."""
     reached = _reached()
@@ -126,21 +149,22 @@ def answers() -> Iterator[Finding]:
     base_url, key, malformed = reached
     if malformed:
         yield Finding("wrong", "credential", "AGENTBOOK_API_KEY has not the right form", malformed)
-    try:
-        client = Client(base_url, credentials=key, timeout_s=TIMEOUT_S, deadline_s=TIMEOUT_S)
-    except ValueError:
+    if not _is_address(base_url):
         return  # said already, by `address`
-    with client:
+    with Client(base_url, credentials=key, timeout_s=TIMEOUT_S, deadline_s=TIMEOUT_S) as client:
         try:
             described, skew_s = client.run(Call("doctor", "GET", "openapi.yaml", _description, patient=False))
         except ConnectionFailed as error:
             yield _unreachable(base_url, str(error))
             return
+        except ApiError as error:
+            yield _foreign(base_url, f"{error.status} {' '.join(error.message.split())[:120]}".rstrip())
+            return
         except AgentbookError as error:
             yield _foreign(base_url, str(error)[:200])
             return
-        except (ImportError, ValueError):
-            return  # the proxy's address: said already, by `proxy`
+        except (ImportError, ValueError, OSError):
+            return  # the proxy's address, or the certificates: said already, by `proxy` and `certificates`
         if "paths" not in described:
             yield _foreign(base_url, "a page that is no openapi.yaml")
             return
@@ -167,7 +191,7 @@ def _description(reply: Reply) -> tuple[dict[str, Any], float | None]:
 
 def _foreign(base_url: str, said: str) -> Finding:
     found = f"{base_url} answers, but not as an Agent Platform"
-    return Finding("wrong", "platform", found, f"Check the address; it ends in /v1. What it sent: {said}")
+    return Finding("wrong", "platform", found, f"Check the address, its port and its path. What it sent: {said}")
 
 
 def _reached() -> tuple[str, ApiKey | None, str] | None:
@@ -183,13 +207,30 @@ def _reached() -> tuple[str, ApiKey | None, str] | None:
 
 
 def _configured() -> str | None:
-    return os.environ.get("AGENTBOOK_BASE_URL")
+    """The address that the environment names, as a client reads it; None where it names none."""
+    named = os.environ.get("AGENTBOOK_BASE_URL")
+    return named if named is None else named.strip()
+
+
+def _is_address(text: str) -> bool:
+    """Whether a client takes it, and it can be an address."""
+    try:
+        Client(text).close()
+        return " " not in text and urlsplit(text).port != 0
+    except ValueError:  # a port beyond 65535, too
+        return False
 
 
 def _unreachable(base_url: str, message: str) -> Finding:
     otherwise = ("", "it does not answer in time", "Try again later; check the address, the network and the proxy.")
     _, meaning, advice = next((row for row in _REASONS if re.search(row[0], message, re.IGNORECASE)), otherwise)
-    through = "" if is_loopback(base_url) else _proxy_of(base_url)
+    through = None if is_loopback(base_url) else _proxy_of(base_url)
+    if through and re.search(_NO_WAY_IN, message, re.IGNORECASE):
+        # Whoever is behind a proxy looks up names and opens connections there: it is the proxy that was not reached.
+        found = f"{base_url}: the proxy {_without_password(through)} cannot be reached"
+        host = urlsplit(base_url).hostname
+        advice = f"Check the proxy's address. If {host} is to be reached directly: export NO_PROXY={host}"
+        return Finding("wrong", "platform", found, advice)
     way = f" (through the proxy {_without_password(through)})" if through else ""
     return Finding(
         "wrong",
@@ -215,13 +256,19 @@ def _authorised(client: Client, key: ApiKey | None) -> Iterator[Finding]:
             # Not tried: an expired one would be renewed, and this command changes nothing.
             yield Finding("ok", "credential", "the tokens of an earlier sign_in() are there")
             return
+        if _configured() is None:
+            yield Finding("ok", "credential", "none yet: connect() makes a key for the embedded service")
+            return
         advice = "Set AGENTBOOK_API_KEY to `id:secret`, or sign in with agentbook.sign_in()."
         yield Finding("note", "credential", "none: only public agents can be seen", advice)
         return
     try:
         me = client.me.get()
     except Unauthorized as error:
-        found = f"{key!r} is refused ({error.message}): its secret is wrong, it was revoked, or it belongs to another platform"
+        why = "its secret is wrong, it was revoked, or it belongs to another platform"
+        if error.message == "Not authenticated":  # the specification's words for a key that cannot be read as one
+            why = "what stands before the colon is no key's id here; is it a placeholder, or another platform's key?"
+        found = f"{key!r} is refused ({error.message}): {why}"
         yield Finding(
             "wrong", "credential", found, "Make a new key in the account's settings, and set AGENTBOOK_API_KEY to it."
         )
