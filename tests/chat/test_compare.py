@@ -125,6 +125,27 @@ def buttons(compare: Compare, round_: int = -1) -> dict[str, Any]:
     return {made.description: made for made in compare._frame.views[round_]._prefer.values()}
 
 
+def test_pictures_load_when_the_reader_allows_it(make: Any) -> None:
+    compare = make("echo", "shout")
+
+    def pictures() -> int:
+        on_loop(compare._pace.flush)
+        return "".join(str(getattr(part, "value", "")) for part in widgets_in(compare._frame.inner)).count("<img ")
+
+    compare.ask("none")
+    button = compare._frame.pictures
+    assert "ab-hidden" in button._dom_classes
+    compare.ask("![cat](https://e.test/cat.png)")
+    assert pictures() == 0
+    assert "ab-hidden" not in button._dom_classes
+    button.click()
+    assert (pictures(), button.description) == (2, "Hide pictures")
+    button.click()
+    assert (pictures(), button.description) == (0, "Load pictures")
+    assert "<img" not in static_html(compare.comparison, "uid")
+    assert make("echo", "shout", images=True).ask("![cat](https://e.test/cat.png)")
+
+
 def test_everyone_is_asked_and_the_turns_come_back_by_name(agents: Agents, make: Any) -> None:
     compare = make("echo", "shout")
     turns = compare.ask("Hello")

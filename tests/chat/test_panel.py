@@ -334,6 +334,39 @@ def test_pictures_load_only_where_allowed(platform: FakePlatform, images: bool) 
     panel.close()
 
 
+def pictures_in(panel: ChatPanel) -> int:
+    on_loop(panel._pace.flush)
+    values = (each.value for each in widgets_in(panel._frame.inner) if isinstance(each, HTML | HTMLMath))
+    return "".join(values).count("<img ")
+
+
+def test_a_person_allows_the_pictures_of_a_panel_and_takes_that_back(platform: FakePlatform) -> None:
+    for number in range(3):  # what is older shares a widget
+        platform.persist("message", {"text": "Old"}, KEY)
+        platform.reply(f"![old {number}](https://e.test/{number}.png)")
+    platform.answer = lambda p, text: p.reply(text)
+    panel = make(platform, session=SESSION)
+    panel.ask("![new](https://e.test/new.png)")
+    button = panel._frame.pictures
+    assert pictures_in(panel) == 0
+    assert (hidden(button), button.description) == (False, "Load pictures")
+    click(button)
+    assert pictures_in(panel) == 4
+    assert button.description == "Hide pictures"
+    panel.ask("![next](https://e.test/next.png)")
+    assert pictures_in(panel) == 5
+    assert "<img" not in panel_html(*panel._said(), "x")
+    click(button)
+    assert pictures_in(panel) == 0
+    panel.close()
+
+
+def test_no_pictures_no_switch(panel: ChatPanel) -> None:
+    panel.ask("a picture? ![no](relative.png) ![nor](data:image/png;base64,eA==)")
+    on_loop(panel._pace.flush)
+    assert hidden(panel._frame.pictures)
+
+
 def test_a_foreign_session_becomes_read_only(platform: FakePlatform) -> None:
     platform.refusals["send"] = [NOT_OURS]
     panel = make(platform, session=SESSION)

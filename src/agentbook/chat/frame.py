@@ -13,7 +13,7 @@ from .conversation import Conversation
 from .render import plain
 from .status import status_line
 from .style import live_style
-from .view import Parts, answer_while_busy, button, show
+from .view import Parts, answer_while_busy, button, pictures_switch, show
 
 
 class Frame:
@@ -40,12 +40,14 @@ class Frame:
         on_reconnect: Callable[[], None],
         on_new: Callable[[], None] = lambda: None,
         on_session: Callable[[str], None] = lambda session_id: None,
+        on_pictures: Callable[[], None] = lambda: None,
     ) -> None:
         self.parts = parts = Parts()
         self.head = parts.html("", "ab-headline")
         self.session = _session_choice(on_session)
         self.new = button("New session", "ab-new", "Start afresh; this session can be chosen again", on_new)
-        top = parts.row([self.head, self.session, self.new], "ab-head")
+        self.pictures = pictures_switch(on_pictures)
+        top = parts.row([self.head, self.pictures, self.session, self.new], "ab-head")
         self.inner = parts.box([parts.html(bubbles.EMPTY)], "ab-inner")
         # A column-reverse box starts at its end and stays there as it grows, and holds still where a reader has scrolled to.
         scrolling = widgets.Layout(flex_flow="column-reverse", overflow="auto", height=height, width="auto")

@@ -19,7 +19,7 @@ class History:
 
     def __init__(self, parts: Parts, box: Any, retry: Click, *, images: bool = False) -> None:
         self._parts = parts
-        self._images = images
+        self.images = images
         self._box = box
         self._retry = retry
         self.views: dict[Exchange, LiveView | Block] = {}
@@ -30,6 +30,17 @@ class History:
         """How much text the next update of these exchanges renders and sends anew."""
         views = (self.views.get(exchange) for exchange in pending)
         return sum(view.open_characters for view in views if isinstance(view, LiveView))
+
+    @property
+    def pictures(self) -> bool:
+        """Whether there are pictures in it, loaded or not."""
+        return any(view.pictures for view in set(self.views.values()))
+
+    def load_pictures(self, images: bool) -> None:
+        """Have pictures fetched, or not; the next drawing has to be of all exchanges."""
+        self.images = images
+        for view in set(self.views.values()):
+            view.load_pictures(images)
 
     def draw(self, exchanges: list[Exchange], changed: set[Exchange], agent_name: str, can_retry: bool) -> None:
         """Bring the box up to date: `changed` are the exchanges that differ from the last time."""
@@ -63,12 +74,12 @@ class History:
             self._fill_blocks(settled)
             settled = []
             if exchange in new:
-                self.views[exchange] = LiveView(exchange, self._parts, self._retry, images=self._images)
+                self.views[exchange] = LiveView(exchange, self._parts, self._retry, images=self.images)
         self._set_children(exchanges)
         return new
 
     def _fill_blocks(self, exchanges: list[Exchange]) -> None:
-        for block in Block.fill(exchanges, self._parts, images=self._images):
+        for block in Block.fill(exchanges, self._parts, images=self.images):
             self.views.update(dict.fromkeys(block.exchanges, block))
 
     def _set_children(self, exchanges: list[Exchange]) -> None:

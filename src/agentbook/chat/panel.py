@@ -25,7 +25,7 @@ from .heartbeat import awaited
 from .history import History
 from .pace import Pace
 from .static import StaticTwin, panel_html, show_bundle
-from .view import close_all
+from .view import close_all, show_pictures_switch
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -53,8 +53,8 @@ class ChatPanel(widgets.VBox):  # type: ignore[misc]
     height : str
         CSS height of the log.
     images : bool
-        Whether pictures in replies are fetched from wherever the agent says. By default each is a link, and nothing is fetched:
-        an address can tell its server what was said here.
+        Whether pictures in replies are fetched from wherever the agent says. By default each is a link, and nothing is fetched,
+        as an address can tell its server what was said here, until somebody presses Load pictures.
     follow : callable, optional
         Gives a session's events as they happen; `agentbook.events.pump.subscribe` unless told otherwise.
 
@@ -106,6 +106,7 @@ class ChatPanel(widgets.VBox):  # type: ignore[misc]
             self._reconnect_clicked,
             self._new_clicked,
             self._session_chosen,
+            self._pictures_clicked,
         )
         self._history = History(self._frame.parts, self._frame.inner, self._retry_clicked, images=images)
         self._changed: set[Exchange] = set()
@@ -255,6 +256,14 @@ class ChatPanel(widgets.VBox):  # type: ignore[misc]
     def _session_chosen(self, session_id: str) -> None:
         loop.submit(self._go_to(session_id))
 
+    def _pictures_clicked(self) -> None:
+        self._hand_over(self._load_or_hide_pictures)
+
+    def _load_or_hide_pictures(self) -> None:
+        self._history.load_pictures(not self._history.images)
+        self._changed.update(self.conversation.exchanges)
+        self._pace.note()
+
     async def _begin_anew(self) -> None:
         if self.conversation.can_start:
             await self.conversation.renew()
@@ -292,6 +301,7 @@ class ChatPanel(widgets.VBox):  # type: ignore[misc]
         can_retry = not self.conversation.read_only
         self._history.draw(list(self.conversation.exchanges), changed, self._agent_name, can_retry)
         self._frame.draw(self.conversation)
+        show_pictures_switch(self._frame.pictures, there=self._history.pictures, loaded=self._history.images)
         if not self.conversation.pending:
             self._twin.update(*self._said())
 

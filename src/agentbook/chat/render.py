@@ -62,6 +62,8 @@ _OWN_CLASS = re.compile(rf"\A(?:(?:ab|hl)-[a-z0-9-]+|{TYPESET.replace(' ', '|')}
 # A key of `env`: the reader has allowed pictures to be fetched.
 IMAGES = "agentbook_images"
 _PICTURE = {"src", "alt", "title", "loading", "referrerpolicy"}
+# How pictures begin in what `render` returns, fetched or not; no text can, as it would be escaped.
+_PICTURES = ('<img class="ab-img"', '<a class="ab-picture"')
 
 
 def visible(text: str) -> str:
@@ -116,6 +118,11 @@ def _keep(tag: str, name: str, value: str) -> str | None:
     if name == "class":
         return " ".join(word for word in value.split() if _OWN_CLASS.match(word)) or None
     return value
+
+
+def has_pictures(html: str) -> bool:
+    """Whether there are pictures in what `render` returned, be they loaded or not."""
+    return any(beginning in html for beginning in _PICTURES)
 
 
 def render(text: str, env: MutableMapping[str, Any] | None = None) -> str:
@@ -212,7 +219,10 @@ class _Renderer(RendererHTML):
         # The page must not fetch anything because an agent said so: a picture is a link the reader may follow.
         token = tokens[idx]
         alt = escapeHtml(self.renderInlineAsText(token.children or [], options, env) or "image")
-        source = escapeHtml(str(token.attrs.get("src", "")))
+        address = str(token.attrs.get("src", ""))
+        if not _PICTURE_ADDRESS.match(address):  # there is nothing that could be fetched or followed
+            return f"🖼 {alt}"
+        source = escapeHtml(address)
         if env.get(IMAGES):
             return f'<img class="ab-img" src="{source}" alt="{alt}" loading="lazy" referrerpolicy="no-referrer">'
         return f'<a class="ab-picture" href="{source}" title="A picture, not loaded: follow the link to see it">🖼 {alt}</a>'

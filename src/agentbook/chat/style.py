@@ -186,11 +186,11 @@ CSS = """
 }
 .ab-chat button.ab-send { background: var(--jp-brand-color0, #0d47a1); color: #fff; }
 .ab-chat button.ab-send:disabled { background: var(--ab-soft); color: var(--ab-quiet); border-color: var(--ab-line); opacity: 1; }
-.ab-chat button.ab-stop, .ab-chat button.ab-retry, .ab-chat button.ab-new {
+.ab-chat button.ab-stop, .ab-chat button.ab-retry, .ab-chat button.ab-new, .ab-chat button.ab-pictures {
   background: var(--ab-bg); color: var(--ab-fg); border-color: color-mix(in srgb, var(--ab-fg) 55%, var(--ab-bg));
 }
 .ab-chat button.ab-retry { height: 30px; margin: 6px 0 4px; align-self: flex-start; }
-.ab-chat button.ab-new { height: 30px; font-size: 12px; padding: 0 12px; }
+.ab-chat button.ab-new, .ab-chat button.ab-pictures { height: 30px; font-size: 12px; padding: 0 12px; }
 .ab-act { display: none; }
 .ab-hooked .ab-act {
   display: inline-block; font: 600 12px var(--jp-content-font-family, system-ui, sans-serif); line-height: 18px;

@@ -11,6 +11,7 @@ from . import bubbles
 from .chunks import Chunks
 from .exchange import Exchange
 from .formulas import LEFT_ALONE, may_hold_math, typeset_here
+from .render import has_pictures
 from .subshell import answer_while_busy as answer_while_busy  # the other widgets take it from here
 
 Click = Callable[[Exchange], None]
@@ -60,6 +61,24 @@ def show(widget: Any, shown: bool) -> None:
     (widget.remove_class if shown else widget.add_class)("ab-hidden")
 
 
+def pictures_switch(clicked: Callable[[], None]) -> Any:
+    """The button by which a reader allows pictures to be fetched; hidden until `show_pictures_switch` shows it."""
+    made = button("", "ab-pictures", "", clicked)
+    show_pictures_switch(made, there=False, loaded=False)
+    return made
+
+
+def show_pictures_switch(switch: Any, *, there: bool, loaded: bool) -> None:
+    """Show the switch where there are pictures, with what it does."""
+    show(switch, there)
+    switch.description = "Hide pictures" if loaded else "Load pictures"
+    switch.tooltip = (
+        "Show pictures as links again"
+        if loaded
+        else "Fetch them from where the replies say; an address can tell its server what was said here"
+    )
+
+
 def close_all(widget: Any) -> None:
     """Close a widget and all it contains."""
     for child in getattr(widget, "children", ()):
@@ -74,6 +93,7 @@ class LiveView:
         self.exchange = exchange
         self._parts = parts
         self._chunks = Chunks(images=images)
+        self.pictures = False
         self._question = parts.html()
         self._head, self._foot = parts.html(), parts.html()
         self._body = parts.box([parts.html()], "ab-agent-body")
@@ -93,12 +113,18 @@ class LiveView:
         self._question.value = bubbles.question(exchange, live=True)
         self._head.value = bubbles.head(exchange, agent_name)
         self._chunks.update(exchange.text)
-        self._set_body(bubbles.pieces(self._chunks))
+        pieces = bubbles.pieces(self._chunks)
+        self.pictures = any(map(has_pictures, pieces))
+        self._set_body(pieces)
         self._foot.value = bubbles.foot(exchange, live=True)
         again = bubbles.again(exchange)
         if again is not None:
             self._retry.description, self._retry.tooltip = again
         show(self._retry, again is not None and can_retry)
+
+    def load_pictures(self, images: bool) -> None:
+        """Have pictures fetched from the next update on, or not."""
+        self._chunks = Chunks(images=images)
 
     def _set_body(self, values: list[str]) -> None:
         have = list(self._body.children)
@@ -132,13 +158,20 @@ class Block:
         make = parts.math if any(may_hold_math(exchange.text) for exchange in exchanges) else parts.html
         self.widget = make("", "ab-block")
         self._html: dict[Exchange, str] = {}
+        self.pictures = False
 
     def update(self, agent_name: str, changed: set[Exchange]) -> None:
         """Draw it, or draw again those in `changed`."""
         for exchange in self.exchanges:
             if exchange in changed or exchange not in self._html:
                 self._html[exchange] = bubbles.whole(exchange, agent_name, live=True, images=self._images)
+        self.pictures = any(map(has_pictures, self._html.values()))
         self.widget.value = f'<div class="{LEFT_ALONE}">{"".join(self._html.values())}</div>'
+
+    def load_pictures(self, images: bool) -> None:
+        """Have pictures fetched from the next update on, or not."""
+        self._images = images
+        self._html.clear()
 
     @classmethod
     def fill(cls, exchanges: Sequence[Exchange], parts: Parts, *, images: bool = False) -> list[Block]:

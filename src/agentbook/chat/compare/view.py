@@ -12,7 +12,16 @@ from .. import bubbles
 from ..exchange import Exchange
 from ..render import plain
 from ..style import live_style
-from ..view import LiveView, Parts, answer_while_busy, button, close_all, show
+from ..view import (
+    LiveView,
+    Parts,
+    answer_while_busy,
+    button,
+    close_all,
+    pictures_switch,
+    show,
+    show_pictures_switch,
+)
 from . import looks
 from .rounds import NONE, TIE, Choice, Comparison, Round
 
@@ -22,12 +31,15 @@ Prefer = Callable[[Round, Choice], None]
 class RoundView:
     """One round: the message, the answers side by side, and the buttons that say which is better."""
 
-    def __init__(self, round_: Round, parts: Parts, retry: Callable[[Exchange], None], prefer: Prefer) -> None:
+    def __init__(
+        self, round_: Round, parts: Parts, retry: Callable[[Exchange], None], prefer: Prefer, *, images: bool = False
+    ) -> None:
         self.round = round_
         self._parts = parts
+        self._images = images
         self._retry = retry
         self._question = parts.html(looks.question(round_, live=True))
-        self._views = [LiveView(exchange, parts, retry) for exchange in round_.exchanges]
+        self._views = [LiveView(exchange, parts, retry, images=images) for exchange in round_.exchanges]
         sides = range(len(self._views))
         self._prefer: dict[Choice, Any] = {
             choice: button("", "ab-prefer", "", partial(self._pressed, prefer, choice))
@@ -48,6 +60,17 @@ class RoundView:
         """How much text the next update renders and sends anew."""
         return sum(view.open_characters for view in self._views)
 
+    @property
+    def pictures(self) -> bool:
+        """Whether there are pictures in it, loaded or not."""
+        return any(view.pictures for view in self._views)
+
+    def load_pictures(self, images: bool) -> None:
+        """Have pictures fetched from the next update on, or not."""
+        self._images = images
+        for view in self._views:
+            view.load_pictures(images)
+
     def update(self, comparison: Comparison) -> None:
         """Bring the widgets up to date; what has not changed is not sent."""
         labels = comparison.shown_labels(self.round)
@@ -62,7 +85,7 @@ class RoundView:
 
     def _renew(self, side: int, exchange: Exchange) -> None:
         """A retry is a new exchange: it takes the place of the one that failed."""
-        old, self._views[side] = self._views[side], LiveView(exchange, self._parts, self._retry)
+        old, self._views[side] = self._views[side], LiveView(exchange, self._parts, self._retry, images=self._images)
         self._columns[side].children = [self._views[side].widget, self._prefer[side]]
         close_all(old.widget)
 
@@ -99,8 +122,13 @@ class CompareFrame:
         on_stop: Callable[[], None],
         retry: Callable[[Exchange], None],
         prefer: Prefer,
+        on_pictures: Callable[[], None],
+        *,
+        images: bool = False,
     ) -> None:
         self.parts = parts = Parts()
+        self.images = images
+        self.pictures = pictures_switch(on_pictures)
         self._retry, self._on_prefer = retry, prefer
         self.views: list[RoundView] = []
         self.head = parts.html("", "ab-headline")
@@ -118,18 +146,30 @@ class CompareFrame:
         self.send = button("Send to all", "ab-send", "Send the message to every agent (Enter)", on_send)
         composer = parts.row([self.input, self.stop, self.send], "ab-composer")
         bottom = parts.box([self.status, composer], "ab-bottom")
-        self.children = [parts.html(live_style(uid) + looks.STYLE), parts.row([self.head], "ab-head"), self.log, bottom]
+        self.children = [
+            parts.html(live_style(uid) + looks.STYLE),
+            parts.row([self.head, self.pictures], "ab-head"),
+            self.log,
+            bottom,
+        ]
 
     @property
     def open_characters(self) -> int:
         """How much text the next update renders and sends anew."""
         return sum(view.open_characters for view in self.views)
 
+    def load_pictures(self, images: bool) -> None:
+        """Have pictures fetched from the next drawing on, or not."""
+        self.images = images
+        for view in self.views:
+            view.load_pictures(images)
+
     def draw(self, comparison: Comparison) -> None:
         """Bring everything up to date."""
         self._lay_out(comparison)
         for view in self.views:
             view.update(comparison)
+        show_pictures_switch(self.pictures, there=any(view.pictures for view in self.views), loaded=self.images)
         busy = bool(comparison.pending)
         over = comparison.closed or comparison.recorded
         self.head.value = title(comparison)
@@ -147,7 +187,9 @@ class CompareFrame:
         if len(self.views) == len(comparison.rounds):
             return
         new = comparison.rounds[len(self.views) :]
-        self.views += [RoundView(round_, self.parts, self._retry, self._on_prefer) for round_ in new]
+        self.views += [
+            RoundView(round_, self.parts, self._retry, self._on_prefer, images=self.images) for round_ in new
+        ]
         gone = self.inner.children if len(self.views) == len(new) else ()
         self.inner.children = [view.widget for view in self.views]
         for unused in gone:

@@ -55,6 +55,8 @@ class Compare(widgets.VBox):  # type: ignore[misc]
         For the shuffling; None for another order each time.
     height : str
         CSS height of the log.
+    images : bool
+        Whether pictures in replies are fetched, as in `ChatPanel`; by default not until somebody presses Load pictures.
     follow : callable, optional
         Gives a session's events as they happen; `agentbook.events.pump.subscribe` unless told otherwise.
 
@@ -90,6 +92,7 @@ class Compare(widgets.VBox):  # type: ignore[misc]
         blind: bool = False,
         seed: int | None = None,
         height: str = "480px",
+        images: bool = False,
         follow: Follow | None = None,
     ) -> None:
         if isinstance(agents, str) or len(agents) < 2:
@@ -98,15 +101,16 @@ class Compare(widgets.VBox):  # type: ignore[misc]
             )
         if workspace is None:
             raise ValueError("Compare needs workspace=, where the sessions are started.")
-        self._draw_it(Comparison.of(client, workspace, agents, blind=blind, seed=seed, follow=follow), height)
+        self._draw_it(Comparison.of(client, workspace, agents, blind=blind, seed=seed, follow=follow), height, images)
 
-    def _draw_it(self, comparison: Comparison, height: str) -> None:
+    def _draw_it(self, comparison: Comparison, height: str, images: bool = False) -> None:
         self.comparison = comparison
         self._uid = f"ap-{uuid.uuid4().hex[:12]}"
         self._twin = StaticTwin(self._uid, looks.static_html)
         self._frame = CompareFrame(
-            self._uid, height, self._send_clicked, self._stop_clicked, self._retry_clicked, self._prefer_clicked
-        )
+            self._uid, height, self._send_clicked, self._stop_clicked, self._retry_clicked, self._prefer_clicked,
+            self._pictures_clicked, images=images,
+        )  # fmt: skip
         self._pace = Pace(self._draw, self._pause_s)
         self._ended = False
         super().__init__(self._frame.children, layout=widgets.Layout(width="100%"))
@@ -316,6 +320,13 @@ class Compare(widgets.VBox):  # type: ignore[misc]
 
     def _prefer_clicked(self, round_: Round, choice: Choice) -> None:
         self._hand_over(self._prefer_if_allowed, round_, choice)
+
+    def _pictures_clicked(self) -> None:
+        self._hand_over(self._load_or_hide_pictures)
+
+    def _load_or_hide_pictures(self) -> None:
+        self._frame.load_pictures(not self._frame.images)
+        self._pace.note()
 
     def _send_from_box(self, text: str) -> None:
         # A second click may be on its way before the first has disabled the button.
