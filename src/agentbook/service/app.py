@@ -74,7 +74,12 @@ def _routes(platform: Platform, described: contract.Contract) -> list[BaseRoute]
     return [*routes, *oauth.routes(platform), *pages.routes(platform)]
 
 
-async def _nothing_here(_scope: Scope, _receive: Receive, _send: Send) -> None:
+async def _nothing_here(scope: Scope, _receive: Receive, _send: Send) -> None:
+    if scope["type"] == "http" and (b"upgrade", b"websocket") in ((n, v.lower()) for n, v in scope["headers"]):
+        # A good handshake arrives as one (see `connection`).
+        raise errors.bad_request(
+            "This WebSocket handshake cannot be read; it takes GET, version 13, a key, and lines below 8 KiB."
+        )
     raise errors.url_not_found()
 
 

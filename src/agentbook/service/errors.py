@@ -121,9 +121,14 @@ def too_large(most_bytes: int) -> Refusal:
     return Refusal(413, "RequestEntityTooLarge", f"The request body is larger than {most_bytes} bytes.")
 
 
-def too_slow(most_s: float) -> Refusal:
-    """The request's body did not arrive in time."""
-    return Refusal(408, "RequestTimeout", f"The request body did not arrive within {most_s:g} seconds.")
+def head_too_large(most_bytes: int) -> Refusal:
+    """The request's line and headers are larger than the service reads."""
+    return Refusal(431, "RequestHeaderFieldsTooLarge", f"The request's headers are larger than {most_bytes} bytes.")
+
+
+def too_slow(most_s: float, part: str = "body") -> Refusal:
+    """The request's body, or its head, did not arrive in time."""
+    return Refusal(408, "RequestTimeout", f"The request {part} did not arrive within {most_s:g} seconds.")
 
 
 def too_many_requests() -> Refusal:

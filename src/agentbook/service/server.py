@@ -28,6 +28,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from . import ids, presence
 from .app import VERSION_PATH, build
+from .connection import connections
 from .faults import Switch, admin_token
 from .middleware import loopback_hosts
 from .platform import Platform
@@ -223,7 +224,7 @@ class _Server(uvicorn.Server):
             access_log=False,
             log_config=None,
             lifespan="on",
-            http="httptools",
+            http=connections(platform),
             ws="websockets-sansio",
             ws_per_message_deflate=False,
             ws_max_size=64 * 1024,

@@ -1,0 +1,103 @@
+"""What is no request, or takes its time to become one: the service's own answer, with a request id, and then the end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+from uvicorn import Config
+from uvicorn.server import ServerState
+
+from agentbook.service.app import build
+from agentbook.service.connection import MOST_HEAD_BYTES, connections
+from service.world import World, basic
+
+pytestmark = pytest.mark.anyio
+
+HANDSHAKE = b"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+KEY = b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+JSON = b"Accept: application/json\r\n"
+
+Say = Callable[[bytes], Awaitable[bytes]]
+
+
+@asynccontextmanager
+async def served(world: World, most_s: float = 30.0) -> AsyncIterator[Say]:
+    """What a connection of its own answers to some bytes: the head of the answer, or all of it where it then ends."""
+    kind = connections(world.platform, most_s=most_s)
+    config, state = Config(build(world.platform), log_config=None, ws="websockets-sansio"), ServerState()
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(lambda: kind(config=config, server_state=state, app_state={}), "127.0.0.1", 0)
+
+    async def say(sent: bytes) -> bytes:
+        reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+        try:
+            async with asyncio.timeout(20):
+                writer.write(sent)
+                head = b""
+                while line := await reader.readline():
+                    head += line
+                    if line == b"\r\n":
+                        break
+                return head + (await reader.read() if b"connection: close" in head else b"")
+        finally:
+            writer.close()
+
+    async with server:
+        yield say
+
+
+def status(answer: bytes) -> int:
+    assert b"x-request-id: " in answer.lower(), answer
+    return int(answer.split()[1])
+
+
+async def test_what_cannot_be_read_gets_the_services_own_answer(world: World) -> None:
+    async with served(world) as say:
+        garbage = await say(b"\x16\x03\x01hello\r\n\r\n")
+        assert status(garbage) == 400
+        assert b"text/html" in garbage  # it accepts nothing
+        said = await say(b"GET /v1/agents/\xc3\xa9 HTTP/1.1\r\n\r\n")
+        assert status(said) == 400
+        unknown = await say(b"BREW /v1/me HTTP/1.1\r\nHost: test\r\n" + JSON + b"\r\n")
+        assert status(unknown) == 405
+        assert b"\r\nallow: GET, HEAD, POST, PATCH, DELETE\r\n" in unknown
+        assert unknown.endswith(
+            b'{"error":"MethodNotAllowed","message":"The method is not allowed for the requested URL."}'
+        )
+
+
+async def test_a_head_is_bounded_in_size_and_in_time(world: World) -> None:
+    begun = b"GET /v1/openapi.yaml HTTP/1.1\r\nHost: test\r\n" + JSON
+    async with served(world) as say:
+        assert status(await say(begun + b"X: " + b"x" * (MOST_HEAD_BYTES // 2) + b"\r\n\r\n")) == 200
+        large = await say(begun + b"X: " + b"x" * (2 << 20) + b"\r\n\r\n")
+        assert status(large) == 431
+        assert large.endswith(b'"The request\'s headers are larger than 65536 bytes."}')
+    async with served(world, most_s=0.5) as say:
+        slow, silent = await asyncio.gather(say(begun), say(b""))
+        assert status(slow) == 408
+        assert b"The request head did not arrive within 0.5 seconds." in slow
+        assert silent == b"", "nothing was asked, so nothing is answered"
+
+
+async def test_every_handshake_is_answered(world: World) -> None:
+    world.workspace()
+    world.agent_row()
+    session = await world.start("hello")
+    line = b"GET /v1/sessions/%b/events/ws HTTP/1.1\r\nHost: test\r\n" % session.encode()
+    signed = line + b"Authorization: " + basic(world.full).encode() + b"\r\n" + JSON
+    async with served(world) as say:
+        assert status(await say(signed + HANDSHAKE + KEY + b"\r\n")) == 101
+        cookies = b"Cookie: " + b"c" * 20_000 + b"\r\n"
+        assert status(await say(signed + cookies + HANDSHAKE + KEY + b"\r\n")) == 101, "a browser's many cookies"
+        for bad in (
+            HANDSHAKE,
+            HANDSHAKE.replace(b"13", b"8") + KEY,
+            HANDSHAKE + KEY + b"X: " + b"x" * 9_000 + b"\r\n",
+            HANDSHAKE + KEY + b"X: x\r\n" * 200,
+            HANDSHAKE + KEY + b"Content-Length: 3\r\n",
+        ):
+            assert status(await say(signed + bad + b"\r\n")) == 400, bad[:200]
