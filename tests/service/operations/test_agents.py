@@ -88,6 +88,13 @@ async def test_filters(filled: World, params: dict[str, str], expected: list[str
     assert await names(filled, filled.full, **params) == expected
 
 
+async def test_what_an_account_made_with_its_keys_it_contributed(filled: World) -> None:
+    key = filled.key("bob", "agents:write")
+    assert (await filled.post("/agents", {"name": "made by key"}, key)).status_code == 201
+    assert await names(filled, key, contributor="bob") == ["bob private", "bob public", "made by key", "public one"]
+    assert await names(filled, key, contributor="ada") == ["public one"]
+
+
 async def test_the_envelope(filled: World) -> None:
     answer = await filled.get("/agents", filled.full, limit=2, offset=1)
     assert answer.json()["pagination"] == {"total_count": 3, "limit": 2, "offset": 1, "has_more": False}

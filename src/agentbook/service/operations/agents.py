@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, false, insert, or_, select, update
 
 from .. import errors
 from ..auth import Principal
-from ..store.tables import agent_versions, agents, memberships, workspace_agents
+from ..store.tables import agent_versions, agents, api_keys, memberships, workspace_agents
 from . import records, seen
 from .registry import Call, page, reads, writes
 
@@ -55,9 +55,15 @@ def _contributed_by(call: Call, reference: str) -> list[ColumnElement[bool]]:
     person = seen.account(call.db, reference)
     if person is None:
         return [false()]
-    authored = select(agent_versions.c.agent_id).where(agent_versions.c.creator_id == person["id"])
-    by = (agents.c.creator_id == person["id"], agents.c.maintainer_id == person["id"], agents.c.id.in_(authored))
-    return [or_(*by)]
+    authored = select(agent_versions.c.agent_id).where(_made_by(agent_versions.c.creator_id, person["id"]))
+    maintained = agents.c.maintainer_id == person["id"]
+    return [or_(_made_by(agents.c.creator_id, person["id"]), maintained, agents.c.id.in_(authored))]
+
+
+def _made_by(creator: ColumnElement[str], account_id: str) -> ColumnElement[bool]:
+    """Made by the account itself or, the common way, by a key of it."""
+    keys = select(api_keys.c.id).where(api_keys.c.account_id == account_id)
+    return or_(creator == account_id, creator.in_(keys))
 
 
 def _tagged(_call: Call, text: str) -> list[ColumnElement[bool]]:
