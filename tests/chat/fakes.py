@@ -41,12 +41,25 @@ class FakeAgents:
         return Record(id=AGENT_ID, name="guide")
 
 
+class FakeMe:
+    def __init__(self, platform: FakePlatform) -> None:
+        self._platform = platform
+
+    async def workspaces(self, *, limit: int | None = None) -> AsyncGenerator[Any]:
+        if isinstance(self._platform.workspaces, Exception):
+            raise self._platform.workspaces
+        for each in self._platform.workspaces[:limit]:
+            yield each
+
+
 class FakePlatform:
     """Client and pump in one. `answer` is told each message and plays the agent by calling `tool`, `draft`, `done`, `reply`."""
 
     def __init__(self, answer: Callable[[FakePlatform, str], Any] | None = None) -> None:
         self.sessions = FakeSessions(self)
         self.agents = FakeAgents(self)
+        self.me = FakeMe(self)
+        self.workspaces: Any = []
         self.answer = answer
         self.events: list[Record] = []
         self.readers: list[asyncio.Queue[Any]] = []

@@ -13,7 +13,7 @@ import agentbook
 from agentbook.chat import magics
 from agentbook.chat.panel import ChatPanel
 
-from .fakes import FakePlatform, echo
+from .fakes import NOT_OURS, FakePlatform, echo
 
 
 @pytest.fixture
@@ -47,7 +47,40 @@ def test_without_a_cell_it_is_a_panel(shell: InteractiveShell) -> None:
     panel.close()
 
 
-@pytest.mark.parametrize(("line", "cell"), [("", None), ("guide", None), ("guide -w acme~lab", "\n")])
+@pytest.mark.parametrize(("line", "cell"), [("", None), ("-o x", "hi\n"), ("guide -w acme~lab", "\n")])
 def test_what_is_missing_is_said(shell: InteractiveShell, line: str, cell: str | None) -> None:
     with pytest.raises(UsageError):
         run(shell, line, cell)
+
+
+def test_a_cell_without_an_agent_goes_on_with_the_last_session(shell: InteractiveShell) -> None:
+    run(shell, "guide -w acme~lab -o one", "first\n")
+    run(shell, "-o two", "second\n")
+    one, two = shell.user_ns["one"], shell.user_ns["two"]
+    assert (two.text, two.session_id) == ("You said: second", one.session_id)
+    run(shell, "-o panel")
+    assert [turn.prompt for turn in shell.user_ns["panel"].conversation.turns] == ["first", "second"]
+
+
+def test_the_workspace_is_the_variable_the_last_or_the_only_one(shell: InteractiveShell) -> None:
+    platform = shell.user_ns["client"]
+    platform.workspaces = [{"full_name": "acme~lab"}]
+    run(shell, "guide -o turn", "the only one\n")
+    platform.workspaces = [{"full_name": "acme~lab"}, {"full_name": "acme~sales"}]
+    run(shell, "guide -o panel")
+    assert shell.user_ns["panel"].conversation.workspace == "acme~lab", "where the last was"
+    shell.user_ns["workspace"] = "acme~sales"
+    run(shell, "guide -o panel")
+    assert shell.user_ns["panel"].conversation.workspace == "acme~sales"
+
+
+def test_several_workspaces_are_named(shell: InteractiveShell) -> None:
+    shell.user_ns["client"].workspaces = [{"full_name": "acme~lab"}, {"full_name": "acme~sales"}]
+    with pytest.raises(UsageError, match=r"-w WORKSPACE \(one of acme~lab, acme~sales\)"):
+        run(shell, "guide", "hi\n")
+
+
+def test_a_key_that_may_not_list_workspaces_is_asked_for_one(shell: InteractiveShell) -> None:
+    shell.user_ns["client"].workspaces = NOT_OURS
+    with pytest.raises(UsageError, match="Say where"):
+        run(shell, "guide", "hi\n")

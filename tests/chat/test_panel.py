@@ -361,6 +361,20 @@ def test_a_person_allows_the_pictures_of_a_panel_and_takes_that_back(platform: F
     panel.close()
 
 
+def test_its_repr_says_what_it_was_made_with_and_never_changes(platform: FakePlatform) -> None:
+    # A notebook's outputs are compared: what is known only once the history was read would be there or not.
+    first = make(platform)
+    first.ask("Hello")
+    on_loop(lambda: platform.reply("and more"))
+    second = make(platform, session=SESSION)
+    before = repr(second)
+    assert len(second.transcript) > 0
+    assert second.conversation.agent_name == "guide"
+    assert (before, repr(second), repr(first)) == ("ChatPanel()", "ChatPanel()", "ChatPanel(agent='guide')")
+    first.close()
+    second.close()
+
+
 def test_no_pictures_no_switch(panel: ChatPanel) -> None:
     panel.ask("a picture? ![no](relative.png) ![nor](data:image/png;base64,eA==)")
     on_loop(panel._pace.flush)

@@ -96,6 +96,8 @@ class ChatPanel(widgets.VBox):  # type: ignore[misc]
         if session is None and (workspace is None or agent is None):
             raise ValueError("ChatPanel needs workspace= and agent= to start a session, or session= to continue one.")
         self.conversation = Conversation(client, workspace=workspace, agent=agent, session=session, follow=follow)
+        # What is learnt from the session comes when it comes, and a notebook's outputs are compared.
+        self._made_with = self.conversation.agent_name
         self._uid = f"ap-{uuid.uuid4().hex[:12]}"
         self._twin = StaticTwin(self._uid, panel_html)
         self._frame = Frame(
@@ -323,4 +325,4 @@ class ChatPanel(widgets.VBox):  # type: ignore[misc]
         return list(self.conversation.exchanges), self._agent_name, others
 
     def __repr__(self) -> str:
-        return f"ChatPanel(agent={self._agent_name!r})" if self._agent_name else "ChatPanel()"
+        return f"ChatPanel(agent={self._made_with!r})" if self._made_with else "ChatPanel()"
