@@ -30,7 +30,7 @@ from agentbook.doctor import finding, machine, notebook, packages
 from service.process import Service
 from support.certificate import make_certificate
 
-PAGE = Path(agentbook.__file__).parent / "service" / "docs" / "17-troubleshooting.md"
+PAGE = Path(agentbook.__file__).parent / "service" / "docs" / "19-troubleshooting.md"
 SOURCES = sorted(Path(doctor.__file__).parent.glob("*.py"))
 SECRET = "s3cr3t-that-nobody-may-see"
 

@@ -1,7 +1,7 @@
 # ruff: noqa: E501 - a rule is one line: what a prompt says, and what follows
 """What a system prompt orders, read by rules: the instructions that the scribe follows, and those it does not understand.
 
-The rules are the documentation's, in `docs/08-prompt-lab.md`. A prompt is read sentence by sentence; a sentence may hold several
+The rules are the documentation's, in `docs/10-prompt-lab.md`. A prompt is read sentence by sentence; a sentence may hold several
 orders. Quoted words are taken as they stand.
 """
 

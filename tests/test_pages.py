@@ -1,0 +1,151 @@
+"""What the documentation names is there: attributes, arguments and options in the pages that `guide` reads and in the README."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+import agentbook as ab
+from agentbook.cli import main
+from agentbook.frames.picture import Picture
+from agentbook.service.runtime.library import library
+
+ROOT = Path(__file__).parents[1]
+PAGES = {path.name: path.read_text("utf-8") for path in sorted((ROOT / "src/agentbook/service/docs").glob("*.md"))}
+PAGES["README.md"] = (ROOT / "README.md").read_text("utf-8")
+# What these names stand for on every page.
+NAMES: dict[str, Any] = {
+    "ab": ab,
+    "client": ab.Client("https://host.example/v1"),
+    "panel": ab.ChatPanel,
+    "compare": ab.Compare,
+    "lab": ab.PromptLab,
+    "store": ab.Store,
+    "conversation": ab.Conversation,
+    "turn": ab.Turn,
+    "picture": Picture,
+}
+NO_ATTRIBUTES = {"lab": {"json"}}  # lab.json is a file
+
+
+def code(page: str) -> Iterator[str]:
+    """Its Python blocks, and what stands in backticks and is Python."""
+    for language, block in re.findall(r"^```(\w*)\n(.*?)^```", page, flags=re.MULTILINE | re.DOTALL):
+        if language == "python" and not re.match(r"\s*%", block):
+            yield textwrap.dedent(block)
+    for inline in re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```", "", page, flags=re.MULTILINE | re.DOTALL)):
+        try:
+            ast.parse(inline)
+        except SyntaxError:
+            continue
+        yield inline
+
+
+def resolve(node: ast.expr) -> tuple[bool, Any]:
+    """Whether an expression begins with one of the names, and what it stands for. Results of calls are not followed."""
+    if isinstance(node, ast.Name):
+        return node.id in NAMES, NAMES.get(node.id)
+    if not isinstance(node, ast.Attribute):
+        return False, None
+    known, owner = resolve(node.value)
+    if not known or isinstance(owner, property) or node.attr in NO_ATTRIBUTES.get(getattr(node.value, "id", ""), ()):
+        return False, None
+    try:
+        return True, inspect.getattr_static(owner, node.attr) if inspect.isclass(owner) else getattr(owner, node.attr)
+    except AttributeError:
+        # Fields of a dataclass without a default, and attributes that __init__ sets, are no attributes of the class.
+        if inspect.isclass(owner) and (
+            node.attr in inspect.get_annotations(owner)
+            or re.search(rf"\bself\.{node.attr}\b(: [^=\n]+)? = ", inspect.getsource(owner))
+        ):
+            return False, None
+        raise AssertionError(f"there is no {ast.unparse(node)}") from None
+
+
+def wrong(source: str) -> Iterator[str]:
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Attribute):
+            try:
+                resolve(node)
+            except AssertionError as error:
+                yield str(error)
+        elif isinstance(node, ast.Call):
+            try:
+                known, target = resolve(node.func)
+            except AssertionError:
+                continue  # said already
+            if not known or not callable(target):
+                continue
+            parameters = inspect.signature(target).parameters
+            if any(one.kind is one.VAR_KEYWORD for one in parameters.values()):
+                continue
+            for keyword in node.keywords:
+                if keyword.arg and keyword.arg not in parameters:
+                    yield f"{ast.unparse(node.func)} takes no {keyword.arg}="
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_what_a_page_names_in_python_is_there(name: str) -> None:
+    assert [f"{problem}: {source}" for source in code(PAGES[name]) for problem in wrong(source)] == []
+
+
+@pytest.mark.parametrize(
+    ("source", "problem"),
+    [
+        ("ab.load_event(client)", "there is no ab.load_event"),
+        ("client.session.list()", "there is no client.session"),
+        ("panel.say('x')", "there is no panel.say"),
+        ("store.sync(client, workspaces='a')", "store.sync takes no workspaces="),
+        ("ab.ChatPanel(client, agents=['a'])", "ab.ChatPanel takes no agents="),
+        ("ab.plot.heatmap(events)", "there is no ab.plot.heatmap"),
+    ],
+)
+def test_what_is_not_there_is_found(source: str, problem: str) -> None:
+    assert problem in list(wrong(source))
+
+
+def test_enough_is_looked_at() -> None:
+    looked_at = sum(
+        resolve(node)[0]
+        for page in PAGES.values()
+        for source in code(page)
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Attribute)
+    )
+    assert looked_at > 250
+
+
+def options_of(command: click.Command) -> set[str]:
+    own = {option for parameter in command.params for option in parameter.opts} | {"--help"}
+    if isinstance(command, click.Group):
+        return own.union(*(options_of(one) for one in command.commands.values()))
+    return own
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_what_a_page_names_of_the_command_is_there(name: str) -> None:
+    said = "\n".join(re.findall(r"`[^`]+`|^.*agentbook .*$", PAGES[name], re.MULTILINE))
+    for line in re.findall(r"\bagentbook ([a-z]+(?: [^`\n|#]*)?)", said):
+        command: click.Command = main
+        for word in line.split():
+            if not isinstance(command, click.Group) or word not in command.commands:
+                break
+            command = command.commands[word]
+        if command is main:
+            continue  # prose: "agentbook ships the platform too"
+        assert set(re.findall(r"(?<!\S)--[a-z-]+", line)) <= options_of(command), line
+
+
+def test_every_public_name_is_explained_on_a_page() -> None:
+    text = "\n".join(section.text for section in library().sections)
+    errors = set(ab._ERRORS)
+    unexplained = [name for name in ab.__all__ if not re.search(rf"\b{name}\b", text) and name not in errors]
+    assert unexplained == []
