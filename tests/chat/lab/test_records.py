@@ -55,7 +55,11 @@ def test_inputs_come_as_people_have_them(given: Any) -> None:
     ("given", "error", "words"),
     [
         ([], ValueError, "no inputs"),
-        (pd.DataFrame({"question": ["x"]}), ValueError, r"needs a column 'input'; it has question"),
+        (
+            pd.DataFrame({"question": ["x"], "n": [1]}),
+            ValueError,
+            r"it has question, n. Give one of its columns: frame\[name\]",
+        ),
         ([1], TypeError, "must be a text, not int"),
         ({"a": "b"}, TypeError, "not dict"),
         (7, TypeError, "not int"),

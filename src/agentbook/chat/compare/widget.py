@@ -105,7 +105,9 @@ class Compare(widgets.VBox):  # type: ignore[misc]
 
     def _draw_it(self, comparison: Comparison, height: str, images: bool = False) -> None:
         self.comparison = comparison
-        self._made_with = comparison.labels  # an agent given by its id is known by name only later, and outputs are compared
+        self._made_with = (
+            comparison.labels
+        )  # an agent given by its id is known by name only later, and outputs are compared
         self._uid = f"ap-{uuid.uuid4().hex[:12]}"
         self._twin = StaticTwin(self._uid, looks.static_html)
         self._frame = CompareFrame(

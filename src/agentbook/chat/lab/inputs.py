@@ -51,7 +51,7 @@ def _each(given: Any) -> Iterable[Any]:
         if "input" not in given.columns:
             has = ", ".join(map(str, given.columns))
             raise ValueError(
-                f"A frame of inputs needs a column 'input'; it has {has}. Give one column: frame['{has}']."
+                f"A frame of inputs needs a column 'input'; it has {has or 'none'}. Give one of its columns: frame[name]."
             )
         given = given["input"]
     if hasattr(given, "dropna"):
