@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import itertools
 import json
 import os
 import signal
@@ -21,7 +23,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import agentbook as ab
+from agentbook.frames import fetch
 from agentbook.frames.load import FrameBuilder
+from agentbook.frames.pace import Pace
 from agentbook.frames.store import sync as syncing
 from agentbook.frames.store.manifest import Cursor, Manifest
 from agentbook.frames.store.place import Local, StoreBusy, StoreError, place_of
@@ -310,6 +314,26 @@ def test_killed_at_any_step_the_next_sync_makes_it_whole(tmp_path: Path) -> None
         assert len(store.verify()) == 0
 
 
+def sync_in_pieces(store: Store, platform: FakeEvents, data: st.DataObject) -> None:
+    """A sync in small pages and commits, over some connections, that may be interrupted at a request."""
+    stops = data.draw(st.none() | st.integers(1, 8))
+    asked = itertools.count(1)
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if next(asked) == stops:
+            raise KeyboardInterrupt
+        return platform._answer(request)
+
+    client = ab.Client("http://h/v1", http_client=httpx.Client(transport=httpx.MockTransport(answer)))
+    connections = data.draw(st.integers(1, 3))
+    with pytest.MonkeyPatch.context() as patch, contextlib.suppress(KeyboardInterrupt):
+        patch.setattr(fetch, "MAX_PAGE", data.draw(st.integers(1, 5)))
+        patch.setattr(fetch, "_WORTH", 2)
+        patch.setattr(Pace, "target", property(lambda self: connections))
+        patch.setattr(syncing, "COMMIT_ROWS", data.draw(st.integers(1, 9)))
+        store.sync(client, ["a", "b"], full=data.draw(st.booleans()))
+
+
 @settings(max_examples=40)
 @given(data=st.data())
 def test_however_syncs_and_late_commits_interleave_each_event_is_there_once(
@@ -333,9 +357,11 @@ def test_however_syncs_and_late_commits_interleave_each_event_is_there_once(
             held.append((session, event))
         else:
             platform.add(session, event)
-        match data.draw(st.sampled_from(["nothing", "sync", "sync one", "compact"])):
+        match data.draw(st.sampled_from(["nothing", "sync", "sync in pieces", "sync one", "compact"])):
             case "sync":
                 store.sync(platform.client(), ["a", "b"])
+            case "sync in pieces":
+                sync_in_pieces(store, platform, data)
             case "sync one":
                 store.sync(platform.client(), [data.draw(st.sampled_from(["a", "b"]))])
             case "compact":

@@ -11,7 +11,7 @@ import functools
 import queue
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 
@@ -21,11 +21,12 @@ from ..api.client import Client
 from ..api.errors import AgentbookError, InvalidInput, NotFound
 from ..api.ids import is_persisted, milliseconds_of
 from ..api.walk import Page
+from .interrupts import shielded
 from .load import FrameBuilder, Piece
 from .order import are_clean, check
 from .pace import MOST, Pace
 from .replies import Got, ids_of, read
-from .stretches import Session, Stretch, end_of, expected, last_id_of, until
+from .stretches import Session, Stretch, end_of, expected, last_id_of, last_of, until, with_the_last
 
 _WORTH = 2 * MAX_PAGE  # rows still expected in a stretch for it to be halved
 _SMALL_BYTES = 100_000  # a page that is better read together with others
@@ -38,8 +39,8 @@ class Fetch:
     Parameters
     ----------
     client : Client
-    wanted : mapping of str to str or None
-        Session id to the id after which to read; None for all.
+    wanted : mapping of str to str, None or Session
+        Session id to the id after which to read (None for all), or what a pass that stopped has `left` of it.
     done : callable
         Called with a session's id and its pieces in order, once it is whole.
     rows : callable
@@ -47,6 +48,9 @@ class Fetch:
     known : callable
         Told how to get the ids of a session's only page, whether it needs no look: then it is not read at all.
         None looks at all.
+    begun : callable
+        Offered a session under way each time `part_rows` more of its rows have come: it may take those before the first
+        gap (`Session.take_beginning`), and `done` is given the rest.
     concurrency : int, optional
         Requests under way at most; they adapt to the latency seen, up to this.
 
@@ -54,28 +58,36 @@ class Fetch:
     ----------
     problems : dict
         Session id to why it could not be read.
+    left : dict
+        Session id to what had arrived of those that were begun and did not become whole.
     requests : int
     """
 
     def __init__(
         self,
         client: Client,
-        wanted: Mapping[str, str | None],
+        wanted: Mapping[str, str | Session | None],
         done: Callable[[str, list[Piece]], None],
         rows: Callable[[int], None] = lambda rows: None,
         *,
         known: Callable[[str, Callable[[], list[str | None]]], bool] | None = None,
+        begun: Callable[[Session], None] = lambda session: None,
+        part_rows: int = 250_000,
         concurrency: int = MOST,
     ) -> None:
         self._client = client
-        self._todo = deque(Session(session, begin) for session, begin in wanted.items())
+        self._todo = deque(
+            Session(session, begin) for session, begin in wanted.items() if not isinstance(begin, Session)
+        )
         self._done = done
         self._rows = rows
         self._known = known
+        self._begun = begun
+        self._part_rows = part_rows
         self._most = concurrency
         self._pace = Pace(concurrency)
         self._reader = FrameBuilder("events")
-        self._stretches: list[Stretch] = []
+        self._stretches: list[Stretch] = []  # not done
         self._arrived: queue.SimpleQueue[tuple[Stretch | Session, Future[Got]]] = queue.SimpleQueue()
         self._waiting = 0
         self._small: list[tuple[Stretch, Got]] = []  # sessions of a single page, to be read together
@@ -83,39 +95,58 @@ class Fetch:
         self._small_most = 1
         self._whole: list[Session] = []  # to be handed over
         self.problems: dict[str, str] = {}
+        self.left: dict[str, Session] = {}
         self.requests = 0
+        for one in wanted.values():
+            if isinstance(one, Session):
+                self._go_on(one)
 
     def run(self) -> None:
-        """Read it all. An interrupt leaves at once; sessions handed to `done` are whole."""
+        """Read it all. An interrupt strikes while the network is waited for; what has arrived until then is kept."""
         pool: ThreadPoolExecutor | None = None
         try:
             while self._todo or self._waiting or self._stretches:
                 if self._pace.target == 1 and not self._waiting:
-                    # Alone: a second thread would only cost switches.
-                    if (alone := self._next()) is not None:
-                        self._settle(alone, functools.partial(self._get, alone.session.id, alone.cursor))
-                    else:
-                        self._read_small()
+                    self._one_alone()
                     continue
                 pool = pool or ThreadPoolExecutor(self._most, thread_name_prefix="agentbook-events")
-                while self._waiting < self._pace.target and (stretch := self._next()) is not None:
-                    self._submit(pool, stretch)
-                if self._waiting:
-                    what, future = self._arrived.get()
+                with shielded():
+                    while self._waiting < self._pace.target and (stretch := self._next()) is not None:
+                        self._submit(pool, stretch)
+                    if not self._waiting:
+                        self._read_small()
+                        continue
+                what, future = self._arrived.get()
+                with shielded():
                     self._waiting -= 1
                     if isinstance(what, Session):
                         self._note_the_end(what, future)
                     else:
-                        self._settle(what, future.result)
+                        self._settle(what, future)
                     self._look_for_ends(pool)
-                else:
-                    self._read_small()
         except KeyboardInterrupt:
-            self._read_small()  # they have arrived
+            with shielded():
+                self._read_small()  # they have arrived
             raise
         finally:
+            self.left.update({one.session.id: one.session for one in self._stretches})
             if pool is not None:
                 pool.shutdown(wait=False, cancel_futures=True)
+
+    def _one_alone(self) -> None:
+        """Read a page in this thread: a second one would only cost switches."""
+        with shielded():
+            stretch = self._next()
+            if stretch is None:
+                self._read_small()
+                return
+        future: Future[Got] = Future()
+        try:
+            future.set_result(self._get(stretch.session.id, stretch.cursor))
+        except AgentbookError as error:
+            future.set_exception(error)
+        with shielded():
+            self._settle(stretch, future)
 
     # -- what to ask for ------------------------------------------------------------------------------------------------
 
@@ -133,9 +164,15 @@ class Fetch:
     def _open(self, session: Session, start: str, cursor: str | None, end: str | None = None) -> Stretch:
         stretch = Stretch(session, start, cursor, end)
         session.stretches.append(stretch)
-        session.open += 1
         self._stretches.append(stretch)
         return stretch
+
+    def _go_on(self, session: Session) -> None:
+        """Take up a session where an earlier pass stopped."""
+        for stretch in session.stretches:
+            if not stretch.done:
+                stretch.busy = False
+                self._stretches.append(stretch)
 
     def _halve(self) -> Stretch | None:
         """The later half of the stretch with most still to come, as a stretch of its own."""
@@ -196,12 +233,11 @@ class Fetch:
 
     # -- what came -----------------------------------------------------------------------------------------------------
 
-    def _settle(self, stretch: Stretch, result: Callable[[], Got]) -> None:
-        session = stretch.session
+    def _settle(self, stretch: Stretch, future: Future[Got]) -> None:
         self.requests += 1
         try:
-            got = result()
-            if stretch in session.stretches:  # else it failed, or began again, while this was under way
+            got = future.result()
+            if stretch in self._stretches:  # else it failed, or began again, while this was under way
                 self._take(stretch, got)
         except AgentbookError as error:
             self._fail(stretch, error)
@@ -209,14 +245,15 @@ class Fetch:
 
     def _fail(self, stretch: Stretch, error: AgentbookError) -> None:
         session = stretch.session
-        if stretch not in session.stretches:
+        if stretch not in self._stretches:
             return
-        self._drop(session)
+        self._stretches = [one for one in self._stretches if one.session is not session]
         if stretch.split and not stretch.pieces and isinstance(error, (InvalidInput, NotFound)):
             # This platform takes no cursor that is not an event's: once more, in one stretch.
             self._todo.appendleft(Session(session.id, session.begin, splittable=False))
         else:
             self.problems[session.id] = str(error)
+            self.left[session.id] = session
 
     def _take(self, stretch: Stretch, got: Got) -> None:
         session, busy = stretch.session, time.thread_time()
@@ -257,45 +294,51 @@ class Fetch:
         self._hand_over()
 
     def _keep(self, stretch: Stretch, got: Got, piece: Piece) -> None:
-        session = stretch.session
-        last = piece.batch["id"][-1].as_py() if piece.rows else None
+        session, has_more = stretch.session, got.pagination.has_more
+        if not piece.whole:
+            raise _ends_early(session, f"a page could not be read: {piece.problems[0].problem}")
+        last = last_of(piece)
         if last is not None and stretch.cursor is not None and last.lower() <= stretch.cursor.lower():
-            raise AgentbookError(
-                f"sessions.events: after {stretch.cursor} the platform gave events up to {last}: it does not go on by from_id.",
-                operation="sessions.events",
+            raise _ends_early(
+                session, f"after {stretch.cursor} the platform gave events up to {last}: it does not go on by from_id"
             )
-        more = piece.rows > 0 and got.pagination.has_more is not False and last is not None
+        more = piece.rows > 0 and has_more is not False
+        if more and last is None:
+            raise _ends_early(session, f"none of the {piece.rows:,} events of a page has an id to go on from")
+        if not piece.rows and has_more and session.missing:
+            raise _ends_early(session, f"{session.rows:,} of {session.total:,} events came, then an empty page")
+        if more:
+            piece = with_the_last(piece)
         if stretch.end is not None and last is not None and last.lower() >= stretch.end:
             piece, more = until(piece, stretch.end), False
         stretch.pieces.append(piece)
+        stretch.cursor, stretch.busy = last or stretch.cursor, False
         session.rows += piece.rows
         session.pages += 1
         if session.pages == 1:
             session.total = got.pagination.total_count
-        self._rows(piece.rows)
         if not more:
             self._close(stretch)
-            return
-        stretch.cursor, stretch.busy = last, False
+        elif session.rows // self._part_rows > (session.rows - piece.rows) // self._part_rows:
+            self._begun(session)
+        self._rows(piece.rows)
 
     def _close(self, stretch: Stretch) -> None:
-        session = stretch.session
+        stretch.done = True
         self._stretches.remove(stretch)
-        session.open -= 1
-        if session.open == 0:
-            self._whole.append(session)
+        if all(one.done for one in stretch.session.stretches):
+            self._whole.append(stretch.session)
 
     def _hand_over(self) -> None:
         # Not where a platform's errors are caught: what goes wrong there is no fault of the session's.
         while self._whole:
             session = self._whole.pop(0)
-            stretches: Sequence[Stretch] = sorted(session.stretches, key=lambda one: one.start)
-            session.stretches = []
-            self._done(session.id, [piece for one in stretches for piece in one.pieces])
+            pieces, session.stretches = session.pieces(), []
+            self._done(session.id, pieces)
 
-    def _drop(self, session: Session) -> None:
-        self._stretches = [one for one in self._stretches if one.session is not session]
-        session.stretches, session.open = [], 0
+
+def _ends_early(session: Session, why: str) -> AgentbookError:
+    return AgentbookError(f"sessions.events: session {session.id}: {why}.", operation="sessions.events")
 
 
 __all__ = ["Fetch"]

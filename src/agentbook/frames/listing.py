@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..api.errors import AgentbookError, PartialLoad
 from ..api.pages import PASSES, warn_incomplete
-from ..api.walk import Walk
+from ..api.walk import Page, Walk
+from .interrupts import shielded
 from .load import FrameBuilder
 from .progress import Progress
 
@@ -42,6 +43,18 @@ class _Load:
         self.walk: Walk = self.listing.walk()
         self.builder = FrameBuilder(self.listing.listing.resource, self.listing.listing.context, reveal=self.reveal)
 
+    def take(self, page: Page, bar: Progress) -> None:
+        """Take in a page of this pass."""
+        with shielded():
+            rows = self.builder.add(page.body)
+        bar.add(rows, page.total_count)
+
+    def go_on(self) -> None:
+        """Make ready to resume: an interrupt may have struck after a page was planned for and before it was taken in."""
+        if self.walk.items != self.builder.rows:
+            self.passes -= 1
+            self.again()
+
     @property
     def settled(self) -> bool:
         """Whether the pass fits together, or was the last one there is."""
@@ -65,7 +78,7 @@ class _Load:
         return self.frame()
 
     @contextmanager
-    def kept(self, resume: Callable[[], pd.DataFrame] | None) -> Iterator[None]:
+    def kept(self, resume: Callable[[], Any]) -> Iterator[None]:
         """Turn a failure or an interrupt after the first page into a `PartialLoad`; before it, nothing is lost."""
         try:
             yield
@@ -91,9 +104,10 @@ def load_listing(listing: Listing, progress: bool | None = None, *, reveal: bool
 
 def _run(load: _Load) -> pd.DataFrame:
     with load.kept(resume=lambda: _run(load)), Progress(load.progress) as bar:
+        load.go_on()
         while True:
             for page in load.listing.pages(load.walk):
-                bar.add(load.builder.add(page.body), page.total_count)
+                load.take(page, bar)
             if load.settled:
                 return load.finished()
             load.again()
@@ -102,12 +116,16 @@ def _run(load: _Load) -> pd.DataFrame:
 async def load_listing_async(
     listing: AsyncListing, progress: bool | None = None, *, reveal: bool = False
 ) -> pd.DataFrame:
-    """The same for `AsyncListing`."""
-    load = _Load(listing, progress, reveal)
-    with load.kept(resume=None), Progress(progress) as bar:
+    """The same for `AsyncListing`; ``await`` what the `PartialLoad`'s `resume()` gives."""
+    return await _run_async(_Load(listing, progress, reveal))
+
+
+async def _run_async(load: _Load) -> pd.DataFrame:
+    with load.kept(resume=lambda: _run_async(load)), Progress(load.progress) as bar:
+        load.go_on()
         while True:
-            async for page in listing.pages(load.walk):
-                bar.add(load.builder.add(page.body), page.total_count)
+            async for page in load.listing.pages(load.walk):
+                load.take(page, bar)
             if load.settled:
                 return load.finished()
             load.again()

@@ -10,9 +10,11 @@ from ..api.client import Client
 from ..api.errors import PartialLoad
 from ..api.ids import first_id_at
 from .fetch import Fetch
+from .interrupts import shielded
 from .load import FrameBuilder, Piece
 from .pace import MOST
 from .progress import Progress
+from .stretches import Session
 from .wanted import session_ids
 
 if TYPE_CHECKING:
@@ -83,7 +85,7 @@ def load_events(
 
 
 class _Load:
-    """A load that can stop and go on: what has arrived is kept by session."""
+    """A load that can stop and go on: what has arrived is kept, by session."""
 
     def __init__(
         self, client: Client, sessions: list[str], since: datetime | str | None, progress: bool | None, concurrency: int
@@ -93,7 +95,8 @@ class _Load:
         self._since = since
         self._progress = progress
         self._concurrency = concurrency
-        self._pieces: dict[str, list[Piece]] = {}
+        self._pieces: dict[str, list[Piece]] = {}  # of whole sessions
+        self._left: dict[str, Session] = {}  # those that were begun and are not whole
         self._builder = FrameBuilder("events")  # the first `_begun` sessions' rows, in order
         self._begun = 0
         self._requests = 0
@@ -106,19 +109,22 @@ class _Load:
                 self._fetch(problems, bar)
         except KeyboardInterrupt as stopped:
             interrupted = stopped
-            problems.update({session: "interrupted" for session in self._sessions if session not in self._pieces})
-        frame = self._frame(problems)
+        with shielded():
+            if interrupted is not None:
+                problems.update({session: "interrupted" for session in self._sessions if session not in self._pieces})
+            frame = self._frame(problems)
         if interrupted is None and (not problems or errors == "keep"):
             return frame
         raise partial(OPERATION, problems, len(self._sessions), frame, lambda: self.run(errors)) from interrupted
 
     def _fetch(self, problems: dict[str, str], bar: Progress) -> None:
         begin = None if self._since is None else first_id_at(self._since)
-        missing = {session: begin for session in self._sessions if session not in self._pieces}
+        missing = {session: self._left.get(session, begin) for session in self._sessions if session not in self._pieces}
         fetch = Fetch(self._client, missing, self._arrived, bar.add, concurrency=self._concurrency)
         try:
             fetch.run()
         finally:
+            self._left.update(fetch.left)
             self._requests += fetch.requests
             problems.update({session: fetch.problems[session] for session in missing if session in fetch.problems})
 
@@ -134,7 +140,8 @@ class _Load:
     def _frame(self, problems: Mapping[str, str]) -> pd.DataFrame:
         builder = self._builder.copy() if self._begun < len(self._sessions) else self._builder
         for session in self._sessions[self._begun :]:
-            for piece in self._pieces.get(session, ()):
+            begun = self._left.get(session)
+            for piece in self._pieces.get(session, begun.pieces() if begun is not None else ()):
                 builder.keep(piece)
         return builder.finish(
             {

@@ -10,9 +10,12 @@ from ..api.ids import is_persisted, milliseconds_of
 from .load import Piece
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Stretch:
-    """A part of a session's events: those with ids above `cursor`, up to and with `end`; None is open on that side."""
+    """A part of a session's events: those with ids above `cursor`, up to and with `end`; None is open on that side.
+
+    `pieces` are those up to `cursor`; `done` says that there are no more.
+    """
 
     session: Session
     start: str
@@ -20,10 +23,11 @@ class Stretch:
     end: str | None = None
     busy: bool = True
     split: bool = False  # it began at a made-up id
+    done: bool = False
     pieces: list[Piece] = field(default_factory=list)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Session:
     """What is known of a session: where reading begins, how much there is, and its stretches."""
 
@@ -34,9 +38,38 @@ class Session:
     rows: int = 0
     newest_ms: int | None = None
     stretches: list[Stretch] = field(default_factory=list)
-    open: int = 0
     pages: int = 0
     looked: bool = False  # for its newest event
+    from_start: bool = field(init=False)  # so that what has come can be held against the total
+
+    def __post_init__(self) -> None:
+        self.from_start = self.begin is None
+
+    def pieces(self) -> list[Piece]:
+        """What has arrived, in the order of ids; without gaps only where all its stretches are done."""
+        return [piece for one in sorted(self.stretches, key=lambda one: one.start) for piece in one.pieces]
+
+    @property
+    def missing(self) -> bool:
+        """Whether less has come than its first page announced, as far as that can be told."""
+        return self.total is not None and self.from_start and len(self.stretches) == 1 and self.rows < self.total
+
+    @property
+    def reached(self) -> str | None:
+        """The id up to which all has arrived."""
+        return next((one.cursor for one in sorted(self.stretches, key=lambda one: one.start) if not one.done), None)
+
+    def take_beginning(self) -> list[Piece]:
+        """The pieces before the first gap. They are the session's no more, which from then on begins after them."""
+        taken: list[Piece] = []
+        for stretch in sorted(self.stretches, key=lambda one: one.start):
+            taken += stretch.pieces
+            stretch.pieces = []
+            if not stretch.done:
+                break
+            self.stretches.remove(stretch)
+        self.begin = next((last for piece in reversed(taken) if (last := last_of(piece))), self.begin)
+        return taken
 
 
 def expected(stretch: Stretch) -> float:
@@ -72,6 +105,24 @@ def last_id_of(milliseconds: int) -> str:
 
 def until(piece: Piece, end: str) -> Piece:
     """The rows of a piece up to and with the id `end`; they ascend."""
-    count = pc.sum(pc.less_equal(pc.utf8_lower(piece.batch["id"]), end)).as_py() or 0
+    return _first(piece, pc.sum(pc.less_equal(pc.utf8_lower(piece.batch["id"]), end)).as_py() or 0)
+
+
+def with_the_last(piece: Piece) -> Piece:
+    """The rows of a piece up to its last id: those after it, which have none, come again with the next page."""
+    ids = piece.batch["id"]
+    return piece if ids[-1].is_valid else _first(piece, len(ids) - pc.index(pc.is_valid(ids[::-1]), True).as_py())
+
+
+def last_of(piece: Piece) -> str | None:
+    """The last id of a piece; None where it has none."""
+    if not piece.rows:
+        return None
+    ids = piece.batch["id"]
+    last: str | None = ids[-1].as_py()
+    return last if last is not None or ids.null_count == len(ids) else ids.drop_null()[-1].as_py()
+
+
+def _first(piece: Piece, count: int) -> Piece:
     problems = [problem for problem in piece.problems if problem.row is None or problem.row < count]
     return replace(piece, rows=count, batch=piece.batch.slice(0, count) if count else None, problems=problems)

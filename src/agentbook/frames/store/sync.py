@@ -21,9 +21,11 @@ import pyarrow.compute as pc
 from ...api.client import Client
 from ...api.ids import is_persisted, milliseconds_of
 from ..fetch import Fetch
+from ..interrupts import shielded
 from ..load import MOST_PROBLEMS, Piece
 from ..order import not_ascending
 from ..progress import Progress
+from ..stretches import Session
 from ..wire import Problem
 from . import parts
 from .manifest import Cursor, Manifest, save
@@ -106,20 +108,29 @@ class Sync:
         self.report.sessions = len(sessions)
         self._begun = {session: self._begin(session) for session in sessions}
         with Progress(progress) as bar, ThreadPoolExecutor(1, thread_name_prefix="agentbook-commit") as self._pool:
-            fetch = Fetch(self._client, self._begun, self._arrived, bar.add, known=self._nothing_new)
+            fetch = Fetch(
+                self._client, self._begun, self._arrived, bar.add, known=self._nothing_new, begun=self._take_part,
+                part_rows=COMMIT_ROWS,
+            )  # fmt: skip
             try:
                 fetch.run()
             finally:
-                self.report.requests = fetch.requests
-                self.report.failed = dict(fetch.problems)
-                self._settle()
-                # What is whole is kept, whatever became of the others.
-                for session in sessions:
-                    self._manifest.failed.pop(session, None)
-                self._manifest.failed.update(fetch.problems)
-                self._manifest.platform = self._client.base_url
-                self._manifest.synced_at = datetime.now(UTC).isoformat(timespec="seconds")
-                self._write_down(self._fresh, self._ahead)
+                with shielded():
+                    self._close(sessions, fetch)
+
+    def _close(self, sessions: Sequence[str], fetch: Fetch) -> None:
+        """Write down what has come, whatever became of the rest."""
+        self.report.requests = fetch.requests
+        self.report.failed = dict(fetch.problems)
+        for session in fetch.left.values():
+            self._take_part(session)
+        self._settle()
+        for one in sessions:
+            self._manifest.failed.pop(one, None)
+        self._manifest.failed.update(fetch.problems)
+        self._manifest.platform = self._client.base_url
+        self._manifest.synced_at = datetime.now(UTC).isoformat(timespec="seconds")
+        self._write_down(self._fresh, self._ahead)
 
     def _begin(self, session: str) -> str | None:
         """The id to read on from, with the ids known after it in `_known`."""
@@ -150,7 +161,21 @@ class Sync:
         return session in self._manifest.sessions and ids() == self._known[session]
 
     def _arrived(self, session: str, pieces: list[Piece]) -> None:
-        known = self._known.pop(session)
+        self._take(session, pieces)
+        del self._known[session]
+
+    def _take_part(self, session: Session) -> None:
+        """Take what has come of a session under way, as a sync that ended there would have."""
+        known, reached, cursor = self._known[session.id], session.reached, self._manifest.sessions.get(session.id)
+        # A cursor stands after all that is stored: nothing may be left out before it.
+        after_all = not known or (reached is not None and known[-1].lower() <= reached.lower())
+        if after_all and not (self._full or (cursor is not None and cursor.whole)):
+            pieces = session.take_beginning()
+            if pieces:
+                self._take(session.id, pieces)
+
+    def _take(self, session: str, pieces: list[Piece]) -> None:
+        known = self._known[session]
         previous = self._manifest.sessions.get(session)
         for piece in pieces:
             self.report.note(session, piece.problems)
@@ -163,18 +188,21 @@ class Sync:
             self._rows += table.num_rows
             self.report.events += table.num_rows
         if previous is None or table.num_rows or previous.whole:
-            self._ahead[session] = self._cursor(session, table, known)
+            cursor = self._ahead[session] = self._cursor(session, table, known)
+            self._begun[session], self._known[session] = cursor.before, cursor.recent
         if self._rows >= COMMIT_ROWS:
             self.commit()
 
     def _cursor(self, session: str, table: Any, known: list[str]) -> Cursor:
         """Where to read on from next time, once these new rows are stored."""
         begun = self._begun[session]
-        if not known and table.num_rows and not table["at"].null_count:
+        behind = not known or (table.num_rows > 0 and known[-1].lower() < (table["id"][0].as_py() or "").lower())
+        if behind and table.num_rows and not table["at"].null_count:
             at = table["at"].cast(pa.int64()).to_numpy()
             if (at[1:] >= at[:-1]).all():  # the plain case: no list of all the ids
                 cut = int(np.searchsorted(at, at[-1] - 1000 * self._overlap_ms))
-                return Cursor(table["id"][cut - 1].as_py() if cut else begun, table["id"][cut:].to_pylist())
+                if cut or not known:
+                    return Cursor(table["id"][cut - 1].as_py() if cut else begun, table["id"][cut:].to_pylist())
         ids = table["id"].to_pylist()
         if known:
             self.report.late += sum(one.lower() < known[-1].lower() for one in ids)

@@ -1,0 +1,279 @@
+"""A load that stops half-way: what has arrived is kept, what is missing is said, and going on reads only that."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import httpx
+import pytest
+
+import agentbook as ab
+from agentbook.frames import fetch, listing, many
+from agentbook.frames.interrupts import shielded
+from agentbook.frames.pace import Pace
+from agentbook.frames.store import sync
+from frames.platform import FakeEvents, event_id
+
+IDS = [event_id(1000 * n, n) for n in range(95)]
+
+
+class Odd(FakeEvents):
+    """Changes the n-th page it gives, counted from 1: to other bytes, or by a function of items, total and has_more."""
+
+    def __init__(self, sessions: dict[str, list[str]], pages: dict[int, Any], **options: Any) -> None:
+        super().__init__(sessions, **options)
+        self.pages, self.given = pages, 0
+
+    def _page(self, items: list[dict[str, Any]], total: int, more: bool) -> httpx.Response:
+        self.given += 1
+        change = self.pages.get(self.given)
+        if isinstance(change, bytes):
+            return httpx.Response(200, content=change)
+        if isinstance(change, BaseException):
+            raise change
+        return super()._page(*change(items, total, more)) if change else super()._page(items, total, more)
+
+
+@pytest.fixture(autouse=True)
+def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agentbook.api.policy.BACKOFF_S", 0.001)
+    monkeypatch.setattr(fetch, "MAX_PAGE", 10)
+
+
+def nameless(*rows: int) -> Callable[..., Any]:
+    """The page with these items' ids taken away."""
+
+    def change(items: list[dict[str, Any]], total: int, more: bool) -> tuple[Any, ...]:
+        gone = {row % len(items) for row in rows}
+        return [{**item, "id": 7} if n in gone else item for n, item in enumerate(items)], total, more
+
+    return change
+
+
+# -- what the pages hold must not end a load silently ------------------------------------------------------------------
+
+
+def test_a_page_that_ends_without_an_id_does_not_end_the_session() -> None:
+    platform = Odd({"s": IDS}, {2: nameless(-1, -2)})
+    frame = ab.load_events(platform.client(), "s")
+    assert frame["id"].tolist() == IDS, "the two came again with the next page, with their ids"
+    assert frame.attrs["agentbook"]["complete"] is True
+    platform = Odd({"s": IDS}, {10: nameless(-1)})
+    frame = ab.load_events(platform.client(), "s")
+    assert frame["id"].isna().sum() == 1, "the last of all does not come again"
+    assert len(frame) == len(IDS)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (nameless(*range(10)), "none of the 10 events of a page has an id"),
+        (lambda items, total, more: ([], total, True), "20 of 95 events came, then an empty page"),
+        (
+            b'{"items": "none", "pagination": {"has_more": true}}',
+            "a page could not be read: the page has no list of items",
+        ),
+        (b"<html>", "not the JSON that was expected"),
+    ],
+)
+def test_a_session_that_ends_too_early_is_one_that_failed(change: Any, said: str, tmp_path: Any) -> None:
+    platform = Odd({"s": IDS, "t": IDS[:3]}, {3: change})
+    with pytest.raises(ab.PartialLoad, match=said) as raised:
+        ab.load_events(platform.client(), ["s", "t"])
+    error = raised.value
+    assert set(error.problems) == {"s"}
+    assert error.partial_frame["id"].tolist() == IDS[:20] + IDS[:3], "what had arrived of it is kept"
+    assert error.partial_frame.attrs["agentbook"]["complete"] is False
+    whole = error.resume()
+    assert whole["id"].tolist() == IDS + IDS[:3]
+    assert whole.attrs["agentbook"]["complete"] is True
+    assert whole.attrs["agentbook"]["requests"] == platform.requests == 3 + 1 + 8, "only what was missing was asked for"
+    kept = ab.load_events(Odd({"s": IDS}, {3: change}).client(), "s", errors="keep")
+    assert (len(kept), list(kept.attrs["agentbook"]["failed_sessions"])) == (20, ["s"])
+    store = ab.Store(tmp_path)
+    report = store.sync(Odd({"s": IDS}, {3: change}).client(), "s", errors="keep")
+    assert (report.events, list(report.failed)) == (20, ["s"]), "what had arrived is stored"
+    assert store.events().attrs["agentbook"]["complete"] is False
+    assert store.sync(platform.client()).events == len(IDS) - 20
+    assert store.events()["id"].tolist() == IDS
+    assert len(store.verify()) == 0
+
+
+def test_a_stretch_that_failed_is_the_only_one_that_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Pace, "target", property(lambda self: 4))
+    monkeypatch.setattr(fetch, "_WORTH", 20)
+    ids = [event_id(1000 * n, n) for n in range(400)]
+    for broken in range(3, 30, 4):
+        platform = Odd({"s": ids}, {broken: b"<html>"})
+        with pytest.raises(ab.PartialLoad) as raised:
+            ab.load_events(platform.client(), "s")
+        arrived = raised.value.partial_frame["id"].tolist()
+        assert arrived == sorted(set(arrived))
+        assert raised.value.resume()["id"].tolist() == ids
+
+
+# -- interrupts ----------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def interrupted_at(step: int, *modules: Any) -> Iterator[list[int]]:
+    """A Ctrl-C when the n-th line of these modules is about to run in the main thread."""
+    files = {module.__file__ for module in modules}
+    count = [0]
+
+    def line(frame: Any, event: str, argument: Any) -> Any:
+        if event == "line":
+            count[0] += 1
+            if count[0] == step:
+                signal.raise_signal(signal.SIGINT)
+        return line
+
+    before = sys.gettrace()
+    sys.settrace(lambda frame, event, argument: line if frame.f_code.co_filename in files else None)
+    try:
+        yield count
+    finally:
+        sys.settrace(before)
+
+
+def through_interrupts(load: Callable[[], Any], *modules: Any, every: int) -> Iterator[Any]:
+    """What a load gives that is interrupted once, at this line and that, and then goes on."""
+    for step in range(1, 100_000, every):
+        with interrupted_at(step, *modules) as count:
+            try:
+                yield load()
+            except ab.PartialLoad as stopped:
+                arrived = stopped.partial_frame["id"].tolist()
+                assert arrived == list(dict.fromkeys(arrived)), f"step {step}"
+                yield stopped.resume()
+            except KeyboardInterrupt:
+                yield None  # before anything had arrived, or after it had been handed over
+        if count[0] < step:
+            assert step > 10 * every, "many lines were tried"
+            return
+
+
+@pytest.mark.parametrize("connections", [1, 3])
+def test_an_interrupt_at_any_line_loses_and_repeats_nothing(connections: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Pace, "target", property(lambda self: connections))
+    monkeypatch.setattr(fetch, "_WORTH", 20)
+    platform = FakeEvents({"a": [event_id(n, n) for n in range(4)], "long": IDS[10:], "b": [event_id(9, 9)], "c": []})
+    wanted = [one for name in platform.sessions for one in platform.ids(name)]
+    client = platform.client()
+    frames = through_interrupts(
+        lambda: ab.load_events(client, list(platform.sessions)), many, fetch, every=37 if connections == 1 else 53
+    )
+    whole = [frame for frame in frames if frame is not None]
+    assert len(whole) > 10
+    for frame in whole:
+        assert frame["id"].tolist() == wanted
+
+
+def test_an_interrupt_of_a_listing_loses_and_repeats_nothing() -> None:
+    platform = FakeEvents({"s": IDS})
+    client = platform.client()
+
+    def load() -> Any:
+        events = client.sessions.events("s", sort_by="id")
+        events.listing = replace(events.listing, max_page=10)
+        return events.to_pandas()
+
+    whole = [frame for frame in through_interrupts(load, listing, every=3) if frame is not None]
+    assert len(whole) > 3
+    for frame in whole:
+        assert frame["id"].tolist() == IDS
+
+
+def test_an_interrupt_of_a_sync_leaves_a_store_that_goes_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    monkeypatch.setattr(sync, "COMMIT_ROWS", 15)
+    platform = FakeEvents({"a": [event_id(n, n) for n in range(4)], "long": IDS[10:], "b": [event_id(9, 9)], "c": []})
+    wanted = sorted(one for name in platform.sessions for one in platform.ids(name))
+    client, stopped = platform.client(), 0
+    for step in range(1, 100_000, 89):
+        store = ab.Store(tmp_path / str(step), groups=2)
+        with interrupted_at(step, fetch, sync) as count:
+            try:
+                store.sync(client, list(platform.sessions))
+            except KeyboardInterrupt:
+                stopped += 1
+        assert not store.events()["id"].duplicated().any(), f"step {step}"
+        store.sync(client, list(platform.sessions))
+        assert (sorted(store.events()["id"]), len(store.verify())) == (wanted, 0), f"step {step}"
+        if count[0] < step:
+            break
+    assert stopped > 5
+
+
+def test_a_long_session_is_committed_as_it_comes(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    monkeypatch.setattr(sync, "COMMIT_ROWS", 30)
+    platform = Odd({"s": IDS}, {8: SystemExit("killed")})
+    store = ab.Store(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(sync.Sync, "_close", lambda *_: None)  # a kill writes nothing down
+        with pytest.raises(SystemExit):
+            store.sync(platform.client(), "s")
+    assert store.events()["id"].tolist() in (IDS[:30], IDS[:60]), "the last commit"
+    asked = platform.requests
+    store.sync(platform.client())
+    assert platform.requests - asked < 8, "it goes on after it"
+    assert store.events()["id"].tolist() == IDS
+    assert len(store.verify()) == 0
+
+
+def test_an_interrupt_in_the_bar_keeps_what_has_arrived(monkeypatch: pytest.MonkeyPatch) -> None:
+    platform = FakeEvents({"s": IDS, "t": IDS[:3]})
+    seen = 0
+
+    def add(self: Any, rows: int, total: int | None = None) -> None:
+        nonlocal seen
+        seen += 1
+        if seen == 4:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("agentbook.frames.progress.Progress.add", add)
+    with pytest.raises(ab.PartialLoad, match="interrupted") as raised:
+        ab.load_events(platform.client(), ["s", "t"], progress=True)
+    assert raised.value.partial_frame["id"].tolist() == IDS[:40]
+    assert raised.value.resume()["id"].tolist() == IDS + IDS[:3]
+    assert platform.requests == 10 + 1
+
+
+def test_what_is_shielded_is_finished_before_the_interrupt_is_raised() -> None:
+    done = []
+
+    def work() -> None:
+        signal.raise_signal(signal.SIGINT)
+        done.append("the rest")
+
+    with pytest.raises(KeyboardInterrupt), shielded(), shielded():
+        work()
+    assert done == ["the rest"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    with pytest.raises(ValueError, match="its own"), shielded():
+        raise ValueError("its own")
+    other = threading.Thread(target=lambda: shielded().__enter__())
+    other.start()
+    other.join()
+
+
+def test_an_async_listing_that_stopped_goes_on_too() -> None:
+    platform = Odd({"s": IDS}, {3: b"<html>"})
+
+    async def load() -> Any:
+        transport = httpx.MockTransport(platform._answer)
+        client = ab.AsyncClient("http://h/v1", http_client=httpx.AsyncClient(transport=transport))
+        events = client.sessions.events("s", sort_by="id")
+        events.listing = replace(events.listing, max_page=10)
+        with pytest.raises(ab.PartialLoad) as raised:
+            await events.to_pandas()
+        assert len(raised.value.partial_frame) == 20
+        return await raised.value.resume()
+
+    assert asyncio.run(load())["id"].tolist() == IDS
