@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from typing import Any
 
 import pytest
@@ -113,6 +114,34 @@ def test_a_platform_that_accepts_and_closes_is_not_hammered(
         assert stream.get(timeout_s=1.0) is None
     # 0.05 s doubled each time, at the least jitter: 0.025 + 0.05 + 0.1 + 0.2 + 0.4 reach a second with the sixth.
     assert 2 <= len(platform.handshakes) <= 8
+
+
+def test_after_a_socket_that_had_been_delivering_the_next_comes_at_once(
+    platform: FakePlatform, client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pump, "BACKOFF_S", 600.0)  # whoever waits fails
+    monkeypatch.setattr(pump, "BACKOFF_MAX_S", 600.0)
+    monkeypatch.setattr(pump, "STEADY_S", 0.0)
+    draft = {"id": "draft-1", "type": "runtime_draft", "content": {"delta": "…"}, "task_id": "t"}
+    with client.sessions.stream("s", from_id=pump.BEGINNING) as stream:
+        for n in range(3):
+            connected(platform, n + 1)
+            if n % 2:
+                platform.call(platform.broadcast(draft))
+                assert take(stream, 1, drafts=True)[0]["id"] == "draft-1"
+            else:
+                platform.add(event(n))
+                assert numbers(take(stream, 1)) == [n]
+            platform.cut()
+        connected(platform, 4)
+
+
+def connected(platform: FakePlatform, times: int) -> None:
+    """Wait until so many sockets were opened, one is open, and what came before it was listed."""
+    until = time.monotonic() + 30
+    while min(len(platform.handshakes), platform.lists) < times or not platform.sockets:
+        assert time.monotonic() < until, f"{len(platform.handshakes)} handshakes"
+        time.sleep(0.005)
 
 
 def test_a_refused_cursor_is_replaced_by_the_list(platform: FakePlatform, client: Any) -> None:

@@ -2,9 +2,10 @@
 
 `subscribe` runs on the toolkit's own loop. It opens a socket, and once that is open reads by REST what came before (so nothing
 can fall between the two), then delivers what the socket brings; the cursor drops what either has shown already. The same read is
-made after every reply. When the socket goes it opens another, from a cursor that overlaps; its backoff is reset by a *new* event
-only, so a platform that accepts and closes is not hammered. A credential that a socket does not take polls instead, with the
-same guarantees. Drafts pass through as they come and are never counted.
+made after every reply. When the socket goes it opens another, from a cursor that overlaps: at once after one that had been
+delivering, else with a backoff that only a *new* event resets, so a platform that accepts and closes is not hammered. A
+credential that a socket does not take polls instead, with the same guarantees. Drafts pass through as they come and are never
+counted.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ BEGINNING = "00000000-0000-7000-8000-000000000000"  # as from_id: replay the who
 
 BACKOFF_S = 0.25
 BACKOFF_MAX_S = 15.0
+STEADY_S = 1.0  # a socket that brings drafts after this long has been delivering, though it brought no event
 GIVE_UP_S = 300.0  # without any contact
 POLL_S = 1.0
 POLL_MAX_S = 5.0
@@ -129,6 +131,7 @@ class _Pump:
         self._types = frozenset(types) if types else None
         self._on_state = on_state
         self._backoff_s = BACKOFF_S
+        self._was_delivering = False
         self._contact_at = time.monotonic()
         self._from_id_refused = False
         self._gate = client.gate
@@ -177,15 +180,19 @@ class _Pump:
             raise
 
     async def _received(self, socket: Socket) -> AsyncGenerator[Record]:
+        steady_at = time.monotonic() + STEADY_S
         while True:
             event = await socket.receive()
             self._contact_at = time.monotonic()
             if not is_persisted(event.get("id")):
+                self._was_delivering |= self._contact_at >= steady_at
                 if self._wanted(event):
                     yield event
                 continue
-            if self._new(event) and self._wanted(event):
-                yield event
+            if self._new(event):
+                self._was_delivering = True
+                if self._wanted(event):
+                    yield event
             if event.get("type") == "runtime_done" and text_of(event) is not None:
                 async with aclosing(self._listed()) as late:
                     async for missed in late:
@@ -237,5 +244,8 @@ class _Pump:
                 operation="sessions.stream",
                 last_id=self._cursor.newest,
             ) from (trouble if isinstance(trouble, AgentbookError) else None)
+        if self._was_delivering:
+            self._was_delivering, self._backoff_s = False, BACKOFF_S
+            return
         await asyncio.sleep(self._backoff_s * _jitter.uniform(0.5, 1.0))
         self._backoff_s = min(self._backoff_s * 2, BACKOFF_MAX_S)
