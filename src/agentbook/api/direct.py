@@ -13,7 +13,8 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
-KEEP_ALIVE_S = 5.0  # httpx's own: servers close idle connections soon after
+# Less than the 5 s after which uvicorn and Node close an idle connection: a write that meets its end on the way is lost.
+KEEP_ALIVE_S = 4.0
 
 Headers = Sequence[tuple[bytes, bytes]]
 

@@ -27,7 +27,7 @@ from urllib.parse import urlencode, urlsplit
 from urllib.request import getproxies
 
 from .calls import Reply
-from .direct import Direct, Headers
+from .direct import KEEP_ALIVE_S, Direct, Headers
 from .errors import AgentbookError
 from .policy import Exchange, Lost, Renew, Send, Sleep
 
@@ -235,7 +235,7 @@ class SyncTransport:
             if self._client is None or (self._own and self._pid != os.getpid()):
                 import httpx
 
-                limits = httpx.Limits(max_connections=MAX_CONNECTIONS)
+                limits = httpx.Limits(max_connections=MAX_CONNECTIONS, keepalive_expiry=KEEP_ALIVE_S)
                 options = self._network.of_httpx(self._base_url)
                 if options["verify"] is True:
                     options["verify"] = httpx.create_ssl_context()
@@ -306,7 +306,7 @@ class AsyncTransport:
         if client is None:
             import httpx
 
-            limits = httpx.Limits(max_connections=MAX_CONNECTIONS)
+            limits = httpx.Limits(max_connections=MAX_CONNECTIONS, keepalive_expiry=KEEP_ALIVE_S)
             client = httpx.AsyncClient(limits=limits, **self._network.of_httpx(self._base_url))
             self._clients[loop] = client
         return client

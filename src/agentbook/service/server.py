@@ -229,6 +229,8 @@ class _Server(uvicorn.Server):
             ws_per_message_deflate=False,
             ws_max_size=64 * 1024,
             server_header=False,
+            # Clients give an idle connection up after 5 s, many of them: not to be closed while one sends.
+            timeout_keep_alive=65,
             timeout_graceful_shutdown=5,
         )
         super().__init__(config)
