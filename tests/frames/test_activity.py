@@ -150,6 +150,42 @@ def test_the_hour_that_is_lived_twice_is_two_periods() -> None:
     assert day["events"].to_list() == [2]
 
 
+def began(instant: datetime, zone: ZoneInfo) -> datetime:
+    """The beginning of the hour of an instant, found by going back minute by minute while clock and offset stay."""
+    at = instant.replace(second=0, microsecond=0)
+    here = at.astimezone(zone)
+    while True:
+        before = (at - timedelta(minutes=1)).astimezone(zone)
+        if (before.hour, before.utcoffset()) != (here.hour, here.utcoffset()):
+            return at
+        at -= timedelta(minutes=1)
+
+
+@given(
+    zone=st.sampled_from(
+        [
+            ("Australia/Lord_Howe", datetime(2026, 10, 3, 15, 30, tzinfo=UTC)),  # half an hour forward
+            ("Australia/Lord_Howe", datetime(2026, 4, 4, 15, tzinfo=UTC)),  # and back
+            ("Europe/Berlin", datetime(2026, 3, 29, 1, tzinfo=UTC)),
+            ("Europe/Berlin", datetime(2026, 10, 25, 1, tzinfo=UTC)),
+            ("Africa/Cairo", datetime(2026, 4, 23, 22, tzinfo=UTC)),  # no midnight
+        ]
+    ),
+    seconds=st.lists(st.integers(-12_000, 12_000), min_size=1, max_size=8),
+)
+def test_hours_around_a_change_of_the_offset(zone: tuple[str, datetime], seconds: list[int]) -> None:
+    tz, change = zone
+    times = [change + timedelta(seconds=one) for one in seconds]
+    events = [{"id": first_id_at(at)[:-12] + f"{n:012x}", "created_at": at.isoformat()} for n, at in enumerate(times)]
+    wanted = Counter(began(at, ZoneInfo(tz)) for at in times)
+    table = activity(frame_of({"s1": events}), tz=tz)
+    got = {period.astimezone(UTC): count for period, count in zip(table["period"], table["events"], strict=True)}
+    assert {period: count for period, count in got.items() if count} == wanted
+    minutes = int((max(times) - min(times)).total_seconds() // 60) + 1
+    every = {began(min(times) + timedelta(minutes=n), ZoneInfo(tz)) for n in range(minutes)}
+    assert set(got) == every | set(wanted), "each hour once, those without events too"
+
+
 def test_activity_by_who_began_the_session() -> None:
     sessions = sessions_of([(0, 0, 1), (0, 3, 1), (1, 1, 1), (1, 3, 1), (1, 0, 1), (2, 3, 1)])
     table = activity(frame_of(sessions), "1D", by="initiator_type")
@@ -244,6 +280,10 @@ def test_events_without_an_instant_are_counted_as_undated() -> None:
         (lambda frame: activity(frame, tz="Mars/Olympus"), "no time zone 'Mars/Olympus'"),
         (lambda frame: activity(frame, by="agnet_id"), "'agnet_id'"),
         (lambda frame: activity(frame, "1ms"), "choose a longer period"),
+        *(
+            (lambda frame, freq=freq: activity(frame, freq), f"{freq!r} is no period")
+            for freq in ("0h", "-1h", "B", "2W", "")
+        ),
         (lambda frame: session_summary(frame.drop(columns="text")), "session_summary needs the column 'text'"),
         (lambda frame: failures(frame, by="nothing"), "failures needs the column 'nothing'"),
     ],
@@ -252,6 +292,16 @@ def test_what_is_wrong_is_said(call: Any, message: str) -> None:
     sessions = sessions_of([(0, 0, 1), (0, 3, 100)])
     with pytest.raises(ValueError, match=message):
         call(frame_of(sessions))
+
+
+def test_filling_is_refused_before_it_fills_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agentbook.frames.activity.MOST_FILLED", 9)
+    frame = frame_of(sessions_of([(0, 0, 1), (1, 0, 4000), (0, 0, 9000)]))
+    assert len(activity(frame, "1h", by="session_id", fill=False)) == 3
+    with pytest.raises(
+        ValueError, match=r"2 values of session_id in each of \d+ periods of '1h' make more than 9 rows"
+    ):
+        activity(frame, "1h", by="session_id")
 
 
 def test_persisted_ids_only() -> None:

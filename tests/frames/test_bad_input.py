@@ -93,6 +93,42 @@ def test_an_analysis_of_turns_says_so_too(analysis: Any, column: str) -> None:
         analysis(table)
 
 
+@pytest.mark.parametrize("name", OF_EVENTS)
+def test_an_analysis_says_which_column_holds_no_instants(name: str, platform: FakeEvents) -> None:
+    frame = ab.load_events(platform.client(), list(platform.sessions))
+    at, analysis = frame["created_at"], OF_EVENTS[name]
+    mixed = pd.Series([one.tz_convert("Asia/Tokyo") if n % 2 else one for n, one in enumerate(at)], dtype=object)
+    for wrong in (at.astype("str"), at.dt.tz_localize(None), mixed):
+        with pytest.raises(
+            ValueError, match=r"^\w+ needs the column 'created_at' as instants with a time zone, not as "
+        ):
+            analysis(frame.assign(created_at=wrong))
+    same(analysis(frame.assign(created_at=at.dt.tz_convert("Asia/Tokyo"))), analysis(frame))
+    none = analysis(frame.assign(created_at=None))
+    assert list(none.columns) == list(analysis(frame).columns), "no instants at all are none, not wrong ones"
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda frame: ab.turns(frame, unanswered_after="soon"), "unanswered_after must be a length of time"),
+        (lambda frame: ab.turns(frame, as_of="soon"), "as_of must be a time such as"),
+        (lambda frame: ab.gaps(frame, longer_than=None), "longer_than must be a length of time"),
+        (lambda frame: ab.idle_sessions(frame, after="-1D"), "after must be a length of time"),
+        (lambda frame: ab.compare_periods(frame, period="0D"), "period must be longer than nothing"),
+        (lambda frame: ab.compare_periods(frame, period="-1D"), "period must be a length of time"),
+        (lambda frame: ab.credential_report(to_frame("credentials", []), now="soon"), "now must be a time such as"),
+        (
+            lambda frame: ab.credential_report(to_frame("credentials", []), candidates=frame[["type"]]),
+            r"credential_report \(candidates\) needs the column 'id'",
+        ),
+    ],
+)
+def test_an_argument_that_makes_no_sense_is_named(call: Any, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        call(to_frame("events", []))
+
+
 def test_the_analyses_of_credentials_and_contexts_say_so_too() -> None:
     report = ab.credential_report(to_frame("credentials", []))
     for call, frame, column in (

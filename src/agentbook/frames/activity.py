@@ -10,10 +10,11 @@ import pandas as pd
 from .load import jsonable
 from .periods import begins, between, zone
 from .reading import Reading, read
-from .require import require
+from .require import require, with_instants
 from .turns import is_turns, turns
 
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+MOST_FILLED = 5_000_000  # rows
 IDLE = pd.Timedelta(minutes=30)
 
 # kind -> (what happened, what to do). The kinds are `agentbook.api.limits.RUN_LIMITS`'s, and "error" for all else.
@@ -215,7 +216,13 @@ def activity(
 def _filled(table: pd.DataFrame, groups: list[str], freq: str, tz: str) -> pd.DataFrame:
     every = between(table["period"].min(), table["period"].max(), freq, tz)
     periods = pd.DataFrame({"period": every.union(pd.DatetimeIndex(table["period"].unique()))})
-    wanted = periods.merge(table[groups].drop_duplicates(), how="cross") if groups else periods
+    values = table[groups].drop_duplicates()
+    if groups and len(periods) * len(values) > MOST_FILLED:
+        raise ValueError(
+            f"{len(values):,} values of {', '.join(groups)} in each of {len(periods):,} periods of {freq!r} make more than "
+            f"{MOST_FILLED:,} rows: choose a longer period, fewer groups, or fill=False."
+        )
+    wanted = periods.merge(values, how="cross") if groups else periods
     filled = wanted.merge(table, how="left", on=["period", *groups])
     counts = ["events", "messages", "replies", "failures", "sessions"]
     return (
@@ -322,6 +329,7 @@ def failures(data: pd.DataFrame, *, by: str | list[str] | None = None, as_of: An
     table = data if is_turns(data) else turns(data, as_of=as_of)
     groups = [by] if isinstance(by, str) else list(by or [])
     require(table, "session_id", "failure", "failure_message", "replied_at", "status", *groups, what="failures")
+    table = with_instants(table, "replied_at", what="failures")
     failed = table[table["status"] == "failed"].assign(kind=lambda frame: frame["failure"].astype("str"))
     keys = [*groups, "kind"]
     result = (

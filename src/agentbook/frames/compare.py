@@ -9,7 +9,7 @@ import pandas as pd
 
 from .activity import about
 from .reading import read
-from .require import require
+from .require import length_of, require
 from .turns import turns
 
 
@@ -68,11 +68,13 @@ def compare_periods(
     """
     if by is not None:
         require(events, by, what="compare_periods")
+    length = length_of(period, "period")
+    if not length:
+        raise ValueError(f"period must be longer than nothing, not {period!r}.")
     rows = read(events, what="compare_periods").events
     table = turns(events, as_of=as_of)
     # `as_of` is the newest event's instant where nothing better is known: the period holds it.
     until = pd.Timestamp(table.attrs["agentbook"]["as_of"] or "NaT")
-    length = pd.Timedelta(period)
     sides = {"before": (until - 2 * length, until - length), "after": (until - length, until)}
     if by is not None and by not in table:
         first = rows.drop_duplicates("session_id").set_index("session_id")[by]

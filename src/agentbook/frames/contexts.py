@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from .activity import about
-from .require import moment_of, require
+from .require import moment_of, require, with_instants
 
 
 def context_status(contexts: pd.DataFrame, *, as_of: Any = None) -> pd.DataFrame:
@@ -60,6 +60,7 @@ def context_status(contexts: pd.DataFrame, *, as_of: Any = None) -> pd.DataFrame
     texts = {"with_summary": "summary", "with_generated": "generated_context", "with_manual": "manual_context"}
     require(contexts, "id", "status", "workspace_id", "task_id", "published_by_id", "created_at", "updated_at",
             *texts.values(), what="context_status")  # fmt: skip
+    contexts = with_instants(contexts, "created_at", "updated_at", what="context_status")
     until = moment_of(contexts, as_of, "updated_at")
     rows = contexts.assign(
         status=contexts["status"].astype("str"),

@@ -18,7 +18,7 @@ from .access import usable_in
 from .activity import about
 from .findings import AGE_DAYS, SEVERITIES, find, listed, worst
 from .redact import NO_HOST, host_of
-from .require import moment_of, require
+from .require import moment_of, require, with_instants
 
 AGE_BUCKETS = ("0-30 days", "31-90 days", "91-180 days", "181-365 days", "over 365 days")
 POOLS = ("account", "member", "unknown")
@@ -123,8 +123,8 @@ def credential_report(
     [['github', '181-365 days', 'unsigned', 'high']]
     """
     require(credentials, *_NEEDED, what="credential_report")
-    source = credentials.reset_index(drop=True)
-    until = moment_of(credentials, now, "updated_at")
+    source = with_instants(credentials, "created_at", "updated_at", what="credential_report").reset_index(drop=True)
+    until = moment_of(source, now, "updated_at", "now")
     accounts = {account_id} if account_id is not None else set()
     known = set(known_ids) | accounts
     if workspaces is not None:
@@ -147,8 +147,7 @@ def credential_report(
     for label in usable:
         report[label] = usable[label]
     report["granted_in"] = _granted(source["id"], granted)
-    there = pd.Series(pd.NA, source.index, dtype="boolean")
-    report["grant_candidate"] = there if candidates is None else source["id"].isin(candidates["id"]).astype("boolean")
+    report["grant_candidate"] = _candidates(source["id"], candidates)
     findings = find(report, source)
     report["severity"] = worst(findings, len(report))
     report["findings"] = listed(findings, len(report))
@@ -275,6 +274,13 @@ def _hosts(urls: pd.Series) -> pd.Series:
     """The hosts alone, of a revealed frame too: a report is passed on."""
     known = {url: url if _HOST.fullmatch(url) else host_of(url) or NO_HOST for url in urls.dropna().unique()}
     return urls.map(known).astype("str")
+
+
+def _candidates(ids: pd.Series, candidates: pd.DataFrame | None) -> pd.Series:
+    if candidates is None:
+        return pd.Series(pd.NA, ids.index, dtype="boolean")
+    require(candidates, "id", what="credential_report (candidates)")
+    return ids.isin(candidates["id"]).astype("boolean")
 
 
 def _granted(ids: pd.Series, granted: pd.DataFrame | None) -> pd.Series:

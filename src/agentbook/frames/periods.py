@@ -1,11 +1,13 @@
 """Periods of local time: which hour, day or week an instant falls into, and which periods lie between two.
 
-Periods up to an hour follow the clock through a change of the offset (the hour that is lived twice is two periods);
-longer ones begin at local midnights or multiples of their length from there.
+Periods up to an hour follow the clock through a change of the offset (the hour that is lived twice is two periods, and one
+that a change cuts into begins there); longer ones begin at local midnights, or at multiples of their length from the midnight
+that began 1970.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -13,9 +15,11 @@ import numpy as np
 import pandas as pd
 from pandas.tseries.frequencies import to_offset
 
+QUARTER = pd.Timedelta(minutes=15)  # all offsets of today are multiples of it
 HOUR = pd.Timedelta(hours=1)
 MOST_PERIODS = 1_000_000
 # What pandas calls the offsets that begin or end a calendar period.
+_CALENDAR = re.compile(r"\d*[WMQY]")
 _PERIODS = {"MS": "M", "ME": "M", "QS": "Q", "QE": "Q", "YS": "Y", "YE": "Y"}
 
 
@@ -36,13 +40,17 @@ def begins(instants: pd.Series, freq: str, tz: str) -> pd.Series:
     >>> str(begins(one, "1D", "Europe/Berlin")[0])
     '2026-10-04 00:00:00+02:00'
     """
-    step, local = _step(freq), instants.dt.tz_convert(zone(tz))
+    return _begins(instants, _step(freq), tz)
+
+
+def _begins(instants: pd.Series, step: pd.Timedelta | str, tz: str) -> pd.Series:
+    local = instants.dt.tz_convert(zone(tz))
     naive = local.dt.tz_localize(None)
     if isinstance(step, pd.Timedelta):
         floored = naive.dt.floor(step)
         if step <= HOUR:
             began: pd.Series = local - (naive - floored)
-            return began.astype(local.dtype)
+            return _after_changes(began.astype(local.dtype), local, floored)
     else:
         floored = naive.dt.to_period(step).dt.start_time
     return _localize(pd.DatetimeIndex(floored), tz).to_series(index=instants.index)
@@ -53,7 +61,7 @@ def between(first: Any, last: Any, freq: str, tz: str) -> pd.DatetimeIndex:
     step = _step(freq)
     if isinstance(step, pd.Timedelta) and step <= HOUR:
         _check((last - first) / step, freq)
-        return pd.date_range(first, last, freq=step)
+        return _steps(first, last, step, tz)
     begin, end = first.tz_localize(None), last.tz_localize(None)
     if isinstance(step, pd.Timedelta):
         _check((end - begin) / step, freq)
@@ -65,27 +73,64 @@ def following(begin: Any, freq: str, tz: str) -> Any:
     """The beginning of the period after the one that begins at `begin`."""
     step, naive = _step(freq), begin.tz_localize(None)
     if isinstance(step, pd.Timedelta):
-        return begin + step if step <= HOUR else _localize(pd.DatetimeIndex([naive + step]), tz)[0]
+        if step > HOUR:
+            return _localize(pd.DatetimeIndex([naive + step]), tz)[0]
+        return _steps(begin, begin + step + HOUR, step, tz)[1]
     return _localize(pd.DatetimeIndex([(pd.Period(naive, freq=step) + 1).start_time]), tz)[0]
 
 
 def _step(freq: str) -> pd.Timedelta | str:
     """A fixed length, or the name of a calendar period."""
+    unknown = ValueError(
+        f"{freq!r} is no period: use one such as '15min', '1h', '1D', 'W' (Monday to Sunday), 'M', 'Q' or 'Y'."
+    )
     try:
         offset: Any = to_offset(freq)
-        return pd.Timedelta(offset)
+        length: Any = pd.Timedelta(offset)
     except (ValueError, TypeError):
-        pass
+        length = pd.NaT
+    if isinstance(length, pd.Timedelta):
+        if length <= pd.Timedelta(0):
+            raise unknown
+        return length
     try:
-        period: Any = pd.Period("2026-01-01", freq=_PERIODS.get(freq, freq))
+        period: Any = pd.Period("2026-01-01", freq=_PERIODS.get(freq, freq)) if _CALENDAR.match(str(freq)) else None
     except (ValueError, TypeError, AttributeError):
         period = None
     if period is None or period.freq.n != 1:
-        raise ValueError(
-            f"{freq!r} is no period: use one such as '15min', '1h', '1D', 'W' (Monday to Sunday), 'M', 'Q' or 'Y'."
-        )
+        raise unknown
     name: str = period.freqstr
     return name
+
+
+def _after_changes(began: pd.Series, local: pd.Series, floored: pd.Series) -> pd.Series:
+    """Where the offset changed since a period began, the period that began with the change instead."""
+    crossed = (began.dt.tz_localize(None) != floored) & began.notna()
+    if crossed.any():
+        seconds = local[crossed].dt.tz_convert("UTC").dt.floor("s").dt.tz_convert(local.dt.tz)
+        pairs = list(zip(began[crossed], seconds, strict=True))
+        changes = {pair: _change_between(*pair) for pair in dict.fromkeys(pairs)}
+        found = [changes[pair] for pair in pairs]
+        began = began.where(~crossed, pd.Series(found, began.index[crossed], dtype=began.dtype).reindex(began.index))
+    return began
+
+
+def _change_between(low: pd.Timestamp, high: pd.Timestamp) -> pd.Timestamp:
+    """The instant, to the second, from which the offset is that of `high`, which it is not at `low` yet."""
+    while high - low > pd.Timedelta(seconds=1):
+        middle = low + ((high - low) / 2).floor("s")
+        low, high = (middle, high) if middle.utcoffset() != high.utcoffset() else (low, middle)
+    return high
+
+
+def _steps(first: Any, last: Any, step: pd.Timedelta, tz: str) -> pd.DatetimeIndex:
+    """The beginnings of periods up to an hour."""
+    plain = pd.date_range(first, last, freq=step)
+    if (_begins(plain.to_series(), step, tz) == plain).all():
+        return plain
+    # A change of the offset lies between that is no multiple of the step.
+    finer = pd.date_range(first, last, freq=min(step, QUARTER))
+    return pd.DatetimeIndex(_begins(finer.to_series(), step, tz)).unique()
 
 
 def _check(count: float, freq: str) -> None:

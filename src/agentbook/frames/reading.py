@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from ..events.turns import Failure, failure_of
 from .ids import parse_ids
-from .require import require
+from .require import require, with_instants
 
 Flags = npt.NDArray[np.bool_]
 Whole = npt.NDArray[np.int64]
@@ -25,6 +25,7 @@ Whole = npt.NDArray[np.int64]
 # Every message of `agentbook.api.limits` holds one of these, so that only few events are looked at more closely.
 LIMIT_WORDS = r"exceed|413 Request Entity Too Large|synchronous steps|TURN_TIMEOUT:"
 NEEDED = ("id", "session_id", "type", "author_type", "text", "content", "task_id", "created_at")
+INSTANTS = ("created_at", "updated_at", "at")
 
 
 @dataclass(slots=True)
@@ -61,6 +62,7 @@ class Reading:
 def read(events: pd.DataFrame, *, what: str) -> Reading:
     """Events in order, with what each does to a turn."""
     require(events, *NEEDED, what=what)
+    events = with_instants(events, *INSTANTS, what=what)
     ordered, session, sessions = in_order(events)
     first = np.ones(len(session), np.bool_)
     first[1:] = session[1:] != session[:-1]

@@ -1,4 +1,4 @@
-"""What an analysis needs of the frame it is given: its columns, said by name when one is missing, and its instant."""
+"""What an analysis needs of what it is given: columns, said by name when one is missing; instants; lengths of time."""
 
 from __future__ import annotations
 
@@ -28,11 +28,60 @@ def require(frame: pd.DataFrame, *columns: str, what: str) -> None:
     raise ValueError(f"{what} needs the {plural} {', '.join(map(repr, missing))}, and the frame has none{hint}.")
 
 
-def moment_of(frame: pd.DataFrame, as_of: Any, column: str) -> Any:
+def with_instants(frame: pd.DataFrame, *columns: str, what: str) -> pd.DataFrame:
+    """The frame with these columns, as far as it has them, as instants in UTC; a `ValueError` names one that is none.
+
+    Texts and times without a zone are not guessed at: a file that was read back has either.
+
+    Examples
+    --------
+    >>> frame = pd.DataFrame({"at": pd.to_datetime(["2026-10-03T08:00+02:00"])})
+    >>> with_instants(frame, "at", what="turns")["at"].dt.hour.to_list()
+    [6]
+    """
+    changed = {}
+    for name in columns:
+        if name not in frame.columns:
+            continue
+        series = frame[name]
+        if isinstance(series.dtype, pd.DatetimeTZDtype):
+            if str(series.dtype.tz) != "UTC":
+                changed[name] = series.dt.tz_convert("UTC")
+        elif series.isna().all():
+            changed[name] = pd.Series(pd.NaT, series.index, dtype="datetime64[us, UTC]")
+        else:
+            raise ValueError(
+                f"{what} needs the column {name!r} as instants with a time zone, not as {series.dtype}: "
+                'convert it with pd.to_datetime(..., utc=True, format="ISO8601").'
+            )
+    return frame.assign(**changed) if changed else frame
+
+
+def moment_of(frame: pd.DataFrame, as_of: Any, column: str, name: str = "as_of") -> Any:
     """`as_of` in UTC; without it when the frame was loaded, else the newest instant of `column`."""
     if as_of is None:
         as_of = frame.attrs.get("agentbook", {}).get("loaded_at")
-    moment: Any = frame[column].max() if as_of is None else pd.Timestamp(as_of)
-    if not pd.isna(moment) and moment.tzinfo is None:
-        moment = moment.tz_localize("UTC")
-    return moment
+    if as_of is None:
+        return frame[column].max()
+    try:
+        moment = pd.Timestamp(as_of)
+    except (ValueError, TypeError):
+        raise ValueError(f"{name} must be a time such as '2026-11-01T00:00:00Z', not {as_of!r}.") from None
+    return moment.tz_localize("UTC") if moment.tzinfo is None else moment.tz_convert("UTC")
+
+
+def length_of(value: Any, name: str) -> pd.Timedelta:
+    """A length of time, or a `ValueError` that says which argument is none.
+
+    Examples
+    --------
+    >>> length_of("30min", "after")
+    Timedelta('0 days 00:30:00')
+    """
+    try:
+        length: Any = pd.Timedelta(value)
+    except (ValueError, TypeError):
+        length = pd.NaT
+    if not isinstance(length, pd.Timedelta) or length < pd.Timedelta(0):
+        raise ValueError(f"{name} must be a length of time such as '30min' or '7D', not {value!r}.")
+    return length

@@ -11,7 +11,7 @@ import pandas as pd
 from .activity import about
 from .periods import begins, between, following
 from .reading import read
-from .require import require
+from .require import length_of, require, with_instants
 from .turns import is_turns, turns
 
 QUANTILES = (0.5, 0.9, 0.95, 0.99)
@@ -68,6 +68,7 @@ def latency(
     table = data if is_turns(data) else turns(data)
     groups = [by] if isinstance(by, str) else list(by or [])
     require(table, "status", "latency_s", "asked_at", *groups, what="latency")
+    table = with_instants(table, "asked_at", what="latency")
     answered = table[(table["status"] == "answered") & table["latency_s"].notna()]
     if freq is not None:
         answered = answered.assign(period=begins(answered["asked_at"], freq, tz))
@@ -125,6 +126,7 @@ def concurrency(data: pd.DataFrame, *, freq: str | None = None, tz: str = "UTC")
     """
     table = data if is_turns(data) else turns(data)
     require(table, "asked_at", "replied_at", what="concurrency")
+    table = with_instants(table, "asked_at", "replied_at", what="concurrency")
     whole = table[table["asked_at"].notna() & table["replied_at"].notna()]
     whole = whole[whole["replied_at"] > whole["asked_at"]]
     changes = pd.concat(
@@ -195,6 +197,7 @@ def gaps(events: pd.DataFrame, *, longer_than: str | pd.Timedelta = "30min") -> 
     >>> gaps(to_frame("events", [page], context={"session_id": "s1"}))["gap_s"].to_list()
     [3600.0]
     """
+    longest = length_of(longer_than, "longer_than")
     rows = read(events, what="gaps").events
     dated = rows[rows["created_at"].notna()]
     before = dated.groupby("session_id", sort=False)["created_at"].shift()
@@ -206,7 +209,7 @@ def gaps(events: pd.DataFrame, *, longer_than: str | pd.Timedelta = "30min") -> 
             "ends_at": dated["created_at"],
             "gap_s": pause.dt.total_seconds(),
         }
-    )[pause > pd.Timedelta(longer_than)]
+    )[pause > longest]
     return about(frame.sort_values("gap_s", ascending=False, kind="stable", ignore_index=True), events, "gaps")
 
 
@@ -246,6 +249,7 @@ def idle_sessions(events: pd.DataFrame, *, after: str | pd.Timedelta = "7D", as_
     >>> idle_sessions(frame, as_of="2026-10-13T08:00:00Z")[["session_id", "last_status"]].values.tolist()
     [['s1', 'answered']]
     """
+    least = length_of(after, "after")
     table = turns(events, as_of=as_of)
     until = pd.Timestamp(table.attrs["agentbook"]["as_of"] or "NaT")
     last = read(events, what="idle_sessions").events.groupby("session_id", sort=False)["created_at"].max()
@@ -253,7 +257,7 @@ def idle_sessions(events: pd.DataFrame, *, after: str | pd.Timedelta = "7D", as_
     frame["idle_s"] = (until - frame["last_at"]).dt.total_seconds()
     frame["last_status"] = frame["session_id"].map(table.groupby("session_id", sort=False)["status"].last())
     frame["last_status"] = frame["last_status"].astype(table["status"].dtype)
-    frame = frame[frame["idle_s"] > pd.Timedelta(after).total_seconds()]
+    frame = frame[frame["idle_s"] > least.total_seconds()]
     return about(
         frame.sort_values("idle_s", ascending=False, kind="stable", ignore_index=True), events, "idle_sessions"
     )

@@ -16,8 +16,8 @@ import pandas as pd
 import pyarrow.compute as pc
 
 from .load import jsonable
-from .reading import Flags, Reading, Whole, factorize, read, to_arrow
-from .require import moment_of
+from .reading import INSTANTS, Flags, Reading, Whole, factorize, read, to_arrow
+from .require import length_of, moment_of, with_instants
 
 STATUSES = ("answered", "failed", "unanswered", "open")
 CLOCKS = ("created_at", "at")
@@ -108,6 +108,8 @@ def turns(
     """
     if clock not in CLOCKS:
         raise ValueError(f"There is no clock {clock!r}: choose one of {', '.join(CLOCKS)}.")
+    after = length_of(unanswered_after, "unanswered_after")
+    events = with_instants(events, *INSTANTS, what="turns")
     reading = read(events, what="turns")
     if clock not in events:
         raise ValueError(f"turns needs the column {clock!r}, and the frame has none.")
@@ -115,7 +117,7 @@ def turns(
     frame = _table(reading, assigned, clock, texts)
     known_until = moment_of(events, as_of, "created_at")
     age = known_until - frame["asked_at"]
-    late = (frame["status"] == "open") & (age > pd.Timedelta(unanswered_after))
+    late = (frame["status"] == "open") & (age > after)
     frame.loc[late, "status"] = "unanswered"
     about = dict(events.attrs.get("agentbook", {}))
     about.pop("problems", None)
