@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from datetime import UTC, datetime
 from typing import Any
 
@@ -192,6 +193,7 @@ SECRET = "sk-proj-5up3rs3cret"
 CREDENTIAL = {
     "id": "c1",
     "integration": {"name": "github", "client_secret": SECRET},
+    "signature_type": {"key": SECRET},
     "params": {"token": SECRET, "nested": {"list": [SECRET, 123456]}},
     "extra_data": {"refresh": SECRET},
     "config_params": SECRET,
@@ -210,7 +212,7 @@ def test_a_credential_shows_no_secret_anywhere(tmp_path: Any) -> None:
             frame.to_csv() + repr(frame) + frame.to_html() + json.dumps(frame.attrs) + frame.to_json(date_format="iso")
         )
     frame.to_parquet(tmp_path / "credentials.parquet")
-    shown += (tmp_path / "credentials.parquet").read_bytes().decode("latin-1")
+    shown += (tmp_path / "credentials.parquet").read_bytes().decode("latin-1") + pickle.dumps(frame).decode("latin-1")
     for part in (SECRET, SECRET[:8], SECRET[-6:], "123456"):
         assert part not in shown
     row = frame.iloc[0]

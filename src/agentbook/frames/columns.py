@@ -31,7 +31,7 @@ ARROW_TYPES: dict[str, Any] = {
     "boolean": pa.bool_(),
     "str": TEXT,
 }
-_NAMES = ("name", "full_name", "slug", "title", "label", "key", "id")
+_NAMES = ("name", "full_name", "slug", "title", "label", "key", "id", "type", "kind")
 _FIRST_US, _LAST_US = -62_135_596_800_000_000, 253_402_300_799_999_999  # the years 1 to 9999
 _decode = msgspec.json.decode
 
@@ -48,6 +48,8 @@ class BatchMaker:
         self._schema = schema
         self._reveal = reveal
         self._arrow = arrow_schema(schema)
+        # What a credential calls a key may be one.
+        self._names = [name for name in _NAMES if name != "key" or not schema.secret]
         self._instants_before: tuple[list[str | None], Any] | None = None  # of a column without any trouble
         self._paths: list[tuple[Column, Path]] = [
             (column, tuple(column.wire.split("."))) for column in schema.columns if column.wire is not None
@@ -118,7 +120,7 @@ class BatchMaker:
             if isinstance(value, str):
                 return value if self._reveal else host_of(value) or NO_HOST
         elif column.kind == "label" and isinstance(value, Mapping):
-            label = next((value[name] for name in _NAMES if isinstance(value.get(name), str)), None)
+            label = next((value[name] for name in self._names if isinstance(value.get(name), str)), None)
             if label is None or len(value) > 1:
                 keep(values.extras, row, path, bytes(raw))
             return label

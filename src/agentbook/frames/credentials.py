@@ -89,7 +89,8 @@ def credential_report(
         duplicate_of          str                      oldest with the same integration, owner, auth config and params
         duplicates            int64                    how many others are the same
         alike                 int64                    others of the same integration and owner
-        webhook               category                 off, signed, unsigned, idle (nothing listens) or unknown
+        webhook               category                 off, signed, unsigned, idle (nothing listens) or unknown (on, or how it
+                                                       is signed)
         webhook_host          str                      host of its address
         open_in               str                      JSON list of workspaces that may use it as they are; null unless
                                                        `workspaces` is given
@@ -141,7 +142,7 @@ def credential_report(
     for name in ("owner", "creator", "target"):
         report[name] = _known(source[f"{name}_id"], known, [one.get(name) for one in extra])
     _add_duplicates(report, source)
-    report["webhook"] = _webhook(source)
+    report["webhook"] = _webhook(source, [one.get("signature_type") for one in extra])
     report["webhook_host"] = _hosts(source["webhook_url"])
     usable = usable_in(report, workspaces)
     for label in usable:
@@ -257,14 +258,17 @@ def _add_duplicates(report: pd.DataFrame, source: pd.DataFrame) -> None:
     report["alike"] = alike.reindex(source.index).fillna(1).astype("int64") - 1
 
 
-def _webhook(source: pd.DataFrame) -> pd.Categorical:
+def _webhook(source: pd.DataFrame, shapes: list[Any]) -> pd.Categorical:
+    """`shapes` are those of signature types that could not be read: what they say is unknown, not nothing."""
     enabled, active = source["webhook_enabled"], source["has_active_webhook_triggers"]
     unsigned = source["signature_type"].isna() | source["signature_type"].str.lower().isin(
         ["", "none", "null", "unsigned"]
     )
     on = enabled.fillna(False).astype("bool")
     idle = ~active.fillna(True).astype("bool")
-    codes = np.where(on, np.where(unsigned, 2, np.where(idle, 3, 1)), np.where(enabled.isna(), 4, 0))
+    unread = source["signature_type"].isna() & np.array([one not in (None, False, "", {}, []) for one in shapes], bool)
+    signed = np.where(unread, 4, np.where(unsigned, 2, np.where(idle, 3, 1)))
+    codes = np.where(on, signed, np.where(enabled.isna(), 4, 0))
     return pd.Categorical.from_codes(
         codes, categories=pd.Index(["off", "signed", "unsigned", "idle", "unknown"], dtype="str")
     )

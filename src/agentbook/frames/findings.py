@@ -67,7 +67,7 @@ def find(report: pd.DataFrame, source: pd.DataFrame) -> pd.DataFrame:
     """One row per finding: the credential's row number and the columns of `FINDING_COLUMNS`."""
     age, since = report["age_days"], report["days_since_update"]
     never = report["never_updated"].fillna(False).astype("bool")
-    on = report["webhook"].isin(["signed", "unsigned", "idle"])
+    on = source["webhook_enabled"].fillna(False).astype("bool")
     idle = on & ~source["has_active_webhook_triggers"].fillna(True).astype("bool")
     nowhere = report["open_in"].eq("[]") & report["open_if_granted"].eq("[]")
     days = since.round().astype("Int64").astype("str")
@@ -75,6 +75,9 @@ def find(report: pd.DataFrame, source: pd.DataFrame) -> pd.DataFrame:
     checks: list[tuple[pd.Series, str, str, str, Any, str]] = [
         (report["webhook"] == "unsigned", "unsigned_webhook", "high", "exact",
          "its webhook is on and not signed", "sign it: anybody who knows the address can trigger it"),
+        (on & (report["webhook"] == "unknown"), "unread_signature", "low",
+         "relative", "its webhook is on, and how it is signed is sent in a form that is not known here",
+         "look at its signature_type in `extra`"),
         (idle, "idle_webhook", "low", "exact", "its webhook is on and starts nothing", "switch it off"),
         (on & source["webhook_owner_identifier"].isna(), "webhook_without_owner", "low", "exact",
          "its webhook names no owner identifier", "connect it again"),
