@@ -71,6 +71,21 @@ def test_a_page_that_ends_without_an_id_does_not_end_the_session() -> None:
     assert len(frame) == len(IDS)
 
 
+def test_a_listing_of_events_ends_early_no_more_silently() -> None:
+    def listing(page: int, change: Any) -> Any:
+        events = Odd({"s": IDS}, {page: change}).client().sessions.events("s", sort_by="id")
+        events.listing = replace(events.listing, max_page=10)
+        return events
+
+    frame = listing(2, nameless(-1, -2)).to_pandas()
+    assert (frame["id"].tolist(), frame.attrs["agentbook"]["complete"]) == (IDS, True)
+    assert listing(2, nameless(*range(10))).to_pandas()["id"].tolist() == IDS, "it was read again"
+    stranger = listing(2, lambda items, *rest: ([{**items[0], "session_id": "t"}, *items[1:]], *rest)).to_pandas()
+    assert ab.problems(stranger)[["row", "problem"]].to_numpy().tolist() == [
+        [10, "an event of a session that was not asked for"]
+    ]
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [

@@ -85,6 +85,11 @@ class Page:
         return Page(b'{"items":[%b],"pagination":%b}' % (items, msgspec.json.encode(raw.pagination or {})))
 
 
+def _cursor(page: Page) -> str | None:
+    """The id to go on from: the last one there is."""
+    return next((item_id for item_id in reversed(page.ids) if item_id is not None), None)
+
+
 def _id_of(item: msgspec.Raw) -> Any:
     value = msgspec.json.decode(item)
     return value.get("id") if isinstance(value, dict) else None
@@ -104,7 +109,7 @@ class Walk:
         self._size = listing.max_page if listing.limit is None else min(listing.max_page, listing.limit)
         self._covered = listing.offset  # everything before this offset was asked for and came
         self._last: Page | None = None
-        self._stalled = False
+        self.stalled = False  # the last page brought nothing new: the list ends there, whatever was announced
         self._totals: set[int] = set()
         self.seen: set[str] = set()  # ids taken
 
@@ -117,29 +122,31 @@ class Walk:
         """The call of the first page."""
         return self._page(self.listing.offset, self._size)
 
-    def rest(self) -> list[Call[Page]]:
-        """The calls of all pages still missing, where it is known how many there are; in order, to be made concurrently."""
-        calls: list[Call[Page]] = []
+    def rest(self) -> Iterator[Call[Page]]:
+        """The calls of all pages still missing, where it is known how many there are; in order, to be made concurrently.
+
+        One by one, and to be left off once the walk has `stalled`: a platform may announce any number of items.
+        """
         if self._last is None or self.listing.keyset or self._end() is None:
-            return calls
-        covered, end = self._covered, self._end() or 0
-        while covered < end and self._step():
-            start = covered - self._overlap()
-            size = min(self._step(), end - start)
-            calls.append(self._page(start, size))
+            return
+        covered, end, step, overlap = self._covered, self._end() or 0, self._step(), self._overlap()
+        while covered < end and step:
+            start = covered - overlap
+            size = min(step, end - start)
+            yield self._page(start, size)
             covered = start + size
-        return calls
 
     def following(self) -> Call[Page] | None:
         """The next call, where pages follow one by one; None at the end."""
         last = self._last
         left = None if self.listing.limit is None else self.listing.limit - self.items
-        if last is None or self._stalled or (left is not None and left <= 0):
+        if last is None or self.stalled or (left is not None and left <= 0):
             return None
         if self.listing.keyset:
-            if last.has_more is False or last.last_id is None:
+            cursor = _cursor(last)
+            if last.has_more is False or cursor is None:
                 return None
-            return self._page(0, self._size if left is None else min(self._size, left)).with_query(from_id=last.last_id)
+            return self._page(0, self._size if left is None else min(self._size, left)).with_query(from_id=cursor)
         end = self._end()
         done = last.has_more is False if end is None else self._covered >= end
         # A pass that does not fit together is not worth finishing: the next one begins anew.
@@ -165,7 +172,15 @@ class Walk:
             if item_id is not None:
                 self.seen.add(item_id)
             kept.append(not repeated)
-        self._stalled = len(page) <= expected_overlap  # nothing new: the list ends here, whatever was announced
+        if self.listing.keyset and ids and page.has_more is not False:
+            if _cursor(page) is None:
+                self.problems.append(f"none of the {len(ids)} items of a page has an id to go on from")
+            else:  # what stands after the last id has none, and comes again with the next page
+                after = next(n for n, item_id in enumerate(reversed(ids)) if item_id is not None)
+                kept[len(kept) - after :] = [False] * after
+        if self._last is not None and page.body == self._last.body:
+            kept = [False] * len(page)  # items without ids can repeat unseen, where an offset is not heeded
+        self.stalled = len(page) <= expected_overlap or not any(kept)
         self._covered += max(len(page) - expected_overlap, 0)
         if len(page) or self._last is None:
             self._last = page

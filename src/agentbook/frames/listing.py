@@ -16,6 +16,7 @@ from ..api.pages import PASSES, warn_incomplete
 from ..api.walk import Page, Walk
 from .interrupts import shielded
 from .load import FrameBuilder
+from .order import check_session
 from .progress import Progress
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ class _Load:
         self.progress = progress
         self.reveal = reveal
         self._before = listing.requests
+        self._session = listing.listing.context.get("session_id") if listing.listing.resource == "events" else None
         self.passes = 0
         self.again()
 
@@ -46,8 +48,11 @@ class _Load:
     def take(self, page: Page, bar: Progress) -> None:
         """Take in a page of this pass."""
         with shielded():
-            rows = self.builder.add(page.body)
-        bar.add(rows, page.total_count)
+            piece = self.builder.read(page.body)
+            if self._session is not None and piece.rows:
+                check_session(self._session, piece)
+            self.builder.keep(piece)
+        bar.add(piece.rows, page.total_count)
 
     def go_on(self) -> None:
         """Make ready to resume: an interrupt may have struck after a page was planned for and before it was taken in."""

@@ -18,12 +18,8 @@ def check(session: str, piece: Piece) -> None:
     """Note what a page of this session may not hold: an id twice or out of order, an event of another session."""
     if not piece.rows:
         return
-    ids, named = piece.batch["id"], piece.batch["session_id"]
-    other = pc.not_equal(named, session)
-    if pc.any(other).as_py():
-        for row in pc.indices_nonzero(other).to_pylist():
-            raw = msgspec.json.encode(named[row].as_py()).decode()
-            piece.problems.append(Problem(row, "session_id", "an event of a session that was not asked for", raw))
+    check_session(session, piece)
+    ids = piece.batch["id"]
     if (backwards := not_ascending(ids)) is not None:
         for row in pc.indices_nonzero(backwards).to_pylist():
             one = ids[row].as_py()
@@ -31,6 +27,16 @@ def check(session: str, piece: Piece) -> None:
             if pc.any(pc.equal(ids[:row], one)).as_py():
                 said = "this id came twice"
             piece.problems.append(Problem(row, "id", said, msgspec.json.encode(one).decode()))
+
+
+def check_session(session: str, piece: Piece) -> None:
+    """Note events of another session."""
+    named = piece.batch["session_id"]
+    other = pc.not_equal(named, session)
+    if pc.any(other).as_py():
+        for row in pc.indices_nonzero(other).to_pylist():
+            raw = msgspec.json.encode(named[row].as_py()).decode()
+            piece.problems.append(Problem(row, "session_id", "an event of a session that was not asked for", raw))
 
 
 def are_clean(pieces: Sequence[Piece]) -> bool:
