@@ -7,11 +7,13 @@ one only in what `sanitize.cfg` names, such as a duration, stays as it was, so t
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import sys
 import tempfile
 from pathlib import Path
+from queue import Empty
 from typing import Any
 
 import nbformat
@@ -26,6 +28,7 @@ from support.services import end_services
 FOLDER = Path(__file__).parents[2] / "notebooks"
 SEEDED = {"AGENTBOOK_SEED": "1", "AGENTBOOK_SPEED": "0"}
 WIDGETS = "application/vnd.jupyter.widget-view+json"
+QUIET_S = 2.0  # nothing for so long after the last cell: nothing more comes
 PANEL = re.compile(r"\bap-[0-9a-f]{12}\b")
 SANITIZE = Path(__file__).with_name("sanitize.cfg")
 
@@ -67,9 +70,21 @@ class Runner(NotebookClient):  # type: ignore[misc]
                 try:
                     self.process_message(message, cell, cell_index)
                 except CellExecutionComplete:
+                    if not any(later.cell_type == "code" for later in self.nb.cells[cell_index + 1 :]):
+                        await self._take_what_is_late()
                     return
-            elif message["msg_type"] == "update_display_data":
-                self._update_display_id(message["content"]["transient"]["display_id"], message)
+            else:
+                self._take(message)
+
+    async def _take_what_is_late(self) -> None:
+        """A panel draws on a thread of its own: its last update may come after the last cell has ended."""
+        with contextlib.suppress(Empty):
+            while True:
+                self._take(await ensure_async(self.kc.iopub_channel.get_msg(timeout=QUIET_S)))
+
+    def _take(self, message: dict[str, Any]) -> None:
+        if message["msg_type"] == "update_display_data":
+            self._update_display_id(message["content"]["transient"]["display_id"], message)
 
 
 def execute(path: Path) -> None:

@@ -2,12 +2,15 @@
 
 nbval compares a cell's outputs as soon as the cell has run, and does not know messages that update them. A cell with the tags
 ``nbval-ignore-output`` and ``compared-at-end`` is left to this plugin: it applies the updates, and with the last cell compares
-what became of the output with what is stored, by nbval's own rules.
+what became of the output with what is stored, by nbval's own rules. A panel draws on a thread of its own, so its last update may
+come after the last cell has ended: it is waited for as long as the outputs differ.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Generator
+from queue import Empty
 from typing import Any
 
 import pytest
@@ -15,6 +18,7 @@ from nbformat import from_dict
 from nbval.plugin import IPyNbCell, IPyNbFile, coalesce_streams
 
 TAG = "compared-at-end"
+LATE_S = 8.0
 WIDGETS = "application/vnd.jupyter.widget-view+json"
 
 
@@ -65,7 +69,15 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
 
 
 def compare(cell: Any) -> None:
-    """Fail if what became of a cell's outputs differs from what is stored; widgets are not stored."""
+    """Fail if what became of a cell's outputs differs from what is stored, also later; widgets are not stored."""
+    until = time.monotonic() + LATE_S
+    while not _same(cell):
+        try:
+            cell.parent.get_kernel_message(timeout=max(until - time.monotonic(), 0.01))
+        except Empty:
+            cell.raise_cell_error("Cell outputs differ at the notebook's end", "\n".join(cell.comparison_traceback))
+
+
+def _same(cell: Any) -> bool:
     outputs = [output for output in cell.test_outputs if WIDGETS not in output.get("data", {})]
-    if not cell.compare_outputs(coalesce_streams(outputs), coalesce_streams(cell.cell.outputs)):
-        cell.raise_cell_error("Cell outputs differ at the notebook's end", "\n".join(cell.comparison_traceback))
+    return bool(cell.compare_outputs(coalesce_streams(outputs), coalesce_streams(cell.cell.outputs)))
