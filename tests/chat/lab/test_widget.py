@@ -248,6 +248,18 @@ def test_what_is_done_in_code_shows_in_the_form(platform: LabPlatform, lab: Prom
     view.close()
 
 
+def test_a_run_and_an_apply_in_code_bring_chart_and_versions_into_the_form(lab: PromptLab, view: LabView) -> None:
+    lab.add_variant("kind", "Be kind.")
+    lab.run(["one"], checks=["kind"], progress=False)
+    until(lambda: "data:image" in view.replies.picture.value)
+    until(lambda: "as it was before" in words(view.prompts.history))
+    version = lab.apply("kind")
+    until(lambda: f"{version.label} (runs now)" in words(view.prompts.history))
+    before = view.replies.picture.value
+    lab.check({"other": "nothing of the kind"})
+    until(lambda: before != view.replies.picture.value)
+
+
 def test_agent_text_runs_nothing(platform: LabPlatform, lab: PromptLab) -> None:
     platform.reply = lambda configuration, text: RuntimeError(HOSTILE) if text == "fail" else HOSTILE
     lab.add_variant(HOSTILE, HOSTILE)
@@ -276,7 +288,7 @@ def test_agent_text_runs_nothing(platform: LabPlatform, lab: PromptLab) -> None:
 
 
 def test_the_static_twin_holds_prompts_figures_and_replies(platform: LabPlatform, lab: PromptLab) -> None:
-    assert static_html(lab, "", "uid") == '<div class="uid-static ab-static"></div>'
+    assert "Prompt lab of acme~writer. There is no variant yet." in static_html(lab, "", "uid")
     lab.add_variant("kind", "Be kind.")
     lab.run(["one"], checks=["kind"], progress=False)
     text = re.sub(r"<style.*?</style>|<[^>]*>", " ", static_html(lab, "", "uid"), flags=re.DOTALL)

@@ -106,6 +106,9 @@ class PromptLab(Trials):
         self._follow = follow
         self._one_run: asyncio.Lock | None = None
         self._view: Any = None
+        self._configured = (
+            0  # how often agents may have been configured: a form reads their versions anew when it grows
+        )
 
     # Asking
 
@@ -208,7 +211,11 @@ class PromptLab(Trials):
                 self._client, self.workspace, self.agent, plan, self._answers, list(self._checks.values()),
                 self._tell, say or (lambda text: None), self._follow, self.notes,
             )  # fmt: skip
-            await run.go()
+            try:
+                await run.go()
+            finally:
+                self._configured += 1
+                self._tell(None)
 
     def _ended(self, plan: Plan) -> pd.DataFrame:
         for note in self.notes:
@@ -270,7 +277,11 @@ class PromptLab(Trials):
             self._one_run = asyncio.Lock()
         async with self._one_run:
             bench = await Bench.open(self._client, self._agent_of(variant))
-            return await bench.apply(variant, ready_s=ready_s, say=say)
+            try:
+                return await bench.apply(variant, ready_s=ready_s, say=say)
+            finally:
+                self._configured += 1
+                self._tell(None)
 
     def _agent_of(self, variant: Variant | None = None) -> str:
         agent = (variant.agent if variant is not None else None) or self.agent

@@ -53,6 +53,9 @@ class LabView(widgets.VBox):  # type: ignore[misc]
         # What is said, and whether it is bad news, where the button was pressed that it is about.
         self._said = {FORM: ("Type a prompt, or start from a version.", False), RUN: ("", False), FILE: ("", False)}
         self._changed: set[str] | None = None  # inputs whose row is to be drawn; None for all
+        # What was run or applied in code since the chart was drawn and the versions were read.
+        self._behind, self._configured = False, lab._configured
+        self._catching_up: asyncio.Task[None] | None = None
         self._ended = False
         super().__init__(self._make(), layout=widgets.Layout(width="100%", max_width="1200px"))
         self.add_class("ab-chat")
@@ -102,7 +105,7 @@ class LabView(widgets.VBox):  # type: ignore[misc]
         self._hand_over(self._pace.note)
 
     def _heard(self, answer: Answer | None) -> None:
-        self._hand_over(self._note, answer)
+        self._hand_over(self._fall_behind, answer)
 
     # Work: on the toolkit's thread
 
@@ -112,6 +115,28 @@ class LabView(widgets.VBox):  # type: ignore[misc]
         elif self._changed is not None:
             self._changed.add(answer.input)
         self._pace.note()
+
+    def _fall_behind(self, answer: Answer | None) -> None:
+        self._behind = True
+        self._note(answer)
+
+    def _catch_up(self) -> None:
+        """Bring in what was done in code."""
+        if self._behind and self._catching_up is None and not self._ended:
+            self._behind = False
+            self._catching_up = asyncio.get_running_loop().create_task(self._caught_up())
+
+    async def _caught_up(self) -> None:
+        try:
+            if self.lab._answers or self.replies.chart:
+                await self._draw_chart()
+            if self._configured != self.lab._configured and self.lab.agent is not None:
+                await self._read_versions()
+        except AgentbookError as error:
+            self._say(explain(error).text, FORM, fails=True)
+        finally:
+            self._catching_up = None
+            self._pace.note()
 
     def _say(self, words: str, place: str = RUN, *, fails: bool = False) -> None:
         self._said[place] = (words, fails)
@@ -160,6 +185,7 @@ class LabView(widgets.VBox):  # type: ignore[misc]
         await self._draw_chart()
 
     async def _read_versions(self) -> None:
+        self._configured = self.lab._configured
         self.prompts.bench = await Bench.open(self.lab._client, self.lab._agent_of())
         self._note(None)
 
@@ -224,6 +250,7 @@ class LabView(widgets.VBox):  # type: ignore[misc]
         await self._draw_chart()
         if self.lab.agent is not None:
             await self._read_versions()
+        self._behind = False
 
     async def _draw_chart(self) -> None:
         try:
@@ -245,6 +272,8 @@ class LabView(widgets.VBox):  # type: ignore[misc]
 
     def _draw(self) -> None:
         lab, busy = self.lab, self._running is not None
+        # By the form or by a cell: the figures and the static twin come at its end, for they want all answers.
+        asking = self._plan is not None or any(answer.status == "asking" for answer in list(lab._answers.values()))
         where = f"{plain(lab.agent or 'several agents')} in {plain(lab.workspace or 'no workspace')}"
         where = f'<span class="ab-session">{where}</span>'
         self.head.value = f'<div class="ab-title"><span class="ab-name">Prompt lab</span>{where}</div>'
@@ -260,9 +289,10 @@ class LabView(widgets.VBox):  # type: ignore[misc]
             self.prompts.draw_choices(lab.agent, lab.variants)
             self.trial.draw_ticks(lab.variants, lab.checks.values())
         self.prompts.draw_diff(self.form.prompt.value)
-        self.replies.draw(lab, changed, running=self._plan is not None)
-        if not busy:
+        self.replies.draw(lab, changed, running=asking)
+        if not busy and not asking:
             self._twin.update(lab, self.replies.chart)
+            self._catch_up()
 
     # Showing
 
