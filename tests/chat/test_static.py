@@ -47,8 +47,10 @@ def test_the_transcript_is_one_safe_element() -> None:
     assert SESSION not in shown
 
 
-def test_an_empty_one_takes_no_room() -> None:
-    assert static_html([], "guide", UID) == f'<div class="{UID}-static ab-static"></div>'
+def test_an_empty_one_says_so_in_place_of_the_line_that_a_widget_is_gone() -> None:
+    page = static_html([], "<guide>", UID)
+    assert "A chat with &lt;guide&gt;. Nothing was said yet." in page
+    assert "jupyter-widgets-error" in page
 
 
 def test_the_live_panel_hides_its_own_twin_alone() -> None:

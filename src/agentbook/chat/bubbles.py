@@ -64,9 +64,13 @@ def steps(exchange: Exchange) -> str:
         return ""
     if exchange.pending and not exchange.other_types:
         return f'<div class="ab-steps">{line}</div>'
-    count = len(exchange.steps)
-    summary = "Other events" if not count else "1 step" if count == 1 else f"{count} steps"
+    told = _counted(len(exchange.steps), "step"), _counted(sum(exchange.other_types.values()), "other event")
+    summary = ", ".join(filter(None, told))
     return f'<details class="ab-steps"><summary>{summary}</summary>{line}</details>'
+
+
+def _counted(number: int, what: str) -> str:
+    return "" if not number else f"1 {what}" if number == 1 else f"{number} {what}s"
 
 
 def body(pieces: Iterable[str], *, live: bool = False) -> str:

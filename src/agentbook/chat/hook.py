@@ -79,7 +79,7 @@ HOOK = """
       input.dispatchEvent(new Event('change', {bubbles: true}));
       focus();
     }
-    else if (button.matches('.ab-send')) { if (log) log.scrollTop = 0; }
+    else if (button.matches('.ab-send')) { if (log) log.scrollTop = 0; focus(); }
     else if (button.matches('.ab-stop, .ab-retry, .ab-new')) focus();
   });
   function mark() {

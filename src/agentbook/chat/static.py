@@ -57,8 +57,13 @@ class StaticTwin:
         return {"text/plain": "", "text/html": self._html(*said, self._uid)}
 
 
+def empty_twin(uid: str, words: str) -> str:
+    """What stands for a panel in which nothing has happened: else a notebook that is opened again shows an error there."""
+    return f'<div class="{uid}-static ab-static">{static_style(uid)}<div class="ab-who">{plain(words)}</div></div>'
+
+
 def static_html(exchanges: Sequence[Exchange], agent_name: str, uid: str) -> str:
-    """The transcript as one element of safe HTML, its style included; empty while nothing was said."""
+    """The transcript as one element of safe HTML, its style included."""
     return panel_html(exchanges, agent_name, {}, uid)
 
 
@@ -67,7 +72,7 @@ def panel_html(
 ) -> str:
     """As `static_html`, with the other sessions of the panel folded away above it, each under its id."""
     if not exchanges and not others:
-        return f'<div class="{uid}-static ab-static"></div>'
+        return empty_twin(uid, f"A chat with {agent_name or 'an agent'}. Nothing was said yet.")
     folded = "".join(
         f'<details class="ab-past"><summary>Session {plain(session_id)}</summary>{_transcript(said, agent_name)}</details>'
         for session_id, said in others.items()

@@ -5,9 +5,11 @@ from __future__ import annotations
 from .. import bubbles
 from ..formulas import LEFT_ALONE
 from ..render import plain, render, visible
+from ..static import empty_twin
 from ..style import static_style
 from .rounds import NONE, TIE, Comparison, Round
 
+# A panel further down the page brings the panel's rules once more, so what differs from them here has to outrank them.
 CSS = """
 .ab-columns { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 270px), 1fr)); gap: 12px; }
 .ab-chat .ab-columns.widget-vbox { display: grid; overflow: visible; align-items: stretch; }
@@ -26,12 +28,12 @@ CSS = """
   box-shadow: inset 0 0 0 2px var(--ab-good);
 }
 .ab-chat .ab-column button.ab-prefer { align-self: flex-start; }
-.ab-chat button.ab-prefer {
+.ab-chat button.jupyter-button.ab-prefer {
   height: 32px; margin: 8px 0 0; max-width: 100%; overflow: hidden; text-overflow: ellipsis;
   background: var(--ab-bg); color: var(--ab-fg); border-color: color-mix(in srgb, var(--ab-fg) 55%, var(--ab-bg));
 }
-.ab-chat button.ab-prefer:disabled { color: var(--ab-quiet); border-color: var(--ab-line); opacity: 1; }
-.ab-chat button.ab-prefer.ab-pressed { border-color: var(--ab-good); box-shadow: inset 0 0 0 1px var(--ab-good); }
+.ab-chat button.jupyter-button.ab-prefer:disabled { color: var(--ab-quiet); border-color: var(--ab-line); opacity: 1; }
+.ab-chat button.jupyter-button.ab-prefer.ab-pressed { border-color: var(--ab-good); box-shadow: inset 0 0 0 1px var(--ab-good); }
 .ab-chat .ab-verdict { overflow: visible; gap: 8px; align-items: center; flex-wrap: wrap; padding-top: 2px; }
 .ab-said-verdict { color: var(--ab-quiet); font-size: 12px; }
 .ab-chat .ab-said-verdict { padding-top: 8px; }
@@ -86,9 +88,9 @@ def whole_round(comparison: Comparison, round_: Round) -> str:
 
 
 def static_html(comparison: Comparison, uid: str) -> str:
-    """The comparison as one element of safe HTML, its style included; empty while nothing was asked."""
+    """The comparison as one element of safe HTML, its style included."""
     if not comparison.rounds:
-        return f'<div class="{uid}-static ab-static"></div>'
+        return empty_twin(uid, f"A comparison of {', '.join(comparison.labels)}. Nothing was asked yet.")
     said = "".join(whole_round(comparison, round_) for round_ in comparison.rounds)
     return f'<div class="{uid}-static ab-static {LEFT_ALONE}">{static_style(uid)}{STYLE}{said}</div>'
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ..bubbles import seconds
 from ..render import plain, render
+from ..static import empty_twin
 from ..style import static_style
 from .answers import Answer
 from .checks import Check
@@ -107,7 +108,9 @@ def summary(lab: PromptLab) -> str:
         figures += [f"{line[f'{name}_passed']} of {line[f'{name}_n']}" for name in names]
         figures += [seconds(line[name]) if line[name] == line[name] else "–" for name in ("p50_s", "p95_s")]
         cells = "".join(f'<td class="ab-figure">{plain(figure)}</td>' for figure in figures)
-        version = f' <span class="ab-foot">{plain(line["version"])}</span>' if isinstance(line["version"], str) else ""
+        version = (
+            f' <span class="ab-lab-version">{plain(line["version"])}</span>' if isinstance(line["version"], str) else ""
+        )
         rows += f'<tr><th scope="row">{plain(line["variant"])}{version}</th>{cells}</tr>'
     return (
         '<div class="ab-scroll" tabindex="0" role="region" aria-label="Summary"><table class="ab-lab-table">'
@@ -130,9 +133,9 @@ def by_cell(answers: Iterable[Answer]) -> dict[tuple[str, str], list[Answer]]:
 
 
 def static_html(lab: PromptLab, chart: str, uid: str) -> str:
-    """The lab as one element of safe HTML: prompts, summary, replies; empty while there is neither variant nor reply."""
+    """The lab as one element of safe HTML: prompts, summary, replies."""
     if not lab.variants:
-        return f'<div class="{uid}-static ab-static"></div>'
+        return empty_twin(uid, f"Prompt lab of {lab.agent or 'several agents'}. There is no variant yet.")
     head = f'<div class="ab-who">Prompt lab of {plain(lab.agent or "several agents")}</div>'
     prompts = "".join(_prompt(variant) for variant in lab.variants.values())
     answers = by_cell(lab.answers)

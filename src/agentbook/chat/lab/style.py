@@ -42,9 +42,9 @@ CSS = """
 }
 .ab-chat .ab-tick input { margin: 0; flex: 0 0 auto; align-self: flex-start; position: relative; top: 3px; width: 15px; height: 15px; }
 .ab-chat .ab-tick input:focus-visible { outline: 2px solid var(--ab-brand); outline-offset: 2px; }
-.ab-chat button.ab-main { background: var(--jp-brand-color0, #0d47a1); color: #fff; }
-.ab-chat button.ab-other { background: var(--ab-bg); color: var(--ab-fg); border-color: color-mix(in srgb, var(--ab-fg) 55%, var(--ab-bg)); margin: 0; }
-.ab-chat button.ab-main:disabled, .ab-chat button.ab-other:disabled {
+.ab-chat button.jupyter-button.ab-main { background: var(--jp-brand-color0, #0d47a1); color: #fff; }
+.ab-chat button.jupyter-button.ab-other { background: var(--ab-bg); color: var(--ab-fg); border-color: color-mix(in srgb, var(--ab-fg) 55%, var(--ab-bg)); margin: 0; }
+.ab-chat button.jupyter-button.ab-main:disabled, .ab-chat button.jupyter-button.ab-other:disabled {
   background: var(--ab-soft); color: var(--ab-quiet); border-color: var(--ab-line); opacity: 1;
 }
 .ab-chat .ab-lab-bar { height: 10px; width: auto; margin: 0; }
@@ -62,6 +62,7 @@ CSS = """
 .ab-lab-table.ab-lab-table.ab-lab-table tr:last-child :is(th, td) { border-bottom: 0; }
 .ab-lab-table.ab-lab-table.ab-lab-table .ab-figure { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 .ab-lab-now { font-weight: 600; }
+.ab-lab-version { color: var(--ab-quiet); font-size: 12px; white-space: nowrap; }
 .ab-diff {
   white-space: pre-wrap; overflow-wrap: anywhere; font-family: var(--ab-mono); font-size: 13px; line-height: 1.6; padding: 8px 10px;
   border: 1px solid var(--ab-line); border-radius: 8px;
@@ -108,6 +109,16 @@ HOOK = """
     var seen = new MutationObserver(function () { if (mark()) seen.disconnect(); });
     seen.observe(root, {childList: true, subtree: true});
   }
+  var pressed = null;
+  function usable(button) { return button && !button.disabled && button.offsetParent; }
+  root.addEventListener('click', function (e) {
+    var button = e.target.closest && e.target.closest('button.ab-main, button.ab-other, button.ab-stop');
+    if (button) pressed = button.matches('.ab-stop') ? root.querySelector('.ab-lab-run button.ab-main') : button;
+  });
+  new MutationObserver(function () {
+    if (pressed && document.activeElement !== document.body) { if (usable(pressed)) pressed = null; }
+    else if (usable(pressed)) { pressed.focus({preventScroll: true}); pressed = null; }
+  }).observe(root, {subtree: true, attributes: true, attributeFilter: ['disabled', 'class']});
 })(this)
 """
 
