@@ -274,3 +274,36 @@ def test_a_platform_without_a_total_is_read_page_by_page() -> None:
         return httpx.Response(200, json=body)
 
     assert numbers(sync_client(silent).agents.list()) == list(range(10))
+
+
+@pytest.mark.parametrize("total", [10**7, 10**14, 10**30, -1], ids=["wrong", "absurd", "beyond 64 bits", "negative"])
+@pytest.mark.filterwarnings("ignore::agentbook.api.errors.IncompleteWarning")
+def test_a_total_that_is_made_up_ends_where_nothing_new_comes(total: int) -> None:
+    platform = Platform(30, cap=10)
+
+    def boasting(request: httpx.Request) -> httpx.Response:
+        body = platform(request).json()
+        body["pagination"] |= {"total_count": total, "has_more": True}
+        return httpx.Response(200, json=body)
+
+    assert [item.n for item in list(sync_client(boasting).agents.list())] == list(range(30))
+    assert len(platform.asked) <= 3 * (3 + 2 * CONCURRENCY)
+
+    async def read() -> list[int]:
+        return [item.n async for item in async_client(boasting).agents.list()]
+
+    assert asyncio.run(read()) == list(range(30))
+
+
+@pytest.mark.parametrize("pagination", [None, {}, {"has_more": True}, {"total_count": 10**14}])
+@pytest.mark.parametrize("items", [[1, None, "x", [], {}], [{"n": 1}, {"n": 2}], [{"id": "a"}]])
+@pytest.mark.filterwarnings("ignore::agentbook.api.errors.IncompleteWarning")
+def test_a_platform_that_gives_one_page_for_ever_is_read_once(items: list[Any], pagination: Any) -> None:
+    asked = []
+
+    def deaf(request: httpx.Request) -> httpx.Response:
+        asked.append(request)
+        assert len(asked) < 200, "it would go on for ever"
+        return httpx.Response(200, json={"items": items, "pagination": pagination})
+
+    assert len(list(sync_client(deaf).agents.list())) == len(items)

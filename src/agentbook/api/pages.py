@@ -9,8 +9,10 @@ from __future__ import annotations
 import asyncio
 import warnings
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import aclosing, closing
+from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from . import doors
@@ -105,8 +107,11 @@ class Listing(_Lazy):
         walk = walk or self.walk()
         if not walk.begun:
             yield walk.take(self._first_page(walk))
-        for page in _ahead(self._fetch, walk.rest()):
-            yield walk.take(page)
+        with closing(_ahead(self._fetch, walk.rest())) as further:
+            for page in further:
+                yield walk.take(page)
+                if walk.stalled:
+                    break
         while (call := walk.following()) is not None:
             yield walk.take(self._fetch(call))
 
@@ -203,8 +208,11 @@ class AsyncListing(_Lazy):
         walk = walk or self.walk()
         if not walk.begun:
             yield walk.take(await self._first_page(walk))
-        async for page in _ahead_async(self._fetch, walk.rest()):
-            yield walk.take(page)
+        async with aclosing(_ahead_async(self._fetch, walk.rest())) as further:
+            async for page in further:
+                yield walk.take(page)
+                if walk.stalled:
+                    break
         while (call := walk.following()) is not None:
             yield walk.take(await self._fetch(call))
 
@@ -267,31 +275,31 @@ def warn_incomplete(walk: Walk) -> None:
     )
 
 
-def _ahead(fetch: Callable[[Call[Page]], Page], calls: Sequence[Call[Page]]) -> Iterator[Page]:
+def _ahead(fetch: Callable[[Call[Page]], Page], calls: Iterator[Call[Page]]) -> Generator[Page]:
     """Fetch with up to `CONCURRENCY` requests under way, yield in order."""
-    if len(calls) < 2:
-        yield from map(fetch, calls)
+    ahead = list(islice(calls, CONCURRENCY))
+    if len(ahead) < 2:
+        yield from map(fetch, ahead)
         return
-    todo = deque(calls)
-    pool = ThreadPoolExecutor(min(CONCURRENCY, len(calls)), thread_name_prefix="agentbook-pages")
+    pool = ThreadPoolExecutor(len(ahead), thread_name_prefix="agentbook-pages")
     try:
-        waiting: deque[Future[Page]] = deque()
-        while todo or waiting:
-            while todo and len(waiting) < CONCURRENCY:
-                waiting.append(pool.submit(fetch, todo.popleft()))
-            yield waiting.popleft().result()
+        waiting: deque[Future[Page]] = deque(pool.submit(fetch, call) for call in ahead)
+        while waiting:
+            page = waiting.popleft().result()
+            waiting.extend(pool.submit(fetch, call) for call in islice(calls, 1))
+            yield page
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-async def _ahead_async(fetch: Callable[[Call[Page]], Any], calls: Sequence[Call[Page]]) -> AsyncIterator[Page]:
-    todo = deque(calls)
+async def _ahead_async(fetch: Callable[[Call[Page]], Any], calls: Iterator[Call[Page]]) -> AsyncGenerator[Page]:
     waiting: deque[asyncio.Task[Page]] = deque()
     try:
-        while todo or waiting:
-            while todo and len(waiting) < CONCURRENCY:
-                waiting.append(asyncio.ensure_future(fetch(todo.popleft())))
-            yield await waiting.popleft()
+        waiting.extend(asyncio.ensure_future(fetch(call)) for call in islice(calls, CONCURRENCY))
+        while waiting:
+            page = await waiting.popleft()
+            waiting.extend(asyncio.ensure_future(fetch(call)) for call in islice(calls, 1))
+            yield page
     finally:
         for task in waiting:
             task.cancel()

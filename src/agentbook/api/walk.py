@@ -38,6 +38,9 @@ class _Raw(msgspec.Struct):
     pagination: Any = None
 
 
+# A total beyond this is no count of anything; taken at its word, list() would make room for it.
+_MOST_ITEMS = 10**8
+
 _read_ids = msgspec.json.Decoder(_Ids).decode
 _read_raw = msgspec.json.Decoder(_Raw).decode
 
@@ -61,6 +64,8 @@ class Page:
             total, more = pagination.get("total_count"), pagination.get("has_more")
             self.total_count = total if isinstance(total, int) and not isinstance(total, bool) else None
             self.has_more = more if isinstance(more, bool) else None
+        if self.total_count is not None and not 0 <= self.total_count <= _MOST_ITEMS:
+            self.total_count = None
         self.ids: list[str | None] = [item_id if isinstance(item_id, str) else None for item_id in found]
 
     @classmethod
