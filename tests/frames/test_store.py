@@ -109,6 +109,27 @@ def test_events_can_be_asked_for_by_session_time_and_column(platform: FakeEvents
         store.events(columns=["typ"])
 
 
+def test_what_is_asked_for_may_be_said_in_many_ways(platform: FakeEvents, tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.sync(platform.client(), list(platform.sessions))
+    since = platform.moment(DAY)
+    wanted = store.events(since=since)["id"].tolist()
+    assert 0 < len(wanted) < len(everything(platform))
+    for one in (since.isoformat(), since.replace(tzinfo=None), pd.Timestamp(since).tz_convert("Asia/Tokyo")):
+        assert store.events(since=one)["id"].tolist() == wanted
+    assert store.events(since=since.date(), until="2100-01-01").shape == store.events(since=str(since.date())).shape
+    assert store.events(columns="type").columns.tolist() == ["type"]
+    assert store.events(columns=["id", "type", "id"]).columns.tolist() == ["id", "type"]
+    for call, said in (
+        (lambda: store.events(since="soon"), "since must be a time such as"),
+        (lambda: store.events(until=pd.NaT), "until must be a time such as"),
+        (lambda: store.events([{"id": "w", "full_name": "acme~lab"}]), "name sessions, not 'acme~lab'"),
+        (lambda: store.sync(platform.client(), overlap_s=float("inf")), "overlap_s must be a number of seconds"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            call()
+
+
 def test_an_empty_store_is_an_empty_frame(tmp_path: Path) -> None:
     store = Store(tmp_path / "none")
     assert len(store.events()) == 0
@@ -246,6 +267,32 @@ def test_damage_is_found_and_mended(platform: FakeEvents, tmp_path: Path) -> Non
     store.sync(client)
     assert sorted(store.events()["id"]) == everything(platform)
     assert len(store.verify()) == 0
+
+
+def test_a_damaged_file_is_named_by_whatever_reads_it(platform: FakeEvents, tmp_path: Path) -> None:
+    pytest.importorskip("duckdb", reason="query needs DuckDB")
+    store = Store(tmp_path)
+    store.sync(platform.client(), list(platform.sessions))
+    file = min((tmp_path / "events").rglob("*.parquet"))
+    whole = file.read_bytes()
+    for damage in (whole[: len(whole) // 2], b"", whole[:150] + b"12345678" + whole[158:]):
+        file.write_bytes(damage)
+        for read in (
+            store.events,
+            lambda: store.query("SELECT * FROM events"),
+            lambda: store.to_dask().compute(scheduler="sync"),
+        ):
+            with pytest.raises(StoreError, match=f"{file.name} is damaged: {len(damage):,} bytes"):
+                read()
+    file.unlink()
+    file.mkdir()
+    found = store.verify()
+    assert found["file"].tolist() == [file.relative_to(tmp_path).as_posix()]
+    assert "cannot be read: Is a directory" in found["problem"][0]
+    file.rmdir()
+    store.verify(repair=True)
+    store.sync(platform.client())
+    assert sorted(store.events()["id"]) == everything(platform)
 
 
 def test_events_of_two_platforms_do_not_mix(platform: FakeEvents, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from .interrupts import shielded
 from .load import FrameBuilder, Piece
 from .pace import MOST
 from .progress import Progress
+from .require import instant_of
 from .stretches import Session
 from .wanted import session_ids
 
@@ -118,7 +119,7 @@ class _Load:
         raise partial(OPERATION, problems, len(self._sessions), frame, lambda: self.run(errors)) from interrupted
 
     def _fetch(self, problems: dict[str, str], bar: Progress) -> None:
-        begin = None if self._since is None else first_id_at(self._since)
+        begin = None if self._since is None else first_id_at(instant_of(self._since, "since"))
         missing = {session: self._left.get(session, begin) for session in self._sessions if session not in self._pieces}
         fetch = Fetch(self._client, missing, self._arrived, bar.add, concurrency=self._concurrency)
         try:

@@ -63,10 +63,23 @@ def moment_of(frame: pd.DataFrame, as_of: Any, column: str, name: str = "as_of")
         as_of = frame.attrs.get("agentbook", {}).get("loaded_at")
     if as_of is None:
         return frame[column].max()
+    return instant_of(as_of, name)
+
+
+def instant_of(value: Any, name: str) -> Any:
+    """An instant in UTC (a naive time is), or a `ValueError` that says which argument is none.
+
+    Examples
+    --------
+    >>> instant_of("2026-10-03", "since")
+    Timestamp('2026-10-03 00:00:00+0000', tz='UTC')
+    """
     try:
-        moment = pd.Timestamp(as_of)
+        moment: Any = pd.Timestamp(value)
     except (ValueError, TypeError):
-        raise ValueError(f"{name} must be a time such as '2026-11-01T00:00:00Z', not {as_of!r}.") from None
+        moment = pd.NaT
+    if pd.isna(moment):
+        raise ValueError(f"{name} must be a time such as '2026-11-01T00:00:00Z', not {value!r}.")
     return moment.tz_localize("UTC") if moment.tzinfo is None else moment.tz_convert("UTC")
 
 

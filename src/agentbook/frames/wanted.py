@@ -13,12 +13,12 @@ from ..api.client import Client
 _PATH = re.compile(r"(?:^|/)sessions/([^/]+)")
 
 
-def session_ids(client: Client, sessions: Any = None, workspace: Any = None) -> list[str]:
+def session_ids(client: Client | None, sessions: Any = None, workspace: Any = None) -> list[str]:
     """The ids of the sessions that are meant, each once, in order.
 
     Parameters
     ----------
-    client : Client
+    client : Client or None
         Asked for a workspace's sessions.
     sessions : str, Record, DataFrame or iterable, optional
         Ids, addresses that name a session (``https://host/v1/sessions/<id>/events``, ``wss://`` ones too), session
@@ -39,11 +39,15 @@ def session_ids(client: Client, sessions: Any = None, workspace: Any = None) -> 
     """
     if (sessions is None) == (workspace is None):
         raise ValueError("Give sessions, or a workspace= to take all sessions of; not both, not neither.")
-    if workspace is not None:
+    if workspace is not None and client is not None:
         sessions = client.sessions.list(workspace)
     found: dict[str, None] = {}
     for session in _each(sessions):
         if _is_workspace(session):
+            if client is None:
+                raise ValueError(
+                    f"What is read here does not say its workspace: name sessions, not {session['full_name']!r}."
+                )
             found.update(dict.fromkeys(record["id"] for record in client.sessions.list(session)))
         else:
             found[_id(session)] = None

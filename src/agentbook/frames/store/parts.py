@@ -45,6 +45,11 @@ def key_of(name: str) -> tuple[str, int] | None:
     return None if found is None else (found[1], int(found[2]))
 
 
+def place_in(part: Part) -> tuple[str, int]:
+    """The day and group of a part."""
+    return key_of(part.name) or ("", -1)
+
+
 def is_ours(name: str) -> bool:
     """Whether a file is one that a store wrote: a part, or one that was being written."""
     return key_of(name) is not None or name.rpartition("/")[2].startswith(TEMPORARY)
@@ -72,7 +77,7 @@ def write(place: Place, directory: str, table: Any) -> Part:
     sink = pa.BufferOutputStream()
     pq.write_table(
         table, sink, compression="zstd", use_dictionary=_REPEATED, column_encoding={"id": "DELTA_BYTE_ARRAY"},
-        row_group_size=262_144,
+        row_group_size=262_144, write_page_checksum=True,
     )  # fmt: skip
     data = sink.getvalue()
     name = f"{directory}/part-{uuid.uuid4().hex}.parquet"
@@ -89,18 +94,43 @@ def read(place: Place, parts: Sequence[Part], columns: Sequence[str] | None = No
         return dataset(place, parts).to_table(columns=None if columns is None else list(columns), filter=condition)
     except FileNotFoundError:
         raise
-    except (OSError, pa.ArrowInvalid) as error:
-        raise StoreError(
-            f"A part of the store {place.show('')} cannot be read: {error}. store.verify() names the damaged files; "
-            "store.verify(repair=True) forgets them, and the next sync reads their sessions again."
-        ) from error
+    except (OSError, pa.ArrowException) as error:
+        found = first_wrong(place, parts)
+        raise found or StoreError(f"A part of the store {place.show('')} cannot be read: {error}.") from error
+
+
+def wrong_with(place: Place, part: Part) -> str | None:
+    """What is wrong with a part's file; None if it is as it was written."""
+    data = place.read(part.name)
+    if data is None:
+        return "missing"
+    if zlib.crc32(data) != part.crc32:
+        return f"damaged: {len(data):,} bytes that are not those that were written ({part.size:,})"
+    return None
+
+
+def first_wrong(place: Place, parts: Iterable[Part]) -> FileNotFoundError | StoreError | None:
+    """The error of the first of these parts that is not as it was written; None where all are."""
+    for part in parts:
+        problem = wrong_with(place, part)
+        if problem == "missing":
+            return FileNotFoundError(place.show(part.name))
+        if problem is not None:
+            return StoreError(
+                f"The store's {place.show(part.name)} is {problem}. store.verify() names all such files; "
+                "store.verify(repair=True) forgets them, and the next sync reads their sessions again."
+            )
+    return None
 
 
 def dataset(place: Place, parts: Iterable[Part]) -> Any:
     """Some parts as a `pyarrow.dataset.Dataset`; nothing is read yet."""
     import pyarrow.dataset as ds
 
-    return ds.dataset([place.show(part.name) for part in parts], SCHEMA, format="parquet", filesystem=place.arrow())
+    checked = ds.ParquetFileFormat(
+        default_fragment_scan_options=ds.ParquetFragmentScanOptions(page_checksum_verification=True)
+    )
+    return ds.dataset([place.show(part.name) for part in parts], SCHEMA, format=checked, filesystem=place.arrow())
 
 
 def ordered(table: Any) -> Any:

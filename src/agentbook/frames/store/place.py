@@ -108,8 +108,10 @@ class Local:
             ) from error
 
     def remove(self, name: str) -> None:
-        with contextlib.suppress(FileNotFoundError):
-            (self.root / name).unlink()
+        try:
+            (self.root / name).unlink(missing_ok=True)
+        except OSError as error:
+            raise StoreError(f"The store's {self.show(name)} cannot be removed: {_reason(error)}.") from error
 
     def files(self, name: str) -> dict[str, int]:
         found = {}

@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import os
-import zlib
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from datetime import datetime
+from typing import Any, Literal, TypeVar
 
-import msgspec
-import pyarrow as pa
-import pyarrow.compute as pc
+import pandas as pd
 
 from ...api.client import Client
 from ..load import jsonable, to_pandas
 from ..many import partial
 from ..turns import turns
 from ..wanted import session_ids
-from . import parts
-from .manifest import GROUPS, Cursor, Manifest, Part, load, save
+from . import upkeep
+from .manifest import GROUPS, Manifest, load
 from .place import StoreError, place_of
-from .sync import Sync, SyncReport, clean
-
-if TYPE_CHECKING:
-    import pandas as pd
+from .selection import Selection, query
+from .sync import Sync, SyncReport
 
 T = TypeVar("T")
 
@@ -149,7 +144,7 @@ class Store:
         """
         if errors not in ("raise", "keep"):
             raise ValueError(f"errors must be 'raise' or 'keep', not {errors!r}.")
-        if not overlap_s >= 0:
+        if not 0 <= overlap_s < float("inf"):
             raise ValueError(f"overlap_s must be a number of seconds, 0 or more, not {overlap_s!r}.")
         known = sessions is None and workspace is None
         wanted = self.sessions if known else session_ids(client, sessions, workspace)
@@ -173,9 +168,9 @@ class Store:
         self,
         sessions: Any = None,
         *,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        columns: Iterable[str] | None = None,
+        since: datetime | str | None = None,
+        until: datetime | str | None = None,
+        columns: str | Iterable[str] | None = None,
     ) -> pd.DataFrame:
         """The events in the store, by session and id, with the columns of `load_events`.
 
@@ -183,9 +178,9 @@ class Store:
         ----------
         sessions : optional
             Only these, named as for `load_events` (not by workspace); None for all.
-        since, until : datetime, optional
+        since, until : datetime or str, optional
             Only events from `since` on and before `until`, by the millisecond of their ids; naive times are UTC.
-        columns : iterable of str, optional
+        columns : str or iterable of str, optional
             Only these columns; None for all. Without ``id`` among them the rows come as they are stored, which is faster.
 
         Returns
@@ -197,40 +192,20 @@ class Store:
         Raises
         ------
         StoreError
-            A file is missing or damaged.
+            A file is missing or damaged; the message names it.
+        ValueError
+            There is no such column, or `since` or `until` is no time.
         """
-        return self._settled(lambda manifest: self._events(manifest, sessions, since, until, columns))
+        wanted = Selection.of(sessions, since, until, columns)
+        return self._settled(lambda manifest: self._events(manifest, wanted))
 
-    def _events(self, manifest: Manifest, sessions: Any, since: Any, until: Any, columns: Any) -> pd.DataFrame:
-        condition, chosen = None, manifest.parts
-        if sessions is not None:
-            ids = session_ids(None, sessions)  # type: ignore[arg-type]
-            groups = {parts.group_of(session, manifest.groups) for session in ids}
-            chosen = [part for part in chosen if _key(part)[1] in groups]
-            condition = pc.field("session_id").isin(ids)
-        for moment, is_end in ((since, False), (until, True)):
-            if moment is not None:
-                aware = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
-                day = aware.date().isoformat()
-                chosen = [part for part in chosen if (_key(part)[0] <= day if is_end else _key(part)[0] >= day)]
-                bound = pa.scalar(aware, pa.timestamp("us", tz="UTC"))
-                one = pc.field("at") < bound if is_end else pc.field("at") >= bound
-                condition = one if condition is None else condition & one
-        wanted = list(parts.SCHEMA.names if columns is None else columns)
-        unknown = [name for name in wanted if name not in parts.SCHEMA.names]
-        if unknown:
-            raise ValueError(f"The store has no column {unknown[0]!r}; it has {', '.join(parts.SCHEMA.names)}.")
-        if "id" in wanted:
-            needed = [*wanted, *(name for name in ("session_id",) if name not in wanted)]
-            table = parts.ordered(parts.read(self._place, chosen, needed, condition)).select(wanted)
-        else:
-            table = parts.read(self._place, chosen, wanted, condition)
-        frame = to_pandas(table.unify_dictionaries().combine_chunks())
+    def _events(self, manifest: Manifest, wanted: Selection) -> pd.DataFrame:
+        frame = to_pandas(wanted.read(self._place, manifest).unify_dictionaries().combine_chunks())
         frame.attrs["agentbook"] = jsonable(
             {
                 "resource": "events",
                 "operation": "Store.events",
-                "parameters": {"path": self.path, "since": since, "until": until},
+                "parameters": {"path": self.path, "since": wanted.since, "until": wanted.until},
                 "loaded_at": manifest.synced_at,
                 "requests": 0,
                 "complete": not manifest.failed,
@@ -243,12 +218,8 @@ class Store:
 
     def events_of_group(self, group: int) -> pd.DataFrame:
         """As `events`, for the sessions of one group."""
-
-        def read(manifest: Manifest) -> pd.DataFrame:
-            mine = msgspec.structs.replace(manifest, parts=[part for part in manifest.parts if _key(part)[1] == group])
-            return self._events(mine, None, None, None, None)
-
-        return self._settled(read)
+        wanted = Selection(group=group)
+        return self._settled(lambda manifest: self._events(manifest, wanted))
 
     def turns(self, sessions: Any = None, **options: Any) -> pd.DataFrame:
         """One row per turn of the events in the store.
@@ -292,28 +263,17 @@ class Store:
         ------
         ImportError
             DuckDB is not installed; it comes with ``pip install 'agentbook[duckdb]'``.
+        StoreError
+            A file is missing or damaged; the message names it.
+        duckdb.Error
+            The query itself cannot be run.
 
         Examples
         --------
         >>> store.query("SELECT count(DISTINCT session_id) AS sessions FROM events")["sessions"].to_list()
         [3]
         """
-        try:
-            import duckdb
-        except ImportError:
-            raise ImportError("Store.query needs DuckDB: pip install 'agentbook[duckdb]'.") from None
-
-        def run(manifest: Manifest) -> pd.DataFrame:
-            source = parts.dataset(self._place, manifest.parts) if manifest.parts else parts.SCHEMA.empty_table()
-            with duckdb.connect() as connection:
-                connection.execute("SET TimeZone = 'UTC'")
-                connection.register("events", source)
-                relation = connection.sql(sql, params=parameters or None)
-                # Statements such as SET or COPY give no table.
-                table: Any = pa.table({}) if relation is None else relation.to_arrow_table()
-            return to_pandas(table)
-
-        return self._settled(run)
+        return self._settled(lambda manifest: to_pandas(query(self._place, manifest, sql, parameters)))
 
     def to_dask(self) -> Any:
         """The events as a Dask DataFrame, one partition for each group, so that a session is never in two.
@@ -348,25 +308,7 @@ class Store:
             A file cannot be read or written; the store is as it was.
         """
         with self._place.locked(wait_s):
-            manifest = self._manifest()
-            clean(self._place, manifest)
-            by_directory: dict[str, list[Part]] = {}
-            for part in manifest.parts:
-                by_directory.setdefault(part.name.rpartition("/")[0], []).append(part)
-            before, joined, old = len(manifest.parts), [], list[Part]()
-            for directory, some in by_directory.items():
-                if len(some) == 1:
-                    joined += some
-                else:
-                    table = parts.ordered(parts.read(self._place, some)).unify_dictionaries().combine_chunks()
-                    joined.append(parts.write(self._place, directory, table))
-                    old += some
-            if old:
-                manifest.parts = joined
-                save(self._place, manifest)
-                for part in old:
-                    self._place.remove(part.name)
-            return before, len(joined)
+            return upkeep.compact(self._place, self._manifest())
 
     def verify(self, *, repair: bool = False, wait_s: float = WAIT_S) -> pd.DataFrame:
         """Check every file: what is wrong, one row each with ``file`` and ``problem``; no rows if all is well.
@@ -389,55 +331,12 @@ class Store:
         StoreBusy
             Another process holds the store for longer than `wait_s`.
         """
-        import pandas as pd
-
         with self._place.locked(wait_s):
             manifest = self._manifest()
-            found, damaged = self._check(manifest)
+            found, damaged = upkeep.check(self._place, manifest)
             if repair:
-                groups = {_key(part)[1] for part in damaged}
-                manifest.parts = [part for part in manifest.parts if part not in damaged]
-                for session in manifest.sessions:
-                    if parts.group_of(session, manifest.groups) in groups:
-                        manifest.sessions[session] = Cursor(whole=True)
-                if damaged:
-                    save(self._place, manifest)
-                clean(self._place, manifest)
-        return pd.DataFrame(found, columns=["file", "problem"])
-
-    def _check(self, manifest: Manifest) -> tuple[list[tuple[str, str]], list[Part]]:
-        there = self._place.files(parts.ROOT)
-        found: list[tuple[str, str]] = []
-        damaged: list[Part] = []
-        ids: list[Any] = []
-        for part in manifest.parts:
-            data = self._place.read(part.name)
-            problem = None
-            if data is None:
-                problem = "missing"
-            elif zlib.crc32(data) != part.crc32:
-                problem = f"damaged: {len(data):,} bytes that are not those that were written ({part.size:,})"
-            else:
-                table = parts.read(self._place, [part], ["id", "session_id"])
-                ids.append(table["id"])
-                sessions = pc.unique(table["session_id"]).to_pylist()
-                if any(parts.group_of(one, manifest.groups) != _key(part)[1] for one in sessions):
-                    problem = "holds sessions of another group"
-            if problem is not None:
-                found.append((part.name, problem))
-                damaged.append(part)
-        named = {part.name for part in manifest.parts}
-        for name in sorted(set(there) - named):
-            what = (
-                "left by an interrupted change; the next sync removes it" if parts.is_ours(name) else "not the store's"
-            )
-            found.append((name, what))
-        if ids:
-            counts = pc.value_counts(pa.chunked_array([chunk for one in ids for chunk in one.chunks]).drop_null())
-            twice = pc.sum(pc.greater(counts.field("counts"), 1)).as_py()
-            if twice:
-                found.append(("events", f"{twice:,} ids are there more than once"))
-        return found, damaged
+                upkeep.forget(self._place, manifest, damaged)
+        return pd.DataFrame(found, columns=["file", "problem"]).astype("str")
 
     def _settled(self, read: Callable[[Manifest], T]) -> T:
         """Read by the manifest; if files vanish meanwhile, they were compacted: read by the new one."""
@@ -452,10 +351,6 @@ class Store:
                         "store.verify(repair=True) forgets it, and the next sync reads its sessions again."
                     ) from error
         raise AssertionError("unreachable")
-
-
-def _key(part: Part) -> tuple[str, int]:
-    return parts.key_of(part.name) or ("", -1)
 
 
 __all__ = ["GROUPS", "OVERLAP_S", "Store", "SyncReport"]
