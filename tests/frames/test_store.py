@@ -12,7 +12,10 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pandas as pd
@@ -28,7 +31,7 @@ from agentbook.frames.load import FrameBuilder
 from agentbook.frames.pace import Pace
 from agentbook.frames.store import sync as syncing
 from agentbook.frames.store.manifest import Cursor, Manifest
-from agentbook.frames.store.place import Local, StoreBusy, StoreError, place_of
+from agentbook.frames.store.place import LOCK, Local, StoreBusy, StoreError, place_of
 from agentbook.frames.store.store import Store
 from frames.platform import FakeEvents, event_id
 
@@ -431,6 +434,44 @@ def test_two_processes_may_sync_at_once(platform: FakeEvents, tmp_path: Path) ->
     for thread in threads:
         thread.join(30)
     assert plain_rows(tmp_path) == everything(platform)
+
+
+def test_a_lock_in_a_remote_place_is_renewed_and_its_loss_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    place = place_of("memory://a-renewed-lock")
+
+    def lock() -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(place.read(LOCK) or b"{}")
+        return found
+
+    def until(holds: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + 60
+        while not holds():
+            assert time.monotonic() < deadline
+            time.sleep(0.005)
+
+    monkeypatch.setattr("agentbook.frames.store.place.STALE_S", 0.05)
+    with place.locked(0):
+        first = lock()
+        until(lambda: lock()["at"] > first["at"])
+        place.write("a", b"while it is held")
+        taken = {"holder": "somebody else", "at": time.time()}
+
+        def refused() -> bool:
+            try:
+                if lock() != taken:  # a renewal was under way
+                    place.write(LOCK, json.dumps(taken).encode())
+                place.write("b", b"")
+            except StoreBusy as error:
+                return "somebody else" in str(error)
+            return False
+
+        until(refused)
+        assert place.read("a") == b"while it is held"
+    assert lock() == taken, "the other's lock is left alone"
+    place.write(LOCK, b"torn")
+    with place.locked(0):
+        assert lock()["holder"].startswith("process")
+    assert place.read(LOCK) is None
 
 
 def test_a_store_may_lie_anywhere_fsspec_goes(platform: FakeEvents, tmp_path: Path) -> None:

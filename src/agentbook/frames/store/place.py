@@ -11,6 +11,7 @@ import errno
 import json
 import os
 import socket
+import threading
 import time
 import uuid
 from collections.abc import Iterator
@@ -167,6 +168,7 @@ class Remote:
         except (ImportError, ValueError) as error:
             raise StoreError(f"A store at {url} cannot be opened: {error}") from error
         self._url = url.rstrip("/")
+        self._taken_by: str | None = None  # who took the lock while it was held here
 
     def show(self, name: str) -> str:
         return f"{self._root}/{name}" if name else str(self._root)
@@ -181,6 +183,11 @@ class Remote:
             raise StoreError(f"The store's {self._url}/{name} cannot be read: {error}") from error
 
     def write(self, name: str, data: Any) -> None:
+        if self._taken_by is not None:
+            raise StoreBusy(
+                f"The store's {self._url}/{name} is not written: another process ({self._taken_by}) took the store over, since "
+                f"this one had not been heard of for {STALE_S / 60:.0f} minutes. Sync again when it is done."
+            )
         try:
             parent = self.show(name).rpartition("/")[0]
             self._fs.makedirs(parent, exist_ok=True)
@@ -208,22 +215,53 @@ class Remote:
         until = time.monotonic() + wait_s
         mine = f"{_holder()} {uuid.uuid4().hex}"
         while True:
-            held = json.loads(self.read(LOCK) or b"null")
-            if held is None or time.time() - float(held["at"]) > STALE_S:
-                self.write(LOCK, json.dumps({"holder": mine, "at": time.time()}).encode())
-                if json.loads(self.read(LOCK) or b"{}").get("holder") == mine:
+            held = self._lock()
+            if held is None or time.time() - held[1] > STALE_S:
+                self._hold(mine)
+                if (self._lock() or ("", 0))[0] == mine:
                     break
             if time.monotonic() >= until:
-                holder = (held or {}).get("holder", "unknown")
+                holder = held[0] if held is not None else "unknown"
                 raise StoreBusy(
                     f"Another process ({holder}) is changing the store {self._url}; waited {wait_s:g} s. Try again when it "
-                    f"is done. If it was killed, its lock ends {STALE_S / 60:.0f} minutes after it began."
+                    f"is done. If it was killed, its lock ends {STALE_S / 60:.0f} minutes after it was."
                 )
             time.sleep(0.2)
+        done = threading.Event()
+        renewal = threading.Thread(target=self._renew, args=(mine, done), name="agentbook-lock", daemon=True)
+        renewal.start()
         try:
             yield
         finally:
-            self.remove(LOCK)
+            done.set()
+            renewal.join()
+            self._taken_by = None
+            if (self._lock() or ("", 0))[0] == mine:
+                self.remove(LOCK)
+
+    def _renew(self, mine: str, done: threading.Event) -> None:
+        """Say now and then that the lock is still held, and notice if somebody took it for left behind (after a long sleep)."""
+        while not done.wait(STALE_S / 10):
+            with contextlib.suppress(StoreError):  # the network may be back next time
+                held = self._lock()
+                if held is not None and held[0] != mine:
+                    self._taken_by = held[0]
+                    return
+                self._hold(mine)
+
+    def _lock(self) -> tuple[str, float] | None:
+        """Who holds the lock, and since when; None where nobody does."""
+        data = self.read(LOCK)
+        if data is None:
+            return None
+        try:
+            held = json.loads(data)
+            return str(held["holder"]), float(held["at"])
+        except (ValueError, KeyError, TypeError):
+            return "unknown", 0.0
+
+    def _hold(self, mine: str) -> None:
+        self.write(LOCK, json.dumps({"holder": mine, "at": time.time()}).encode())
 
     def arrow(self) -> Any:
         from pyarrow.fs import FSSpecHandler, PyFileSystem
