@@ -229,8 +229,8 @@ def _one_line(text: str) -> str:
 
 
 def _looks() -> str:
-    # Doubled, the rules for rendered text outrank JupyterLab's for everything in an HTML output.
-    return _one_line(CSS).replace(".ab-md", ".ab-md.ab-md")
+    # Threefold, the rules for rendered text outrank JupyterLab's for everything in an HTML output, which name two classes.
+    return _one_line(CSS).replace(".ab-md", ".ab-md" * 3)
 
 
 def live_style(uid: str) -> str:

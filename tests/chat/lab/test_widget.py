@@ -260,6 +260,36 @@ def test_a_run_and_an_apply_in_code_bring_chart_and_versions_into_the_form(lab: 
     until(lambda: before != view.replies.picture.value)
 
 
+def test_what_a_person_typed_stays_and_what_code_gave_is_run_again(
+    platform: LabPlatform, lab: PromptLab, view: LabView
+) -> None:
+    lab.add_variant("kind", "Be kind.")
+    lab.run(["one"], checks={"kind": "kind", "mine": lambda reply: True}, progress=False)
+    until(lambda: view.trial.inputs.value == "one" and view.trial.checks.value == "kind: kind")
+    run(view, view.trial.inputs.value, "1 of 1 answered")
+    assert set(lab.checks) == {"mine", "kind"}, "pressing Run must not drop a check"
+    view.trial.inputs.value = "typed"
+    lab.run(["two"], progress=False)
+    until(lambda: len(view.replies.rows.children) == 2)
+    assert view.trial.inputs.value == "typed"
+    view.trial.inputs.value = ""  # cleared, to write something else
+    add(view, "brief", "Be brief.")
+    assert view.trial.inputs.value == ""
+
+
+def test_what_is_compared_follows_what_runs_until_a_person_chooses(lab: PromptLab) -> None:
+    lab.add_variant("kind", "original, and kind")
+    view = LabView(lab)  # drawn before the versions are read
+    until(lambda: (view.prompts.old.value, view.prompts.start.value) == ("version 1.0.0", "version 1.0.0"))
+    version = lab.apply("kind")
+    until(lambda: view.prompts.old.value == f"version {version.label}")
+    view.prompts.old.value = "variant kind"
+    lab.add_variant("brief", "Be brief.")
+    until(lambda: "brief" in view.trial.ticks)
+    assert view.prompts.old.value == "variant kind"
+    view.close()
+
+
 def test_agent_text_runs_nothing(platform: LabPlatform, lab: PromptLab) -> None:
     platform.reply = lambda configuration, text: RuntimeError(HOSTILE) if text == "fail" else HOSTILE
     lab.add_variant(HOSTILE, HOSTILE)

@@ -53,7 +53,7 @@ class VariantForm:
         self.name = text("Name of the variant", "such as: brief", "ab-grow")
         self.prompt = area("System prompt", 7, "You are …")
         self.description = text("Description", "what the agent is for")
-        self.tools = area("Tools, one integration a line", 2, "orders: find_order, track_parcel")
+        self.tools = area("Tools, one integration a line", 2, "such as: orders: find_order, track_parcel")
         self.platform_tools = text("Platform tools", "such as: calculator, now", "ab-grow")
         self.mode = field(
             widgets.Dropdown(description="Mode", options=[(AS_IT_IS, ""), "one-shot", "multi-turn"]), "ab-grow"

@@ -32,6 +32,7 @@ class Prompts:
     def __init__(self, parts: Parts, use: Callable[[], None], compared: Callable[[Any], None]) -> None:
         self.bench: Bench | None = None
         self._known: dict[str, Variant | Version] = {}
+        self._preset: dict[Any, str] = {}  # what each dropdown was set to here, and not by a person
         self.history = parts.html()
         self.start = field(widgets.Dropdown(description="Start from", options=[("…", "")]), "ab-grow")
         self.use = button("Put into the form", "ab-other", "Fill the form with this prompt and its settings", use)
@@ -72,9 +73,19 @@ class Prompts:
         self._known |= {f"variant {visible(name)}": each for name, each in variants.items() if each.system_prompt}
         labels = list(self._known)
         now = next((label for label in labels if self._known[label] == self.current), labels[0] if labels else "")
-        _choose(self.start, labels, now)
-        _choose(self.old, labels, now)
-        _choose(self.new, [THE_FORM, *labels], THE_FORM)
+        self._choose(self.start, labels, now)
+        self._choose(self.old, labels, now)
+        self._choose(self.new, [THE_FORM, *labels], THE_FORM)
+
+    def _choose(self, box: Any, labels: list[str], otherwise: str) -> None:
+        """Give a dropdown its options, and keep what a person has chosen, if it is still there."""
+        options = tuple((label, label) for label in labels) or (("none yet", ""),)
+        chosen = box.value if box.value in labels and box.value != self._preset.get(box) else otherwise
+        if tuple(box.options) != options:
+            box.options = options
+        if chosen == otherwise:
+            chosen = self._preset[box] = otherwise if otherwise in labels else options[0][1]
+        box.value = chosen
 
     def draw_diff(self, typed: str) -> None:
         """The difference of the two that are chosen; `typed` is the prompt in the form."""
@@ -86,13 +97,3 @@ class Prompts:
             return
         html = PromptDiff(first, second, self.old.value, self.new.value).to_html()
         self.diff.value = f'<div class="ab-difference" tabindex="0" role="region" aria-label="Difference">{html}</div>'
-
-
-def _choose(box: Any, labels: list[str], otherwise: str) -> None:
-    """Give a dropdown its options and keep what was chosen, if it is still there."""
-    options = tuple((label, label) for label in labels) or (("none yet", ""),)
-    if tuple(box.options) == options:
-        return
-    kept = box.value if box.value in labels else otherwise
-    box.options = options
-    box.value = kept if kept in labels else options[0][1]

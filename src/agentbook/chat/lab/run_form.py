@@ -30,9 +30,10 @@ class RunForm:
     def __init__(self, parts: Parts, run: Callable[[], None], stop: Callable[[], None], status: Any) -> None:
         self._parts = parts
         self.ticks: dict[str, Any] = {}
+        self._told: dict[Any, str] = {}  # what the lab held for each box when it was last looked at
         self.tried = parts.box([], "ab-ticks")
         self.inputs = area("Test inputs, one a line", 6, "Type or paste, one question a line")
-        self.checks = area("Checks of the reply, one a line", 3, "Source\nshort enough: /^.{1,300}$/")
+        self.checks = area("Checks of the reply, one a line", 3, "such as:\nSource\nshort enough: /^.{1,300}$/")
         self.others = parts.html()
         self.concurrency = field(widgets.BoundedIntText(4, min=1, max=64, description="At a time"), "ab-number")
         self.repeats = field(widgets.BoundedIntText(1, min=1, max=100, description="Repeats"), "ab-number")
@@ -51,10 +52,14 @@ class RunForm:
         )
 
     def fill(self, inputs: Iterable[str], checks: Iterable[Check]) -> None:
-        """Write down what there is already."""
-        self.inputs.value = write_inputs(inputs)
+        """Write down what the lab holds; what a person has typed meanwhile stays."""
         typed = [looks.typed_check(check) for check in checks]
-        self.checks.value = "\n".join(line for line in typed if line is not None)
+        told = {self.inputs: write_inputs(inputs), self.checks: "\n".join(filter(None, typed))}
+        for box, words in told.items():
+            before = self._told.get(box, "")
+            self._told[box] = words
+            if words != before == box.value:
+                box.value = words
 
     # What was typed
 

@@ -75,8 +75,15 @@ CSS = """
 .ab-cells { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 250px), 1fr)); gap: 10px; }
 .ab-chat .ab-result, .ab-result { overflow: visible; padding: 10px 0 4px; }
 .ab-cell { background: var(--ab-soft); border-radius: 10px; padding: 8px 12px; min-width: 0; box-sizing: border-box; }
-.ab-cell .ab-md { max-height: 220px; overflow: auto; }
-.ab-static .ab-cell .ab-md { max-height: none; }
+.ab-cell .ab-md {
+  max-height: 340px; overflow: auto; background-color: var(--ab-soft); background-repeat: no-repeat;
+  background-image: linear-gradient(var(--ab-soft), var(--ab-soft)), linear-gradient(var(--ab-soft), var(--ab-soft)),
+    linear-gradient(color-mix(in srgb, var(--ab-fg) 30%, transparent), transparent),
+    linear-gradient(transparent, color-mix(in srgb, var(--ab-fg) 30%, transparent));
+  background-position: top, bottom, top, bottom; background-size: 100% 10px, 100% 10px, 100% 7px, 100% 7px;
+  background-attachment: local, local, scroll, scroll;
+}
+.ab-static .ab-cell .ab-md { max-height: none; background-image: none; }
 .ab-checks { display: flex; flex-wrap: wrap; gap: 5px; margin: 6px 0 0; }
 .ab-check { font-size: 12px; padding: 0 8px; border-radius: 9px; border: 1px solid var(--ab-line); background: var(--ab-bg); overflow-wrap: anywhere; }
 .ab-check::before { content: "✓ "; color: var(--ab-good); font-weight: 700; }

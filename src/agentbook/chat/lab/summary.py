@@ -177,7 +177,7 @@ def _waits(alt: Any, answered: pd.DataFrame, y: Any, colour: Any) -> Any:
     rows = answered[["variant", "latency_s"]].dropna()
     base = alt.Chart(picture.data_of(rows)).encode(y=y)
     x = alt.X("latency_s:Q", title="seconds to the reply", scale=alt.Scale(zero=True), axis=alt.Axis(tickCount=4))
-    dots = base.mark_circle(size=46, opacity=0.55).encode(x=x, color=colour)
+    dots = base.mark_circle(size=46, opacity=0.75).encode(x=x, color=colour)
     median = base.mark_tick(thickness=2.5, height=18, color=picture.INK).encode(x=alt.X("median(latency_s):Q"))
     return (dots + median).properties(width=230, height=alt.Step(34))
 

@@ -287,6 +287,7 @@ class LabView(widgets.VBox):  # type: ignore[misc]
         changed, self._changed = self._changed, set()
         if changed is None:
             self.prompts.draw_choices(lab.agent, lab.variants)
+            self.trial.fill(lab.inputs, lab.checks.values())
             self.trial.draw_ticks(lab.variants, lab.checks.values())
         self.prompts.draw_diff(self.form.prompt.value)
         self.replies.draw(lab, changed, running=asking)
