@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import socket
 import subprocess
@@ -22,7 +23,13 @@ def test_the_tutorials_are_copied_and_what_a_user_changed_is_kept(
     package.mkdir()
     (package / "01.ipynb").write_text("one")
     (package / "02.ipynb").write_text("two")
-    for name in ("how-to/export.ipynb", "how-to/data/session.json", ".ipynb_checkpoints/01.ipynb", "__pycache__/x.pyc"):
+    for name in (
+        "how-to/export.ipynb",
+        "how-to/data/session.json",
+        "images/panel.png",
+        ".ipynb_checkpoints/01.ipynb",
+        "__pycache__/x.pyc",
+    ):
         (package / name).parent.mkdir(parents=True, exist_ok=True)
         (package / name).write_text("how")
     monkeypatch.setattr(lab, "tutorials", lambda: package)
@@ -90,6 +97,11 @@ def test_kernels_find_the_same_data_and_this_environments_commands_wherever_they
     environment = lab._environment(tmp_path)
     assert environment["PATH"].split(os.pathsep) == [scripts, "/somewhere", "/usr/bin"]
     assert environment["AGENTBOOK_DATA"] == str(tmp_path)
+    monkeypatch.setenv("JUPYTER_CONFIG_PATH", "/mine")
+    places = lab._environment(tmp_path)["JUPYTER_CONFIG_PATH"].split(os.pathsep)
+    assert places[1:] == ["/mine"]
+    page = json.loads((Path(places[0]) / "labconfig" / "page_config.json").read_text())
+    assert page["disabledExtensions"] == {"@jupyterlab/apputils-extension:announcements": True}
     monkeypatch.delenv("PATH")
     assert lab._environment(tmp_path)["PATH"].startswith(scripts + os.pathsep)
 

@@ -21,6 +21,8 @@ from pathlib import Path
 from .api.errors import AgentbookError
 from .local import data_directory, service
 
+# Nobody who looks for a first chart wants to be asked about news.
+PAGE_CONFIG = {"disabledExtensions": {"@jupyterlab/apputils-extension:announcements": True}}
 MANIFEST = ".copied.json"  # what was copied: path below the folder -> SHA-256
 
 
@@ -59,10 +61,19 @@ def lab(*, browser: bool = True, port: int | None = None) -> int:
 
 
 def _environment(data: Path) -> dict[str, str]:
-    """What kernels need to find the embedded service, and this environment's commands (`!agentbook doctor`, `!pip`) first."""
-    scripts = sysconfig.get_path("scripts")
+    """What kernels need to find the embedded service, this environment's commands (`!agentbook doctor`, `!pip`), and no news."""
+    scripts, config = sysconfig.get_path("scripts"), data / "jupyter"
     path = [part for part in os.environ.get("PATH", os.defpath).split(os.pathsep) if part != scripts]
-    return {**os.environ, "AGENTBOOK_DATA": str(data), "PATH": os.pathsep.join([scripts, *path])}
+    with contextlib.suppress(OSError):  # then JupyterLab asks about news, and all else is well
+        (config / "labconfig").mkdir(parents=True, exist_ok=True)
+        (config / "labconfig" / "page_config.json").write_text(json.dumps(PAGE_CONFIG), encoding="utf-8")
+    configs = [str(config), *filter(None, [os.environ.get("JUPYTER_CONFIG_PATH")])]
+    return {
+        **os.environ,
+        "AGENTBOOK_DATA": str(data),
+        "PATH": os.pathsep.join([scripts, *path]),
+        "JUPYTER_CONFIG_PATH": os.pathsep.join(configs),
+    }
 
 
 def _command(folder: Path, browser: bool, port: int | None) -> list[str]:
@@ -151,8 +162,12 @@ def trust(folder: Path) -> int:
 
 
 def _files(source: Path) -> list[tuple[str, Path]]:
-    """Notebooks, and what they read, how-tos in their folder included; nothing that a run of them left behind."""
-    found = [(path.relative_to(source), path) for path in source.rglob("*") if path.is_file()]
+    """Notebooks, and what they read, how-tos in their folder included; no picture of the README, nothing a run left behind."""
+    found = [
+        (path.relative_to(source), path)
+        for path in source.rglob("*")
+        if path.is_file() and path.parent.name != "images"
+    ]
     return sorted((name.as_posix(), path) for name, path in found if not any(part[0] in "._" for part in name.parts))
 
 
