@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator
 
-from support.lab import Lab, Page, write_notebook
+from support.lab import Lab, Page, grave_faults, write_notebook
 
 pytestmark = pytest.mark.browser
 
@@ -19,6 +19,8 @@ COMPARE = (
 HIDDEN = 'agents=["echo", "verbose"], blind=True, seed=4, height="300px"'
 BLIND = f'blind = ab.Compare(client, workspace="acme~playground", {HIDDEN})\nblind'
 TABLE = "compare.preferences[['round', 'message', 'preferred', 'column']].to_dict('records')"
+# A panel below brings the looks of all panels once more; those of a comparison must hold all the same.
+BELOW = 'below = ab.ChatPanel(client, workspace="acme~playground", agent="echo", height="120px")\nbelow'
 QUESTION = "How do I load the events of 2 sessions?"
 # Which columns have text, whenever any of them changes.
 WATCH = """log => {
@@ -39,7 +41,7 @@ ENDED = """([log, words, rounds]) => {
 
 
 def test_asked_by_mouse_and_by_keyboard_and_read_again(lab: Lab, page: Page) -> None:
-    write_notebook(lab.root / "compare.ipynb", [CONNECT, COMPARE, BLIND, TABLE])
+    write_notebook(lab.root / "compare.ipynb", [CONNECT, COMPARE, BLIND, TABLE, BELOW])
     page.open("compare.ipynb")
     page.command("application:toggle-left-area")
     page.run_all()
@@ -80,7 +82,16 @@ def by_mouse(page: Page, compare: Locator) -> None:
         assert len({lengths[n] for lengths in grown if lengths[n]}) >= 2, "it came in one piece"
     assert any(lengths[0] and not lengths[1] for lengths in grown), "the quick one waited for the slow one"
 
-    compare.get_by_role("button", name="Prefer guide").click()
+    page.cell(4).scroll_into_view_if_needed()
+    page.cell(4).locator(".ab-chat").wait_for()
+    prefer = compare.get_by_role("button", name="Prefer guide")
+    assert prefer.evaluate("button => getComputedStyle(button).borderTopColor") not in (
+        "rgba(0, 0, 0, 0)",
+        "transparent",
+    )
+    assert (prefer.bounding_box() or {})["height"] == 32
+    compare.scroll_into_view_if_needed()
+    prefer.click()
     compare.get_by_role("button", name="✓ guide preferred").wait_for()
     compare.get_by_role("button", name="Prefer slow").click()
     compare.get_by_role("button", name="✓ slow preferred").wait_for()
@@ -125,6 +136,7 @@ def look(page: Page, compare: Locator) -> None:
         page.cell(1).scroll_into_view_if_needed()
         compare.locator(".ab-input textarea").wait_for()
         page.screenshot(f"compare-{theme.split()[-1].lower()}")
+        assert grave_faults(compare) == []
     page.page.set_viewport_size({"width": 520, "height": 1500})
     compare.locator(".ab-input textarea").wait_for()
     tops = compare.locator(".ab-round").first.locator(".ab-column")

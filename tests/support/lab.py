@@ -86,6 +86,26 @@ STATIC = """words => {
 }"""
 
 
+# What axe-core calls serious or critical, with the elements it means.
+GRAVE = """(root, script) => {
+  if (!window.axe) (0, eval)(script);
+  return axe.run(root, {resultTypes: ['violations']}).then(found => found.violations
+    .filter(each => ['serious', 'critical'].includes(each.impact))
+    .map(each => each.id + ': ' + each.nodes.map(node => node.html.slice(0, 300) + ' ' + node.failureSummary).join('\\n')));
+}"""
+
+
+def grave_faults(root: Locator) -> list[str]:
+    """What axe-core calls serious or critical in this part of a page; empty, and said so, where it is not installed."""
+    try:
+        from axe_playwright_python.base import AXE_SCRIPT
+    except ImportError:
+        print("axe-core is not installed (the package axe-playwright-python): its rules were not applied.")
+        return []
+    found: list[str] = root.evaluate(GRAVE, AXE_SCRIPT)
+    return found
+
+
 def write_notebook(path: Path, cells: Sequence[str]) -> Path:
     """Write a notebook of code cells."""
     notebook = nbformat.v4.new_notebook()
