@@ -94,6 +94,23 @@ def test_empty_frames_are_drawn_too(draw: Any) -> None:
     one = draw()
     assert one.text.split()[0] in ("0", "Latency", "Session")
     ET.fromstring(one.svg())
+    assert "NaN" not in one.svg()
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [plots.activity_heatmap, plots.latency, plots.turn_timeline, plots.failures],
+    ids=lambda draw: str(draw.__name__),
+)
+def test_events_without_instants_are_drawn_too(draw: Any) -> None:
+    events = events_of(4, sessions=1)
+    for undated in (
+        events.assign(created_at=pd.NaT),
+        events.assign(created_at=events["created_at"].where(events.index > 1)),
+    ):
+        svg = draw(undated).svg()
+        ET.fromstring(svg)
+        assert "NaN" not in svg
 
 
 def luminance(colour: str) -> float:
@@ -178,6 +195,18 @@ def test_a_long_session_is_drawn_in_part_and_says_so() -> None:
     assert long.text.endswith("The first 200 are drawn.")
     assert long.data["turn"].max() == 200
     assert len(long.data) <= MOST_ROWS
+    steps = events_of(30, sessions=1).assign(type="runtime_done", text=None, author_type=None)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plots, "MOST_BARS", 7)
+        part = plots.turn_timeline(steps)
+    assert part.text.endswith("Of their 31 bars the first 7 are drawn.")
+    assert len(part.data) == 7
+
+
+def test_the_slowest_is_named_as_it_is_and_nothing_is_no_name() -> None:
+    events = events_of(4, sessions=2)
+    assert "Slowest by turn: 1 (" in plots.latency(events, by="turn").text
+    assert "Slowest by agent_id: (not said) (" in plots.latency(events.assign(agent_id=None), by="agent_id").text
 
 
 def test_a_picture_of_many_events_holds_few_rows() -> None:

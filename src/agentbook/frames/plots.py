@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from .activity import WEEKDAYS, hour_of_week
@@ -15,10 +14,10 @@ from .activity import failures as failure_table
 from .credentials import credential_report
 from .findings import SEVERITIES
 from .picture import COLOURS, FAINT, INK, SEVERITY_COLOURS, Picture, altair, data_of, drawn, listed, wall_clock
-from .reading import read
 from .require import require
+from .timeline import MOST_BARS, MOST_TURNS, bars_of, one_session
 from .timing import latency as latency_table
-from .turns import assign, is_turns, turns
+from .turns import is_turns, turns
 
 _NAMED = {"15min": "15 minutes", "1h": "hour", "6h": "6 hours", "1D": "day", "W": "week", "M": "month"}
 _STEPS = tuple(_NAMED)
@@ -125,17 +124,20 @@ def latency(data: pd.DataFrame, *, by: str | None = None, freq: str | None = Non
     text = f"Latency of {_count(int(whole['n']), 'answered turn')}"
     text += f": median {whole['p50_s']:.3g} s, 95th percentile {whole['p95_s']:.3g} s." if whole["n"] else "."
     if by and len(rows):
-        slow = latency_table(table, by=by, quantiles=(0.5,)).sort_values("p50_s", ascending=False).iloc[0]
-        text += f" Slowest by {by}: {slow[by]} (median {slow['p50_s']:.3g} s)."
+        slow = latency_table(table, by=by, quantiles=(0.5,)).sort_values("p50_s", ascending=False)
+        name = slow[by].iloc[0]
+        text += f" Slowest by {by}: {'(not said)' if pd.isna(name) else name} (median {slow['p50_s'].iloc[0]:.3g} s)."
     shown = rows.assign(period=wall_clock(rows["period"]))
-    x = alt.X("period:T", title=f"asked ({tz})", scale=alt.Scale(type="utc"), axis=alt.Axis(grid=False))
+    # An axis without any instant would be read aloud as from NaN to NaN.
+    axis = alt.Axis(grid=False, aria=len(rows) > 0)
+    x = alt.X("period:T", title=f"asked ({tz})", scale=alt.Scale(type="utc"), axis=axis)
     # A few turns that waited long would press all others flat.
     wide = bool(len(rows) and rows["p50_s"].min() > 0 and rows["p95_s"].max() > 30 * whole["p50_s"])
     scale = alt.Scale(type="log", nice=False) if wide and not by else alt.Scale(zero=True)
     y = alt.Y("p50_s:Q", title="seconds (logarithmic)" if wide and not by else "seconds", scale=scale)
     base = alt.Chart(data_of(shown)).encode(x=x)
     if by:
-        shown[by] = shown[by].astype("str")
+        shown[by] = shown[by].astype("str").fillna("(not said)")
         colour = alt.Color(f"{by}:N", title=by, legend=alt.Legend(orient="top", columns=6))
         base = alt.Chart(data_of(shown)).encode(x=x, color=colour)
         chart = base.mark_line(point=alt.OverlayMarkDef(size=20), strokeWidth=2).encode(y=y)
@@ -164,7 +166,7 @@ def turn_timeline(events: pd.DataFrame, session_id: str | None = None) -> Pictur
     Returns
     -------
     Picture
-        The first 200 turns.
+        The first 200 turns, and of their bars the first 4,000; `text` says where that is not all.
 
     Raises
     ------
@@ -190,9 +192,10 @@ def turn_timeline(events: pd.DataFrame, session_id: str | None = None) -> Pictur
     """
     alt = altair()
     require(events, "session_id", what="turn_timeline")
-    one = _one_session(events, session_id)
+    one = one_session(events, session_id)
     table = turns(one)
-    rows = _bars(one, table)
+    rows = bars_of(one, table)
+    steps, rows = len(rows), rows.head(MOST_BARS)
     kinds = {"subtask": COLOURS[0], "reply": COLOURS[2], "failure": COLOURS[7], "waiting": INK}
     scale = alt.Scale(domain=list(kinds), range=list(kinds.values()))
     bars = (
@@ -208,14 +211,16 @@ def turn_timeline(events: pd.DataFrame, session_id: str | None = None) -> Pictur
     name = str(table["session_id"].iloc[0]) if len(table) else session_id or "?"
     statuses = table["status"].value_counts()
     parts = [
-        f"{statuses[status]} {status}" for status in ("answered", "failed", "unanswered", "open") if statuses[status]
+        f"{statuses[status]:,} {status}" for status in ("answered", "failed", "unanswered", "open") if statuses[status]
     ]
     text = ", ".join([f"Session {name}: {_count(len(table), 'turn')}", *parts]) + "."
     if table["latency_s"].notna().any():
         longest = table.iloc[int(table["latency_s"].fillna(-1).argmax())]
         text += f" The longest took {longest['latency_s']:.3g} s (turn {longest['turn']})."
-    if len(table) > _TURNS:
-        text += f" The first {_TURNS} are drawn."
+    if len(table) > MOST_TURNS:
+        text += f" The first {MOST_TURNS} are drawn."
+    if steps > MOST_BARS:
+        text += f" Of their {steps:,} bars the first {MOST_BARS:,} are drawn."
     chart = bars.properties(width=560, height=alt.Step(18))
     return Picture(drawn(chart, "Turns and their subtasks", f"session {name}"), text, rows)
 
@@ -341,45 +346,6 @@ def credentials(report: pd.DataFrame, *, most: int = 30) -> Picture:
         .properties(width=480, height=alt.Step(22))
     )
     return Picture(drawn(chart, "Credentials by worst finding", "per integration"), text, rows)
-
-
-_TURNS = 200
-_BARS = 4_000
-
-
-def _bars(events: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
-    """What each bar of a timeline spans: from the event before it in its turn to its own, in seconds since the question."""
-    reading = read(events, what="turn_timeline")
-    number = assign(reading).turn + 1
-    at = reading.events["created_at"].reset_index(drop=True)
-    kinds = [reading.fails, reading.done & reading.has_text, reading.done]
-    rows = pd.DataFrame({"turn": number, "step": np.select(kinds, ["failure", "reply", "subtask"], ""), "at": at})
-    rows["before"] = rows.groupby("turn")["at"].shift().fillna(rows["at"])
-    rows = rows[(rows["step"] != "") & ~reading.opens]
-    late = table[table["replied_at"].isna()]
-    since = at.groupby(number).max().reindex(late["turn"]).reset_index(drop=True)
-    waiting = pd.DataFrame({"turn": late["turn"].reset_index(drop=True), "step": "waiting", "before": since})
-    rows = pd.concat([rows, waiting.assign(at=at.max())], ignore_index=True) if len(waiting) else rows
-    began = table.set_index("turn")["asked_at"].fillna(at.groupby(number).min())
-    begin = began.reindex(rows["turn"]).set_axis(rows.index)
-    rows["from_s"] = (rows["before"] - begin).dt.total_seconds()
-    rows["to_s"] = (rows["at"] - begin).dt.total_seconds()
-    rows = rows[rows["to_s"].notna() & (rows["turn"] <= _TURNS)].sort_values(["turn", "from_s", "to_s"])
-    columns = {"turn": "int64", "step": "str", "from_s": "float64", "to_s": "float64"}
-    return rows[list(columns)].astype(columns).head(_BARS).reset_index(drop=True)
-
-
-def _one_session(events: pd.DataFrame, session_id: str | None) -> pd.DataFrame:
-    sessions = events["session_id"].dropna().unique()
-    if session_id is None:
-        if len(sessions) > 1:
-            raise ValueError(
-                f"The frame holds {len(sessions):,} sessions: say which, as session_id={str(sessions[0])!r}."
-            )
-        return events
-    if session_id not in sessions:
-        raise ValueError(f"The frame has no session {session_id!r}; it has {listed([str(one) for one in sessions])}.")
-    return events[events["session_id"] == session_id]
 
 
 def _fitting(moments: pd.Series) -> str:
