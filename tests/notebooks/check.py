@@ -24,6 +24,7 @@ WHY = "Output not compared:"
 TAGS = {IGNORED, "compared-at-end", "raises-exception"}
 
 MACHINE_PATH = re.compile(r"(?<![\w.:/])(?:/(?:home|root|Users|work|tmp|private|opt|var/folders)/\S|[A-Za-z]:\\+\w)")
+ADDRESS = re.compile(r"<[^<>]*\bat 0x[0-9a-f]{6,}[^<>]*>")
 SECRETS = {
     "an API key": re.compile(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}:[\w-]{8,}"),
     "a bearer token": re.compile(r"Bearer\s+[\w.~+/-]{16,}"),
@@ -32,6 +33,7 @@ SECRETS = {
     "a token of GitHub": re.compile(r"\bgh[pousr]_\w{20,}"),
     "a key of AWS": re.compile(r"\bAKIA[0-9A-Z]{16}\b"),
     "a private key": re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----"),
+    "a one-time sign-in link": re.compile(r"[?&]code=[\w-]{20,}"),
     "a sign-in token of JupyterLab": re.compile(r"[?&]token=[0-9a-f]{16,}"),
 }
 
@@ -78,7 +80,7 @@ def no_secret(notebook: Notebook) -> Iterator[str]:
 
 
 def no_execution_noise(notebook: Notebook) -> Iterator[str]:
-    """What only one run knows: times, progress, warnings, errors, widgets whose state is not stored."""
+    """What only one run knows: times, progress, warnings, errors, addresses in memory, widgets whose state is not stored."""
     for key in set(notebook["metadata"]) - {"kernelspec", "language_info"}:
         yield f"the notebook's metadata has {key!r}"
     for cell in notebook["cells"]:
@@ -90,6 +92,8 @@ def no_execution_noise(notebook: Notebook) -> Iterator[str]:
                 yield f"{_name(cell)} ends in an error"
             if output.get("name") == "stderr":
                 yield f"{_name(cell)} has output on stderr: a warning or a progress bar"
+            if ADDRESS.search("".join(output.get("data", {}).get("text/plain", output.get("text", "")))):
+                yield f"{_name(cell)} shows where in memory an object was"
             if output.get("metadata"):
                 yield f"{_name(cell)} has metadata on an output"
             if WIDGETS in output.get("data", {}):

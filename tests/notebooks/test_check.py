@@ -85,6 +85,7 @@ OFFENCES: dict[str, list[tuple[str, Callable[[dict[str, Any]], None]]]] = {
         ("holds a token of GitHub", say("ghp_" + "a1" * 12)),
         ("holds a key of AWS", say("AKIA" + "A1B2" * 4)),
         ("holds a private key", say("-----BEGIN RSA PRIVATE " + "KEY-----")),
+        ("holds a one-time sign-in link", say("http://127.0.0.1:8765/v1/signin?code=" + "aB3-" * 8)),
         ("holds a sign-in token of JupyterLab", say("http://localhost:8888/lab?token=" + "0a" * 16)),
     ],
     "no_execution_noise": [
@@ -92,6 +93,7 @@ OFFENCES: dict[str, list[tuple[str, Callable[[dict[str, Any]], None]]]] = {
         ("cell b has metadata: execution", cell(1, metadata={"execution": {"iopub.status.busy": "2026"}})),
         ("cell b ends in an error", output(**raises())),
         ("output on stderr", output(output_type="stream", name="stderr", text=["100%"])),
+        ("shows where in memory", say("<pandas.io.formats.style.Styler at 0x7f613ff63290>")),
         ("metadata on an output", output(output_type="display_data", data={}, metadata={"isolated": True})),
         ("a widget without its state", output(output_type="display_data", data={check.WIDGETS: {}}, metadata={})),
     ],
