@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import gzip
 import socket
 import socketserver
 import threading
+import time
 import traceback
 from collections.abc import Iterator
 from typing import Any
@@ -31,6 +33,7 @@ class Platform(socketserver.ThreadingTCPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.reply = PLAIN
         self.hang_up = False
+        self.drips = 0  # so many further pieces of a reply come one by one
         self.leave = threading.Event()  # hanging up waits for it
         self.leave.set()
         self.connections: list[list[bytes]] = []
@@ -56,7 +59,11 @@ class _Handler(socketserver.StreamRequestHandler):
                 (int(line[15:]) for line in head.lower().split(b"\r\n") if line[:15] == b"content-length:"), 0
             )
             mine.append(head + self.rfile.read(length))
-            self.wfile.write(self.server.reply)
+            with contextlib.suppress(OSError):
+                self.wfile.write(self.server.reply)
+                for _ in range(self.server.drips):
+                    self.wfile.write(b" ")
+                    time.sleep(0.05)
             if self.server.hang_up:
                 self.server.leave.wait(60)
                 break
@@ -197,3 +204,44 @@ def test_a_proxy_or_a_client_of_the_callers_keeps_httpx_in_between(monkeypatch: 
     assert network.is_direct("http://127.0.0.1:1/v1")
     assert not network.is_direct("https://host/v1")
     assert not transport.Network(proxy="http://proxy:3128").is_direct("http://127.0.0.1:1/v1")
+
+
+def asked(road: str, platform: Platform, act: Any, **limits: float) -> Any:
+    """What comes of a call by our own connections, through httpx, or on a loop."""
+    if road == "async":
+
+        async def run() -> Any:
+            async with ab.AsyncClient(platform.base_url, credentials=KEY, **limits) as client:
+                return await act(client)
+
+        return asyncio.run(run())
+    with httpx.Client() as http:
+        given = http if road == "httpx" else None
+        with ab.Client(platform.base_url, credentials=KEY, http_client=given, **limits) as client:
+            return act(client)
+
+
+ROADS = pytest.mark.parametrize("road", ["ours", "httpx", "async"])
+
+
+@ROADS
+def test_a_reply_that_comes_drop_by_drop_does_not_outlast_the_timeout(platform: Platform, road: str) -> None:
+    platform.reply, platform.drips = b"HTTP/1.1 200 OK\r\ncontent-length: 102\r\n\r\n{}", 100
+    with pytest.raises(ab.OutcomeUnknown, match="timed out"):
+        asked(road, platform, lambda client: client.sessions.send("s1", "hello"), timeout_s=0.3)
+
+
+@ROADS
+@pytest.mark.parametrize("encoded", [True, False])
+def test_a_reply_without_measure_is_not_read_to_its_end(
+    platform: Platform, road: str, encoded: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(direct, "MOST_BODY_BYTES", 1 << 20)
+    body = b'{"id":"%b"}' % (b"0" * (2 << 20))
+    packed = gzip.compress(body) if encoded else body
+    encoding = b"content-encoding: gzip\r\n" if encoded else b""
+    platform.reply = b"HTTP/1.1 200 OK\r\n%bcontent-length: %d\r\n\r\n%b" % (encoding, len(packed), packed)
+    with pytest.raises(ab.AgentbookError, match="larger than 1 MiB"):
+        asked(road, platform, lambda client: client.me.get())
+    monkeypatch.setattr(direct, "MOST_BODY_BYTES", 1 << 22)
+    assert len(asked(road, platform, lambda client: client.me.get())["id"]) == 2 << 20

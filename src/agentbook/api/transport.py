@@ -12,6 +12,7 @@ engine (`agentbook.api.direct`): the bytes are the same, at a third of the proce
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import importlib
 import os
@@ -27,7 +28,7 @@ from urllib.parse import urlencode, urlsplit
 from urllib.request import getproxies
 
 from .calls import Reply
-from .direct import KEEP_ALIVE_S, Direct, Headers
+from .direct import KEEP_ALIVE_S, Body, Direct, Headers, bounded
 from .errors import AgentbookError
 from .policy import Exchange, Lost, Renew, Send, Sleep
 
@@ -35,6 +36,8 @@ T = TypeVar("T")
 
 CONNECT_TIMEOUT_S = 10.0
 MAX_CONNECTIONS = 32
+_PIECE_BYTES = 1 << 14  # of an encoded reply, decoded at a time
+_SLACK_S = 0.25  # the library's own timeouts come first: they tell more
 # Paths that httpx would send as they are: nothing to encode, no dots to resolve.
 _PLAIN = re.compile(r"(?:/|[\w~-]|%[0-9A-Fa-f]{2})*", re.ASCII)
 
@@ -120,8 +123,8 @@ def _lost(error: Exception) -> Lost:
     return Lost(f"{name}: {error}" if str(error) else name, applied)
 
 
-def _reply(response: Any) -> Reply:
-    return Reply(response.status_code, {k.lower(): v for k, v in response.headers.items()}, response.content)
+def _reply(response: Any, body: Body) -> Reply:
+    return Reply(response.status_code, {k.lower(): v for k, v in response.headers.items()}, body.whole())
 
 
 def _is_transport_error(error: Exception) -> bool:
@@ -149,9 +152,9 @@ class _Short:
             name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
             names[name] = f"{names[name]}, {value}" if name in names else value
         if "content-encoding" in names:
-            body = self._httpx.Response(
-                status, headers={"content-encoding": names["content-encoding"]}, content=body
-            ).content
+            raw = (body[start : start + _PIECE_BYTES] for start in range(0, len(body), _PIECE_BYTES))
+            encoding = {"content-encoding": names["content-encoding"]}
+            body = bounded(self._httpx.Response(status, headers=encoding, content=raw).iter_bytes())
         return Reply(status, names, body)
 
     def _request(self, send: Send) -> Any:
@@ -218,10 +221,15 @@ class SyncTransport:
         try:
             if self._short is not None:
                 return self._short.send(send)
-            response = client.send(
-                _build(client, self._base_url, send), auth=_signature(send.credentials, client), follow_redirects=False
-            )
-            return _reply(response)
+            until, body = time.monotonic() + send.timeout_s, Body()
+            request, signature = _build(client, self._base_url, send), _signature(send.credentials, client)
+            response = client.send(request, auth=signature, follow_redirects=False, stream=True)
+            with contextlib.closing(response):
+                for piece in response.iter_bytes():
+                    body.add(piece)
+                    if time.monotonic() > until:
+                        return Lost("ReadTimeout: timed out", applied=True)
+            return _reply(response, body)
         except Exception as error:
             if _is_transport_error(error):
                 return _lost(error)
@@ -287,11 +295,18 @@ class AsyncTransport:
     async def _send(self, send: Send) -> Reply | Lost:
         client = self._http()
         try:
-            response = await client.send(
-                _build(client, self._base_url, send), auth=_signature(send.credentials, client), follow_redirects=False
-            )
-            return _reply(response)
+            # The library's own are for each piece of a reply, which may come in any number of them.
+            async with asyncio.timeout(send.timeout_s + _SLACK_S) as whole:
+                request, signature = _build(client, self._base_url, send), _signature(send.credentials, client)
+                response = await client.send(request, auth=signature, follow_redirects=False, stream=True)
+                body = Body()
+                async with contextlib.aclosing(response):
+                    async for piece in response.aiter_bytes():
+                        body.add(piece)
+            return _reply(response, body)
         except Exception as error:
+            if isinstance(error, TimeoutError) and whole.expired():
+                return Lost("ReadTimeout: timed out", applied=True)
             if _is_transport_error(error):
                 return _lost(error)
             raise
