@@ -3,11 +3,17 @@ from __future__ import annotations
 import base64
 import pickle
 import traceback
+from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
 
 import agentbook as ab
+from agentbook.api import tokens as token_store
 from agentbook.api.auth import OAuthToken
+from agentbook.api.oauth import OAuthSession
+from agentbook.api.tokens import Tokens, TokenStore
 
 SECRET = "s3cret-9f2c"
 
@@ -56,3 +62,47 @@ def test_a_secret_is_in_no_traceback_with_locals() -> None:
 def test_a_malformed_token_is_refused(token: str) -> None:
     with pytest.raises(ValueError, match="access token"):
         OAuthToken(token)
+
+
+@pytest.mark.parametrize(
+    "credential", [ab.ApiKey(f"id1:{SECRET}"), ab.ApiKey(f"id1:{SECRET}", "bearer"), OAuthToken(SECRET)]
+)
+def test_a_secret_that_the_platform_sends_back_is_in_no_error(credential: Any) -> None:
+    def debug_page(request: httpx.Request) -> httpx.Response:
+        return httpx.Response(
+            401, json={"error": "Unauthorized", "message": f"headers were {dict(request.headers)}; {SECRET}"}
+        )
+
+    http = httpx.Client(transport=httpx.MockTransport(debug_page))
+    client = ab.Client("http://h/v1", credentials=credential, http_client=http)
+    with pytest.raises(ab.Unauthorized, match="headers were") as raised:
+        client.me.get()
+    shown = "".join(traceback.TracebackException.from_exception(raised.value, capture_locals=True).format())
+    shown += repr(vars(raised.value)) + repr(pickle.dumps(raised.value))
+    assert SECRET not in shown
+    assert base64.b64encode(f"id1:{SECRET}".encode()).decode() not in shown
+
+
+def test_what_renews_itself_is_in_no_traceback_with_locals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(token_store, "_keyring", lambda: None)
+
+    def refuse(request: httpx.Request) -> httpx.Response:
+        return httpx.Response(404, json={"message": "Agent not found"})
+
+    tokens = Tokens("http://h/v1", "client", "http://127.0.0.1:9/token", f"access-{SECRET}", f"refresh-{SECRET}")
+    http = httpx.Client(transport=httpx.MockTransport(refuse))
+    session = OAuthSession(tokens, TokenStore("http://h/v1", tmp_path))
+    with ab.Client("http://h/v1", credentials=session, http_client=http) as client:
+        with pytest.raises(ab.NotFound) as missing:
+            client.agents.get("x")
+        with pytest.raises(ab.AgentbookError) as unreachable:  # nothing listens where tokens are renewed
+            session.renew(session.authorization())
+        (tmp_path / "file").touch()
+        with pytest.raises(OSError, match="file") as unwritable:
+            TokenStore("http://h/v1", tmp_path / "file").save(tokens)
+    for raised in (missing, unreachable, unwritable):
+        # Without the first frame, which is this test's.
+        report = traceback.TracebackException(
+            raised.type, raised.value, raised.value.__traceback__.tb_next, capture_locals=True
+        )
+        assert SECRET not in "".join(report.format())

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 
 import pytest
 from hypothesis import given
@@ -124,3 +125,15 @@ def test_a_partial_load_pickles_without_its_way_to_resume() -> None:
     assert again.problems == {"s": "lost"}
     with pytest.raises(TypeError, match="load again"):
         again.resume()
+
+
+def test_an_error_moves_no_cursor_and_turns_no_text() -> None:
+    body = b'{"error": "Bad\\u001b[31m", "message": "one\\u001b]0;x\\u0007\\r\\u202etwo\\n\\tthree\\u0085"}'
+    error = from_reply(404, {}, body, operation="agents.get")
+    assert (error.error, error.message) == ("Bad[31m", "one]0;xtwo\n\tthree")
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]", str(error))
+
+
+def test_an_endless_message_is_cut() -> None:
+    error = from_reply(404, {}, b'{"message": "%b"}' % (b"x" * 1_000_000), operation="agents.get")
+    assert len(str(error)) < 11_000

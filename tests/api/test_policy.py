@@ -190,3 +190,13 @@ def test_an_interrupted_probe_makes_room_for_another() -> None:
     assert isinstance(next(steps), Send)
     steps.close()
     assert world.gate.admit() == 0.0
+
+
+DEEP = b"[" * 100_000 + b"]" * 100_000
+
+
+def test_json_without_end_is_no_reply_and_no_crash() -> None:
+    with pytest.raises(ab.ApiError, match="not the JSON that was expected"):
+        World(Reply(200, {}, DEEP)).run(me.get())
+    with pytest.raises(ab.NotFound):
+        World(Reply(404, {}, DEEP)).run(me.get())

@@ -307,6 +307,35 @@ def test_a_stream_that_is_left_behind_ends_by_itself(platform: FakePlatform, cli
         threading.Event().wait(0.005)
 
 
+JUNK = [
+    b"\xff\xfe{",
+    b'{"a": "\xff"}',
+    "[" * 100_000,
+    "null",
+    "[1]",
+    '{"id": 7, "type": ["x"]}',
+    '{"id": null, "content": 3}',
+    "",
+]
+
+
+@pytest.mark.parametrize("types", [None, ["note"]])
+def test_junk_on_the_socket_ends_no_stream(platform: FakePlatform, client: Any, types: list[str] | None) -> None:
+    async def send() -> None:
+        for socket in platform.sockets:
+            for frame in JUNK:
+                await socket.send(frame)
+
+    with client.sessions.stream("s", from_id=pump.BEGINNING, types=types) as stream:
+        connected(platform, 1)
+        platform.call(send())
+        platform.add(event(0))
+        while (item := stream.get(timeout_s=20)) is not None and item.get("type") != "note":
+            assert types is None, "only what was asked for"
+        assert item is not None
+    assert len(platform.handshakes) == 1
+
+
 def test_closing_ends_the_iteration(client: Any) -> None:
     stream = client.sessions.stream("s", from_id=pump.BEGINNING)
     threading.Timer(0.05, stream.close).start()

@@ -135,6 +135,32 @@ class OAuthToken:
         refuse_pickle(self)
 
 
+class Hidden(str):
+    """A text that is not shown: for secrets in variables, since some tracebacks show those."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "'…'"
+
+
+def without_credential(body: bytes, credentials: Credentials | None) -> bytes:
+    """A reply's body without the credential that was sent: some platforms, and many debug pages, repeat a request's headers."""
+    for header in () if credentials is None else (credentials.authorization(), credentials.socket_authorization()):
+        sent = (header or "").partition(" ")[2]
+        for secret in filter(None, (sent, _pair(sent).partition(":")[2])):
+            body = body.replace(secret.encode(), "…".encode())
+    return body
+
+
+def _pair(sent: str) -> str:
+    """``id:secret``, of what was sent by either scheme."""
+    try:
+        return sent if ":" in sent else base64.b64decode(sent, validate=True).decode()
+    except ValueError:
+        return ""
+
+
 def refuse_pickle(credential: object) -> NoReturn:
     """Raise: a credential does not travel, and the message says what to do instead."""
     raise TypeError(

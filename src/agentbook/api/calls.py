@@ -25,6 +25,9 @@ T = TypeVar("T")
 MAX_PAGE = 1000  # "Limits": the general maximum of `limit`
 SMALL_MAX_PAGE = 500  # ... and that of the five operations which declare 0 to 500
 
+# What reading JSON raises where it is none: malformed, not UTF-8, nested without end.
+UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
 
 @dataclass(frozen=True, slots=True)
 class Reply:
@@ -32,7 +35,7 @@ class Reply:
 
     status: int
     headers: Mapping[str, str]
-    body: bytes
+    body: bytes = field(repr=False)  # it may hold secrets, and tracebacks may show it
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +73,7 @@ class Call(Generic[T]):
     read: Callable[[Reply], T]
     query: Mapping[str, Any] = field(default_factory=dict)
     body: Any = None
-    form: Mapping[str, str] | None = None
+    form: Mapping[str, str] | None = field(default=None, repr=False)
     write: bool = False
     patient: bool = True
     read_back: Callable[[float], Call[T | None]] | None = None

@@ -264,6 +264,9 @@ _BY_STATUS: dict[int, type[ApiError]] = {
     413: TooLarge,
     429: RateLimited,
 }
+# Control characters but for tab and line feed, and those that reverse the direction of text.
+_UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_MOST_CHARACTERS = 10_000
 _SCOPE = re.compile(r"\b(?:agents|sessions|workspaces|skills|integrations):(?:read|write)\b")
 
 
@@ -289,8 +292,8 @@ def from_reply(
     ('NotFound', 404, 'r1')
     """
     fields = _fields(body)
-    message = fields["message"] or f"HTTP {status}"
-    error, limit = fields["error"], run_limit(message) if status in (413, 429) else None
+    message = _printable(fields["message"]) or f"HTTP {status}"
+    error, limit = _printable(fields["error"] or "") or None, run_limit(message) if status in (413, 429) else None
     scope = _SCOPE.search(headers.get("www-authenticate", "") + " " + message) if status == 403 else None
     kind: type[ApiError]
     if fields["oauth"]:
@@ -321,7 +324,7 @@ def from_reply(
 def _fields(body: bytes) -> dict[str, Any]:
     try:
         data = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return {"error": None, "message": _visible_text(body), "oauth": False}
     if not isinstance(data, dict):
         return {"error": None, "message": "", "oauth": False}
@@ -330,6 +333,12 @@ def _fields(body: bytes) -> dict[str, Any]:
     oauth = isinstance(description, str)
     text = description if oauth else message if isinstance(message, str) else error if isinstance(error, str) else ""
     return {"error": error if isinstance(error, str) else None, "message": str(text), "oauth": oauth}
+
+
+def _printable(text: str) -> str:
+    """`text` as it may stand on a terminal: without what moves its cursor or turns its reading, and of bounded length."""
+    shown = _UNPRINTABLE.sub("", text)
+    return shown if len(shown) <= _MOST_CHARACTERS else shown[:_MOST_CHARACTERS] + "…"
 
 
 def _visible_text(body: bytes) -> str:

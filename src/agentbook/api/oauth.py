@@ -21,7 +21,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 import msgspec
 
-from .auth import refuse_pickle
+from .auth import Hidden, refuse_pickle
 from .calls import Call, Reply
 from .client import Client
 from .errors import AgentbookError, ApiError, OAuthError, Unauthorized
@@ -75,6 +75,7 @@ class OAuthSession:
         OAuthError
             If the authorization has ended: sign in again.
         """
+        refused = Hidden(refused)
         with self._store.locked():
             if self.authorization() != refused:
                 return True  # another thread was faster
@@ -86,7 +87,7 @@ class OAuthSession:
                 return False
             form = {
                 "grant_type": "refresh_token",
-                "refresh_token": self._tokens.refresh_token,
+                "refresh_token": Hidden(self._tokens.refresh_token),
                 "client_id": self._tokens.client_id,
             }
             self._tokens = self._tokens.renewed(_post_form(self._tokens.token_endpoint, form))
@@ -167,7 +168,7 @@ def sign_in(
         paste = any(name in os.environ for name in _REMOTE) or not _has_browser()
     with Loopback() as loopback:
         client_id = _register(server, loopback.redirect_uri, wanted)
-        verifier, state = secrets.token_urlsafe(48), secrets.token_urlsafe(24)
+        verifier, state = Hidden(secrets.token_urlsafe(48)), secrets.token_urlsafe(24)
         address = _authorize_address(server, client_id, loopback.redirect_uri, verifier, state, wanted)
         if paste:
             print(f"Open this address and approve:\n\n{address}\n")
@@ -180,7 +181,7 @@ def sign_in(
         code = _code(answer, state)
         form = {
             "grant_type": "authorization_code",
-            "code": code,
+            "code": Hidden(code),
             "redirect_uri": loopback.redirect_uri,
             "client_id": client_id,
             "code_verifier": verifier,

@@ -22,8 +22,8 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from .auth import Credentials
-from .calls import Call, Reply
+from .auth import Credentials, without_credential
+from .calls import UNREADABLE, Call, Reply
 from .errors import (
     AgentbookError,
     ApiError,
@@ -51,7 +51,7 @@ class Send:
     path: str
     query: tuple[tuple[str, str], ...]
     headers: Mapping[str, str]
-    body: bytes | None
+    body: bytes | None = field(repr=False)
     timeout_s: float
     credentials: Credentials | None
 
@@ -68,7 +68,7 @@ class Renew:
     """Please have the credential renewed in place of the one that was refused; the answer is whether it was."""
 
     credentials: Any
-    refused: str
+    refused: str = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ def exchange(call: Call[T], settings: Settings, openapi: Callable[[], Exchange[M
 def _read(call: Call[T], reply: Reply) -> T:
     try:
         return call.read(reply)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except UNREADABLE as error:
         kind = reply.headers.get("content-type", "no content type")
         raise ApiError(
             f"{call.operation}: the reply ({reply.status}, {kind}) is not the JSON that was expected ({error}). "
@@ -140,7 +140,8 @@ def _answered(call: Call[Any], settings: Settings, until: float) -> Exchange[Rep
         yield from _admitted(call, settings, until, error)
         left = until - settings.monotonic()
         renewable = settings.credentials if hasattr(settings.credentials, "renew") else None
-        signed = renewable.authorization() if renewable is not None else None
+        # What it was signed with, should it have to be renewed; out of sight of a traceback's locals.
+        renewal = None if renewable is None else Renew(renewable, renewable.authorization())
         try:
             outcome = yield replace(send, timeout_s=min(settings.timeout_s, left))
         except GeneratorExit:
@@ -152,10 +153,10 @@ def _answered(call: Call[Any], settings: Settings, until: float) -> Exchange[Rep
         error = _failure(call, settings, outcome)
         if isinstance(error, RateLimited) and call.patient:
             continue  # the gate is closed now, and nothing was applied
-        if isinstance(error, Unauthorized) and signed is not None and not renewed:
+        if isinstance(error, Unauthorized) and renewal is not None and not renewed:
             # An access token runs out; a refused request was not applied, so it may be sent again with a new one.
             renewed = True
-            if (yield Renew(settings.credentials, signed)) is True:
+            if (yield renewal) is True:
                 continue
         tries += 1
         again = error.retryable and call.patient and (not call.write or isinstance(error, ConnectionFailed))
@@ -195,7 +196,8 @@ def _too_late(call: Call[Any], settings: Settings) -> DeadlineExceeded:
 def _failure(call: Call[Any], settings: Settings, outcome: Reply | Lost | bool | None) -> ApiError | ConnectionFailed:
     """The typed error of an outcome, told to the gate."""
     if isinstance(outcome, Reply):
-        error = from_reply(outcome.status, outcome.headers, outcome.body, operation=call.operation, write=call.write)
+        body = without_credential(outcome.body, settings.credentials)
+        error = from_reply(outcome.status, outcome.headers, body, operation=call.operation, write=call.write)
         if isinstance(error, RateLimited) and call.patient:
             settings.gate.refused(outcome.headers.get("date"))
         else:

@@ -17,6 +17,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from .auth import Hidden
+
 KEYRING_SERVICE = "agentbook"
 
 
@@ -76,7 +78,7 @@ class TokenStore:
 
     def save(self, tokens: Tokens) -> None:
         """Keep them, whole or not at all."""
-        text = json.dumps(asdict(tokens))
+        text = Hidden(json.dumps(asdict(tokens)))
         if not self._to_keyring(text):
             self._prepare()
             fresh = self._path.with_suffix(f".{os.getpid()}-{threading.get_ident()}")

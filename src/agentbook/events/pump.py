@@ -226,7 +226,8 @@ class _Pump:
         return True
 
     def _wanted(self, event: Record) -> bool:
-        return self._types is None or event.get("type") in self._types
+        kind = event.get("type")
+        return self._types is None or (isinstance(kind, str) and kind in self._types)
 
     async def _admitted(self) -> None:
         """A handshake is a request: it waits at the credential's gate like any other."""

@@ -16,6 +16,8 @@ import msgspec
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 
+from ..api.auth import without_credential
+from ..api.calls import UNREADABLE
 from ..api.client import AsyncClient
 from ..api.errors import ApiError, ConnectionFailed, from_reply
 from ..api.records import Record
@@ -75,7 +77,7 @@ class Socket:
                 raise _refusal(code, reason) or Disconnected(TOO_BIG if sent == TOO_BIG else code, reason) from None
             try:
                 event = msgspec.json.decode(frame)
-            except msgspec.DecodeError:
+            except UNREADABLE:
                 continue  # not an event; the list read after the next text event shows whatever this was
             if isinstance(event, dict):
                 return Record(event)
@@ -130,7 +132,10 @@ async def opened(
         response = refused.response
         reply_headers = {name.lower(): value for name, value in response.headers.raw_items()}
         raise from_reply(
-            response.status_code, reply_headers, bytes(response.body or b""), operation=OPERATION
+            response.status_code,
+            reply_headers,
+            without_credential(bytes(response.body or b""), client.auth),
+            operation=OPERATION,
         ) from None
     except (OSError, TimeoutError, InvalidHandshake) as error:
         raise _unreachable(client, error) from None
