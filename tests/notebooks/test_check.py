@@ -93,7 +93,7 @@ OFFENCES: dict[str, list[tuple[str, Callable[[dict[str, Any]], None]]]] = {
         ("cell b has metadata: execution", cell(1, metadata={"execution": {"iopub.status.busy": "2026"}})),
         ("cell b ends in an error", output(**raises())),
         ("output on stderr", output(output_type="stream", name="stderr", text=["100%"])),
-        ("shows where in memory", say("<pandas.io.formats.style.Styler at 0x7f613ff63290>")),
+        ("shows where in memory", output(output_type="display_data", data={"text/plain": "<A at 0x7f613ff63290>"})),
         ("metadata on an output", output(output_type="display_data", data={}, metadata={"isolated": True})),
         ("a widget without its state", output(output_type="display_data", data={check.WIDGETS: {}}, metadata={})),
     ],
