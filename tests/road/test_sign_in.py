@@ -16,6 +16,7 @@ import httpx
 import pytest
 
 import agentbook as ab
+from agentbook.api import oauth
 from agentbook.api.oauth import OAuthSession, sign_in, stored
 from agentbook.api.tokens import TokenStore
 from service.oauth.flow import form_of, ticked
@@ -184,6 +185,7 @@ KERNEL = """
 import sys
 from pathlib import Path
 import agentbook as ab
+from agentbook.api import oauth
 from agentbook.api.oauth import stored
 from agentbook.api.tokens import TokenStore
 base_url, directory = sys.argv[1:]
@@ -264,6 +266,37 @@ def test_a_code_is_sent_nowhere_it_could_be_read(address: str) -> None:
 
     with pytest.raises(ab.AgentbookError, match="only https"):
         _trusted(address, "token_endpoint")
+
+
+@pytest.mark.parametrize(
+    ("base_url", "resource", "trusted"),
+    [
+        ("https://host/v1", "https://host/v1", True),
+        ("https://host:443/v1", "https://host/mcp", True),
+        ("http://127.0.0.1:8765/v1", "https://agents.example.org/v1", True),  # its own, behind a proxy
+        ("https://evil.example/v1", "https://host/v1", False),
+        ("https://host:444/v1", "https://host/v1", False),
+        ("https://host/v1", "http://host/v1", False),
+        ("https://host/v1", "https://host.evil.example/v1", False),
+        ("https://host/v1", "https://host:port/v1", False),
+    ],
+)
+def test_a_platform_gets_no_tokens_of_another(
+    base_url: str, resource: str, trusted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    endpoints = ("authorization_endpoint", "token_endpoint", "registration_endpoint")
+    server = {"issuer": "https://host", "code_challenge_methods_supported": ["S256"]}
+    server |= dict.fromkeys(endpoints, "https://host/v1/oauth")
+    found = {"resource": resource, "authorization_servers": ["https://host"]}
+    monkeypatch.setattr(
+        oauth, "_resource_metadata", lambda _url: "https://host/.well-known/oauth-protected-resource/v1"
+    )
+    monkeypatch.setattr(oauth, "_get", lambda address: found if "protected-resource" in address else server)
+    if trusted:
+        assert oauth.discover(base_url).resource == resource
+    else:
+        with pytest.raises(ab.AgentbookError, match="another platform"):
+            oauth.discover(base_url)
 
 
 def test_too_many_registrations_are_said_at_once(service: Service, store: TokenStore) -> None:

@@ -215,6 +215,13 @@ def discover(base_url: str) -> Server:
     """
     resource_metadata = _resource_metadata(base_url)
     resource = _get(resource_metadata)
+    described = str(resource.get("resource") or base_url)
+    # A platform that names somebody else's server would be sent that one's tokens (RFC 9728, 7.3). What runs on this machine may
+    # be known to others by the address of a proxy.
+    if _origin(described) != _origin(base_url) and not is_loopback(base_url):
+        raise AgentbookError(
+            f"sign_in: {base_url} leads to a sign-in for {described}, which is another platform. Not trusted."
+        )
     servers = resource.get("authorization_servers") or []
     if not servers:
         raise AgentbookError(f"sign_in: {resource_metadata} names no authorization server. Use an API key instead.")
@@ -230,7 +237,7 @@ def discover(base_url: str) -> Server:
     for name in ("authorization_endpoint", "token_endpoint", "registration_endpoint"):
         endpoints[name] = _trusted(str(metadata.get(name, "")), name)
     scopes = resource.get("scopes_supported") or metadata.get("scopes_supported") or []
-    return Server(str(resource.get("resource", base_url)), scopes=tuple(map(str, scopes)), **endpoints)
+    return Server(described, scopes=tuple(map(str, scopes)), **endpoints)
 
 
 def _resource_metadata(base_url: str) -> str:
@@ -246,6 +253,14 @@ def _resource_metadata(base_url: str) -> str:
             f"sign_in: {base_url} offers no OAuth (its 401 names no resource_metadata). Use an API key instead."
         )
     return _trusted(found, "resource_metadata")
+
+
+def _origin(address: str) -> tuple[str, str, int] | None:
+    try:
+        parts = urlsplit(address)
+        return parts.scheme, parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+    except ValueError:  # a port that is none
+        return None
 
 
 def _trusted(address: str, what: str) -> str:
