@@ -91,12 +91,24 @@ def by_mouse(page: Page, compare: Locator) -> None:
     )
     assert (prefer.bounding_box() or {})["height"] == 32
     compare.scroll_into_view_if_needed()
+    short_answers_go_along_with_long_ones(compare)
     prefer.click()
     compare.get_by_role("button", name="✓ guide preferred").wait_for()
     compare.get_by_role("button", name="Prefer slow").click()
     compare.get_by_role("button", name="✓ slow preferred").wait_for()
     assert compare.get_by_role("button", name="✓").count() == 1
     assert compare.get_by_role("button", name="Prefer limit-turn-timeout").is_disabled()
+
+
+def short_answers_go_along_with_long_ones(compare: Locator) -> None:
+    log = compare.locator(".ab-log")
+    height = log.evaluate(
+        "log => { const was = log.style.height; log.style.height = '280px'; log.scrollTop = 0; return was; }"
+    )
+    inside = """log => [...log.querySelectorAll('.ab-column .ab-agent .ab-who')].map(who =>
+        who.getBoundingClientRect().top >= log.getBoundingClientRect().top - 1)"""
+    assert log.evaluate(inside)[1:] == [True, True], "the names of the short answers have scrolled away"
+    log.evaluate("(log, height) => { log.style.height = height; }", height)
 
 
 def by_keyboard(page: Page, compare: Locator) -> None:

@@ -72,6 +72,7 @@ def test_a_person_uses_the_panel(lab: Lab, page: Page) -> None:
     cells = [CONNECT, PANEL.format(name="echo", agent="echo", height=600), ask]
     cells += [PANEL.format(name="slow", agent="slow", height=260)]
     cells += [PANEL.format(name="lost", agent="nobody-of-that-name", height=160)]
+    cells += ['ab.ChatPanel(client, session="0199a0b2-0000-7000-8000-000000000000", height="120px")']
     write_notebook(lab.root / "panel.ipynb", cells)
     page.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.open("panel.ipynb")
@@ -92,10 +93,13 @@ def test_a_person_uses_the_panel(lab: Lab, page: Page) -> None:
     stopped_by_escape_and_listened_for_again(slow)
     lost.root.scroll_into_view_if_needed()
     a_refusal_is_told_in_the_panel(lost)
+    gone = Panel(page, 5)
+    gone.root.scroll_into_view_if_needed()
+    a_session_out_of_reach_is_told_whole(gone)
 
     for theme in ("JupyterLab Dark", "JupyterLab Light"):
         page.theme(theme)
-        for name, panel in (("echo", echo), ("slow", slow), ("refused", lost)):
+        for name, panel in (("echo", echo), ("slow", slow), ("refused", lost), ("gone", gone)):
             panel.root.scroll_into_view_if_needed()
             page.screenshot(f"panel-{name}-{theme.split()[-1].lower()}")
             assert grave_faults(panel.root) == []
@@ -296,6 +300,16 @@ def stopped_by_escape_and_listened_for_again(panel: Panel) -> None:
     panel.root.locator("summary").focus()
     panel.page.keyboard.press("Enter")
     expect(panel.root.locator(".ab-chip").first).to_be_visible()
+
+
+def a_session_out_of_reach_is_told_whole(panel: Panel) -> None:
+    said = panel.root.locator(".ab-notice .ab-failed")
+    expect(said).to_contain_text("Session not found")
+    edge = panel.root.evaluate("root => root.getBoundingClientRect().right")
+    for part in (said, panel.button("Reconnect")):
+        box = part.bounding_box()
+        assert box is not None
+        assert box["x"] + box["width"] <= edge, "it reaches beyond the panel"
 
 
 def a_refusal_is_told_in_the_panel(panel: Panel) -> None:

@@ -165,6 +165,7 @@ CSS = """
   flex: 0 0 auto; overflow: visible; border-top: 1px solid var(--ab-line); padding: 7px 14px 12px; background: var(--ab-bg);
 }
 .ab-chat .ab-notice { overflow: visible; align-items: center; gap: 12px; padding: 2px 0 6px; }
+.ab-chat .ab-notice > .widget-html { flex: 1 1 auto !important; min-width: 0; }
 .ab-chat .ab-status { min-height: 22px; margin-bottom: 4px; }
 .ab-statusline { display: flex; gap: 8px; align-items: center; color: var(--ab-quiet); font-size: 12px; min-height: 20px; }
 .ab-chat .ab-composer { overflow: visible; align-items: flex-end; gap: 8px; }

@@ -9,6 +9,7 @@ from ..static import empty_twin
 from ..style import static_style
 from .rounds import NONE, TIE, Comparison, Round
 
+# A short answer goes along (sticky) where a long one beside it is read to its end.
 # A panel further down the page brings the panel's rules once more, so what differs from them here has to outrank them.
 CSS = """
 .ab-columns { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 270px), 1fr)); gap: 12px; }
@@ -18,13 +19,17 @@ CSS = """
 .ab-round .ab-me { align-items: flex-start; }
 .ab-round .ab-me .ab-said { border-bottom-right-radius: 12px; border-bottom-left-radius: 4px; }
 .ab-column, .ab-chat .ab-column { min-width: 0; overflow: visible; display: flex; flex-direction: column; }
-.ab-chat .ab-column .ab-turn, .ab-chat .ab-column .ab-agent { flex: 1 1 auto !important; }
+.ab-chat .ab-column .ab-turn {
+  flex: 1 1 auto !important; background: var(--ab-soft); border-radius: 12px; border-bottom-left-radius: 4px;
+}
 .ab-chat .ab-column .ab-me { display: none; }
-.ab-chat .ab-column .ab-agent { margin: 0; max-width: none; }
+.ab-chat .ab-column .ab-agent {
+  flex: 0 0 auto !important; margin: 0; max-width: none; background: none; position: sticky; top: 0;
+}
 .ab-compare .ab-round .ab-me .ab-acts { margin: 0 0 0 8px; }
 .ab-static .ab-column .ab-agent { flex: 1 1 auto; margin: 0; max-width: none; }
 .ab-compare .ab-agent .ab-who, .ab-static .ab-column .ab-who { font-size: 13px; color: var(--ab-fg); }
-.ab-column.ab-chosen > .ab-agent, .ab-chat .ab-column.ab-chosen .ab-agent {
+.ab-column.ab-chosen > .ab-agent, .ab-chat .ab-column.ab-chosen .ab-turn {
   box-shadow: inset 0 0 0 2px var(--ab-good);
 }
 .ab-chat .ab-column button.ab-prefer { align-self: flex-start; }
