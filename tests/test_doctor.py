@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib.metadata
+import io
 import json
 import os
 import re
@@ -365,6 +366,32 @@ def test_nest_asyncio_is_applied_in_this_process(monkeypatch: pytest.MonkeyPatch
 def test_a_data_directory_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AGENTBOOK_DATA", str(write(tmp_path / "file", "") / "data"))
     told("data directory", "cannot be written", "AGENTBOOK_DATA")
+
+
+def test_folders_of_another_user_that_may_not_be_entered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    private = tmp_path / "other"
+    for name in ("data", "ipython", "config"):
+        (private / name).mkdir(parents=True)
+    for name, folder in (("AGENTBOOK_DATA", "data"), ("IPYTHONDIR", "ipython"), ("XDG_CONFIG_HOME", "config")):
+        monkeypatch.setenv(name, str(private / folder))
+
+    def refusing(call: Callable[..., Any]) -> Callable[..., Any]:
+        def asked(path: Any, *arguments: Any, **options: Any) -> Any:
+            if isinstance(path, str | Path) and private in Path(path).parents:
+                raise PermissionError(13, "Permission denied", str(path))
+            return call(path, *arguments, **options)
+
+        return asked
+
+    # As root, who may run this, nothing is refused; so the system's answer is put in its place.
+    for module, name in ((os, "stat"), (os, "scandir"), (os, "listdir"), (io, "open")):
+        monkeypatch.setattr(module, name, refusing(getattr(module, name)))
+    real = os.access
+    monkeypatch.setattr(
+        os, "access", lambda path, mode: private not in (Path(path), *Path(path).parents) and real(path, mode)
+    )
+    told("data directory", "cannot be written", "of your own")
+    assert [finding for finding in doctor.examine() if "could not be examined" in finding.found] == []
 
 
 def test_a_data_directory_that_depends_on_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ what is wrong, why, and what to do. None changes anything, starts anything, or s
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 
 from . import machine, notebook, packages, platform
@@ -58,7 +59,9 @@ def examine() -> list[Finding]:
     >>> examine()[0].about
     'agentbook'
     """
-    return [finding for check in CHECKS for finding in _safely(check)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what others warn of is a finding here, or nothing to do with agentbook
+        return [finding for check in CHECKS for finding in _safely(check)]
 
 
 def _safely(check: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:

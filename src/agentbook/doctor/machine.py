@@ -41,7 +41,7 @@ REMOTE = (
 def directory() -> Iterator[Finding]:
     """The data directory can be written, and is this user's."""
     place = data_directory()
-    nearest = _nearest(place)
+    nearest = _nearest(place)  # of another user's private folder: that folder
     if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
         found = f"{place} cannot be written, so connect() cannot start the embedded service"
         yield Finding("wrong", "data directory", found, "Set AGENTBOOK_DATA to a directory of your own that can.")
@@ -90,7 +90,8 @@ def secrets() -> Iterator[Finding]:
     import platformdirs
 
     tokens = platformdirs.user_config_path("agentbook") / "tokens"
-    for file in (data_directory() / KEY_FILE, data_directory() / "admin-token", *sorted(tokens.glob("*.json"))):
+    kept = sorted(tokens.glob("*.json")) if os.access(tokens, os.R_OK | os.X_OK) else []
+    for file in (data_directory() / KEY_FILE, data_directory() / "admin-token", *kept):
         try:
             mode = stat.S_IMODE(file.stat().st_mode)
         except OSError:
@@ -111,6 +112,8 @@ def service() -> Iterator[Finding]:
     except FileNotFoundError:
         yield Finding("ok", "embedded service", "not running; connect() starts it when it is needed")
         return
+    except PermissionError:
+        return  # said already, by `directory`
     except (OSError, ValueError, KeyError, TypeError):
         yield Finding(
             "wrong",
@@ -170,7 +173,8 @@ def port() -> Iterator[Finding]:
 
 
 def _nearest(place: Path) -> Path:
-    return next((path for path in (place, *place.absolute().parents) if path.exists()), Path.cwd())
+    # os.path, since Path.exists raises below a folder that may not be entered.
+    return next((path for path in (place, *place.absolute().parents) if os.path.exists(path)), Path.cwd())
 
 
 def _file_system_of(place: Path) -> str | None:

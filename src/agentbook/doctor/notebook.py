@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import importlib.util
 import json
 import os
@@ -234,6 +235,6 @@ def _runs_here(command: str) -> bool:
 
 def _startup_files() -> Iterator[Path]:
     home = Path(os.environ.get("IPYTHONDIR") or Path.home() / ".ipython") / "profile_default"
-    yield from sorted(home.glob("startup/*.ipy"))
-    yield from sorted(home.glob("ipython_*config.py"))
-    yield from sorted(home.glob("startup/*.py"))
+    for pattern in ("startup/*.ipy", "ipython_*config.py", "startup/*.py"):
+        with contextlib.suppress(OSError):  # another user's: no kernel of ours reads them either
+            yield from sorted(home.glob(pattern))
