@@ -39,6 +39,7 @@ CSS = """
   flex: 0 0 auto; flex-wrap: wrap; align-items: center; gap: 8px; min-height: 44px; box-sizing: border-box; padding: 6px 14px;
   border-bottom: 1px solid var(--ab-line); background: var(--ab-soft); overflow: visible;
 }
+.ab-chat .ab-head.widget-html > .widget-html-content { align-self: center; }
 .ab-chat .ab-headline { flex: 1 1 auto !important; min-width: 0; }
 .ab-chat .ab-sessions { height: 30px; }
 .ab-chat .ab-sessions select {
