@@ -16,7 +16,7 @@ import pytest
 
 import agentbook as ab
 from agentbook.frames import fetch, listing, many
-from agentbook.frames.interrupts import shielded
+from agentbook.frames.interrupts import Interrupts, shielded
 from agentbook.frames.pace import Pace
 from agentbook.frames.store import sync
 from frames.platform import FakeEvents, event_id
@@ -276,6 +276,13 @@ def test_what_is_shielded_is_finished_before_the_interrupt_is_raised() -> None:
     other = threading.Thread(target=lambda: shielded().__enter__())
     other.start()
     other.join()
+    with pytest.raises(KeyboardInterrupt), Interrupts() as held, held, held:
+        work()
+    assert done == ["the rest", "the rest"]
+    with pytest.raises(KeyboardInterrupt), Interrupts():
+        work()
+    assert done == ["the rest", "the rest"], "outside of what is held back it strikes at once"
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def test_an_async_listing_that_stopped_goes_on_too() -> None:

@@ -21,7 +21,7 @@ from ..api.client import Client
 from ..api.errors import AgentbookError, InvalidInput, NotFound
 from ..api.ids import is_persisted, milliseconds_of
 from ..api.walk import Page
-from .interrupts import shielded
+from .interrupts import Interrupts
 from .load import FrameBuilder, Piece
 from .order import are_clean, check
 from .pace import MOST, Pace
@@ -103,29 +103,34 @@ class Fetch:
 
     def run(self) -> None:
         """Read it all. An interrupt strikes while the network is waited for; what has arrived until then is kept."""
+        with Interrupts() as held:
+            self._run(held)
+
+    def _run(self, held: Interrupts) -> None:
         pool: ThreadPoolExecutor | None = None
         try:
             while self._todo or self._waiting or self._stretches:
                 if self._pace.target == 1 and not self._waiting:
-                    self._one_alone()
+                    self._one_alone(held)
                     continue
                 pool = pool or ThreadPoolExecutor(self._most, thread_name_prefix="agentbook-events")
-                with shielded():
+                with held:
                     while self._waiting < self._pace.target and (stretch := self._next()) is not None:
                         self._submit(pool, stretch)
                     if not self._waiting:
                         self._read_small()
                         continue
                 what, future = self._arrived.get()
-                with shielded():
+                with held:
                     self._waiting -= 1
                     if isinstance(what, Session):
                         self._note_the_end(what, future)
                     else:
-                        self._settle(what, future)
+                        error = future.exception()
+                        self._settle(what, error if isinstance(error, AgentbookError) else future.result())
                     self._look_for_ends(pool)
         except KeyboardInterrupt:
-            with shielded():
+            with held:
                 self._read_small()  # they have arrived
             raise
         finally:
@@ -133,20 +138,20 @@ class Fetch:
             if pool is not None:
                 pool.shutdown(wait=False, cancel_futures=True)
 
-    def _one_alone(self) -> None:
+    def _one_alone(self, held: Interrupts) -> None:
         """Read a page in this thread: a second one would only cost switches."""
-        with shielded():
+        with held:
             stretch = self._next()
             if stretch is None:
                 self._read_small()
                 return
-        future: Future[Got] = Future()
+        outcome: Got | AgentbookError
         try:
-            future.set_result(self._get(stretch.session.id, stretch.cursor))
+            outcome = self._get(stretch.session.id, stretch.cursor)
         except AgentbookError as error:
-            future.set_exception(error)
-        with shielded():
-            self._settle(stretch, future)
+            outcome = error
+        with held:
+            self._settle(stretch, outcome)
 
     # -- what to ask for ------------------------------------------------------------------------------------------------
 
@@ -233,20 +238,19 @@ class Fetch:
 
     # -- what came -----------------------------------------------------------------------------------------------------
 
-    def _settle(self, stretch: Stretch, future: Future[Got]) -> None:
+    def _settle(self, stretch: Stretch, outcome: Got | AgentbookError) -> None:
         self.requests += 1
-        try:
-            got = future.result()
-            if stretch in self._stretches:  # else it failed, or began again, while this was under way
-                self._take(stretch, got)
-        except AgentbookError as error:
-            self._fail(stretch, error)
+        if stretch in self._stretches:  # else it failed, or began again, while this was under way
+            try:
+                if isinstance(outcome, AgentbookError):
+                    raise outcome
+                self._take(stretch, outcome)
+            except AgentbookError as error:
+                self._fail(stretch, error)
         self._hand_over()
 
     def _fail(self, stretch: Stretch, error: AgentbookError) -> None:
         session = stretch.session
-        if stretch not in self._stretches:
-            return
         self._stretches = [one for one in self._stretches if one.session is not session]
         if stretch.split and not stretch.pieces and isinstance(error, (InvalidInput, NotFound)):
             # This platform takes no cursor that is not an event's: once more, in one stretch.
