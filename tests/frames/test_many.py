@@ -221,6 +221,23 @@ def test_sessions_are_named_in_many_ways() -> None:
         session_ids(client, 5)
 
 
+def test_arguments_that_make_no_sense_are_named_before_anything_is_asked_for() -> None:
+    platform = FakeEvents({"s": [event_id(n, n) for n in range(4)]})
+    client = platform.client()
+    for call, said in (
+        (lambda: ab.load_events(client, "s", since="soon"), "since must be a time such as"),
+        (lambda: ab.load_events(client, "s", since=pd.NaT), "since must be a time such as"),
+        (lambda: ab.load_events(client, "s", concurrency=0), "concurrency must be 1 or more, not 0"),
+        (lambda: ab.dask.load_events(client, "s", partitions=-1), "partitions must be 1 or more, not -1"),
+        (lambda: ab.dask.load_events(client, "s", since="soon"), "since must be a time such as"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            call()
+    assert platform.requests == 0
+    day = platform.moment(0).date()
+    assert len(ab.load_events(client, "s", since=day)) == 4
+
+
 def test_the_pace_follows_the_latency() -> None:
     def settled(wait_s: float, cost_s: float) -> int:
         pace = Pace()

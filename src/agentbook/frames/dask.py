@@ -21,6 +21,7 @@ import pandas as pd
 from ..api.client import Client
 from .load import to_frame
 from .many import load_events as load_here
+from .require import instant_of
 from .wanted import session_ids
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def load_events(
     sessions: Any = None,
     *,
     workspace: Any = None,
-    since: datetime | None = None,
+    since: datetime | str | None = None,
     partitions: int | None = None,
     credentials: str = CREDENTIALS,
 ) -> Any:
@@ -70,7 +71,7 @@ def load_events(
     ImportError
         Dask is not installed; it comes with ``pip install 'agentbook[dask]'``.
     ValueError
-        `credentials` is no reference. The message does not repeat it.
+        `credentials` is no reference (the message does not repeat it), or `partitions` or `since` makes no sense.
 
     Notes
     -----
@@ -88,6 +89,9 @@ def load_events(
         raise ValueError(
             "credentials must be a reference, env:NAME or file:PATH: the key itself would be in the task graph."
         )
+    if partitions is not None and partitions < 1:
+        raise ValueError(f"partitions must be 1 or more, not {partitions!r}.")
+    since = None if since is None else instant_of(since, "since")
     ids = session_ids(client, sessions, workspace)
     count = min(partitions or min(-(-len(ids) // 50), _MOST_PARTITIONS), len(ids)) or 1
     chunks = [ids[len(ids) * n // count : len(ids) * (n + 1) // count] for n in range(count)]

@@ -68,6 +68,8 @@ def load_events(
         `resume()` reads only what is missing.
     NotOffered
         A workspace was given, and this platform does not list sessions.
+    ValueError
+        An argument makes no sense: the message names it.
 
     Notes
     -----
@@ -81,6 +83,8 @@ def load_events(
     """
     if errors not in ("raise", "keep"):
         raise ValueError(f"errors must be 'raise' or 'keep', not {errors!r}.")
+    if concurrency < 1:
+        raise ValueError(f"concurrency must be 1 or more, not {concurrency!r}.")
     load = _Load(client, session_ids(client, sessions, workspace), since, progress, concurrency)
     return load.run(errors)
 
@@ -89,11 +93,11 @@ class _Load:
     """A load that can stop and go on: what has arrived is kept, by session."""
 
     def __init__(
-        self, client: Client, sessions: list[str], since: datetime | str | None, progress: bool | None, concurrency: int
+        self, client: Client, sessions: list[str], since: Any, progress: bool | None, concurrency: int
     ) -> None:
         self._client = client
         self._sessions = sessions
-        self._since = since
+        self._since = None if since is None else instant_of(since, "since")
         self._progress = progress
         self._concurrency = concurrency
         self._pieces: dict[str, list[Piece]] = {}  # of whole sessions
@@ -119,7 +123,7 @@ class _Load:
         raise partial(OPERATION, problems, len(self._sessions), frame, lambda: self.run(errors)) from interrupted
 
     def _fetch(self, problems: dict[str, str], bar: Progress) -> None:
-        begin = None if self._since is None else first_id_at(instant_of(self._since, "since"))
+        begin = None if self._since is None else first_id_at(self._since)
         missing = {session: self._left.get(session, begin) for session in self._sessions if session not in self._pieces}
         fetch = Fetch(self._client, missing, self._arrived, bar.add, concurrency=self._concurrency)
         try:
@@ -149,7 +153,7 @@ class _Load:
                 "operation": OPERATION,
                 "parameters": {
                     "sessions": len(self._sessions),
-                    "since": None if self._since is None else str(self._since),
+                    "since": None if self._since is None else self._since.isoformat(),
                 },
                 "loaded_at": datetime.now(UTC).isoformat(timespec="seconds"),
                 "requests": self._requests,
