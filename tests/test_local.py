@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -142,6 +143,30 @@ def test_a_port_that_somebody_else_took_meanwhile_is_left_to_them(data: Path) ->
         facts = {"base_url": "http://127.0.0.1:9/v1", "pid": 2**22, "port": port}
         (data / "service.json").write_text(json.dumps(facts))
         assert local.service().base_url != f"http://127.0.0.1:{port}/v1"
+
+
+def test_whoever_has_the_port_of_a_dead_service_is_not_taken_for_it(data: Path) -> None:
+    data.mkdir()
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait(60)
+    with HTTPServer(("127.0.0.1", 0), Impostor) as impostor:
+        threading.Thread(target=impostor.serve_forever, daemon=True).start()
+        facts = {"base_url": f"http://127.0.0.1:{impostor.server_port}/v1", "port": 1}
+        for pid in (ended.pid, 0, -1, 2**40):
+            (data / "service.json").write_text(json.dumps(facts | {"pid": pid}))
+            assert local.find() is None, pid
+        (data / "service.json").write_text(json.dumps(facts | {"pid": os.getpid()}))
+        assert local.find() is not None
+        impostor.shutdown()
+
+
+class Impostor(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
 
 
 def test_two_users_have_a_service_and_a_key_each(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -162,7 +162,19 @@ def _answering(data: Path) -> Running | None:
         running = Running(str(facts["base_url"]), int(facts["pid"]), data)
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return running if _ready(running.base_url) else None
+    # The port of a service that was killed may be anybody's by now, and whoever answers there would get the key.
+    return running if _is_ours(running.pid) and _ready(running.base_url) else None
+
+
+def _is_ours(pid: int) -> bool:
+    """Whether a process of this user has this id."""
+    if pid <= 0 or sys.platform == "win32":  # where signal 0 is no question but an interrupt
+        return pid > 0
+    try:
+        os.kill(pid, 0)
+    except (OSError, OverflowError):
+        return False
+    return True
 
 
 def _ready(base_url: str) -> bool:
