@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from urllib.parse import urljoin
 
 import jsonschema_rs
 import pytest
@@ -47,6 +48,13 @@ def test_operation_ids_and_marks() -> None:
         "createTriggerKey", "listTriggerKeys", "revokeTriggerKey",
     }  # fmt: skip
     assert all(len(op["x-agentbook-choice"]) > 20 for op in found if "x-agentbook-choice" in op)
+
+
+@pytest.mark.parametrize("base_url", ["http://127.0.0.1:8765/v1", "https://hub/user/ada/proxy/8765/v1"])
+def test_a_generated_client_finds_the_paths_below_the_document(base_url: str) -> None:
+    document = yaml.safe_load(contract.load().text)
+    server = urljoin(f"{base_url}/openapi.yaml", document["servers"][0]["url"])
+    assert server + "/me" == f"{base_url}/me"
 
 
 @pytest.mark.parametrize(
