@@ -211,6 +211,10 @@ def test_sessions_are_named_in_many_ways() -> None:
     assert session_ids(client, pd.DataFrame({"session_id": ["a", None, "a", "b"]})) == ["a", "b"]
     assert session_ids(client, [{"id": "w", "full_name": "acme~lab"}, "s"]) == ["w1", "w2", "s"]
     assert session_ids(client, workspace="acme~lab") == ["w1", "w2"]
+    workspaces = to_frame("workspaces", [b'{"items": [{"id": "w", "full_name": "acme~lab"}]}'])
+    assert session_ids(client, workspaces) == ["w1", "w2"]
+    sessions = to_frame("sessions", [b'{"items": [{"id": "s", "workspace_id": "w"}]}'])
+    assert session_ids(client, sessions) == ["s"]
     assert len(ab.load_events(client, workspace="acme~lab")) == 0
     for wrong in ("https://h/v1/agents/x", pd.DataFrame({"x": [1]})):
         with pytest.raises(ValueError):

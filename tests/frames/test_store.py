@@ -182,6 +182,7 @@ def test_a_session_that_cannot_be_read_is_named_and_the_others_are_kept(platform
     with pytest.raises(ab.PartialLoad) as raised:
         store.sync(client, ["s0", "gone"])
     assert set(raised.value.problems) == {"gone"}
+    assert "The store has what has arrived; error.resume() reads what is missing." in str(raised.value)
     assert store.events()["id"].tolist() == platform.ids("s0")
     assert store.events().attrs["agentbook"]["complete"] is False
     assert store.sync(client, ["gone"], errors="keep").failed.keys() == {"gone"}

@@ -40,8 +40,8 @@ def load_events(
     ----------
     client : Client
     sessions : str, Record, DataFrame or iterable, optional
-        Session ids, addresses (URLs) or records, a `Listing` of sessions, workspace records, or a frame with a column
-        ``session_id`` or ``id`` (such as ``ab.ledger.sessions()``). Repeated ids are read once.
+        Session ids, addresses (URLs) or records, a `Listing` of sessions, workspace records, a frame of sessions or
+        workspaces, or one with a column ``session_id`` (such as ``ab.ledger.sessions()``). Repeated ids are read once.
     workspace : str or Record, optional
         All sessions of this workspace instead, where the platform lists them.
     since : datetime or str, optional
@@ -49,7 +49,8 @@ def load_events(
     progress : bool, optional
         True shows a bar with rows and rate.
     errors : {"raise", "keep"}
-        What to do about sessions that cannot be read: raise `PartialLoad`, or return what there is, marked incomplete.
+        What to do about sessions that cannot be read: raise `PartialLoad`, or return what there is, marked incomplete;
+        ``attrs["agentbook"]["failed_sessions"]`` names those of which events are missing.
     concurrency : int
         Requests under way at most, default 24. As many as the latency seen makes worth while are used: one on a link
         without any. Long sessions are read in several stretches of time at once.
@@ -64,8 +65,8 @@ def load_events(
     Raises
     ------
     PartialLoad
-        If some sessions could not be read, or on an interrupt: `partial_frame` has the others, `problems` names them,
-        `resume()` reads only what is missing.
+        If some sessions could not be read, or on an interrupt: `partial_frame` has the others and what had arrived of
+        these, `problems` names them, `resume()` reads only what is missing.
     NotOffered
         A workspace was given, and this platform does not list sessions.
     ValueError
@@ -170,8 +171,8 @@ def partial(
     names = ", ".join(list(problems)[:3]) + (", …" if len(problems) > 3 else "")
     first = next(iter(problems.values()), "interrupted")
     return PartialLoad(
-        f"{operation}: {len(problems)} of {asked} sessions are missing ({names}): {first} "
-        "error.partial_frame has the others; error.resume() reads what is missing.",
+        f"{operation}: {len(problems)} of {asked} sessions are not whole ({names}): {first.rstrip('.')}. "
+        f"{'The store' if frame is None else 'error.partial_frame'} has what has arrived; error.resume() reads what is missing.",
         operation=operation,
         partial_frame=frame,
         problems=problems,

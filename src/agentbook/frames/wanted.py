@@ -22,7 +22,8 @@ def session_ids(client: Client | None, sessions: Any = None, workspace: Any = No
         Asked for a workspace's sessions.
     sessions : str, Record, DataFrame or iterable, optional
         Ids, addresses that name a session (``https://host/v1/sessions/<id>/events``, ``wss://`` ones too), session
-        records, workspace records (all of its sessions), a frame with a column ``session_id`` or ``id``, or a mixture.
+        records, workspace records (all of its sessions), a frame of sessions, of workspaces, or of anything with a column
+        ``session_id``; or a mixture of ids, addresses and records.
     workspace : str or Record, optional
         All sessions of this workspace, by id or ``<owner>~<name>``, instead of `sessions`.
 
@@ -62,6 +63,9 @@ def _each(sessions: Any) -> Iterable[Any]:
             raise ValueError(
                 f"A frame of sessions needs a column session_id or id; it has {', '.join(map(str, columns))}."
             )
+        if name == "id" and "full_name" in columns and "workspace_id" not in columns:  # a frame of workspaces
+            rows: list[dict[str, Any]] = sessions[["id", "full_name"]].dropna(subset="id").to_dict("records")
+            return rows
         ids: list[str] = sessions[name].dropna().astype(str).drop_duplicates().tolist()
         return ids
     if isinstance(sessions, (str, Mapping)):
