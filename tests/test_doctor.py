@@ -346,7 +346,7 @@ def test_nest_asyncio_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_nest_asyncio_is_applied_by_ipythons_profile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str
 ) -> None:
-    versions(monkeypatch, ipykernel="7.4.0")
+    versions(monkeypatch, ipykernel="7.4.0", nest_asyncio=None)
     place = write(tmp_path / "ipython" / "profile_default" / file, "import nest_asyncio2\nnest_asyncio2.apply()\n")
     assert [one for one in doctor.examine() if one.about == "nest-asyncio"] == []
     place.write_text("import nest_asyncio\nnest_asyncio.apply()\n")
