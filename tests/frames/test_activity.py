@@ -294,6 +294,15 @@ def test_what_is_wrong_is_said(call: Any, message: str) -> None:
         call(frame_of(sessions))
 
 
+@pytest.mark.parametrize("name", ["session", "opens", "replies_", "fails", "created_at", "at"])
+def test_a_column_to_count_by_may_have_any_name(name: str) -> None:
+    frame = frame_of(sessions_of([(0, 0, 1), (1, 0, 1), (1, 3, 1)]))
+    table = activity(frame.assign(**{name: "same"}) if name not in frame else frame, "1D", by=name)
+    assert table["events"].sum() == 3
+    if name not in frame:
+        assert table[["messages", "replies", "sessions"]].values.tolist() == [[2, 1, 2]]
+
+
 def test_filling_is_refused_before_it_fills_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agentbook.frames.activity.MOST_FILLED", 9)
     frame = frame_of(sessions_of([(0, 0, 1), (1, 0, 4000), (0, 0, 9000)]))

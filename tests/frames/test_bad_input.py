@@ -117,6 +117,16 @@ def test_an_analysis_says_which_column_holds_no_instants(name: str, platform: Fa
         (lambda frame: ab.idle_sessions(frame, after="-1D"), "after must be a length of time"),
         (lambda frame: ab.compare_periods(frame, period="0D"), "period must be longer than nothing"),
         (lambda frame: ab.compare_periods(frame, period="-1D"), "period must be a length of time"),
+        (
+            lambda frame: ab.activity(frame.assign(events=1), by=["type", "events"]),
+            "activity has a column 'events' of its own",
+        ),
+        (
+            lambda frame: ab.failures(ab.turns(frame).assign(kind=1), by="kind"),
+            "failures has a column 'kind' of its own",
+        ),
+        (lambda frame: ab.latency(ab.turns(frame).assign(n=1), by="n"), "latency has a column 'n' of its own"),
+        (lambda frame: ab.compare_periods(frame.assign(z=1), by="z"), "compare_periods has a column 'z' of its own"),
         (lambda frame: ab.credential_report(to_frame("credentials", []), now="soon"), "now must be a time such as"),
         (
             lambda frame: ab.credential_report(to_frame("credentials", []), candidates=frame[["type"]]),
@@ -127,6 +137,12 @@ def test_an_analysis_says_which_column_holds_no_instants(name: str, platform: Fa
 def test_an_argument_that_makes_no_sense_is_named(call: Any, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         call(to_frame("events", []))
+
+
+@pytest.mark.parametrize("name", OF_EVENTS)
+def test_what_is_no_frame_is_said_to_be_none(name: str) -> None:
+    with pytest.raises(TypeError, match="needs a DataFrame, not a list"):
+        OF_EVENTS[name]([])  # type: ignore[arg-type]
 
 
 def test_the_analyses_of_credentials_and_contexts_say_so_too() -> None:

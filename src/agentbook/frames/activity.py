@@ -7,13 +7,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from .counting import counted
 from .load import jsonable
 from .periods import begins, between, zone
-from .reading import Reading, read
-from .require import require, with_instants
+from .reading import read
+from .require import groups_of, require, with_instants
 from .turns import is_turns, turns
 
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+COUNTS = ("events", "messages", "replies", "failures", "sessions")
+FAILURE_COLUMNS = ("kind", "turns", "sessions", "share", "first_at", "last_at", "cause", "advice", "example")
 MOST_FILLED = 5_000_000  # rows
 IDLE = pd.Timedelta(minutes=30)
 
@@ -195,17 +198,17 @@ def activity(
     >>> table[["events", "messages", "replies", "sessions"]].values.tolist()
     [[1, 1, 0, 1]]
     """
-    groups = [by] if isinstance(by, str) else list(by or [])
+    groups = groups_of(by, "period", *COUNTS, what="activity")
     zone(tz)
     reading = read(events, what="activity")
     rows = counted(reading, groups, what="activity")
-    rows["period"] = begins(rows["created_at"], freq, tz)
+    rows["period"] = begins(rows["(at)"], freq, tz)
     undated = int(rows["period"].isna().sum())
     keys = ["period", *groups]
     tally = rows.groupby(keys, observed=True, dropna=not groups)
     table = tally.agg(
-        events=("opens", "size"), messages=("opens", "sum"), replies=("replies", "sum"), failures=("fails", "sum"),
-        sessions=("session", "nunique"),
+        events=("(opens)", "size"), messages=("(opens)", "sum"), replies=("(replies)", "sum"), failures=("(fails)", "sum"),
+        sessions=("(session)", "nunique"),
     ).reset_index()  # fmt: skip
     table = table[table["period"].notna()]
     if fill and len(table):
@@ -224,11 +227,10 @@ def _filled(table: pd.DataFrame, groups: list[str], freq: str, tz: str) -> pd.Da
         )
     wanted = periods.merge(values, how="cross") if groups else periods
     filled = wanted.merge(table, how="left", on=["period", *groups])
-    counts = ["events", "messages", "replies", "failures", "sessions"]
     return (
-        filled.astype(dict.fromkeys(counts, "Int64"))
-        .fillna(dict.fromkeys(counts, 0))
-        .astype(dict.fromkeys(counts, "int64"))
+        filled.astype(dict.fromkeys(COUNTS, "Int64"))
+        .fillna(dict.fromkeys(COUNTS, 0))
+        .astype(dict.fromkeys(COUNTS, "int64"))
     )
 
 
@@ -327,7 +329,7 @@ def failures(data: pd.DataFrame, *, by: str | list[str] | None = None, as_of: An
     [['llm_calls', 1, 1.0]]
     """
     table = data if is_turns(data) else turns(data, as_of=as_of)
-    groups = [by] if isinstance(by, str) else list(by or [])
+    groups = groups_of(by, *FAILURE_COLUMNS, what="failures")
     require(table, "session_id", "failure", "failure_message", "replied_at", "status", *groups, what="failures")
     table = with_instants(table, "replied_at", what="failures")
     failed = table[table["status"] == "failed"].assign(kind=lambda frame: frame["failure"].astype("str"))
@@ -350,7 +352,7 @@ def failures(data: pd.DataFrame, *, by: str | list[str] | None = None, as_of: An
     for place, name in enumerate(("cause", "advice")):
         known = {kind: texts[place] for kind, texts in FAILURE_KINDS.items()}
         result[name] = result["kind"].map(known).astype("str")
-    order = [*keys, "turns", "sessions", "share", "first_at", "last_at", "cause", "advice", "example"]
+    order = [*groups, *FAILURE_COLUMNS]
     result = result.sort_values(["turns", *keys], ascending=[False, *[True] * len(keys)], ignore_index=True)[order]
     result["kind"] = result["kind"].astype("str")
     statuses = table["status"].value_counts()
@@ -358,38 +360,6 @@ def failures(data: pd.DataFrame, *, by: str | list[str] | None = None, as_of: An
         result, data, "failures", turns=len(table), failed=int(statuses.get("failed", 0)),
         unanswered=int(statuses.get("unanswered", 0)),
     )  # fmt: skip
-
-
-def counted(reading: Reading, groups: list[str], *, what: str) -> pd.DataFrame:
-    """What counts are made of: one row per event with its instant, its session, what it does, and the group columns."""
-    events = reading.events
-    rows = pd.DataFrame(
-        {
-            "created_at": events["created_at"].reset_index(drop=True),
-            "session": reading.session,
-            "opens": reading.opens,
-            "replies": reading.done & reading.has_text & ~reading.opens,
-            "fails": reading.fails,
-        }
-    )
-    for name in groups:
-        if name in ("initiator_type", "initiator_id") and name not in events:
-            rows[name] = _initiators(reading, name.replace("initiator", "author"), what)
-        else:
-            require(events, name, what=what)
-            rows[name] = events[name].reset_index(drop=True)
-    return rows
-
-
-def _initiators(reading: Reading, column: str, what: str) -> pd.Series:
-    """Who wrote the first message of each event's session."""
-    require(reading.events, column, what=what)
-    opening = np.flatnonzero(reading.opens)
-    session, first = np.unique(reading.session[opening], return_index=True)
-    row_of = np.full(len(reading.sessions), -1, np.int64)
-    row_of[session] = opening[first]
-    values = reading.events[column].array
-    return pd.Series(pd.api.extensions.take(values, row_of[reading.session], allow_fill=True))
 
 
 def about(frame: pd.DataFrame, source: pd.DataFrame, derived: str, **more: Any) -> pd.DataFrame:

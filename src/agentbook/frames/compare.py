@@ -9,8 +9,10 @@ import pandas as pd
 
 from .activity import about
 from .reading import read
-from .require import length_of, require
+from .require import groups_of, length_of, require
 from .turns import turns
+
+_COLUMNS = {"metric": "str", **dict.fromkeys(("before", "after", "change", "ratio", "z"), "float64"), "n": "int64"}
 
 
 def compare_periods(
@@ -67,6 +69,7 @@ def compare_periods(
     [0.0, 1.0]
     """
     if by is not None:
+        groups_of(by, *_COLUMNS, what="compare_periods")
         require(events, by, what="compare_periods")
     length = length_of(period, "period")
     if not length:
@@ -87,10 +90,9 @@ def compare_periods(
         parts[name] = rows[_within(rows["created_at"], begin, end)], table[_within(moment, begin, end)]
     groups: list[Any] = [None]
     if by is not None:
-        groups = sorted(set(pd.concat([part[0][by] for part in parts.values()]).dropna()))
+        groups = sorted(set(pd.concat([part[0][by] for part in parts.values()]).dropna()), key=str)
     lines = [line for group in groups for line in _lines(parts, by, group)]
-    columns = {"metric": "str", **dict.fromkeys(("before", "after", "change", "ratio", "z"), "float64"), "n": "int64"}
-    result = pd.DataFrame(lines, columns=[*([by] if by else []), *columns]).astype(columns)
+    result = pd.DataFrame(lines, columns=[*([by] if by else []), *_COLUMNS]).astype(_COLUMNS)
     result = result.sort_values("z", key=abs, ascending=False, kind="stable", na_position="last", ignore_index=True)
     spans = {name: [str(begin), str(end)] for name, (begin, end) in sides.items()}
     return about(result, events, "compare_periods", periods=spans)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -18,6 +19,8 @@ def require(frame: pd.DataFrame, *columns: str, what: str) -> None:
     ...
     ValueError: turns needs the column 'id', and the frame has none (did you mean 'ID'?).
     """
+    if not isinstance(frame, pd.DataFrame):
+        raise TypeError(f"{what} needs a DataFrame, not a {type(frame).__name__}.")
     missing = [name for name in columns if name not in frame.columns]
     if not missing:
         return
@@ -26,6 +29,21 @@ def require(frame: pd.DataFrame, *columns: str, what: str) -> None:
     hint = f" (did you mean {names[close[0]]!r}?)" if close else f" (it has {', '.join(map(str, frame.columns))})"
     plural = "columns" if len(missing) > 1 else "column"
     raise ValueError(f"{what} needs the {plural} {', '.join(map(repr, missing))}, and the frame has none{hint}.")
+
+
+def groups_of(by: str | Sequence[str] | None, *taken: str, what: str) -> list[str]:
+    """The columns to group by, each once; a `ValueError` names one that the result has a column of its own for.
+
+    Examples
+    --------
+    >>> groups_of("agent_id", "turns", what="failures")
+    ['agent_id']
+    """
+    groups = [by] if isinstance(by, str) else list(dict.fromkeys(by or []))
+    clash = [name for name in groups if name in taken]
+    if clash:
+        raise ValueError(f"{what} has a column {clash[0]!r} of its own: rename the one to group by.")
+    return groups
 
 
 def with_instants(frame: pd.DataFrame, *columns: str, what: str) -> pd.DataFrame:

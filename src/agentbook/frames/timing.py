@@ -11,7 +11,7 @@ import pandas as pd
 from .activity import about
 from .periods import begins, between, following
 from .reading import read
-from .require import length_of, require, with_instants
+from .require import groups_of, length_of, require, with_instants
 from .turns import is_turns, turns
 
 QUANTILES = (0.5, 0.9, 0.95, 0.99)
@@ -66,14 +66,14 @@ def latency(
     if any(not 0 <= q <= 1 for q in quantiles):
         raise ValueError(f"Quantiles lie between 0 and 1, not {list(quantiles)}.")
     table = data if is_turns(data) else turns(data)
-    groups = [by] if isinstance(by, str) else list(by or [])
+    names = {f"p{q * 100:g}_s": q for q in quantiles}
+    groups = groups_of(by, "period", "n", "mean_s", "min_s", *names, "max_s", what="latency")
     require(table, "status", "latency_s", "asked_at", *groups, what="latency")
     table = with_instants(table, "asked_at", what="latency")
     answered = table[(table["status"] == "answered") & table["latency_s"].notna()]
     if freq is not None:
         answered = answered.assign(period=begins(answered["asked_at"], freq, tz))
         groups = [*groups, "period"]
-    names = {f"p{q * 100:g}_s": q for q in quantiles}
     if not groups:
         values = answered["latency_s"]
         row = {"n": len(values), "mean_s": values.mean(), "min_s": values.min()}

@@ -16,8 +16,8 @@ import pandas as pd
 import pyarrow.compute as pc
 
 from .load import jsonable
-from .reading import INSTANTS, Flags, Reading, Whole, factorize, read, to_arrow
-from .require import length_of, moment_of, with_instants
+from .reading import INSTANTS, NEEDED, Flags, Reading, Whole, factorize, read, to_arrow
+from .require import length_of, moment_of, require, with_instants
 
 STATUSES = ("answered", "failed", "unanswered", "open")
 CLOCKS = ("created_at", "at")
@@ -109,6 +109,7 @@ def turns(
     if clock not in CLOCKS:
         raise ValueError(f"There is no clock {clock!r}: choose one of {', '.join(CLOCKS)}.")
     after = length_of(unanswered_after, "unanswered_after")
+    require(events, *NEEDED, what="turns")
     events = with_instants(events, *INSTANTS, what="turns")
     reading = read(events, what="turns")
     if clock not in events:
@@ -130,7 +131,7 @@ def turns(
 
 def is_turns(frame: pd.DataFrame) -> bool:
     """Whether a frame is one of `turns` rather than of events."""
-    return {"turn", "asked_at", "status"} <= set(frame.columns)
+    return isinstance(frame, pd.DataFrame) and {"turn", "asked_at", "status"} <= set(frame.columns)
 
 
 @dataclass(slots=True)
