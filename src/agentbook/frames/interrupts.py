@@ -39,8 +39,8 @@ class Interrupts:
         if self._depth < 0 and threading.current_thread() is threading.main_thread():
             before = signal.getsignal(signal.SIGINT)
             if callable(before):
-                signal.signal(signal.SIGINT, self._strike)
                 self._before = before
+                signal.signal(signal.SIGINT, self._strike)
         self._depth += 1
         return self
 
@@ -51,11 +51,12 @@ class Interrupts:
             self._before(number, frame)
 
     def __exit__(self, *_: object) -> None:
+        if self._depth == 0 and self._before is not None:
+            self._depth = 1  # nothing strikes between here and the handler that was there before
+            signal.signal(signal.SIGINT, self._before)
+            self._depth = 0
         self._depth -= 1
-        if self._depth < 0 and self._before is not None:
-            before, self._before = self._before, None
-            signal.signal(signal.SIGINT, before)
-        elif self._depth == 0 and self._pending is not None:
+        if self._depth <= 0 and self._pending is not None:
             pending, self._pending = self._pending, None
             self._before(*pending)
 

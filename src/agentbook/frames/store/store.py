@@ -140,7 +140,8 @@ class Store:
 
         Notes
         -----
-        A sync commits about every 250,000 events and at its end. Killed at any instant, it leaves the last commit.
+        A sync commits about every 250,000 events, in the middle of a long session too, and at its end. Killed at any
+        instant, it leaves the last commit; interrupted or refused half-way, what had arrived. The next one goes on there.
         """
         if errors not in ("raise", "keep"):
             raise ValueError(f"errors must be 'raise' or 'keep', not {errors!r}.")
