@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import pytest
 from uvicorn import Config
 from uvicorn.server import ServerState
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed
 
+from agentbook.service import socket, wire
 from agentbook.service.app import build
 from agentbook.service.connection import MOST_HEAD_BYTES, connections
+from agentbook.service.store import events
 from service.world import World, basic
 
 pytestmark = pytest.mark.anyio
@@ -24,15 +30,23 @@ Say = Callable[[bytes], Awaitable[bytes]]
 
 
 @asynccontextmanager
-async def served(world: World, most_s: float = 30.0) -> AsyncIterator[Say]:
-    """What a connection of its own answers to some bytes: the head of the answer, or all of it where it then ends."""
+async def listening(world: World, most_s: float = 30.0) -> AsyncIterator[tuple[str, int]]:
+    """Where the world is served by uvicorn's protocol, in this process."""
     kind = connections(world.platform, most_s=most_s)
     config, state = Config(build(world.platform), log_config=None, ws="websockets-sansio"), ServerState()
     loop = asyncio.get_running_loop()
     server = await loop.create_server(lambda: kind(config=config, server_state=state, app_state={}), "127.0.0.1", 0)
 
+    async with server:
+        yield server.sockets[0].getsockname()
+
+
+@asynccontextmanager
+async def served(world: World, most_s: float = 30.0) -> AsyncIterator[Say]:
+    """What a connection of its own answers to some bytes: the head of the answer, or all of it where it then ends."""
+
     async def say(sent: bytes) -> bytes:
-        reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+        reader, writer = await asyncio.open_connection(*address)
         try:
             async with asyncio.timeout(20):
                 writer.write(sent)
@@ -45,7 +59,7 @@ async def served(world: World, most_s: float = 30.0) -> AsyncIterator[Say]:
         finally:
             writer.close()
 
-    async with server:
+    async with listening(world, most_s) as address:
         yield say
 
 
@@ -101,3 +115,44 @@ async def test_every_handshake_is_answered(world: World) -> None:
             HANDSHAKE + KEY + b"Content-Length: 3\r\n",
         ):
             assert status(await say(signed + bad + b"\r\n")) == 400, bad[:200]
+
+
+async def ended(listener: ClientConnection) -> tuple[int | None, str | None]:
+    """How a socket ended, whatever it brought before."""
+    with contextlib.suppress(ConnectionClosed):
+        while True:
+            await listener.recv()
+    return listener.close_code, listener.close_reason
+
+
+def written(id_: str, at: str) -> str:
+    return wire.message(id=id_, text="…", task_id="t", created_at=at, author={"type": "api_key"})
+
+
+async def test_a_key_that_may_not_read_on_is_told_so_while_it_listens(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(socket, "RECHECK_S", 0.0)
+    workspace = world.workspace()
+    world.agent_row()
+    session = await world.start("hello")
+    await world.platform.turns.settled()
+    keys = [world.key("acme", "workspaces:read", "agents:read") for _ in range(2)]
+    async with listening(world) as (host, port):
+        opened = [
+            connect(
+                f"ws://{host}:{port}/v1/sessions/{session}/events/ws", additional_headers={"Authorization": basic(key)}
+            )
+            for key in keys
+        ]
+        async with opened[0] as revoked, opened[1] as kept, asyncio.timeout(30):
+            world.change("api_keys", keys[0].partition(":")[0], revoked_at=world.store.clock.instant())
+            said = await world.post(f"/sessions/{session}/events", {"content": "again"}, world.full)
+            assert json.loads(await kept.recv()) == said.json()
+            assert await ended(revoked) == (4401, "Invalid API key")
+            await world.platform.turns.settled()
+            world.change("workspaces", workspace, should_restrict_members=True)
+            await world.store.write(
+                lambda tx: events.append(tx, session, "message", "t", written, author_type="api_key")
+            )
+            assert await ended(kept) == (4404, "Session not found")

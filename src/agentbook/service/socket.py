@@ -8,22 +8,29 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import time
+from collections.abc import Callable
 from urllib.parse import parse_qsl, urlsplit
 
 from sqlalchemy import Connection
 from starlette.types import Receive, Scope, Send
 
 from . import auth, errors, ids
-from .auth import Principal
 from .hub import TYPES, Cursor
 from .operations.events import readable_session
 from .platform import Platform
 from .store import events
 
+Admitted = Callable[[Connection], object]  # raises the refusal of a caller who may not listen
+
 log = logging.getLogger("agentbook.service")
+
+# A key may be revoked, or a workspace closed to it, while a socket is open: what is delivered later than this is looked at again.
+RECHECK_S = 5.0
 
 _GOING_AWAY = 1001
 _INTERNAL_ERROR = 1011
+_REFUSED = 4000  # and the HTTP status, as a close code of the application's own
 
 
 class EventSocket:
@@ -43,15 +50,15 @@ class EventSocket:
         if credential.scheme != "basic":
             raise errors.wrong_credential()
 
-        def admit(db: Connection) -> tuple[str | None, frozenset[str] | None]:
+        def admitted(db: Connection) -> tuple[str | None, frozenset[str] | None]:
             principal = auth.principal_of(credential, db)
             if principal.kind != "triggerApiKey":
                 principal.require("workspaces:read")
             wanted = _parameters(scope["query_string"])
-            _check_session(db, principal, session_id)
+            readable_session(db, principal, session_id)
             return wanted
 
-        from_id, types = await self.platform.store.read(admit, brief=True)
+        from_id, types = await self.platform.store.read(admitted, brief=True)
         # Listen first, look at the store afterwards: what is committed in between is in the ring.
         with hub.listening(session_id) as channel:
             newest = from_id
@@ -61,7 +68,7 @@ class EventSocket:
             if from_id is None and channel.ring:
                 cursor.position = channel.start  # ids up to `newest` are passed over
             await send({"type": "websocket.accept"})
-            feed = asyncio.create_task(self._feed(session_id, cursor, send))
+            feed = asyncio.create_task(self._feed(session_id, cursor, send, admitted))
             try:
                 while (await receive())["type"] != "websocket.disconnect":
                     pass  # the socket is for listening: what comes in is not read
@@ -70,10 +77,12 @@ class EventSocket:
                 with contextlib.suppress(asyncio.CancelledError):
                     await feed
 
-    async def _feed(self, session_id: str, cursor: Cursor, send: Send) -> None:
+    async def _feed(self, session_id: str, cursor: Cursor, send: Send, admitted: Admitted) -> None:
         try:
-            await self._deliver(session_id, cursor, send)
+            await self._deliver(session_id, cursor, send, admitted)
             await send({"type": "websocket.close", "code": _GOING_AWAY, "reason": "The service is shutting down."})
+        except errors.Refusal as refusal:
+            await send({"type": "websocket.close", "code": _REFUSED + refusal.status, "reason": refusal.message[:100]})
         except Exception as error:
             if type(error).__name__ == "ClientDisconnected":  # uvicorn's own; the receiving side hears of it too
                 return
@@ -81,8 +90,9 @@ class EventSocket:
             with contextlib.suppress(Exception):
                 await send({"type": "websocket.close", "code": _INTERNAL_ERROR, "reason": "Something went wrong"})
 
-    async def _deliver(self, session_id: str, cursor: Cursor, send: Send) -> None:
-        """Send whatever comes after the cursor, until the service shuts down."""
+    async def _deliver(self, session_id: str, cursor: Cursor, send: Send, admitted: Admitted) -> None:
+        """Send whatever comes after the cursor, until the service shuts down or the key may not read on."""
+        checked_at = time.monotonic()
         while not self.platform.hub.closed:
             changed = cursor.channel.changed  # taken before looking, so that nothing is missed
             texts = cursor.take()
@@ -92,12 +102,11 @@ class EventSocket:
                 texts = cursor.replayed(list(page), whole=len(page) < events.REPLAY_PAGE)
             elif not texts:
                 await changed.wait()
+            if texts and time.monotonic() - checked_at >= RECHECK_S:
+                await self.platform.store.read(admitted, brief=True)
+                checked_at = time.monotonic()
             for text in texts:
                 await send({"type": "websocket.send", "text": text})
-
-
-def _check_session(db: Connection, principal: Principal, session_id: str) -> None:
-    readable_session(db, principal, session_id)
 
 
 def _parameters(query_string: bytes) -> tuple[str | None, frozenset[str] | None]:
