@@ -17,6 +17,7 @@ import nbformat
 
 Notebook = dict[str, Any]
 
+WIDEST = 100
 WIDGETS = "application/vnd.jupyter.widget-view+json"
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 IGNORED = "nbval-ignore-output"
@@ -134,6 +135,14 @@ def it_was_run_from_top_to_bottom(notebook: Notebook) -> Iterator[str]:
         yield "there are no outputs: run tests/notebooks/execute.py"
 
 
+def its_code_can_be_seen(notebook: Notebook) -> Iterator[str]:
+    """A line that is wider than JupyterLab's window beside its file browser is read by nobody."""
+    for cell in _code(notebook):
+        for number, line in enumerate("".join(cell["source"]).splitlines(), 1):
+            if len(line) > WIDEST:
+                yield f"{_name(cell)} has {len(line)} characters in line {number}, more than {WIDEST}"
+
+
 def what_is_not_compared_says_why(notebook: Notebook) -> Iterator[str]:
     """A cell whose output may vary is the exception, and says what for."""
     for cell in notebook["cells"]:
@@ -151,6 +160,7 @@ RULES: tuple[Callable[[Notebook], Iterator[str]], ...] = (
     ids_are_there,
     the_kernel_is_neutral,
     it_was_run_from_top_to_bottom,
+    its_code_can_be_seen,
     what_is_not_compared_says_why,
 )
 

@@ -113,6 +113,7 @@ OFFENCES: dict[str, list[tuple[str, Callable[[dict[str, Any]], None]]]] = {
         ("cell c is empty", cell(2, source=["  "])),
         ("there are no outputs", cell(1, outputs=[])),
     ],
+    "its_code_can_be_seen": [("cell b has 101 characters in line 2", write("x = 1\n" + "y" * 101))],
     "what_is_not_compared_says_why": [
         ("cell b is not compared and does not say why", cell(1, metadata={"tags": ["nbval-ignore-output"]})),
         ("the unknown tag 'nbval-skip'", cell(1, metadata={"tags": ["nbval-skip"]})),
