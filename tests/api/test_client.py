@@ -203,6 +203,16 @@ def test_an_operation_the_platform_does_not_offer_says_so_and_sends_nothing(act:
     assert wire.requests == []
 
 
+@pytest.mark.parametrize(
+    "junk", [b"{{{{: -", b"a: !!python/object:os.system x", b"\xff\xfe\x00", b"[" * 10_000, b"a: 2020-99-99"]
+)
+def test_an_openapi_document_that_is_none_is_one_clear_error(junk: bytes) -> None:
+    transport = httpx.MockTransport(lambda request: httpx.Response(200, content=junk))
+    client = ab.Client("http://h/v1", http_client=httpx.Client(transport=transport))
+    with pytest.raises(ab.ApiError, match=r"openapi: the reply .* is not the YAML that was expected"):
+        client.openapi()
+
+
 def test_openapi_is_fetched_once() -> None:
     asked = []
 

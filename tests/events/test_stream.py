@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+import traceback
 from typing import Any
 
 import pytest
@@ -277,6 +278,16 @@ def test_an_async_client_streams_on_its_own_loop(platform: FakePlatform) -> None
         return numbers(found)
 
     assert asyncio.run(read()) == [0, 1, 2]
+
+
+def test_a_refused_handshake_shows_no_secret(platform: FakePlatform, client: Any) -> None:
+    platform.refuse_socket = (401, {"message": "Invalid API key"})
+    with pytest.raises(ab.Unauthorized) as raised:
+        client.sessions.stream("s", from_id=pump.BEGINNING).get(timeout_s=20)
+    report = "".join(traceback.TracebackException.from_exception(raised.value, capture_locals=True).format())
+    assert "authorization" in report  # the locals of our frames are in it
+    assert KEY.partition(":")[2] not in report
+    assert ab.ApiKey(KEY).authorization() not in report
 
 
 def test_debug_logs_hold_no_secret(platform: FakePlatform, client: Any, caplog: pytest.LogCaptureFixture) -> None:

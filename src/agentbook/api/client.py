@@ -325,7 +325,10 @@ def _json(reply: Reply) -> Any:
 def _yaml(reply: Reply) -> Mapping[str, Any]:
     import yaml
 
-    loaded = yaml.load(reply.body, getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - both are safe
+    try:
+        loaded = yaml.load(reply.body, getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - both are safe
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise msgspec.DecodeError(" ".join(str(error).split())) from None
     return loaded if isinstance(loaded, dict) else {}
 
 

@@ -121,9 +121,10 @@ def _read(call: Call[T], reply: Reply) -> T:
     try:
         return call.read(reply)
     except UNREADABLE as error:
+        form = "YAML" if call.operation == "openapi" else "JSON"
         kind = reply.headers.get("content-type", "no content type")
         raise ApiError(
-            f"{call.operation}: the reply ({reply.status}, {kind}) is not the JSON that was expected ({error}). "
+            f"{call.operation}: the reply ({reply.status}, {kind}) is not the {form} that was expected ({error}). "
             "Is this address an Agent Platform, with a path that ends in /v1?",
             operation=call.operation,
             status=reply.status,

@@ -16,7 +16,7 @@ import msgspec
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 
-from ..api.auth import without_credential
+from ..api.auth import Hidden, without_credential
 from ..api.calls import UNREADABLE
 from ..api.client import AsyncClient
 from ..api.errors import ApiError, ConnectionFailed, from_reply
@@ -114,8 +114,8 @@ async def opened(
     """
     uri = _uri(client.base_url, session_id, from_id, types)
     headers = {"Accept": "application/json"}
-    authorization = client.auth.socket_authorization() if client.auth is not None else None
-    if authorization is not None:
+    authorization = Hidden(client.auth.socket_authorization() or "") if client.auth is not None else None
+    if authorization:
         headers["Authorization"] = authorization
     try:
         connection = await _Connect(
