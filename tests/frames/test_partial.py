@@ -15,6 +15,7 @@ import httpx
 import pytest
 
 import agentbook as ab
+from agentbook.api import pages, walk
 from agentbook.frames import fetch, listing, many
 from agentbook.frames.interrupts import Interrupts, shielded
 from agentbook.frames.pace import Pace
@@ -192,18 +193,18 @@ def test_an_interrupt_at_any_line_loses_and_repeats_nothing(connections: int, mo
 
 
 def test_an_interrupt_of_a_listing_loses_and_repeats_nothing() -> None:
-    platform = FakeEvents({"s": IDS})
+    platform = FakeEvents({"s": IDS[:8]})
     client = platform.client()
 
     def load() -> Any:
         events = client.sessions.events("s", sort_by="id")
-        events.listing = replace(events.listing, max_page=10)
+        events.listing = replace(events.listing, max_page=2)
         return events.to_pandas()
 
-    whole = [frame for frame in through_interrupts(load, listing, every=3) if frame is not None]
+    whole = [frame for frame in through_interrupts(load, listing, pages, walk, every=5) if frame is not None]
     assert len(whole) > 3
     for frame in whole:
-        assert frame["id"].tolist() == IDS
+        assert frame["id"].tolist() == IDS[:8]
 
 
 def test_an_interrupt_of_a_sync_leaves_a_store_that_goes_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:

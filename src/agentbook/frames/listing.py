@@ -55,8 +55,11 @@ class _Load:
         bar.add(piece.rows, page.total_count)
 
     def go_on(self) -> None:
-        """Make ready to resume: an interrupt may have struck after a page was planned for and before it was taken in."""
-        if self.walk.items != self.builder.rows:
+        """Make ready to resume. An interrupt may have struck while the walk took in a page, or before its rows were kept:
+        then they do not count the same, and the pass begins anew.
+        """
+        asked = self.walk._covered - self.walk.listing.offset
+        if not asked == self.walk.items == self.builder.rows:
             self.passes -= 1
             self.again()
 
