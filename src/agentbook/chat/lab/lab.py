@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from .bench import READY_S, Bench
 from .checks import Check
 from .diff import PromptDiff
 from .inputs import read_inputs
+from .progress import counted
 from .run import CONCURRENCY, TIMEOUT_S, Options, Plan, Run
 from .trials import Trials
 from .variant import Variant
@@ -202,17 +203,23 @@ class PromptLab(Trials):
         return Plan(chosen, asked, how)
 
     async def _go(self, plan: Plan, say: Callable[[str], None] | None = None) -> None:
-        """The run itself, on the toolkit's thread; one at a time, for agents have one configuration."""
-        if self._one_run is None:
-            self._one_run = asyncio.Lock()
-        async with self._one_run:
+        """The run itself, on the toolkit's thread."""
+        async with self._alone():
             self.notes = []
             run = Run(
                 self._client, self.workspace, self.agent, plan, self._answers, list(self._checks.values()),
                 self._tell, say or (lambda text: None), self._follow, self.notes,
             )  # fmt: skip
+            await run.go()
+
+    @contextlib.asynccontextmanager
+    async def _alone(self) -> AsyncGenerator[None]:
+        """One run or apply at a time, for agents have one configuration; at its end whoever listens is told."""
+        if self._one_run is None:
+            self._one_run = asyncio.Lock()
+        async with self._one_run:
             try:
-                await run.go()
+                yield
             finally:
                 self._configured += 1
                 self._tell(None)
@@ -223,28 +230,9 @@ class PromptLab(Trials):
         keys = [key for variant in plan.variants for key in plan.cells(variant)]
         return self._frame([self._answers[key] for key in keys if key in self._answers])
 
-    @contextlib.contextmanager
-    def _bar(self, plan: Plan, shown: bool) -> Iterator[None]:
-        """A progress bar over what is missing, moved by the answers as they come."""
-        keys = {key for variant in plan.variants for key in plan.missing(variant, self._answers)}
-        if not shown or not keys:
-            yield
-            return
-        from tqdm.auto import tqdm
-
-        bar = tqdm(total=len(keys), unit=" replies")
-
-        def count(answer: Answer | None) -> None:
-            if answer is not None and answer.key in keys and answer.status in ("answered", "failed"):
-                keys.discard(answer.key)
-                bar.update()
-
-        end = self.listen(count)
-        try:
-            yield
-        finally:
-            end()
-            bar.close()
+    def _bar(self, plan: Plan, shown: bool) -> contextlib.AbstractContextManager[None]:
+        missing = {key for variant in plan.variants for key in plan.missing(variant, self._answers)}
+        return counted(missing, self.listen) if shown else contextlib.nullcontext()
 
     # The agent itself
 
@@ -273,15 +261,9 @@ class PromptLab(Trials):
     async def _apply(
         self, variant: Variant, ready_s: float = READY_S, say: Callable[[str], None] | None = None
     ) -> Version:
-        if self._one_run is None:
-            self._one_run = asyncio.Lock()
-        async with self._one_run:
+        async with self._alone():
             bench = await Bench.open(self._client, self._agent_of(variant))
-            try:
-                return await bench.apply(variant, ready_s=ready_s, say=say)
-            finally:
-                self._configured += 1
-                self._tell(None)
+            return await bench.apply(variant, ready_s=ready_s, say=say)
 
     def _agent_of(self, variant: Variant | None = None) -> str:
         agent = (variant.agent if variant is not None else None) or self.agent
