@@ -44,7 +44,9 @@ def directory() -> Iterator[Finding]:
     nearest = _nearest(place)  # of another user's private folder: that folder
     if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
         found = f"{place} cannot be written, so connect() cannot start the embedded service"
-        yield Finding("wrong", "data directory", found, "Set AGENTBOOK_DATA to a directory of your own that can be written.")
+        yield Finding(
+            "wrong", "data directory", found, "Set AGENTBOOK_DATA to a directory of your own that can be written."
+        )
     elif place.is_dir() and hasattr(os, "geteuid") and place.stat().st_uid != os.geteuid():
         found = f"{place} belongs to another user: two people cannot share one, and its key is the other's"
         yield Finding("wrong", "data directory", found, "Set AGENTBOOK_DATA to a directory of your own.")

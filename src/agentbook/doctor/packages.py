@@ -69,7 +69,7 @@ def hidden() -> Iterator[Finding]:
 
 def dependencies() -> Iterator[Finding]:
     """What agentbook cannot do without, at the versions it is tested with."""
-    wrong = []
+    wrong, wanted = [], []
     for requirement in importlib.metadata.requires("agentbook") or ():
         found = _REQUIREMENT.match(requirement)
         if found is None or "extra ==" in requirement:
@@ -78,8 +78,9 @@ def dependencies() -> Iterator[Finding]:
         have = version(name)
         if have is None or numbers(have) < numbers(least):
             wrong.append(f"{name} {have or 'is missing'} (needs {least})")
+            wanted.append(f"'{name}>={least}'")
     if wrong:
-        advice = f"{sys.executable} -m pip install --upgrade agentbook, then restart the kernels."
+        advice = f"{sys.executable} -m pip install --upgrade {' '.join(wanted)}, then restart the kernels."
         yield Finding("wrong", "dependencies", f"too old or missing: {', '.join(wrong)}", advice)
     else:
         yield Finding("ok", "dependencies", "all there, none too old")
