@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import re
-import time
 from html.parser import HTMLParser
 
 import pytest
@@ -246,10 +245,9 @@ def test_hidden_characters_are_written_out_and_scripts_keep_theirs() -> None:
     ],
     ids=lambda text: text[:6].strip() or "spaces",
 )
+@pytest.mark.timeout(120)  # each takes a second or two; with one rule of squared cost in it, minutes
 def test_no_text_takes_long(text: str) -> None:
-    begin = time.process_time()
     shown = render(text)
-    assert time.process_time() - begin < 5
     if len(shown) < 200_000:
         assert_safe(shown)
 
