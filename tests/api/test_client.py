@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -371,3 +372,27 @@ def test_a_forked_child_uses_connections_of_its_own() -> None:
             os._exit(0 if client._transport._http() is not before else 1)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
         assert client._transport._http() is before
+
+
+@pytest.mark.parametrize("content", [None, "no certificate\n"], ids=["absent", "damaged"])
+def test_certificates_that_cannot_be_read_are_named(
+    content: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "certificates.pem"
+    if content is not None:
+        file.write_text(content)
+    monkeypatch.setenv("SSL_CERT_FILE", str(file))
+    with (
+        ab.Client("https://127.0.0.1:9/v1") as client,
+        pytest.raises(ab.AgentbookError, match="SSL_CERT_FILE=") as raised,
+    ):
+        client.me.get()
+    assert str(file) in str(raised.value)
+    assert asyncio.run(failure_of(ab.AsyncClient("https://127.0.0.1:9/v1"))) == str(raised.value)
+
+
+async def failure_of(client: ab.AsyncClient) -> str:
+    async with client:
+        with pytest.raises(ab.AgentbookError) as raised:
+            await client.me.get()
+    return str(raised.value)

@@ -40,6 +40,7 @@ _PIECE_BYTES = 1 << 14  # of an encoded reply, decoded at a time
 _SLACK_S = 0.25  # the library's own timeouts come first: they tell more
 # Paths that httpx would send as they are: nothing to encode, no dots to resolve.
 _PLAIN = re.compile(r"(?:/|[\w~-]|%[0-9A-Fa-f]{2})*", re.ASCII)
+_CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
 
 
 def is_loopback(address: str) -> bool:
@@ -60,7 +61,7 @@ class Network:
     def of_httpx(self, base_url: str) -> dict[str, Any]:
         """Arguments of an httpx client."""
         # Reading the certificates costs 50 ms a client; an address without TLS needs none, and redirects are never followed.
-        verify = self.tls or urlsplit(base_url).scheme == "https"
+        verify = self.tls or (_certificates() if urlsplit(base_url).scheme == "https" else False)
         return {"trust_env": not is_loopback(base_url), "verify": verify, "proxy": self.proxy}
 
     def is_direct(self, base_url: str) -> bool:
@@ -72,6 +73,20 @@ class Network:
         proxy: str | bool | None = self.proxy or (None if is_loopback(base_url) else True)
         secure = urlsplit(base_url).scheme == "https"
         return {"proxy": proxy, **({"ssl": self.tls} if self.tls is not None and secure else {})}
+
+
+def _certificates() -> ssl.SSLContext:
+    """What a platform's certificate is checked against: certifi's, or what the environment names."""
+    import httpx
+
+    try:
+        return httpx.create_ssl_context()
+    except OSError as error:  # its own says neither which file nor why that one
+        named = " and ".join(f"{name}={os.environ[name]}" for name in _CERTIFICATES if os.environ.get(name))
+        raise AgentbookError(
+            f"The certificates cannot be read ({error}): {named or 'the system names none that are there'}. "
+            "Unset the variable, or let it name a file (SSL_CERT_FILE) or folder (SSL_CERT_DIR) of PEM certificates."
+        ) from None
 
 
 class _Signature:
@@ -245,8 +260,6 @@ class SyncTransport:
 
                 limits = httpx.Limits(max_connections=MAX_CONNECTIONS, keepalive_expiry=KEEP_ALIVE_S)
                 options = self._network.of_httpx(self._base_url)
-                if options["verify"] is True:
-                    options["verify"] = httpx.create_ssl_context()
                 self._client = httpx.Client(limits=limits, **options)
                 if self._network.is_direct(self._base_url):
                     self._short = _Short(self._client, self._base_url, options["verify"] or None)
