@@ -64,11 +64,11 @@ def test_the_notebook_runs_and_its_panel_answers(lab: Lab, page: Page) -> None:
     assert "load_events" in answer
     assert page.errors == []
     page.command("application:toggle-left-area")
-    page.page.set_viewport_size({"width": 1200, "height": 1690})
+    page.page.set_viewport_size({"width": 1200, "height": 1880})
     for theme in ("JupyterLab Dark", "JupyterLab Light"):
         page.theme(theme)
-        picture.evaluate("drawn => drawn.closest('.jp-Cell').scrollIntoView({block: 'start'})")
         page.panel.locator(".ab-input textarea").wait_for()
+        page.panel.evaluate("panel => panel.closest('.jp-OutputArea').scrollIntoView({block: 'end'})")
         page.screenshot(f"first-look-{theme.split()[-1].lower()}")
 
 
