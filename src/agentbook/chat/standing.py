@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any
 
@@ -49,12 +50,13 @@ class Standing(Written):
         if session_id is not None:
             self._ledgers[session_id] = self._ledger
 
+    @abstractmethod
     def feed(self, event: Event) -> None:
         """Take in one event of the session."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _lost(self, error: Exception) -> None:
-        raise NotImplementedError
+        """Note that listening has ended by an error."""
 
     @property
     def exchanges(self) -> list[Exchange]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -14,20 +15,21 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-class Written:
+class Written(ABC):
     """What a `Conversation` can be written as, and read back from. Its exchanges are all this needs to know of it."""
 
     session_id: str | None
     agent_name: str
 
     @property
+    @abstractmethod
     def exchanges(self) -> list[Exchange]:
         """What was asked and answered, in order."""
-        raise NotImplementedError
 
     @classmethod
+    @abstractmethod
     def _restored(cls, exchanges: Sequence[Exchange], session_id: str | None, agent_name: str) -> Self:
-        raise NotImplementedError
+        """One that holds these exchanges, as they were read from a file."""
 
     def to_pandas(self) -> pd.DataFrame:
         """The transcript; see `agentbook.chat.transcript.to_frame`, which lists the columns."""
