@@ -215,8 +215,8 @@ class Page:
         self.page.on("console", self._said)
 
     def _failed(self, error: Any) -> None:
-        # A kernel that restarts answers nothing it was asked before; JupyterLab handles that nowhere.
-        if not str(error).startswith("Error: Canceled future for "):
+        # A kernel that restarts makes no more subshells it was asked for before; JupyterLab handles that nowhere.
+        if not str(error).startswith("Error: Canceled future for create_subshell_request "):
             self.errors.append(str(error))
 
     def _requested(self, request: Request) -> None:
