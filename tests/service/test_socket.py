@@ -52,7 +52,8 @@ class Place:
     ) -> ClientConnection:
         url = f"{self.service.base_url.replace('http', 'ws', 1)}/sessions/{session}/events/ws{query}"
         sent = {"Authorization": basic(key or self.key), "Accept": "*/*", **(headers or {})}
-        return connect(url, additional_headers=sent, open_timeout=10)
+        # Room for everything: with a full queue its close() waits ten seconds for a goodbye that it no longer reads.
+        return connect(url, additional_headers=sent, open_timeout=10, max_queue=None)
 
     def refused(self, session: str, query: str = "", **kwargs: Any) -> tuple[int, str, dict[str, str]]:
         """Status, body and headers of a refused handshake."""
