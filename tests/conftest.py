@@ -1,9 +1,10 @@
-"""What holds for every test: the user's own data, keys and settings are neither read nor written."""
+"""What holds for every test: the user's own data, keys and settings are neither read nor written, and an interrupt interrupts."""
 
 from __future__ import annotations
 
 import os
 import shutil
+import signal
 import tempfile
 from pathlib import Path
 
@@ -19,6 +20,8 @@ os.environ["AGENTBOOK_DATA"] = str(DATA)
 os.environ["PYTHON_KEYRING_BACKEND"] = "keyring.backends.null.Keyring"
 for name in FOREIGN:
     os.environ.pop(name, None)
+# A shell starts what it runs in the background deaf to interrupts; tests that interrupt would wait for ever.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
