@@ -45,7 +45,7 @@ from chat_kernel import *
 """
 ONE = "agents = [Agent(mark_every=1)]\npanels = [panel(agent) for agent in agents]\ndisplay(*panels)"
 TWO = ONE.replace("[Agent(mark_every=1)]", "[Agent(mark_every=1), Agent(mark_every=1)]")
-DUE = "print(json.dumps([[agent.due[0], len(agent.due), agent.rate] for agent in agents]))"
+DUE = "print(json.dumps([agent.due for agent in agents]))"
 # How a turn is under way in each state of the kernel; {n} is what is asked, as a string.
 STATES = {
     "cell finished": "for each in panels: begin(each, {n!r})",
@@ -177,7 +177,7 @@ class Bench:
                 total = page.page.evaluate("() => wire.bytes")
                 frames = page.page.evaluate("() => wire.total")
                 last = next(paint[0] for paint in page.paints() if paint[1] >= count - 1)
-                late = last - (due[0] + (count - 1) / due[2]) * 1000
+                late = last - due[-1] * 1000
                 per_token[count] = total / count
                 figure = f"{total / count:.0f} B/token, {total / 1e6:.2f} MB in {frames} messages"
                 goal = 250 if count == counts[-1] else None
@@ -234,12 +234,11 @@ class Bench:
             for k in range(number):
                 page.wait_token(count - 1, k)
             page.end(2)
-            facts = json.loads(page.run(3))
+            due = json.loads(page.run(3))
             for k in range(number):
-                first, length, rate = facts[k]
                 # In code and tables the tokens carry no numbers, so nobody can say when one of them was painted.
-                numbered = [n for n, token in enumerate(tokens(length, 1)) if f"w{n}" in token]
-                late, gap = lateness(page.paints(k), {n: 1000 * (first + n / rate) for n in numbered})
+                numbered = [n for n, token in enumerate(tokens(len(due[k]), 1)) if f"w{n}" in token]
+                late, gap = lateness(page.paints(k), {n: 1000 * due[k][n] for n in numbered})
                 p50, p95 = statistics.median(late), sorted(late)[int(0.95 * len(late))]
                 which = f"{name}, panel {k + 1}" if number == 2 else name
                 self.report.row(

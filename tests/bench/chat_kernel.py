@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,9 @@ import agentbook as ab
 from agentbook.events import loop
 
 LEAD_S = 0.5  # between the message and the first token
+# Screens are drawn 60 times a second, panels 20: the one a whole number of times within the other, so where in a frame a drawing
+# falls would be one throw of dice for a whole run. Each second of tokens is this much later, a seventh of a frame.
+DRIFT_S = 1 / 60 / 7
 
 
 class Agent(FakePlatform):
@@ -34,14 +38,22 @@ class Agent(FakePlatform):
     async def _speak(self, platform: FakePlatform, asked: str) -> None:
         said = tokens(int(asked), self.mark_every)
         start = time.time() + LEAD_S
-        self.due = [start + n / self.rate for n in range(len(said))]
-        offset = 0
-        for due, token in zip(self.due, said, strict=True):
-            if (wait_s := due - time.time()) > 0:
-                await asyncio.sleep(wait_s)
-            self.write(token, offset)
-            offset += len(token)
+        self.due = [start + n / self.rate + n / self.rate // 1 * DRIFT_S for n in range(len(said))]
         self.text = "".join(said)
+        spoken, here = asyncio.Event(), asyncio.get_running_loop()
+
+        def speak() -> None:
+            # A thread wakes when it asked to, the loop up to a millisecond and more later; a socket's news would not.
+            offset = 0
+            for due, token in zip(self.due, said, strict=True):
+                if (wait_s := due - time.time()) > 0:
+                    time.sleep(wait_s)
+                here.call_soon_threadsafe(self.write, token, offset)
+                offset += len(token)
+            here.call_soon_threadsafe(spoken.set)
+
+        threading.Thread(target=speak, daemon=True).start()
+        await spoken.wait()
         self.reply(self.text)
 
 

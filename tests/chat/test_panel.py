@@ -465,7 +465,7 @@ def test_what_is_finished_is_not_sent_again(platform: FakePlatform, panel: ChatP
     write(0, 15_000)
     view = panel._history.views[panel.conversation.exchanges[0]]
     assert isinstance(view, LiveView)
-    frozen = view._body.children[:-2]
+    frozen = view._body.children[: len(view._chunks.frozen)]
     assert len(frozen) == 5
     sent: list[Any] = []
     for widget in frozen:

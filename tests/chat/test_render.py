@@ -5,12 +5,13 @@ from __future__ import annotations
 import html
 import re
 from html.parser import HTMLParser
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentbook.chat.chunks import Chunks
+from agentbook.chat.chunks import PARTS, Chunks
 from agentbook.chat.render import IMAGES, block_starts, clean, plain, render, visible
 
 SAFE_TAGS = set(
@@ -275,12 +276,52 @@ def test_chunks_say_what_the_whole_says() -> None:
     assert chunks.open_characters < 6_000
 
 
+PIECES = [
+    *("word ", "a", "1", "=", "-", "- ", "$$", "~~~", "  f", "\n", "\n\n"),
+    *("- b\n", "1. c\n", "```\n", "| c |\n|--|\n", "> d\n", "    e\n", "# g\n"),
+]
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=30))
+def test_at_every_moment_chunks_say_what_the_whole_says(said: list[str]) -> None:
+    chunks, text = Chunks(size=20), ""
+    for piece in said:
+        text += piece
+        chunks.update(text)
+        together = "".join(chunks.frozen) + chunks.tail
+        assert re.sub(r"\s+", "", together) == re.sub(r"\s+", "", render(text))
+
+
+def test_a_formula_that_looks_like_a_list_until_it_ends_is_a_formula() -> None:
+    text = "So:\n\n$$\na\n- b\n= c\n$$\n\nAnd on.\n\nAnd on."
+    chunks = Chunks()
+    for end in range(len(text) + 1):
+        chunks.update(text[:end])
+    assert chunks.tail == render(text)
+    assert "<li>" not in chunks.tail
+
+
 def test_frozen_chunks_stay_as_they_are() -> None:
     chunks, seen = Chunks(), []
     for end in range(0, len(MESSAGE), 101):
         chunks.update(MESSAGE[:end])
         assert chunks.frozen[: len(seen)] == seen
         seen = list(chunks.frozen)
+
+
+def test_of_the_parts_that_have_ended_only_the_last_changes() -> None:
+    chunks = Chunks()
+    kept = 0
+    for end in range(0, len(MESSAGE), 20):
+        frozen, before = len(chunks.frozen), list(chunks.recent)
+        chunks.update(MESSAGE[:end])
+        assert len(chunks.recent) >= len(before)
+        if len(chunks.frozen) == frozen:
+            ended = [part for part, after in pairwise(before) if after]
+            assert chunks.recent[: len(ended)] == ended
+            kept += len(ended)
+    assert len(chunks.recent) == PARTS
+    assert kept > 100
 
 
 def test_another_text_begins_again() -> None:

@@ -146,12 +146,18 @@ def _kept(text: str, images: bool) -> str:
 
 def pieces(chunks: Chunks) -> list[str]:
     """The frozen chunks, what has ended since, and the open end, each as the content of one widget."""
-    ended = [
-        f'<div class="ab-md ab-piece {LEFT_ALONE}">{_finished(piece, live=True)}</div>' if piece else ""
-        for piece in (*chunks.frozen, chunks.recent)
+    return [
+        *(_piece(piece, "ab-md ab-piece") for piece in (*chunks.frozen, *chunks.recent)),
+        _piece(chunks.last, "ab-md"),
     ]
-    last = _finished(chunks.last, live=True)
-    return [*ended, f'<div class="ab-md {LEFT_ALONE}">{last}</div>' if last else ""]
+
+
+def _piece(html: str, classes: str) -> str:
+    if not html:
+        return ""
+    # Where MathJax would find nothing it need not be told to keep off, in every message of a stream.
+    kept_off = f" {LEFT_ALONE}" if "$" in html or "\\" in html else ""
+    return f'<div class="{classes}{kept_off}">{_finished(html, live=True)}</div>'
 
 
 def _finished(html: str, *, live: bool) -> str:

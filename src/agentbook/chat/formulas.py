@@ -24,6 +24,9 @@ MAX_BLOCK = 4_000
 LEFT_ALONE = "mathjax_ignore tex2jax_ignore"
 TYPESET = "mathjax_process tex2jax_process"
 
+# Where a formula of several lines may begin.
+OPENING = re.compile(r"^ {0,3}(?:\$\$|\\\[)", re.MULTILINE)
+
 # Definitions outlive the formula, as they belong to the page; the rest reaches for addresses, classes, styles and extensions.
 _REFUSED = re.compile(
     r"""\\(?:[gex]?def|let|futurelet|global|(?:re)?newcommand|(?:re)?newenvironment|newcolumntype|DeclareMathOperator|Newextarrow

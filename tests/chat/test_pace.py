@@ -1,0 +1,119 @@
+"""How often things are drawn, in a loop whose clock is the test's own: it jumps to whatever is due next."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from itertools import pairwise
+
+import pytest
+
+from agentbook.chat.pace import FLUSH_S, REST, SLACK_S, Pace
+
+
+class Virtual(asyncio.SelectorEventLoop):
+    """Waits for nobody: where it would sleep, its clock goes on by as much."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 1000.0
+        wait = self._selector.select  # type: ignore[attr-defined]
+
+        def jump(timeout: float | None) -> object:
+            self.now += timeout or 0.0
+            return wait(0)
+
+        self._selector.select = jump  # type: ignore[attr-defined]
+
+    def time(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def loop() -> Virtual:
+    return Virtual()
+
+
+def drawn(
+    loop: Virtual, noted: list[float], *, cost_s: float = 0.0, pause_s: Callable[[], float] = lambda: 0.0
+) -> list[float]:
+    """When it was drawn, for changes noted at these times, all in seconds from now."""
+    start, times = loop.now, []
+
+    def draw() -> None:
+        times.append(loop.now - start)
+        loop.now += cost_s
+
+    async def tell() -> None:
+        pace = Pace(draw, pause_s)
+        for at in noted:
+            if start + at > loop.now:
+                await asyncio.sleep(start + at - loop.now)
+            pace.note()
+        await asyncio.sleep(5)
+
+    try:
+        loop.run_until_complete(tell())
+    finally:
+        loop.close()
+    return times
+
+
+def gaps(times: list[float]) -> list[float]:
+    return [after - before for before, after in pairwise(times)]
+
+
+def test_a_change_after_a_pause_is_drawn_at_once_and_one_that_comes_with_it_too(loop: Virtual) -> None:
+    assert drawn(loop, [0, 0, 0, 1]) == pytest.approx([0, 1], abs=1e-6)
+
+
+def test_a_change_alone_after_a_drawing_is_drawn_when_it_is_due(loop: Virtual) -> None:
+    assert drawn(loop, [0, 0.01]) == pytest.approx([0, FLUSH_S + SLACK_S], abs=1e-6)
+
+
+@pytest.mark.parametrize("step_s", [0.001, 0.007, 0.01, 0.013, 0.049, 0.051])
+def test_never_more_than_twenty_a_second(loop: Virtual, step_s: float) -> None:
+    noted = [n * step_s for n in range(int(10 / step_s))]
+    times = drawn(loop, noted)
+    assert min(gaps(times)) >= FLUSH_S - 2 * SLACK_S - 1e-6
+    assert all(sum(at <= each < at + 1 - 1e-6 for each in times) <= 21 for at in times)
+    assert len(times) <= 10 / FLUSH_S + 2
+    # And no fewer than they come, or the beat with its slack allows.
+    assert max(gaps(times)) <= max(step_s, FLUSH_S + SLACK_S) + 2 * SLACK_S + 1e-6
+
+
+@pytest.mark.parametrize("start_s", [0.0, 0.004, 0.006, 0.009])
+def test_the_beat_falls_in_with_tokens_that_come_at_a_pace_of_their_own(loop: Virtual, start_s: float) -> None:
+    # A hundred a second after one at any time, each up to a millisecond off: soon every fifth is drawn as it comes.
+    noted = [0.0, *(start_s + n * 0.01 + (n * 7 % 11) / 10_000 for n in range(1, 500))]
+    times = drawn(loop, noted)
+    waits = [next(at for at in times if at >= told - 1e-9) - told for told in noted]
+    assert max(waits[20:]) < 0.045
+
+
+def test_drawing_that_is_dear_takes_a_fifth_of_the_time(loop: Virtual) -> None:
+    times = drawn(loop, [n * 0.01 for n in range(500)], cost_s=0.1)
+    assert gaps(times) == pytest.approx([0.1 * (1 + REST)] * len(gaps(times)), abs=0.02)
+    assert len(times) > 5
+
+
+def test_a_longer_pause_can_be_asked_for(loop: Virtual) -> None:
+    times = drawn(loop, [n * 0.01 for n in range(500)], pause_s=lambda: 0.5)
+    assert gaps(times) == pytest.approx([0.5] * len(gaps(times)), abs=0.02)
+
+
+def test_nothing_is_drawn_after_the_end(loop: Virtual) -> None:
+    drew = []
+
+    async def tell() -> None:
+        pace = Pace(lambda: drew.append(1))
+        pace.flush()
+        pace.note()
+        pace.end()
+        pace.note()
+        pace.flush()
+        await asyncio.sleep(1)
+
+    loop.run_until_complete(tell())
+    loop.close()
+    assert drew == [1]
