@@ -173,9 +173,9 @@ class Bench:
                 page.forget()
                 page.run(2)
                 page.wait_token(count - 1)
-                due = json.loads(page.run(3))[0]
                 total = page.page.evaluate("() => wire.bytes")
                 frames = page.page.evaluate("() => wire.total")
+                due = json.loads(page.run(3))[0]
                 last = next(paint[0] for paint in page.paints() if paint[1] >= count - 1)
                 late = last - due[-1] * 1000
                 per_token[count] = total / count

@@ -56,8 +56,10 @@ PROBE = """
       if (!before || before[1] !== token || before[2] !== status || before[3] !== asked) all.push([now, token, status, asked]);
     });
   };
-  // After the frame: requestAnimationFrame runs before it is painted, a task queued there runs after.
-  const soon = () => { if (!due) { due = true; requestAnimationFrame(() => setTimeout(painted, 0)); } };
+  // After the frame: requestAnimationFrame runs before it is painted, a message posted there arrives after, ahead of any timer.
+  const after = new MessageChannel();
+  after.port1.onmessage = painted;
+  const soon = () => { if (!due) { due = true; requestAnimationFrame(() => after.port2.postMessage(0)); } };
   new MutationObserver(soon).observe(document, {subtree: true, childList: true, characterData: true});
   setInterval(() => { if (window.watchPeer) soon(); }, 20);  // a shadow tree tells no observer outside
 })();

@@ -74,7 +74,7 @@ class Chunks:
 
     def _begin_again(self) -> None:
         self.frozen, self._env = [], {IMAGES: self._images}
-        self._open = 0
+        self._open = self._looked = 0
         self._begin_chunk(0)
 
     def _begin_chunk(self, start: int) -> None:
@@ -89,7 +89,11 @@ class Chunks:
 
     def _close_blocks(self) -> None:
         """Let all but the last block be as they are; freeze them where they have come to a chunk."""
-        lines = self.text[self._open : _settled(self.text)]
+        settled = _settled(self.text)
+        if settled == self._looked:
+            return
+        self._looked = settled
+        lines = self.text[self._open : settled]
         starts = [self._open + start for start in block_starts(lines)]
         if len(starts) == 1:
             return
@@ -118,7 +122,7 @@ def _settled(text: str) -> int:
     # Of a line that is not complete nobody can say what it will be: "-" may be an item, or underline what is above it. But a
     # word after an empty line is a paragraph's, or what is fenced in.
     if text.endswith("\n\n", 0, begin) and text[begin : begin + 1].isalpha():
-        return len(text)
+        return begin + 1
     # Lines after an opening are a formula's once its end has come, whatever they look like; no formula goes beyond an empty line.
     formula = OPENING.search(text, text.rfind("\n\n", 0, begin) + 1, begin)
     return formula.start() if formula else begin
