@@ -29,7 +29,7 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     yield data
     for child in local._children:
         child.terminate()
-        child.wait(20)
+        child.wait(60)
     local._children.clear()
 
 
@@ -107,7 +107,7 @@ def test_a_service_that_was_killed_is_started_again(data: Path) -> None:
     first = local.service()
     [process] = local._children
     process.kill()
-    process.wait(20)
+    process.wait(60)
     local._children.clear()
     second = local.service()
     assert second.pid != first.pid
@@ -119,7 +119,7 @@ def test_with_the_service_killed_under_it_a_client_says_what_to_do_and_the_next_
     before = client.me.get().id
     [process] = local._children
     process.kill()
-    process.wait(20)
+    process.wait(60)
     local._children.clear()
     with pytest.raises(ab.ConnectionFailed, match="`agentbook doctor`") as raised:
         client.me.get()

@@ -336,7 +336,7 @@ def test_an_interrupt_ends_a_request_at_once() -> None:
     import time
 
     def interrupt() -> None:
-        assert platform.asked.wait(10)
+        assert platform.asked.wait(60)
         os.kill(os.getpid(), signal.SIGINT)
 
     with Hanging() as platform, ab.Client(f"http://127.0.0.1:{platform.port}/v1") as client:
@@ -344,7 +344,7 @@ def test_an_interrupt_ends_a_request_at_once() -> None:
         began = time.monotonic()
         with pytest.raises(KeyboardInterrupt):
             client.me.get()
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - began < 30
 
 
 def test_a_silent_platform_is_a_deadline_and_not_a_hang() -> None:

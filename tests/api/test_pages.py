@@ -128,7 +128,7 @@ def test_events_that_are_added_while_reading_are_read_and_shift_nothing() -> Non
 def test_pages_are_fetched_concurrently_but_never_more_than_allowed() -> None:
     platform = Platform(40, cap=2)
     under_way, most, lock = 0, 0, threading.Lock()
-    together = threading.Barrier(CONCURRENCY, timeout=10)
+    together = threading.Barrier(CONCURRENCY, timeout=60)
 
     def slow(request: httpx.Request) -> httpx.Response:
         nonlocal under_way, most

@@ -61,7 +61,7 @@ class Platform:
         token = (self.data / "admin-token").read_text().strip()
         root = self.service.base_url.removesuffix("/v1")
         bearer = {"Authorization": f"Bearer {token}"}
-        httpx.post(f"{root}/_admin/faults", json=wish, headers=bearer, timeout=20, trust_env=False).raise_for_status()
+        httpx.post(f"{root}/_admin/faults", json=wish, headers=bearer, timeout=60, trust_env=False).raise_for_status()
 
 
 @pytest.fixture

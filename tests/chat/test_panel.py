@@ -73,9 +73,9 @@ def eventually(panel: ChatPanel, condition: Callable[[], bool]) -> None:
     """Wait until the panel's state meets the condition, woken by its changes."""
     changed = threading.Event()
     end = panel.conversation.listen(lambda exchange: changed.set())
-    until = time.monotonic() + 10
+    until = time.monotonic() + 60
     while not condition():
-        assert changed.wait(max(0.0, until - time.monotonic())), "nothing changed in 10 s"
+        assert changed.wait(max(0.0, until - time.monotonic())), "nothing changed in 60 s"
         changed.clear()
     end()
 
@@ -314,7 +314,7 @@ def test_formulas_are_typeset_once_they_stand(platform: FakePlatform, panel: Cha
     assert isinstance(view, LiveView)
     assert [type(widget) for widget in view._body.children] == [HTML, HTML]
     on_loop(lambda: platform.reply("It is $x^2$, for $5."))
-    asking.join(10)
+    asking.join(60)
     on_loop(panel._pace.flush)
     assert [type(widget) for widget in view._body.children] == [HTML, HTMLMath]
     assert view._body.children[1].value.startswith('<div class="ab-md mathjax_ignore')
@@ -474,7 +474,7 @@ def test_what_is_finished_is_not_sent_again(platform: FakePlatform, panel: ChatP
     assert sent == []
     assert view._body.children[:5] == frozen
     on_loop(lambda: platform.reply(text))
-    asking.join(10)
+    asking.join(60)
     assert sent == []
 
 

@@ -51,7 +51,7 @@ def test_the_timeout_cancels_the_work() -> None:
 
     with pytest.raises(ab.DeadlineExceeded):
         loop.run(work(), timeout_s=0.05)
-    assert cancelled.wait(5)
+    assert cancelled.wait(60)
 
 
 def test_an_interrupt_cancels_the_work_at_once() -> None:
@@ -66,7 +66,7 @@ def test_an_interrupt_cancels_the_work_at_once() -> None:
             raise
 
     def interrupt() -> None:
-        begun.wait(10)
+        begun.wait(60)
         os.kill(os.getpid(), signal.SIGINT)
 
     threading.Thread(target=interrupt).start()
@@ -74,7 +74,7 @@ def test_an_interrupt_cancels_the_work_at_once() -> None:
     with pytest.raises(KeyboardInterrupt):
         loop.run(work())
     assert time.monotonic() - began < 5
-    assert cancelled.wait(5)
+    assert cancelled.wait(60)
 
 
 def test_an_interrupt_while_the_work_is_handed_over_cancels_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,13 +91,13 @@ def test_an_interrupt_while_the_work_is_handed_over_cancels_it_too(monkeypatch: 
 
     def interrupted(coroutine: Coroutine[Any, Any, None]) -> None:
         submit(coroutine)
-        assert begun.wait(10)
+        assert begun.wait(60)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(loop, "submit", interrupted)
     with pytest.raises(KeyboardInterrupt):
         loop.run(work())
-    assert cancelled.wait(5)
+    assert cancelled.wait(60)
 
 
 def test_its_own_thread_must_not_wait_for_itself() -> None:

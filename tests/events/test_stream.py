@@ -32,7 +32,7 @@ def quick_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
 def take(stream: EventStream, count: int, *, drafts: bool = False) -> list[Any]:
     taken = []
     while len(taken) < count:
-        item = stream.get(timeout_s=20)
+        item = stream.get(timeout_s=60)
         assert item is not None, f"only {len(taken)} of {count} events came"
         if drafts or not item["id"].startswith("draft"):
             taken.append(item)
@@ -206,7 +206,7 @@ def test_a_refused_handshake_is_the_typed_error(
 ) -> None:
     platform.refuse_socket = (status, body)
     with client.sessions.stream("s", from_id=pump.BEGINNING) as stream, pytest.raises(kind) as raised:
-        stream.get(timeout_s=20)
+        stream.get(timeout_s=60)
     assert (raised.value.status, raised.value.message, raised.value.request_id) == (status, body["message"], "req-7")
     assert raised.value.operation == "sessions.stream"
 
@@ -217,7 +217,7 @@ def test_a_refusal_as_a_close_code_is_the_typed_error(
 ) -> None:
     platform.close_at_once = code
     with client.sessions.stream("s", from_id=pump.BEGINNING) as stream, pytest.raises(kind):
-        stream.get(timeout_s=20)
+        stream.get(timeout_s=60)
 
 
 def test_the_handshake_is_signed_with_basic_and_accepts_json(platform: FakePlatform) -> None:
@@ -283,7 +283,7 @@ def test_an_async_client_streams_on_its_own_loop(platform: FakePlatform) -> None
 def test_a_refused_handshake_shows_no_secret(platform: FakePlatform, client: Any) -> None:
     platform.refuse_socket = (401, {"message": "Invalid API key"})
     with pytest.raises(ab.Unauthorized) as raised:
-        client.sessions.stream("s", from_id=pump.BEGINNING).get(timeout_s=20)
+        client.sessions.stream("s", from_id=pump.BEGINNING).get(timeout_s=60)
     report = "".join(traceback.TracebackException.from_exception(raised.value, capture_locals=True).format())
     assert "authorization" in report  # the locals of our frames are in it
     assert KEY.partition(":")[2] not in report
@@ -341,7 +341,7 @@ def test_junk_on_the_socket_ends_no_stream(platform: FakePlatform, client: Any, 
         connected(platform, 1)
         platform.call(send())
         platform.add(event(0))
-        while (item := stream.get(timeout_s=20)) is not None and item.get("type") != "note":
+        while (item := stream.get(timeout_s=60)) is not None and item.get("type") != "note":
             assert types is None, "only what was asked for"
         assert item is not None
     assert len(platform.handshakes) == 1

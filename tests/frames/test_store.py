@@ -324,7 +324,7 @@ def test_a_second_sync_waits_or_says_who_is_at_it(platform: FakeEvents, tmp_path
             store.sync(platform.client(), ["s0"], wait_s=0)
         waiting = threading.Thread(target=store.sync, args=(platform.client(), ["s0"]), kwargs={"wait_s": 20})
         waiting.start()
-    waiting.join(20)
+    waiting.join(60)
     assert store.events()["id"].tolist() == platform.ids("s0")
 
 

@@ -242,7 +242,7 @@ def test_a_wrong_key_is_refused_on_requests_and_streams(service: Service, client
         with pytest.raises(ab.Unauthorized, match="Invalid API key"):
             stranger.me.get()
         with stranger.sessions.stream(session.id) as stream, pytest.raises(ab.Unauthorized):  # type: ignore[union-attr]
-            stream.get(timeout_s=20)
+            stream.get(timeout_s=60)
 
 
 def test_public_agents_need_no_credential(service: Service) -> None:

@@ -54,7 +54,7 @@ class Service:
     def stop(self, number: int = signal.SIGTERM) -> int:
         """Send a signal, wait; the exit code. `log` then holds what it said after the ready line."""
         self.process.send_signal(number)
-        _, self.log = self.process.communicate(timeout=20)
+        _, self.log = self.process.communicate(timeout=60)
         return self.process.returncode
 
     def key(self, *scopes: str, account: str = "acme") -> str:
@@ -64,7 +64,7 @@ class Service:
         ).stdout.strip()
 
     def http(self, key: str) -> httpx.Client:
-        return httpx.Client(base_url=self.base_url, auth=(key.partition(":")[0], key.partition(":")[2]), timeout=20)
+        return httpx.Client(base_url=self.base_url, auth=(key.partition(":")[0], key.partition(":")[2]), timeout=60)
 
 
 def command(*arguments: str, data: Path, check: bool = True) -> subprocess.CompletedProcess[str]:

@@ -99,7 +99,7 @@ def test_kills_at_random_moments_lose_nothing_and_leave_nothing_half(tmp_path: P
                 break
             started = threading.Event()
             posters = [Poster(service, key, session, started) for session in acknowledged]
-            assert started.wait(20)
+            assert started.wait(60)
             threading.Event().wait(rng.uniform(0, 0.3))
             service.stop(signal.SIGKILL)
             for poster in posters:

@@ -185,7 +185,7 @@ def test_a_real_service_limits_requests_and_handshakes(tmp_path: Path) -> None:
         refused = []
         for _ in range(7):  # a session that is not there: 404 until the allotment of a fresh minute is spent too
             with pytest.raises(InvalidStatus) as caught:
-                connect(url, additional_headers={"Authorization": basic(key), "Accept": "*/*"}, open_timeout=10)
+                connect(url, additional_headers={"Authorization": basic(key), "Accept": "*/*"}, open_timeout=60)
             refused.append(caught.value.response)
         assert refused[-1].status_code == 429
         assert {response.status_code for response in refused} <= {404, 429}

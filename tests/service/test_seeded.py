@@ -183,6 +183,6 @@ def test_the_embedded_service_takes_its_seed_and_speed_from_the_environment(
                 seen.append((client.me.get()["credential"]["id"], session.id, turn.text, events))
         finally:
             local._children[-1].terminate()
-            local._children.pop().wait(20)
+            local._children.pop().wait(60)
     assert seen[0] == seen[1]
     assert len(seen[0][3]) == 2 + 2 + 5

@@ -129,7 +129,7 @@ def test_demo_data_whose_names_are_taken_is_left_out_whole(data: Path) -> None:
     assert "demo data is left out" in process.stderr.readline()
     assert process.stderr.readline().startswith("agentbook serves")
     process.terminate()
-    process.communicate(timeout=20)
+    process.communicate(timeout=60)
     assert process.returncode == 0
     assert command("keys", "list", data=data).stdout == ""
 

@@ -53,7 +53,7 @@ class Place:
         url = f"{self.service.base_url.replace('http', 'ws', 1)}/sessions/{session}/events/ws{query}"
         sent = {"Authorization": basic(key or self.key), "Accept": "*/*", **(headers or {})}
         # Room for everything: with a full queue its close() waits ten seconds for a goodbye that it no longer reads.
-        return connect(url, additional_headers=sent, open_timeout=10, max_queue=None)
+        return connect(url, additional_headers=sent, open_timeout=60, max_queue=None)
 
     def refused(self, session: str, query: str = "", **kwargs: Any) -> tuple[int, str, dict[str, str]]:
         """Status, body and headers of a refused handshake."""
@@ -77,7 +77,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
 
 
 def read(socket: ClientConnection, count: int) -> list[dict[str, Any]]:
-    return [json.loads(socket.recv(timeout=10)) for _ in range(count)]
+    return [json.loads(socket.recv(timeout=60)) for _ in range(count)]
 
 
 def test_without_from_id_only_what_happens_from_now_on(place: Place) -> None:

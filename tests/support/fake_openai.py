@@ -137,7 +137,7 @@ class FakeOpenAI:
         self._ended.set()
         self._server.shutdown()
         self._server.server_close()
-        self._thread.join(10)
+        self._thread.join(60)
         if kind is None:
             assert not self.unforeseen, f"requests that no script foresaw: {self.unforeseen}"
 
@@ -176,7 +176,7 @@ class FakeOpenAI:
         try:
             for part in answer.parts:
                 if isinstance(part, threading.Event):
-                    part.wait(20)
+                    part.wait(60)
                 elif part in (CUT, HANG):
                     if part == HANG:
                         self._hang(handler.connection)

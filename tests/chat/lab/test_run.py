@@ -140,7 +140,7 @@ def wait_until(lab: PromptLab, condition: Callable[[], bool]) -> None:
         done.set()
 
     looking = loop.submit(look())
-    assert done.wait(20), "it never came to that"
+    assert done.wait(60), "it never came to that"
     looking.result(1)
 
 

@@ -54,7 +54,7 @@ def until(condition: Callable[[], Any]) -> None:
         done.set()
 
     looking = loop.submit(look())
-    if not done.wait(20):
+    if not done.wait(60):
         looking.cancel()
         raise AssertionError("it never came to that")
 

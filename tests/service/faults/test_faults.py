@@ -233,7 +233,7 @@ def test_a_refused_handshake_is_the_rows_answer(lab: Lab) -> None:
     session = lab.client.sessions.start(WORKSPACE, agent_id=AGENT, prompt="hello")
     lab.fault(row="insufficient_scope", match={"operation": "streamEvents"})
     with pytest.raises(ab.InsufficientScope), lab.client.sessions.stream(session.id, from_id=BEGINNING) as stream:
-        stream.get(timeout_s=10)
+        stream.get(timeout_s=60)
 
 
 # -- the administration ------------------------------------------------------------------------------------------------
