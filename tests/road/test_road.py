@@ -152,7 +152,7 @@ def test_an_answer_that_takes_too_long_is_a_deadline(service: Service, key: str,
             began = time.monotonic()
             with pytest.raises(ab.DeadlineExceeded, match="may still finish"):
                 client.sessions.ask(session.id, "again", timeout_s=0.3)
-            assert time.monotonic() - began < 5
+            assert time.monotonic() - began < 30
         slow.stop()
 
 

@@ -166,10 +166,8 @@ def test_a_delay_is_only_a_delay(lab: Lab) -> None:
     lab.fault(then={"delay_s": 0.4})
     began = time.monotonic()
     assert lab.client.me.get()["name"] == "acme"
-    assert 0.4 <= time.monotonic() - began < 5
-    began = time.monotonic()
-    lab.client.me.get()
-    assert time.monotonic() - began < 0.4
+    assert time.monotonic() - began >= 0.4
+    assert lab.on() == []
 
 
 def test_a_delay_and_an_error_add_up(lab: Lab) -> None:
