@@ -198,3 +198,19 @@ def test_it_is_a_valid_openapi_document_as_far_as_schemas_go() -> None:
     for name in document["components"]["schemas"]:
         schema = {"$ref": f"#/components/schemas/{name}", "components": document["components"]}
         jsonschema_rs.Draft202012Validator(schema)
+
+
+def test_every_array_says_of_what() -> None:
+    """JSON Schema lets `items` out, and generators of clients then leave out whatever the array is in."""
+
+    def bare(node: Any, at: str) -> list[str]:
+        if isinstance(node, list):
+            return [found for n, inner in enumerate(node) for found in bare(inner, f"{at}/{n}")]
+        if not isinstance(node, dict):
+            return []
+        kinds = node.get("type")
+        is_array = kinds == "array" or (isinstance(kinds, list) and "array" in kinds)
+        missing = [at] if is_array and "items" not in node else []
+        return missing + [found for name, inner in node.items() for found in bare(inner, f"{at}/{name}")]
+
+    assert bare(yaml.safe_load(contract.load().text), "") == []

@@ -96,6 +96,12 @@ async def test_another_host_is_not(world: World, host: str) -> None:
     assert error(answer)[:2] == (400, "BadRequest")
 
 
+async def test_two_hosts_are_not_one(world: World) -> None:
+    world.platform.hosts = loopback_hosts()
+    answer = await world.http.get("/agents", headers=[("Host", "localhost"), ("Host", "evil.example")])
+    assert error(answer)[:2] == (400, "BadRequest")
+
+
 @given(st.text(max_size=40))
 def test_any_host_header_is_read_or_not(text: str) -> None:
     name = host_name(text)

@@ -98,8 +98,9 @@ class Hosts:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         allowed = self.allowed()
         if scope["type"] != "lifespan" and allowed is not None:
-            host = next((value.decode("latin-1") for name, value in scope["headers"] if name == b"host"), "")
-            if host_name(host) not in allowed:
+            hosts = [value.decode("latin-1") for name, value in scope["headers"] if name == b"host"]
+            # Two that differ would be read differently by whatever stands between (RFC 9112, 3.2 refuses them).
+            if len(hosts) != 1 or host_name(hosts[0]) not in allowed:
                 raise errors.bad_request("The Host header names a host that this service does not serve.")
         await self.app(scope, receive, send)
 

@@ -106,6 +106,10 @@ async def test_an_unknown_client_or_one_with_a_secret_is_invalid_client(world: W
     form = {"grant_type": "refresh_token", "client_id": flow.client_id, "refresh_token": "x"}
     headers = {"Authorization": basic(f"{flow.client_id}:secret")}
     assert told(await world.ask("POST", "/oauth/token", data=form, headers=headers)) == expected
+    # As common libraries do unless told otherwise: the client by Basic with an empty secret, and not in the form.
+    headers = {"Authorization": basic(f"{flow.client_id}:")}
+    del form["client_id"]
+    assert told(await world.ask("POST", "/oauth/token", data=form, headers=headers)) == expected
     assert (await flow.redeem(code)).status_code == 200
 
 

@@ -31,14 +31,15 @@ async def answer(platform: Platform, request: Request) -> Response:
         )
     try:
         given = fields(await body(request))
+        # Clients here hold no secret, so whoever presents one is somebody else. Before the fields are looked at: libraries
+        # that authenticate by Basic leave the client_id out of the form, and RFC 6749, 5.2 has a 401 for that.
+        if "authorization" in request.headers or any(given.get("client_secret", ())):
+            return _refusal(_WRONG_CLIENT)
         grant_type, wanted = _read(given)
     except ValueError as error:
         return _refusal(Refused("invalid_request", str(error)))
     except KeyError:
         return _refusal(_WRONG_GRANT)
-    # Clients here hold no secret, so whoever presents one is somebody else.
-    if "authorization" in request.headers or any(given.get("client_secret", ())):
-        return _refusal(_WRONG_CLIENT)
     result = await platform.store.write(lambda tx: _redeem(tx, grant_type, wanted))
     if isinstance(result, Refused):
         return _refusal(result)
