@@ -55,6 +55,9 @@ def test_a_generated_client_finds_the_paths_below_the_document(base_url: str) ->
     document = yaml.safe_load(contract.load().text)
     server = urljoin(f"{base_url}/openapi.yaml", document["servers"][0]["url"])
     assert server + "/me" == f"{base_url}/me"
+    flow = document["components"]["securitySchemes"]["oauth2"]["flows"]["authorizationCode"]
+    urls = [urljoin(server, flow[name]) for name in ("authorizationUrl", "tokenUrl", "refreshUrl")]
+    assert urls == [f"{base_url}/oauth/{name}" for name in ("authorize", "token", "token")]
 
 
 @pytest.mark.parametrize(
@@ -198,6 +201,20 @@ def test_it_is_a_valid_openapi_document_as_far_as_schemas_go() -> None:
     for name in document["components"]["schemas"]:
         schema = {"$ref": f"#/components/schemas/{name}", "components": document["components"]}
         jsonschema_rs.Draft202012Validator(schema)
+
+
+def test_no_comma_cuts_a_description_in_two() -> None:
+    # YAML reads `{description: Absent, or not to be seen}` as two keys, the second without a value.
+    def cut(node: Any) -> list[str]:
+        if isinstance(node, list):
+            return [name for part in node for name in cut(part)]
+        if not isinstance(node, dict):
+            return []
+        here = [str(name) for name, value in node.items() if value is None and name != "default"]
+        return here + [name for part in node.values() for name in cut(part)]
+
+    assert cut(yaml.safe_load("{description: Absent, or not to be seen}")) == ["or not to be seen"]
+    assert cut(yaml.safe_load(contract.load().text)) == []
 
 
 def test_every_array_says_of_what() -> None:
