@@ -113,6 +113,18 @@ async def test_who_may_change_and_publish_whose_agent(world: World) -> None:
     assert await patch(bob, "closed", is_public=True) == (200, None)  # one's own
 
 
+async def test_an_admin_makes_a_skill_public_where_a_key_cannot(world: World) -> None:
+    flow = await ready(world)
+    token = await full(flow)
+    body = {"name": "open", "is_public": True}
+    made = await flow.call(token, "POST", "/accounts/ada/skills", json=body)
+    assert (made.status_code, made.json()["is_public"]) == (201, True), made.text
+    strangers = await world.get("/accounts/ada/skills", world.key("bob", "skills:read"))
+    assert [item["name"] for item in strangers.json()["items"]] == ["open"]
+    refused = await world.post("/accounts/ada/skills", {**body, "name": "more"}, world.key("ada", *ALL))
+    assert error(refused) == (403, "Forbidden", "Only an admin can make a skill public")
+
+
 async def test_a_token_dies_with_its_authorization(world: World) -> None:
     flow = await ready(world)
     token = await full(flow)

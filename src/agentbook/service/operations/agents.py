@@ -9,8 +9,7 @@ import msgspec
 from sqlalchemy import ColumnElement, false, insert, or_, select, update
 
 from .. import errors
-from ..auth import Principal
-from ..store.tables import agent_versions, agents, api_keys, memberships, workspace_agents
+from ..store.tables import agent_versions, agents, api_keys, workspace_agents
 from . import records, seen
 from .registry import Call, page, reads, writes
 
@@ -97,7 +96,7 @@ def create_agent(call: Call) -> dict[str, Any]:
     body, caller = call.body, call.caller
     owner_id = seen.own_account(call, body.get("owner_id"), "create an agent")
     if body["is_public"]:
-        _publicity_or_403(call, caller, owner_id)
+        seen.admin_or_403(call, owner_id, "make an agent public")
     taken = select(agents.c.id).where(agents.c.owner_id == owner_id, agents.c.name == body["name"])
     if call.db.execute(taken).first() is not None:
         raise errors.name_taken("Agent", f"{caller.account_name}~{body['name']}")
@@ -153,15 +152,6 @@ def _version_to_fork(call: Call, version_id: str | None) -> seen.Row | None:
     return row
 
 
-def _publicity_or_403(call: Call, caller: Principal, owner_id: str) -> None:
-    """Only an admin of the owning account makes an agent public; a key never acts as a person, so it never does."""
-    if caller.kind == "oauth2":
-        administered = seen.member_of(caller).where(memberships.c.role == "ADMIN")
-        if owner_id == caller.account_id or owner_id in call.db.execute(administered).scalars().all():
-            return
-    raise errors.forbidden("Only an admin can make an agent public")
-
-
 @reads("getAgent", brief=True)
 def get_agent(call: Call) -> dict[str, Any]:
     """One agent; a denied read is the same 404 as an agent that is not there."""
@@ -175,7 +165,7 @@ def update_agent(call: Call) -> dict[str, Any]:
     row = seen.own_agent(call, call.path["agent_id_or_name"])
     body = call.body
     if body.get("is_public"):
-        _publicity_or_403(call, call.caller, row["owner_id"])
+        seen.admin_or_403(call, row["owner_id"], "make an agent public")
     changes: dict[str, Any] = {name: body[name] for name in ("avatar_url", "maintainer_id", "category") if name in body}
     changes |= {name: body[name] for name in ("is_public", "is_archived", "is_pinned") if body.get(name) is not None}
     if "tags" in body:

@@ -76,6 +76,21 @@ def member_of(caller: Principal) -> Select[Any]:
     return select(memberships.c.organization_id).where(memberships.c.user_id == caller.account_id)
 
 
+def administered(caller: Principal) -> Select[Any]:
+    """The ids of the organizations that the caller's account is an admin of."""
+    return member_of(caller).where(memberships.c.role == "ADMIN")
+
+
+def admin_or_403(call: Call, owner_id: str, action: str) -> None:
+    """Raise the 403 unless the caller is an admin of the account `owner_id`; a key never acts as a person, so it never is."""
+    caller = call.caller
+    if caller.kind == "oauth2" and (
+        owner_id == caller.account_id or owner_id in call.db.execute(administered(caller)).scalars().all()
+    ):
+        return
+    raise errors.forbidden(f"Only an admin can {action}")
+
+
 def visible_workspace(caller: Principal) -> ColumnElement[bool]:
     """The condition that a workspace can be seen: the account's own and its organizations', a restricted one by no key."""
     mine = or_(workspaces.c.owner_id == caller.account_id, workspaces.c.owner_id.in_(member_of(caller)))
@@ -83,11 +98,10 @@ def visible_workspace(caller: Principal) -> ColumnElement[bool]:
         mine = and_(mine, workspaces.c.id == caller.workspace_id)
     if caller.kind == "oauth2":
         # A person is let into a restricted workspace as its owner or as an admin of the owning organization.
-        administered = member_of(caller).where(memberships.c.role == "ADMIN")
         open_ = or_(
             ~workspaces.c.should_restrict_members,
             workspaces.c.owner_id == caller.account_id,
-            workspaces.c.owner_id.in_(administered),
+            workspaces.c.owner_id.in_(administered(caller)),
         )
         return and_(mine, open_)
     return and_(mine, ~workspaces.c.should_restrict_members)

@@ -35,7 +35,7 @@ def create_skill(call: Call) -> dict[str, Any]:
     owner_id = seen.own_account(call, account["id"], "create a skill")
     body, caller = call.body, call.caller
     if body["is_public"]:
-        raise errors.forbidden("Only an admin can make a skill public")
+        seen.admin_or_403(call, owner_id, "make a skill public")
     taken = select(skills.c.id).where(skills.c.owner_id == owner_id, skills.c.name == body["name"])
     if call.db.execute(taken).first() is not None:
         raise errors.name_taken("Skill", f"{account['name']}~{body['name']}")
@@ -47,7 +47,7 @@ def create_skill(call: Call) -> dict[str, Any]:
         "name": body["name"],
         "overview": body["overview"],
         "avatar_url": body["avatar_url"],
-        "is_public": False,
+        "is_public": body["is_public"],
         "archived_at": None,
         "created_at": now,
         "updated_at": now,
