@@ -24,6 +24,10 @@ from .store import Transaction
 
 VERSION_PATH = "/v1"
 
+# Where any scope will do, a key without one is told this one. Only GET /me is for such keys too ("Authentication", rule 2).
+ANY_SCOPE = "workspaces:read"
+_FOR_ALL_KEYS = "getMe"
+
 _encode = msgspec.json.Encoder().encode
 _NOTHING: Mapping[str, Any] = {}
 
@@ -170,6 +174,8 @@ def admitted(operation: Operation, credential: Credential | None, db: Connection
     if not operation.anonymous and principal.kind != "triggerApiKey":
         for scope in operation.scopes:
             principal.require(scope)
+        if principal.kind == "apiKey" and not principal.scopes and operation.id != _FOR_ALL_KEYS:
+            principal.require(ANY_SCOPE)
     return principal
 
 

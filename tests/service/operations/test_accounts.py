@@ -80,8 +80,8 @@ async def test_invitations(world: World) -> None:
     row = {"organization_id": acme, "invitee_id": bob, "creator_id": world.accounts["ada"], "status": "PENDING"}
     for role in ("ADMIN", "MEMBER"):
         world.add("invitations", **row, role=role)
-    mine = (await world.get("/me/invitations", world.key("bob"))).json()
-    sent = (await world.get("/organizations/acme/invitations", world.key("acme"))).json()
+    mine = (await world.get("/me/invitations", world.key("bob", "skills:read"))).json()
+    sent = (await world.get("/organizations/acme/invitations", world.key("acme", "agents:read"))).json()
     assert mine == sent
     assert [item["role"] for item in sent["items"]] == ["MEMBER", "ADMIN"]
     assert sent["items"][0]["invitee"] == {"id": bob, "type": "user", "name": "bob"}
