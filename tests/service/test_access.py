@@ -117,6 +117,7 @@ async def test_credentials(world: World, ids: dict[str, str], operation: str) ->
         f"Bearer {key_id}:wrong": "Invalid API key",
         f"Bearer {key_id}:": "Invalid API key",
         f"Bearer {unknown}:{secret}": "Invalid API key",
+        f"Bearer 00000000-0000-0000-0000-000000000000:{secret}": "Invalid API key",
         "Bearer sometoken": "Invalid OAuth token",
     }
     for header, message in cases.items():

@@ -105,6 +105,17 @@ def test_with_from_id_the_backlog_and_then_live(place: Place) -> None:
         assert read(socket, 1)[0]["content"]["text"].startswith("You said 'live'")
 
 
+def test_any_uuid_is_a_cursor_for_the_socket_as_it_is_for_the_list(place: Place) -> None:
+    session = place.start("one")
+    events = place.settled(session, 2)
+    for cursor, after in (("00000000-0000-0000-0000-000000000000", events), (events[0]["id"].upper(), events[1:])):
+        assert place.http.get(f"/sessions/{session}/events?sort_by=id&from_id={cursor}").json()["items"] == after
+        with place.connect(session, f"?from_id={cursor}") as socket:
+            assert read(socket, len(after)) == after
+    with place.connect(session, "?from_id=ffffffff-ffff-ffff-ffff-ffffffffffff"):
+        pass  # nothing is after it
+
+
 def test_no_gap_and_no_repeat_over_many_reconnects(place: Place) -> None:
     session = place.start("zero")
     first = place.settled(session, 2)[0]

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 
 import uuid_utils
 
-_CANONICAL = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[1-8][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}\Z")
+_CANONICAL = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\Z")
 
 
 def new_id() -> str:
@@ -32,7 +32,7 @@ def id_at(milliseconds: int, sequence: int, entropy: bytes | None = None) -> str
 
 
 def is_id(text: str) -> bool:
-    """Whether `text` is a UUID in canonical form (any version): an id rather than a name."""
+    """Whether `text` is a UUID in canonical form, of any version or none (such as the nil UUID): an id rather than a name."""
     return _CANONICAL.match(text) is not None
 
 
