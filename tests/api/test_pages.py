@@ -307,3 +307,35 @@ def test_a_platform_that_gives_one_page_for_ever_is_read_once(items: list[Any], 
         return httpx.Response(200, json={"items": items, "pagination": pagination})
 
     assert len(list(sync_client(deaf).agents.list())) == len(items)
+
+
+@pytest.mark.parametrize(
+    ("total", "more"),
+    # Without `has_more` nothing contradicts a total of 4, or a page's own: then it is what the specification says.
+    [
+        *((total, True) for total in ("absent", None, 0, 4, "the page's")),
+        *((total, False) for total in ("absent", None, 0)),
+    ],
+)
+def test_a_platform_whose_total_is_none_is_read_whole_and_counted(total: Any, more: bool) -> None:
+    platform = Platform(10, cap=4)
+
+    def other(request: httpx.Request) -> httpx.Response:
+        sent = platform(request).json()
+        pagination = {"has_more": sent["pagination"]["has_more"]} if more else {}
+        if total != "absent":
+            pagination["total_count"] = len(sent["items"]) if total == "the page's" else total
+        return httpx.Response(200, json={"items": sent["items"], "pagination": pagination})
+
+    agents = sync_client(other).agents.list()
+    assert "not fetched yet" in repr(agents)
+    assert numbers(agents) == list(range(10))
+    assert len(agents) == len(agents.to_pandas()) == 10
+    assert "10 items" in repr(agents)
+    assert len(sync_client(other).agents.list(limit=3)) == 3
+
+    async def counted() -> tuple[int, int]:
+        listing = async_client(other).agents.list()
+        return await listing.count(), len([item async for item in listing])
+
+    assert asyncio.run(counted()) == (10, 10)

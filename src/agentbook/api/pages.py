@@ -36,18 +36,21 @@ class _Lazy:
     def __init__(self, listing: ListCall) -> None:
         self.listing = listing
         self._first: Page | None = None
+        self._counted: int | None = None  # by reading it all, where the platform does not say
         self.requests = 0
 
     def walk(self) -> Walk:
         """A new pass over the list."""
         return Walk(self.listing)
 
-    def _known_total(self, first: Page) -> int:
-        """How many items there are, as far as the first page says."""
-        if first.total_count is None:
-            return len(first)
-        known = max(first.total_count - self.listing.offset, 0)
-        return known if self.listing.limit is None else min(known, self.listing.limit)
+    def _known_total(self, first: Page) -> int | None:
+        """How many items there are, by the first page; None where it does not say, or contradicts itself."""
+        limit, offset, total = self.listing.limit, self.listing.offset, first.total_count
+        if total is None or (len(first) and first.denies_its_total(offset + len(first))):
+            whole = len(first) in (0, limit) or first.has_more is False
+            return len(first) if whole else self._counted
+        known = max(total - offset, 0)
+        return known if limit is None else min(known, limit)
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -57,7 +60,8 @@ class _Lazy:
 
     def __repr__(self) -> str:
         asked = ", ".join(f"{name}={value!r}" for name, value in self.parameters.items() if name != "path")
-        size = "not fetched yet" if self._first is None else f"{self._known_total(self._first):,} items"
+        total = None if self._first is None else self._known_total(self._first)
+        size = "not fetched yet" if self._first is None else "not counted" if total is None else f"{total:,} items"
         return f"<Listing of {self.listing.call.operation}({asked}): {size}>"
 
 
@@ -140,7 +144,10 @@ class Listing(_Lazy):
             warn_incomplete(walk)
 
     def __len__(self) -> int:
-        return self._known_total(self._first_page())
+        total = self._known_total(self._first_page())
+        if total is None:
+            total = self._counted = sum(len(page) for page in self.pages())
+        return total
 
     def __bool__(self) -> bool:
         return len(self._first_page()) > 0
@@ -246,7 +253,10 @@ class AsyncListing(_Lazy):
 
     async def count(self) -> int:
         """How many items there are."""
-        return self._known_total(await self._first_page())
+        total = self._known_total(await self._first_page())
+        if total is None:
+            total = self._counted = sum([len(page) async for page in self.pages()])
+        return total
 
     async def first(self) -> Record | None:
         """The first record, or None where there is none."""

@@ -79,6 +79,11 @@ class Page:
     def last_id(self) -> str | None:
         return self.ids[-1] if self.ids else None
 
+    def denies_its_total(self, reached: int) -> bool:
+        """Whether what it holds, up to and without the offset `reached`, is more than the total it names (a page's own, say)."""
+        total = self.total_count
+        return total is not None and (total < reached or (total == reached and self.has_more is True))
+
     def records(self) -> Iterator[Record]:
         for item in msgspec.json.decode(self.body)["items"]:
             yield Record(item) if isinstance(item, dict) else Record({"value": item})
@@ -116,6 +121,7 @@ class Walk:
         self._last: Page | None = None
         self.stalled = False  # the last page brought nothing new: the list ends there, whatever was announced
         self._totals: set[int] = set()
+        self._untold = False  # a page said more than there was room for in its own total, which then counts for nothing
         self.seen: set[str] = set()  # ids taken
 
     @property
@@ -165,6 +171,8 @@ class Walk:
         expected_overlap = self._overlap() if self._last is not None and not self.listing.keyset else 0
         if page.total_count is not None and not self.listing.keyset:
             self._totals.add(page.total_count)
+            reached = self._covered - expected_overlap + len(page)
+            self._untold |= len(page) > 0 and page.denies_its_total(reached)
         ids = page.ids
         shared = ids[:expected_overlap]
         if expected_overlap and self._last is not None and shared != [self._last.last_id]:
@@ -196,6 +204,8 @@ class Walk:
     @property
     def consistent(self) -> bool:
         """Whether the pages taken are one list: they meet, nothing came twice, and all that was announced came."""
+        if self._untold:
+            return not self.problems
         if len(self._totals) > 1:
             self.problems.append(f"the total changed between pages: {sorted(self._totals)}")
         elif self._totals and not self.problems and self.items != self._count():
@@ -206,7 +216,7 @@ class Walk:
         return max((self._end() or 0) - self.listing.offset, 0)
 
     def _end(self) -> int | None:
-        if not self._totals:
+        if not self._totals or self._untold:
             return None
         end = max(self._totals)
         return end if self.listing.limit is None else min(end, self.listing.offset + self.listing.limit)
