@@ -177,6 +177,14 @@ def test_a_reply_that_is_not_json_says_so() -> None:
         World(Reply(200, {"content-type": "text/html"}, b"<html>")).run(me.get())
 
 
+def test_a_write_whose_reply_is_not_json_may_have_been_applied() -> None:
+    world = World(Reply(200, {}, b"OK"))
+    with pytest.raises(ab.OutcomeUnknown, match="may have been applied"):
+        world.run(sessions.send("s", "hello"))
+    ours = body(id="1", name="helper", created_at="2023-11-14T22:13:20Z", template="LLM")
+    assert World(Reply(201, {}, b"Created"), ours).run(agents.create("helper", template="LLM")).id == "1"
+
+
 def test_a_redirect_is_refused() -> None:
     with pytest.raises(ab.ApiError, match="redirected"):
         World(Reply(302, {"location": "http://elsewhere/"}, b"")).run(me.get())

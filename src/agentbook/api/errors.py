@@ -36,6 +36,7 @@ from typing import Any
 import msgspec
 
 from .limits import run_limit
+from .records import shown
 
 
 class AgentbookError(Exception):
@@ -267,6 +268,7 @@ _BY_STATUS: dict[int, type[ApiError]] = {
 # Control characters but for tab and line feed, and those that reverse the direction of text.
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _MOST_CHARACTERS = 10_000
+_MOST_OF_A_BODY = 300  # characters shown of one that is no error as the specification has it
 _SCOPE = re.compile(r"\b(?:agents|sessions|workspaces|skills|integrations):(?:read|write)\b")
 
 
@@ -327,11 +329,15 @@ def _fields(body: bytes) -> dict[str, Any]:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return {"error": None, "message": _visible_text(body), "oauth": False}
     if not isinstance(data, dict):
-        return {"error": None, "message": "", "oauth": False}
+        return {"error": None, "message": data[:_MOST_OF_A_BODY] if isinstance(data, str) else "", "oauth": False}
     error, description = data.get("error"), data.get("error_description")
     message = data.get("message")
     oauth = isinstance(description, str)
     text = description if oauth else message if isinstance(message, str) else error if isinstance(error, str) else ""
+    if not text and any(
+        data.values()
+    ):  # of another form, such as a gateway's or a framework's own: it may name the field
+        text = shown(data)[:_MOST_OF_A_BODY]
     return {"error": error if isinstance(error, str) else None, "message": str(text), "oauth": oauth}
 
 
@@ -345,4 +351,4 @@ def _visible_text(body: bytes) -> str:
     """The words of an HTML error page, on one line of at most 300 characters."""
     page = body[:20_000].decode("utf-8", "replace")
     page = re.sub(r"(?is)<(script|style|head)\b.*?</\1>", " ", page)
-    return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", page)).split())[:300]
+    return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", page)).split())[:_MOST_OF_A_BODY]

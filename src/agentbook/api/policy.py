@@ -103,7 +103,7 @@ def exchange(call: Call[T], settings: Settings, openapi: Callable[[], Exchange[M
     if call.resolve is not None:
         call = call.resolve((yield from openapi()))
     try:
-        reply = yield from _answered(call, settings, until)
+        return _read(call, (yield from _answered(call, settings, until)))
     except OutcomeUnknown as unknown:
         found = None
         if call.read_back is not None:
@@ -114,7 +114,6 @@ def exchange(call: Call[T], settings: Settings, openapi: Callable[[], Exchange[M
         if found is None:
             raise
         return found
-    return _read(call, reply)
 
 
 def _read(call: Call[T], reply: Reply) -> T:
@@ -123,9 +122,13 @@ def _read(call: Call[T], reply: Reply) -> T:
     except UNREADABLE as error:
         form = "YAML" if call.operation == "openapi" else "JSON"
         kind = reply.headers.get("content-type", "no content type")
+        came = f"{call.operation}: the reply ({reply.status}, {kind}) is not the {form} that was expected ({error}). "
+        if call.write:
+            raise OutcomeUnknown(
+                f"{came}It may have been applied: read the entity before you repeat it.", operation=call.operation
+            ) from None
         raise ApiError(
-            f"{call.operation}: the reply ({reply.status}, {kind}) is not the {form} that was expected ({error}). "
-            "Is this address an Agent Platform, with a path that ends in /v1?",
+            f"{came}Is this address an Agent Platform, with a path that ends in /v1?",
             operation=call.operation,
             status=reply.status,
             request_id=reply.headers.get("x-request-id"),

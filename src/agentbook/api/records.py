@@ -61,6 +61,17 @@ def _wrap(value: Any) -> Any:
     return value
 
 
+def shown(value: Any) -> str:
+    """A value of JSON as it may be shown: as its repr, with what may be secret masked.
+
+    Examples
+    --------
+    >>> shown({"loc": ["body", "name"], "input": {"refresh_token": "hunter2"}})
+    "{'loc': ['body', 'name'], 'input': {'refresh_token': …}}"
+    """
+    return _shown("", value)
+
+
 def _shown(name: str, value: Any) -> str:
     if value is not None and _SECRET.match(name):
         return "…"
