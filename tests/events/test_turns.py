@@ -7,8 +7,11 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from agentbook.api.records import Record
+from agentbook.events.ask import _ours
 from agentbook.events.turns import Failure, Turn, TurnLog, failure_of, moment_of, opens_turn, text_of
 from agentbook.frames.load import to_frame
+from agentbook.frames.turns import turns as table_of
 from support.fake_platform import START_MS, event_id
 
 KEY = {"type": "api_key", "id": "k1"}
@@ -89,6 +92,33 @@ def test_an_agent_may_quote_a_limit_without_failing() -> None:
 def test_what_a_person_writes_is_never_a_failure() -> None:
     [turn] = read(asked(1, "TURN_TIMEOUT: why?"))
     assert turn.status == "open"
+
+
+@pytest.mark.parametrize("author", ["assistant", "system", "bot", "user", "api_key", None, "AGENT"])
+def test_a_run_ends_a_turn_whoever_its_author_is_said_to_be(author: str | None) -> None:
+    by = {"author": {"type": author}}
+    events = [
+        asked(1, "a"), event(2, "runtime_done", {}, **by), event(3, "runtime_done", {"text": "A"}, **by),
+        asked(4, "b"), event(5, "runtime_error", {"message": "broken"}, **by),
+    ]  # fmt: skip
+    assert [facts(turn) for turn in read(*events)] == [
+        ("answered", "a", "A", 1, 2.0, 3),
+        ("failed", "b", None, 0, 1.0, 2),
+    ]
+    table = table_of(to_frame("events", [json.dumps({"items": events}).encode()], context={"session_id": "s"}))
+    assert table["status"].tolist() == ["answered", "failed"]
+
+
+def test_the_turn_of_our_message_is_found_whatever_the_platform_returned_for_it() -> None:
+    log = [asked(1, "theirs"), asked(2, " ours\n"), asked(3, "ours")]
+    first, second, third = read(*log)
+    turns = [first, second, third]
+    assert _ours(turns, Record(log[2]), "ours") is third  # the event itself
+    for told in ({}, {"status": "queued"}, {"id": event_id(START_MS, 99), "status": "running"}, {"event": log[2]}):
+        assert _ours(turns, Record(told), "ours") is second
+    assert _ours(turns, Record(), "changed on the way") is first
+    assert _ours([], Record(), "ours") is None
+    assert _ours(turns, Record({**log[2], "id": event_id(START_MS, 99)}), "ours") is None  # not seen yet
 
 
 def test_unknown_events_stay_visible() -> None:

@@ -55,7 +55,7 @@ async def _ask(client: AsyncClient, session_id: str, text: str) -> Turn:
             while True:
                 event: Record = await pull
                 log.feed(event)
-                turn = _ours(log.turns[before:], sent)
+                turn = _ours(log.turns[before:], sent, text)
                 if turn is not None and turn.status != "open":
                     return turn
                 pull = asyncio.ensure_future(anext(events))
@@ -78,11 +78,13 @@ async def _caught_up(client: AsyncClient, session_id: str, log: TurnLog) -> Curs
     return cursor
 
 
-def _ours(turns: list[Turn], sent: Record) -> Turn | None:
-    """The turn that the message we sent opened: by the id that was returned, else the first since."""
-    if is_persisted(sent.get("id")):
+def _ours(turns: list[Turn], sent: Record, text: str) -> Turn | None:
+    """The turn that the message we sent opened: by the id of the event that was returned, else by its words, else the first."""
+    # What the platform returns is not specified: an id of something else (a task, say) will never be seen in the stream.
+    if is_persisted(sent.get("id")) and "content" in sent:
         return next((turn for turn in turns if turn.message_id == sent["id"]), None)
-    return turns[0] if turns else None
+    same = (turn for turn in turns if turn.prompt.strip() == text.strip())
+    return next(same, turns[0] if turns else None)
 
 
 def finished(turn: Turn) -> Turn:

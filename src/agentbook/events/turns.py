@@ -17,6 +17,9 @@ from ..api.limits import run_limit
 
 Event = Mapping[str, Any]
 
+# Types that say how a run ended: platforms name their authors as they like (an assistant, the system, the person who asked).
+ENDS = ("runtime_done", "runtime_error")
+
 
 @dataclass(slots=True)
 class Failure:
@@ -172,7 +175,9 @@ class TurnLog:
 
 
 def opens_turn(event: Event) -> bool:
-    """Whether somebody other than the agent wrote this event."""
+    """Whether somebody other than the agent wrote this event. An end of a run opens nothing, whoever is named as its author."""
+    if event.get("type") in ENDS:
+        return False
     author = event.get("author")
     kind = author.get("type") if isinstance(author, Mapping) else None
     return isinstance(kind, str) and "agent" not in kind.lower()

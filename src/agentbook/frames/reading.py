@@ -15,7 +15,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..events.turns import Failure, failure_of
+from ..events.turns import ENDS, Failure, failure_of
 from .ids import parse_ids
 from .require import require, with_instants
 
@@ -69,6 +69,7 @@ def read(events: pd.DataFrame, *, what: str) -> Reading:
     kind = as_category(ordered["type"])
     done = _where(kind, lambda name: name == "runtime_done")
     opens = _where(as_category(ordered["author_type"]), lambda name: "agent" not in name.lower())
+    opens &= ~_where(kind, lambda name: name in ENDS)
     failures = _failures(ordered, opens, done)
     fails = np.zeros(len(session), np.bool_)
     fails[list(failures)] = True
