@@ -52,3 +52,14 @@ def test_memory_stays_bounded_over_a_long_stream() -> None:
     resume = cursor.resume_from()
     assert resume is not None
     assert not cursor.take(event_id(START_MS + (3 * REMEMBERED - 1) * 10, 3 * REMEMBERED - 1))
+
+
+def test_an_id_is_the_same_in_capitals_and_goes_back_as_it_was_written() -> None:
+    floor = "019a0b1c-0000-7000-8000-000000000000"
+    cursor = Cursor(floor, overlap_s=0)
+    first, second = "019A0BFF-0000-7000-8000-000000000001", "019B0000-0000-7000-8000-000000000002"
+    assert cursor.take(first)  # as text it would be less than the floor
+    assert cursor.take(second)
+    assert not cursor.take(first.lower())
+    assert cursor.newest == second
+    assert cursor.resume_from() == first

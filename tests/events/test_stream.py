@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 import time
 import traceback
@@ -145,8 +146,13 @@ def connected(platform: FakePlatform, times: int) -> None:
         time.sleep(0.005)
 
 
-def test_a_refused_cursor_is_replaced_by_the_list(platform: FakePlatform, client: Any) -> None:
-    platform.refuse_from_id = True
+@pytest.mark.parametrize(
+    "refusal", [(400, "from_id: not an event of this session"), (400, "Bad cursor"), (404, "Event not found")]
+)
+def test_a_refused_cursor_is_replaced_by_the_list(
+    platform: FakePlatform, client: Any, refusal: tuple[int, str]
+) -> None:
+    platform.refuse_from_id = refusal
     platform.add(*[event(n, milliseconds=START_MS + n * 10_000) for n in range(4)])
     with client.sessions.stream("s", from_id=event(0, milliseconds=START_MS)["id"]) as stream:
         assert numbers(take(stream, 3)) == [1, 2, 3]
@@ -218,6 +224,62 @@ def test_a_refusal_as_a_close_code_is_the_typed_error(
     platform.close_at_once = code
     with client.sessions.stream("s", from_id=pump.BEGINNING) as stream, pytest.raises(kind):
         stream.get(timeout_s=60)
+
+
+@pytest.mark.parametrize(
+    ("told", "code", "kind"),
+    [
+        ({"error": "InvalidInputError", "message": "Unknown type 'x'. Valid: a, b"}, 1008, ab.InvalidInput),
+        ({"error": "InvalidInputError", "message": "Unknown type 'x'. Valid: a, b"}, 1000, ab.InvalidInput),
+        ({"error": "NotFound", "message": "Session not found", "extra": [1]}, 4001, ab.NotFound),
+        ({"error": "Unauthorized", "message": "Invalid key s3cret-4711"}, 1008, ab.Unauthorized),
+    ],
+)
+def test_an_error_sent_as_a_message_before_the_close_is_the_typed_error(
+    platform: FakePlatform, client: Any, told: dict[str, Any], code: int, kind: type[ab.ApiError]
+) -> None:
+    platform.says_first, platform.close_at_once = json.dumps(told), code
+    with client.sessions.stream("s", from_id=pump.BEGINNING) as stream, pytest.raises(kind) as raised:
+        stream.get(timeout_s=60)
+    assert raised.value.message == told["message"].replace("s3cret-4711", "…")
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"), [(1008, "Unknown type s3cret-4711"), (1008, ""), (4001, "Idle"), (4900, "")]
+)
+def test_a_platform_that_shuts_each_socket_on_purpose_is_asked_thrice_and_said_so(
+    platform: FakePlatform, client: Any, monkeypatch: pytest.MonkeyPatch, code: int, reason: str
+) -> None:
+    monkeypatch.setattr(pump, "SHUT_S", 60.0)
+    platform.add(event(0))
+    platform.close_at_once, platform.close_reason = code, reason
+    with client.sessions.stream("s", from_id=pump.BEGINNING) as stream:
+        take(stream, 1)
+        with pytest.raises(ab.StreamClosed, match="3 times in a row") as raised:
+            stream.get(timeout_s=60)
+    assert reason.replace("s3cret-4711", "…") in str(raised.value)
+    assert raised.value.last_id == event(0)["id"]
+    assert 3 <= len(platform.handshakes) <= 4
+
+
+def test_a_close_reason_that_repeats_the_secret_is_masked(platform: FakePlatform, client: Any) -> None:
+    platform.close_at_once, platform.close_reason = 1008, "Unauthorized: id1:s3cret-4711"
+    with client.sessions.stream("s", from_id=pump.BEGINNING) as stream, pytest.raises(ab.Unauthorized) as raised:
+        stream.get(timeout_s=60)
+    assert "s3cret" not in "".join(traceback.format_exception(raised.value))
+
+
+@pytest.mark.parametrize("status", [200, 301, 307])
+def test_a_handshake_that_is_answered_otherwise_says_what_to_check(
+    platform: FakePlatform, client: Any, status: int
+) -> None:
+    platform.refuse_socket = (status, {"login": "here"})
+    with (
+        client.sessions.stream("s", from_id=pump.BEGINNING) as stream,
+        pytest.raises(ab.ApiError, match=f"answered with {status} in place of an upgrade.*proxy") as raised,
+    ):
+        stream.get(timeout_s=60)
+    assert raised.value.status == status
 
 
 def test_the_handshake_is_signed_with_basic_and_accepts_json(platform: FakePlatform) -> None:

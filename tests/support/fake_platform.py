@@ -43,8 +43,10 @@ class FakePlatform:
         self.handshakes: list[dict[str, str]] = []
         self.lists = 0
         self.refuse_socket: tuple[int, dict[str, Any]] | None = None
-        self.refuse_from_id = False
+        self.refuse_from_id: tuple[int, str] | None = None
         self.close_at_once: int | None = None
+        self.close_reason = ""
+        self.says_first: str | None = None  # on each socket
         self.max_frames: int | None = None  # cut a connection after this many
         self.sends_drafts = False
 
@@ -129,7 +131,8 @@ class FakePlatform:
         if self.refuse_socket is not None:
             return _json(*self.refuse_socket)
         if self.refuse_from_id and "from_id" in query:
-            return _json(400, {"error": "InvalidInputError", "message": "from_id: not an event of this session"})
+            status, message = self.refuse_from_id
+            return _json(status, {"message": message})
         return None
 
     def _list(self, request: Request) -> Response:
@@ -154,8 +157,10 @@ class FakePlatform:
         )
 
     async def _socket(self, socket: ServerConnection) -> None:
+        if self.says_first is not None:
+            await socket.send(self.says_first)
         if self.close_at_once is not None:
-            await socket.close(self.close_at_once)
+            await socket.close(self.close_at_once, self.close_reason)
             return
         assert socket.request is not None
         query = parse_qs(urlsplit(socket.request.path).query)

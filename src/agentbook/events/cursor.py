@@ -32,21 +32,22 @@ class Cursor:
         self.floor = floor
         self.newest: str | None = floor
         self._overlap_ms = int(overlap_s * 1000)
-        self._seen: OrderedDict[str, None] = OrderedDict()
+        # By the id in lower case, as it was written: UUIDs are the same in either, and platforms may sort by the text.
+        self._seen: OrderedDict[str, str] = OrderedDict()
 
     def take(self, event_id: str) -> bool:
         """Note that an event has come; whether it is new and is to be delivered."""
-        if not is_persisted(event_id) or event_id in self._seen:
+        if not is_persisted(event_id) or event_id.lower() in self._seen:
             return False
-        if self.floor is not None and event_id <= self.floor:
+        if self.floor is not None and event_id.lower() <= self.floor.lower():
             return False
         self.skip(event_id)
         return True
 
     def skip(self, event_id: str) -> None:
         """Note an event as delivered already."""
-        self._seen[event_id] = None
-        if self.newest is None or event_id > self.newest:
+        self._seen[event_id.lower()] = event_id
+        if self.newest is None or event_id.lower() > self.newest.lower():
             self.newest = event_id
         self._forget()
 
@@ -56,7 +57,7 @@ class Cursor:
             return self.floor
         edge = milliseconds_of(self.newest) - self._overlap_ms
         older = [seen for seen in self._seen if milliseconds_of(seen) < edge]
-        return max(older, default=self.floor)
+        return self._seen[max(older)] if older else self.floor
 
     def _forget(self) -> None:
         if len(self._seen) <= REMEMBERED or self.newest is None:
@@ -65,5 +66,5 @@ class Cursor:
         oldest = next(iter(self._seen))
         # What is forgotten must stay behind the resume point, or it would be delivered again.
         if milliseconds_of(oldest) < edge:
-            self._seen.pop(oldest)
-            self.floor = oldest if self.floor is None or oldest > self.floor else self.floor
+            written = self._seen.pop(oldest)
+            self.floor = written if self.floor is None or oldest > self.floor.lower() else self.floor

@@ -25,6 +25,7 @@ from ..api.errors import (
     ConnectionFailed,
     DeadlineExceeded,
     InvalidInput,
+    NotFound,
     RateLimited,
     ServerError,
     StreamClosed,
@@ -33,7 +34,7 @@ from ..api.ids import first_id_at, is_persisted
 from ..api.records import Record
 from ..api.sessions import events as list_events
 from .cursor import OVERLAP_S, Cursor
-from .socket import TOO_BIG, Disconnected, Socket, opened
+from .socket import POLICY, TOO_BIG, Disconnected, Socket, opened
 from .turns import text_of
 
 BEGINNING = "00000000-0000-7000-8000-000000000000"  # as from_id: replay the whole session, then go on live
@@ -42,6 +43,8 @@ BACKOFF_S = 0.25
 BACKOFF_MAX_S = 15.0
 STEADY_S = 1.0  # a socket that brings drafts after this long has been delivering, though it brought no event
 GIVE_UP_S = 300.0  # without any contact
+SHUT_S = 5.0  # a socket that is closed on purpose within this time of opening was refused ...
+SHUT_TIMES = 3  # ... if it happens this often in a row
 POLL_S = 1.0
 POLL_MAX_S = 5.0
 
@@ -134,6 +137,8 @@ class _Pump:
         self._was_delivering = False
         self._contact_at = time.monotonic()
         self._from_id_refused = False
+        self._opened_at = 0.0
+        self._shut = 0  # sockets in a row that were closed on purpose as soon as they were open
         self._gate = client.gate
 
     async def events(self) -> AsyncGenerator[Record]:
@@ -150,6 +155,8 @@ class _Pump:
                     async with aclosing(self._listed()) as events:
                         async for event in events:
                             yield event
+                if isinstance(trouble, Disconnected):
+                    self._note_shut(trouble)
                 await self._wait(trouble)
 
     async def _connected(self) -> AsyncGenerator[Record]:
@@ -160,6 +167,7 @@ class _Pump:
         try:
             async with opened(self._client, self._session_id, from_id=from_id, types=types) as socket:
                 self._gate.passed()
+                self._opened_at = time.monotonic()
                 async with aclosing(self._listed()) as missed:
                     async for event in missed:
                         yield event
@@ -167,9 +175,11 @@ class _Pump:
                 async with aclosing(self._received(socket)) as received:
                     async for event in received:
                         yield event
-        except InvalidInput as refused:
-            # A cursor the platform does not take (from_id made from an instant, say): the list read replaces it.
-            if from_id is None or "from_id" not in refused.message:
+        except (InvalidInput, NotFound):
+            self._gate.passed()
+            # A cursor the platform does not take (from_id made from an instant, say): the list read replaces it. Were it the
+            # session or the types that are refused, the next handshake would be refused as well.
+            if from_id is None:
                 raise
             self._from_id_refused = True
         except RateLimited as refused:
@@ -222,7 +232,7 @@ class _Pump:
     def _new(self, event: Record) -> bool:
         if not self._cursor.take(event.get("id") or ""):
             return False
-        self._backoff_s = BACKOFF_S
+        self._backoff_s, self._shut = BACKOFF_S, 0
         return True
 
     def _wanted(self, event: Record) -> bool:
@@ -233,6 +243,19 @@ class _Pump:
         """A handshake is a request: it waits at the credential's gate like any other."""
         while wait_s := self._gate.admit():  # noqa: ASYNC110 - shared by threads and loops, it says how long
             await asyncio.sleep(wait_s)
+
+    def _note_shut(self, trouble: Disconnected) -> None:
+        """Raise where the platform lets sockets open only to close them on purpose, for reasons of its own."""
+        on_purpose = trouble.code == POLICY or 4000 <= (trouble.code or 0) < 5000
+        at_once = time.monotonic() - self._opened_at < SHUT_S
+        self._shut = self._shut + 1 if on_purpose and at_once else 0
+        if self._shut >= SHUT_TIMES:
+            raise StreamClosed(
+                f"sessions.stream {self._session_id}: the platform closed the socket as soon as it was open, {SHUT_TIMES} times "
+                f"in a row: {trouble}. Check the credential and types=.",
+                operation="sessions.stream",
+                last_id=self._cursor.newest,
+            )
 
     async def _wait(self, trouble: Exception) -> None:
         self._on_state("reconnecting")

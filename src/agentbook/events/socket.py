@@ -16,7 +16,7 @@ import msgspec
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 
-from ..api.auth import Hidden, without_credential
+from ..api.auth import Credentials, Hidden, without_credential
 from ..api.calls import UNREADABLE
 from ..api.client import AsyncClient
 from ..api.errors import ApiError, ConnectionFailed, from_reply
@@ -26,6 +26,7 @@ OPERATION = "sessions.stream"
 MAX_SIZE_BYTES = 64 * 2**20  # an event may carry a reply of megabytes; the default of 1 MiB ends in a reconnect loop
 OPEN_TIMEOUT_S = 15.0
 TOO_BIG = 1009
+POLICY = 1008
 
 # websockets logs the Authorization header of a handshake at DEBUG. This logger stands outside the logging tree, so no
 # configuration can turn DEBUG on for it.
@@ -33,6 +34,14 @@ _logger = logging.Logger("agentbook.events.socket", level=logging.WARNING)
 _logger.addHandler(logging.NullHandler())
 
 # A platform may accept a handshake and then close with a refusal instead of answering the handshake with a status.
+_DELIBERATE = (1000, 1003, 1007, POLICY)
+_REFUSED_BY_NAME = {
+    "Unauthorized": 401,
+    "InsufficientScope": 403,
+    "Forbidden": 403,
+    "NotFound": 404,
+    "TooManyRequests": 429,
+}
 _REFUSED_BY_CODE = {4400: 400, 4401: 401, 4403: 403, 4404: 404, 4429: 429, 400: 400, 401: 401, 403: 403, 404: 404}
 
 
@@ -54,8 +63,10 @@ class Disconnected(Exception):
 class Socket:
     """One open connection: iterate it for events, drafts among them."""
 
-    def __init__(self, connection: ClientConnection) -> None:
+    def __init__(self, connection: ClientConnection, credentials: Credentials | None = None) -> None:
         self._connection = connection
+        self._credentials = credentials
+        self._told: dict[str, Any] | None = None  # an error that came as a message
 
     async def receive(self) -> Record:
         """The next event.
@@ -72,20 +83,37 @@ class Socket:
                 frame = await self._connection.recv(decode=False)
             except ConnectionClosed as closed:
                 code = closed.rcvd.code if closed.rcvd else None
-                reason = closed.rcvd.reason if closed.rcvd else ""
+                reason = self._without_credential(closed.rcvd.reason if closed.rcvd else "")
                 sent = closed.sent.code if closed.sent else None
-                raise _refusal(code, reason) or Disconnected(TOO_BIG if sent == TOO_BIG else code, reason) from None
+                refused = _refusal_told(code, self._told) or _refusal(code, reason)
+                raise refused or Disconnected(TOO_BIG if sent == TOO_BIG else code, reason) from None
             try:
                 event = msgspec.json.decode(frame)
             except UNREADABLE:
                 continue  # not an event; the list read after the next text event shows whatever this was
-            if isinstance(event, dict):
+            if not isinstance(event, dict):
+                continue
+            if "id" in event or "type" in event:
+                self._told = None
                 return Record(event)
+            if isinstance(event.get("message"), str):
+                self._told = {**event, "message": self._without_credential(event["message"])}
+
+    def _without_credential(self, text: str) -> str:
+        return without_credential(text.encode(), self._credentials).decode()
+
+
+def _refusal_told(code: int | None, told: dict[str, Any] | None) -> ApiError | None:
+    """What a platform refused that took the handshake, sent an error as its message and closed."""
+    if told is None or not (code in _DELIBERATE or 4000 <= (code or 0) < 5000):
+        return None
+    status = _REFUSED_BY_CODE.get(code or 0) or _REFUSED_BY_NAME.get(str(told.get("error")), 400)
+    return from_reply(status, {}, msgspec.json.encode(told), operation=OPERATION)
 
 
 def _refusal(code: int | None, reason: str) -> ApiError | None:
     status = _REFUSED_BY_CODE.get(code or 0)
-    if status is None and code == 1008:
+    if status is None and code == POLICY:
         status = next(
             (known for known in (401, 403, 404, 400) if str(known) in reason or _NAMES[known] in reason.lower()), None
         )
@@ -131,6 +159,14 @@ async def opened(
     except InvalidStatus as refused:
         response = refused.response
         reply_headers = {name.lower(): value for name, value in response.headers.raw_items()}
+        if response.status_code < 400:
+            raise ApiError(
+                f"{OPERATION}: the handshake was answered with {response.status_code} in place of an upgrade. Redirects are not "
+                "followed, since the credential would travel along. Check base_url, and whether a proxy lets WebSockets pass.",
+                operation=OPERATION,
+                status=response.status_code,
+                request_id=reply_headers.get("x-request-id"),
+            ) from None
         raise from_reply(
             response.status_code,
             reply_headers,
@@ -140,7 +176,7 @@ async def opened(
     except (OSError, TimeoutError, InvalidHandshake) as error:
         raise _unreachable(client, error) from None
     try:
-        yield Socket(connection)
+        yield Socket(connection, client.auth)
     finally:
         await connection.close()
 
