@@ -70,7 +70,7 @@ def test_a_generated_client_finds_the_paths_below_the_document(base_url: str) ->
         ("listSkills", b"offset=9223372036854776001", "query.offset: Input should be less than or equal to 9223372036854776000"),
         ("listSkills", b"offset=1e3", "query.offset: Input should be a valid integer"),
         ("listSkills", b"archived=maybe", "query.archived: Input should be a valid boolean"),
-        ("listSkills", b"sort_by=owner_id", "query.sort_by: Input should be one of id, -id, name, -name, "),
+        ("listSkills", b"sort_by=engine", "query.sort_by: Input should be one of id, -id, name, -name, "),
         ("listSkills", b"search=%00", "query.search: Input should not hold a null character"),
         ("listEvents", b"from_id=draft-3-x", "query.from_id: Input should be a valid uuid"),
         ("listMyWorkspaces", b"which=some", "query.which: Input should be one of my, all"),

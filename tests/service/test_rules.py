@@ -31,7 +31,7 @@ LISTS = {
     "listMyInvitations": ("/me/invitations", 500),
     "listMyWorkspaces": ("/me/workspaces", 500),
 }
-SORTED = ("listAgents", "listSkills", "listAccountWorkspaces", "listMyWorkspaces", "listEvents")
+SORTED = ("listAgents", "listSkills", "listAccountWorkspaces", "listMyWorkspaces", "listSessions", "listEvents")
 
 # The fields of "Resources and their fields". Of an account's six networks the specification names none.
 ACCOUNT = {
@@ -125,6 +125,35 @@ async def test_limit_and_offset(world: World, ids: dict[str, str], operation: st
         assert message.startswith(f"query.{name}: Input should be ")
 
 
+# The rest of a record is embedded, counted, or said of its viewer. Of an event only the order of time is kept.
+COMPUTED = {"unlimited_power_mode_enabled", "is_viewer_member", "latest_version", "published_version", "status"}
+EVENT_COLUMNS = {"id", "created_at"}
+
+
+@pytest.mark.parametrize("operation", SORTED)
+async def test_every_column_sorts(world: World, ids: dict[str, str], operation: str) -> None:
+    path = LISTS[operation][0].format(**ids)
+    for owner, name in (("acme", "b"), ("acme", "a"), ("bob", "z"), ("bob", "y")):
+        more = {"description": f"about {name}", "category": "x"} if name in "az" else {}
+        world.agent_row(owner, name, is_public=True, **more)
+        world.workspace(owner, name, archived_at=world.store.clock.instant() if name == "a" else None)
+        world.add("skills", owner_id=world.accounts[owner], creator_id=world.accounts[owner], name=name, overview=name)
+    for text in ("two", "three"):
+        await world.post(f"/sessions/{ids['session']}/events", {"content": text}, world.full)
+    await world.start("another")
+    await world.idle()
+    first = (await world.get(path, world.full)).json()["items"]
+    simple = {name for name, value in first[0].items() if not isinstance(value, dict | list)} - COMPUTED
+    embedded = {name.removesuffix("_id") for name in first[0] if name.endswith("_id")}
+    for column in EVENT_COLUMNS if operation == "listEvents" else simple - embedded:
+        up = (await world.get(path, world.full, sort_by=column)).json()["items"]
+        down = (await world.get(path, world.full, sort_by=f"-{column}")).json()["items"]
+        expected = sorted(first, key=lambda item: (item[column] is None, str(item[column]), item["id"]))
+        assert [item["id"] for item in up] == [item["id"] for item in expected], column
+        assert up == down[::-1]
+    assert len(first) > 1
+
+
 @pytest.mark.parametrize("operation", SORTED)
 async def test_sort_by_is_a_column_and_a_minus_turns_it_round(
     world: World, ids: dict[str, str], operation: str
@@ -134,12 +163,14 @@ async def test_sort_by_is_a_column_and_a_minus_turns_it_round(
     world.agent_row(name="another")
     for name in ("one", "two"):
         await world.post("/accounts/acme/skills", {"name": name}, world.full)
+    await world.start("another")
+    await world.idle()
     up = (await world.get(path, world.full, sort_by="id")).json()["items"]
     down = (await world.get(path, world.full, sort_by="-id")).json()["items"]
     assert len(up) > 1
     assert [item["id"] for item in up] == sorted(item["id"] for item in up)
     assert up == down[::-1]
-    for column in ("nonsense", "--id", "id;", "owner_id", "secret_sha256", ""):
+    for column in ("nonsense", "--id", "id;", "engine", "secret_sha256", ""):
         status, kind, message = error(await world.get(path, world.full, sort_by=column))
         assert (status, kind) == (400, "InvalidInputError")
         assert message.startswith("query.sort_by: Input should be one of ")

@@ -29,7 +29,7 @@ def list_events(call: Call) -> bytes:
         call.db,
         session["id"],
         from_id=given["from_id"].lower() if given["from_id"] is not None else None,
-        newest_first=given["sort_by"] == "-id",
+        newest_first=given["sort_by"].startswith("-"),
         limit=given["limit"],
         offset=min(given["offset"], (1 << 63) - 1),
     )

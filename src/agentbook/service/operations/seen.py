@@ -194,12 +194,22 @@ def words_in(text: str, *columns: Any) -> list[ColumnElement[bool]]:
 
 
 def sorted_by(query: Select[Any], table: Any, sort_by: str | None, default: str) -> Select[Any]:
-    """`query` in the order that `sort_by` asks for; openapi.yaml has let only the columns on its list through."""
+    """`query` in the order that `sort_by` asks for; openapi.yaml has let only the columns on its list through.
+
+    Rows without a value come last (first with ``-``), on every database.
+    """
     wanted = sort_by or default
-    column = table.c[wanted.removeprefix("-")]
+    column = _column(table, wanted.removeprefix("-"))
     if wanted.startswith("-"):
-        return query.order_by(column.desc(), table.c.id.desc())
-    return query.order_by(column, table.c.id)
+        return query.order_by(column.desc().nulls_first(), table.c.id.desc())
+    return query.order_by(column.asc().nulls_last(), table.c.id)
+
+
+def _column(table: Any, name: str) -> ColumnElement[Any]:
+    if name == "full_name":
+        owner = select(accounts.c.name).where(accounts.c.id == table.c.owner_id).scalar_subquery()
+        return owner + "~" + table.c.name  # type: ignore[no-any-return]
+    return table.c[name]  # type: ignore[no-any-return]
 
 
 def counted_page(db: Connection, query: Select[Any], given: Mapping[str, Any]) -> tuple[list[Row], int]:

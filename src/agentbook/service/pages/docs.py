@@ -248,7 +248,9 @@ def _kind(document: Node, schema: Node) -> Html:
     if schema.get("format"):
         words = str(schema["format"])
     bounds = [f"{word} {schema[key]}" for key, word in _BOUNDS.items() if key in schema]
-    options = [el("code", str(option)) for option in schema.get("enum", ())]
+    values = schema.get("enum", ())
+    turned = {f"-{value}" for value in values}  # `sort_by`: its description tells of the minus
+    options = [el("code", str(value)) for value in values if value not in turned]
     listed = [": ", [[", " if place else None, option] for place, option in enumerate(options)]] if options else None
     return el("span", words, f" ({', '.join(bounds)})" if bounds else None, listed, _default(schema))
 
