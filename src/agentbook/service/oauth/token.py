@@ -25,12 +25,13 @@ _WRONG_CLIENT = Refused("invalid_client", "Client authentication failed")
 
 async def answer(platform: Platform, request: Request) -> Response:
     """Tokens for a code or for a refresh token."""
-    if not is_form(request):
+    raw = await body(request)
+    if raw and not is_form(request):
         return _refusal(
             Refused("invalid_request", "body: send it with Content-Type: application/x-www-form-urlencoded")
         )
     try:
-        given = fields(await body(request))
+        given = fields(raw)
         # Clients here hold no secret, so whoever presents one is somebody else. Before the fields are looked at: libraries
         # that authenticate by Basic leave the client_id out of the form, and RFC 6749, 5.2 has a 401 for that.
         if "authorization" in request.headers or any(given.get("client_secret", ())):
