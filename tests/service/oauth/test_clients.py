@@ -49,6 +49,16 @@ async def test_a_client_becomes_a_public_one_whatever_it_asks_for(world: World) 
                 "body.scope: 'admin' is not a scope",
             ],
         ),
+        (
+            {"client_name": 7, "grant_types": ["implicit"], "response_types": ["token"], "scope": "admin"},
+            [
+                "body.client_name: Input should be a valid ",
+                "body.grant_types: Input should include authorization_code",
+                "body.response_types: Input should include code",
+                "body.scope: 'admin' is not a scope",
+            ],
+        ),
+        ({"client_name": 7, "grant_types": "x", "scope": 3}, ["body.client_name: ", "body.grant_types: ", "body.scope: "]),
         ({"grant_types": ["refresh_token"]}, ["body.grant_types: Input should include authorization_code"]),
         ({"response_types": ["token"]}, ["body.response_types: Input should include code"]),
         ({"client_name": "\x00"}, ["body.client_name: Input should not hold a null character"]),

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 GRANT_TYPES = ("authorization_code", "refresh_token")
 MOST_PER_HOUR = 10
+MOST_SCOPE = 2_000  # characters; openapi.yaml says the same
 UNNAMED = "A client without a name"
 
 _HOUR_MS = 3_600_000
@@ -108,7 +109,8 @@ async def register(platform: Platform, request: Request) -> Response:
     except errors.Refusal as refusal:
         if refusal.error != "InvalidInputError":
             raise
-        raise errors.invalid_input([refusal.message, *_problems_with_redirect_uris(_given_uris(raw))]) from None
+        # What can be read of it may be wrong too, and every failed field is to be named at once.
+        raise errors.invalid_input([refusal.message, *_problems(_readable(raw))]) from None
     accepted = accepted_metadata(given)
     address = request.client.host if request.client else "unknown"
     made = await platform.store.write(lambda tx: _register(tx, accepted, address))
@@ -123,18 +125,11 @@ def accepted_metadata(given: Mapping[str, Any]) -> dict[str, Any]:
     >>> accepted_metadata({"redirect_uris": ["https://app.example/cb"]})["token_endpoint_auth_method"]
     'none'
     """
-    problems = _problems_with_redirect_uris(given["redirect_uris"])
-    grant_types = given.get("grant_types") or list(GRANT_TYPES)
-    if "authorization_code" not in grant_types:
-        problems.append("body.grant_types: Input should include authorization_code")
-    if "code" not in (given.get("response_types") or ["code"]):
-        problems.append("body.response_types: Input should include code")
-    try:
-        scopes = auth.scopes_from((given.get("scope") or "").split())
-    except ValueError as error:
-        problems.append(f"body.scope: {error}")
+    problems = _problems(given)
     if problems:
         raise errors.invalid_input(problems)
+    grant_types = given.get("grant_types") or GRANT_TYPES
+    scopes = auth.scopes_from((given.get("scope") or "").split())
     kept = {name: given[name] for name in ("application_type", "client_uri", "software_id") if given.get(name)}
     return {
         "client_name": (given.get("client_name") or "").strip() or UNNAMED,
@@ -147,21 +142,33 @@ def accepted_metadata(given: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _problems_with_redirect_uris(uris: Sequence[Any]) -> list[str]:
-    return [
+def _problems(given: Mapping[str, Any]) -> list[str]:
+    """What no client can be registered with; fields of the wrong type are passed over (openapi.yaml names them)."""
+    uris, scope = given.get("redirect_uris"), given.get("scope")
+    problems = [
         f"body.redirect_uris.{place}: Input {problem}"
-        for place, uri in enumerate(uris)
+        for place, uri in enumerate(uris if isinstance(uris, list) else ())
         if isinstance(uri, str) and (problem := problem_with_redirect_uri(uri))
     ]
-
-
-def _given_uris(raw: bytes) -> Sequence[Any]:
-    """The redirect URIs of a body that has something else wrong with it: every failed field is to be named at once."""
+    for field, needed in (("grant_types", "authorization_code"), ("response_types", "code")):
+        chosen = given.get(field)
+        if isinstance(chosen, list) and chosen and needed not in chosen:
+            problems.append(f"body.{field}: Input should include {needed}")
     try:
-        uris = msgspec.json.decode(raw)["redirect_uris"]
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, LookupError, TypeError):
-        return ()
-    return uris if isinstance(uris, list) else ()
+        # One that is too long is named for that already, and need not be said back.
+        auth.scopes_from(scope.split() if isinstance(scope, str) and len(scope) <= MOST_SCOPE else ())
+    except ValueError as error:
+        problems.append(f"body.scope: {error}")
+    return problems
+
+
+def _readable(raw: bytes) -> Mapping[str, Any]:
+    """The fields of a body that has something wrong with it; none where it is no object."""
+    try:
+        value = msgspec.json.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
 
 
 def _register(tx: Transaction, accepted: dict[str, Any], address: str) -> dict[str, Any]:
