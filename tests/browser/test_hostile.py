@@ -64,6 +64,11 @@ MARKDOWN = """
 from IPython.display import Markdown
 Markdown(at_once.conversation.to_markdown())
 """
+# TeX's definitions belong to the page: whatever was typeset before, here `\\hr` is a name that nobody has defined.
+DEFINED = r"""
+import ipywidgets
+ipywidgets.HTMLMath(r'<span class="defined">\(\hr\ef{a}{b}\)</span>')
+"""
 PAGE = "open('exported.html', 'w').write(at_once.conversation.to_html())"
 # What must not be in what we made of it, wherever it came from.
 FOUND = """root => {
@@ -132,7 +137,7 @@ class Ear:
 
 def test_no_text_runs_or_fetches_anything_anywhere(lab: Lab, page: Page) -> None:
     (lab.root / "corpus.json").write_text(json.dumps([*CORPUS.values(), LONG_LINE]))
-    cells = [CONNECT, EVENTS, WRITTEN, ASKED, MARKDOWN, PAGE]
+    cells = [CONNECT, EVENTS, WRITTEN, ASKED, MARKDOWN, PAGE, DEFINED]
     write_notebook(lab.root / "hostile.ipynb", cells)
     ear = Ear(page)
     page.open("hostile.ipynb")
@@ -151,6 +156,9 @@ def test_no_text_runs_or_fetches_anything_anywhere(lab: Lab, page: Page) -> None
     markdown = ".jp-Notebook .jp-CodeCell >> nth=4 >> .jp-RenderedMarkdown"
     page.page.locator(markdown).scroll_into_view_if_needed()
     harmless(page, ear, markdown)
+    defined = page.page.locator(".jp-OutputArea .defined mjx-container")
+    defined.scroll_into_view_if_needed()
+    assert (defined.count(), defined.locator("a").count()) == (1, 0)
     words = page.panel.nth(0).locator(".ab-log").text_content() or ""  # JupyterLab draws only what is near the view
     for text in ("<script>top.hit('script')</script>", "<iframe srcdoc='<script>", "⟨U+202E⟩"):
         assert text in words

@@ -289,6 +289,14 @@ def test_send_by_the_button(make: Any) -> None:
     assert "You said: Typed" in words(compare)
 
 
+def test_what_it_leaves_in_the_notebook_is_no_tex(make: Any) -> None:
+    compare = make("echo", r"$\let\hr\href$")
+    empty = static_html(compare.comparison, "ap-0")
+    compare.ask("Hello")
+    for html in (empty, static_html(compare.comparison, "ap-0")):
+        assert re.match(r'<div class="ap-0-static ab-static [^"]*\bmathjax_ignore tex2jax_ignore"', html)
+
+
 def test_names_are_hidden_until_a_preference_is_made(make: Any) -> None:
     compare = make("echo", "shout", blind=True, seed=1)
     for _ in range(8):

@@ -53,6 +53,12 @@ def test_an_empty_one_says_so_in_place_of_the_line_that_a_widget_is_gone() -> No
     assert "jupyter-widgets-error" in page
 
 
+def test_a_page_that_typesets_leaves_all_of_it_alone() -> None:
+    talk = conversation()
+    for html in (static_html([], r"$\let\hr\href$", UID), static_html(talk.exchanges, r"$\let\hr\href$", UID)):
+        assert re.match(rf'<div class="{UID}-static ab-static [^"]*\bmathjax_ignore tex2jax_ignore"', html)
+
+
 def test_the_live_panel_hides_its_own_twin_alone() -> None:
     assert f".{UID}-static {{ display: none; }}" in live_style(UID)
     assert ".ab-static { display: none; }" not in live_style(UID)

@@ -50,7 +50,8 @@ class Record(dict[str, Any]):
             f'<td style="text-align:left">{html.escape(_shown(name, value))}</td></tr>'
             for name, value in self.items()
         )
-        return f"<table>{rows}</table>"
+        # Pages that typeset what stands between dollars leave tables of these classes alone, as they do pandas' own.
+        return f'<table class="tex2jax_ignore mathjax_ignore">{rows}</table>'
 
 
 def _wrap(value: Any) -> Any:

@@ -57,9 +57,18 @@ class StaticTwin:
         return {"text/plain": "", "text/html": self._html(*said, self._uid)}
 
 
+def twin(uid: str, html: str, *classes: str) -> str:
+    """Safe HTML as the one element that stands for a live widget, its style included.
+
+    A page that typesets its outputs leaves it alone but for the formulas that were found in it: names and prompts are no TeX.
+    """
+    names = " ".join([f"{uid}-static", "ab-static", *classes, LEFT_ALONE])
+    return f'<div class="{names}">{static_style(uid)}{html}</div>'
+
+
 def empty_twin(uid: str, words: str) -> str:
     """What stands for a panel in which nothing has happened: else a notebook that is opened again shows an error there."""
-    return f'<div class="{uid}-static ab-static">{static_style(uid)}<div class="ab-who">{plain(words)}</div></div>'
+    return twin(uid, f'<div class="ab-who">{plain(words)}</div>')
 
 
 def static_html(exchanges: Sequence[Exchange], agent_name: str, uid: str) -> str:
@@ -77,8 +86,7 @@ def panel_html(
         f'<details class="ab-past"><summary>Session {plain(session_id)}</summary>{_transcript(said, agent_name)}</details>'
         for session_id, said in others.items()
     )
-    said = folded + _transcript(exchanges, agent_name)
-    return f'<div class="{uid}-static ab-static {LEFT_ALONE}">{static_style(uid)}{said}</div>'
+    return twin(uid, folded + _transcript(exchanges, agent_name))
 
 
 def _transcript(exchanges: Sequence[Exchange], agent_name: str) -> str:

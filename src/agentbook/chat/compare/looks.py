@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from .. import bubbles
-from ..formulas import LEFT_ALONE
 from ..render import plain, render, visible
-from ..static import empty_twin
-from ..style import static_style
+from ..static import empty_twin, twin
 from .rounds import NONE, TIE, Comparison, Round
 
 # A short answer goes along (sticky) where a long one beside it is read to its end.
@@ -97,7 +95,7 @@ def static_html(comparison: Comparison, uid: str) -> str:
     if not comparison.rounds:
         return empty_twin(uid, f"A comparison of {', '.join(comparison.labels)}. Nothing was asked yet.")
     said = "".join(whole_round(comparison, round_) for round_ in comparison.rounds)
-    return f'<div class="{uid}-static ab-static {LEFT_ALONE}">{static_style(uid)}{STYLE}{said}</div>'
+    return twin(uid, STYLE + said)
 
 
 def tally(comparison: Comparison) -> str:

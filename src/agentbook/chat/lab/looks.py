@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from ..bubbles import seconds
 from ..render import plain, render
-from ..static import empty_twin
-from ..style import static_style
+from ..static import empty_twin, twin
 from .answers import Answer
 from .checks import Check
 from .style import QUIET_STYLE
@@ -142,10 +141,7 @@ def static_html(lab: PromptLab, chart: str, uid: str) -> str:
     texts = list(dict.fromkeys(answer.input for answer in lab.answers))
     said = "".join(result(text, lab.variants, answers, list(lab.checks)) for text in texts)
     folded = f'<details class="ab-steps"><summary>{len(lab.variants)} variants</summary>{prompts}</details>'
-    return (
-        f'<div class="{uid}-static ab-static ab-lab">{static_style(uid)}{QUIET_STYLE}{head}{folded}'
-        f"{summary(lab) if texts else ''}{chart}{said}</div>"
-    )
+    return twin(uid, f"{QUIET_STYLE}{head}{folded}{summary(lab) if texts else ''}{chart}{said}", "ab-lab")
 
 
 def _prompt(variant: Variant) -> str:
