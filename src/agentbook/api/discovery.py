@@ -7,7 +7,7 @@ not offer one gets an error that says so. The document is read once for each cli
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Set
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -25,12 +25,14 @@ def operation(openapi: Mapping[str, Any], method: str, template: str, *, wanted:
     NotOffered
         If the platform does not describe it; `wanted` names it.
     """
-    paths = openapi.get("paths")
-    for path, item in paths.items() if isinstance(paths, Mapping) else ():
-        if re.sub(r"{[^}]*}", "{}", str(path)) == template and isinstance(item, Mapping):
+    for path, described in _mapping(openapi.get("paths")).items():
+        plain = re.sub(r"{[^}]*}", "{}", str(path))
+        # Many documents count the version among the path, and name the host alone as their server.
+        if plain == template or plain.endswith(f"/v1{template}"):
+            item = dereference(openapi, described)
             found = item.get(method.lower())
             if isinstance(found, Mapping):
-                return found
+                return {**found, "parameters": [*_list(found.get("parameters")), *_list(item.get("parameters"))]}
     raise NotOffered(
         f"{wanted}: this platform's openapi.yaml offers no {method} {template}, and the specification shows no path for it. "
         "client.openapi() has what it does offer; client.request() reaches any path.",
@@ -70,9 +72,9 @@ def wire_selector(call: Call[T], template: str, *, value: str) -> Call[T]:
 
     def resolve(openapi: Mapping[str, Any]) -> Call[T]:
         described = operation(openapi, call.method, template, wanted=call.operation)
-        for parameter in described.get("parameters", ()):
+        for parameter in described["parameters"]:
             shape = dereference(openapi, parameter)
-            schema = dereference(openapi, shape.get("schema", {}))
+            schema = dereference(openapi, shape.get("schema", shape))
             if shape.get("in") == "query" and value in _enum(openapi, schema):
                 return replace(call.with_query(**{str(shape["name"]): value}), resolve=None)
         raise NotOffered(
@@ -99,19 +101,33 @@ def dereference(openapi: Mapping[str, Any], node: Any) -> Mapping[str, Any]:
 
 
 def _enum(openapi: Mapping[str, Any], schema: Mapping[str, Any]) -> list[Any]:
-    options = list(schema.get("enum", ()))
-    for union in ("anyOf", "oneOf", "allOf"):
-        for part in schema.get(union, ()):
-            options += _enum(openapi, dereference(openapi, part))
-    return options
+    parts = list(_parts(openapi, schema, set()))
+    return [value for part in parts for value in (*_list(part.get("enum")), part.get("const"))]
 
 
 def _body_fields(openapi: Mapping[str, Any], described: Mapping[str, Any]) -> list[str]:
     body = dereference(openapi, described.get("requestBody", {}))
-    content = body.get("content", {})
-    shape = content.get("application/json", {}) if isinstance(content, Mapping) else {}
-    schema = dereference(openapi, shape.get("schema", {}))
-    fields = list(schema.get("properties", {}))
-    for part in schema.get("allOf", ()):
-        fields += list(dereference(openapi, part).get("properties", {}))
-    return fields
+    shapes = [
+        shape for kind, shape in _mapping(body.get("content")).items() if str(kind).startswith("application/json")
+    ]
+    parts = [part for shape in shapes for part in _parts(openapi, _mapping(shape).get("schema"), set())]
+    return list(dict.fromkeys(name for part in parts for name in _mapping(part.get("properties"))))
+
+
+def _parts(openapi: Mapping[str, Any], schema: Any, seen: set[int]) -> Iterator[Mapping[str, Any]]:
+    """A schema and those it is made of, each once: they may go round in circles."""
+    schema = dereference(openapi, schema)
+    if id(schema) not in seen:
+        seen.add(id(schema))
+        yield schema
+        for union in ("anyOf", "oneOf", "allOf"):
+            for part in _list(schema.get(union)):
+                yield from _parts(openapi, part, seen)
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}

@@ -1,0 +1,110 @@
+"""What the specification leaves open, found in the openapi.yaml of platforms that are described differently from ours."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import httpx
+import pytest
+
+import agentbook as ab
+
+BODY = {"properties": {"tools": {}, "acme_tools": {}}}
+SELECTOR = {"name": "which_ones", "in": "query", "schema": {"enum": ["my", "all"]}}
+
+
+def document(
+    prefix: str = "",
+    *,
+    selector: Any = SELECTOR,
+    beside: Any = None,
+    kind: str = "application/json",
+    body: Any = BODY,
+    **components: Any,
+) -> dict[str, Any]:
+    """An openapi document; `beside` are the parameters of the path, next to those of the operation."""
+    listed = [selector] if selector is not None else None
+    configure = {"post": {"requestBody": {"content": {kind: {"schema": body}}}}}
+    return {
+        "paths": {
+            f"{prefix}/workspaces/{{some_id}}/sessions": {"get": {}},
+            f"{prefix}/me/workspaces": {"parameters": beside, "get": {"parameters": listed}},
+            f"{prefix}/agents/{{a}}/configure-llm": configure,
+        },
+        "components": components,
+    }
+
+
+LOOP = {"anyOf": [{"$ref": "#/components/loop"}, {"type": "null"}]}
+DOCUMENTS = {
+    "as ours": document(),
+    "the version in the paths": document("/v1"),
+    "a longer address in the paths": document("/api/v1"),
+    "parameters beside the operation": document(selector=None, beside=[SELECTOR]),
+    "constants": document(selector={**SELECTOR, "schema": {"oneOf": [{"const": "my"}, {"const": "all"}]}}),
+    "optional": document(
+        selector={**SELECTOR, "schema": {"anyOf": [{"$ref": "#/components/which"}, {"type": "null"}]}},
+        body={"anyOf": [{"allOf": [{"$ref": "#/components/one"}, {"$ref": "#/components/two"}]}, {"type": "null"}]},
+        which={"enum": ["my", "all"]},
+        one={"properties": {"tools": {}}},
+        two={"properties": {"acme_tools": {}}},
+    ),
+    "Swagger's parameters": document(selector={"name": "which_ones", "in": "query", "enum": ["my", "all"]}),
+    "a charset": document(kind="application/json; charset=utf-8"),
+    "in circles": document(body={"allOf": [BODY, {"$ref": "#/components/loop"}]}, loop=LOOP),
+}
+
+
+class Platform:
+    def __init__(self, described: Any) -> None:
+        self.described = described
+        self.requests: list[httpx.Request] = []
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        if request.url.path == "/v1/openapi.yaml":
+            return httpx.Response(200, content=json.dumps(self.described))
+        self.requests.append(request)
+        return httpx.Response(200, json={"items": [], "pagination": {"total_count": 0, "has_more": False}})
+
+
+def client_of(platform: Platform) -> ab.Client:
+    return ab.Client("http://h/v1", http_client=httpx.Client(transport=httpx.MockTransport(platform)))
+
+
+@pytest.mark.parametrize("described", DOCUMENTS.values(), ids=DOCUMENTS)
+def test_it_is_found_however_it_is_described(described: Any) -> None:
+    platform = Platform(described)
+    client = client_of(platform)
+    assert list(client.sessions.list("w")) == []
+    assert list(client.me.workspaces(which="all")) == []
+    client.agents.configure_llm("a", system_prompt="s", description="d", tools=[], platform_tools=["search"])
+    listed, mine, configured = platform.requests
+    assert listed.url.path == "/v1/workspaces/w/sessions"
+    assert mine.url.params["which_ones"] == "all"
+    assert json.loads(configured.content)["acme_tools"] == ["search"]
+
+
+@pytest.mark.parametrize(
+    "described",
+    [
+        {},
+        [],
+        "html",
+        {"paths": None},
+        {"paths": {"/me/workspaces": None, "/agents/{a}/configure-llm": {"post": None}}},
+        {"paths": {"/me/workspaces": {"get": {"parameters": None}}}},
+        {"paths": {"/me/workspaces": {"get": {"parameters": [None, 5, {"$ref": "#/nowhere"}, {"in": "query"}]}}}},
+        {"paths": {"/agents/{a}/configure-llm": {"post": {"requestBody": {"content": {"application/json": None}}}}}},
+        document(selector={**SELECTOR, "schema": {"enum": None, "anyOf": None}}, body={"properties": None, "allOf": 5}),
+        document(selector={**SELECTOR, "schema": LOOP}, body=LOOP, loop=LOOP),
+    ],
+)
+def test_what_is_not_described_is_not_offered(described: Any) -> None:
+    platform = Platform(described)
+    client = client_of(platform)
+    with pytest.raises(ab.NotOffered):
+        list(client.me.workspaces(which="all"))
+    with pytest.raises(ab.NotOffered):
+        client.agents.configure_llm("a", system_prompt="s", description="d", tools=[], platform_tools=["search"])
+    assert platform.requests == []
