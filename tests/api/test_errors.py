@@ -93,6 +93,11 @@ def test_an_oauth_body_is_an_oauth_error() -> None:
     raised = from_reply(400, {}, body, operation="oauth.token")
     assert isinstance(raised, ab.OAuthError)
     assert (raised.error, raised.message) == ("invalid_grant", "refresh token invalid or expired")
+    bare = from_reply(
+        400, {}, b'{"error": "invalid_grant"}', operation="oauth.token"
+    )  # RFC 6749 lets the description out
+    assert (type(bare), bare.message) == (ab.OAuthError, "invalid_grant")
+    assert type(from_reply(400, {}, b'{"error": "invalid_request", "message": "m"}', operation="x")) is ab.InvalidInput
 
 
 def test_a_server_error_on_a_write_is_an_unknown_outcome_too() -> None:

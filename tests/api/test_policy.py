@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 import agentbook as ab
 from agentbook.api import agents, me, sessions, workspaces
+from agentbook.api.auth import Hidden
 from agentbook.api.calls import Call, Reply
 from agentbook.api.gate import Gate
 from agentbook.api.policy import Lost, Send, Settings, Sleep, exchange
@@ -170,6 +172,45 @@ def test_a_write_reaches_the_platform_at_most_once(outcomes: list[Any]) -> None:
         world.run(sessions.send("s", "hello"))
     used = [*outcomes, *[OK] * 12][: len(world.sent)]
     assert sum(outcome in (CUT, OUTAGE, OK) for outcome in used) <= 1
+
+
+class Renewable:
+    identity = "oauth:x"
+
+    def authorization(self) -> str:
+        return "Bearer 4711-4712"
+
+    def socket_authorization(self) -> str | None:
+        return None
+
+    def renew(self, refused: str) -> bool:
+        raise AssertionError("it is the driver that renews")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"error": "Unauthorized", "message": "Invalid OAuth token"}',
+        b'{"error": "invalid_token", "error_description": "x"}',
+        b"",
+    ],
+)
+def test_a_refused_token_is_renewed_once_whatever_the_body(body: bytes) -> None:
+    expired = Reply(401, {}, body)
+    for outcomes in ([expired, True, OK], [expired, True, expired], [expired, False]):
+        world = World(*outcomes)
+        world.settings = replace(world.settings, credentials=Renewable())
+        with contextlib.nullcontext() if outcomes[-1] is OK else pytest.raises(ab.ApiError, match="401"):
+            world.run(me.get())
+        assert [type(step).__name__ for step in world.sent] == ["Send", "Renew", "Send"][: len(outcomes)]
+
+
+def test_an_error_that_repeats_a_form_shows_none_of_its_secrets() -> None:
+    form = {"grant_type": "authorization_code", "code": Hidden("one-time"), "code_verifier": Hidden("pk-ce")}
+    call: Call[Any] = Call("sign_in", "POST", "", lambda reply: None, form=form, write=True)
+    with pytest.raises(ab.ApiError, match="authorization_code") as raised:
+        World(Reply(422, {}, b'{"detail": "authorization_code one-time pk-ce"}')).run(call)
+    assert not {"one-time", "pk-ce"} & set(str(raised.value).split())
 
 
 def test_a_reply_that_is_not_json_says_so() -> None:

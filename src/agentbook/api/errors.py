@@ -269,6 +269,13 @@ _BY_STATUS: dict[int, type[ApiError]] = {
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _MOST_CHARACTERS = 10_000
 _MOST_OF_A_BODY = 300  # characters shown of one that is no error as the specification has it
+# RFC 6749, 5.2 and RFC 7591, 3.2.2: there the description may be left out.
+_OAUTH = frozenset(
+    {
+        "invalid_request", "invalid_client", "invalid_grant", "unauthorized_client", "unsupported_grant_type", "invalid_scope",
+        "invalid_redirect_uri", "invalid_client_metadata",
+    }
+)  # fmt: skip
 _SCOPE = re.compile(r"\b(?:agents|sessions|workspaces|skills|integrations):(?:read|write)\b")
 
 
@@ -332,7 +339,8 @@ def _fields(body: bytes) -> dict[str, Any]:
         return {"error": None, "message": data[:_MOST_OF_A_BODY] if isinstance(data, str) else "", "oauth": False}
     error, description = data.get("error"), data.get("error_description")
     message = data.get("message")
-    oauth = isinstance(description, str)
+    oauth = isinstance(description, str) or (isinstance(error, str) and error in _OAUTH and "message" not in data)
+    description = description if isinstance(description, str) else error
     text = description if oauth else message if isinstance(message, str) else error if isinstance(error, str) else ""
     if not text and any(
         data.values()

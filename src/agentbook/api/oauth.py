@@ -222,8 +222,8 @@ def discover(base_url: str) -> Server:
         raise AgentbookError(
             f"sign_in: {base_url} leads to a sign-in for {described}, which is another platform. Not trusted."
         )
-    servers = resource.get("authorization_servers") or []
-    if not servers:
+    servers = resource.get("authorization_servers")
+    if not isinstance(servers, list) or not servers:
         raise AgentbookError(f"sign_in: {resource_metadata} names no authorization server. Use an API key instead.")
     issuer = str(servers[0]).rstrip("/")
     metadata = _get(_well_known(issuer))
@@ -288,7 +288,12 @@ def _register(server: Server, redirect_uri: str, scope: str) -> str:
     }
     # An address may register ten clients an hour ("Limits"): there is no waiting that out.
     call: Call[Any] = Call("sign_in", "POST", "", _decoded, body=body, write=True, patient=False)
-    return str(_run(server.registration_endpoint, call)["client_id"])
+    reply = _run(server.registration_endpoint, call)
+    if not isinstance(reply, dict) or not isinstance(reply.get("client_id"), str):
+        raise AgentbookError(
+            f"sign_in: {server.registration_endpoint} answered without a client_id. Use an API key instead."
+        )
+    return str(reply["client_id"])
 
 
 def _authorize_address(server: Server, client_id: str, redirect_uri: str, verifier: str, state: str, scope: str) -> str:

@@ -22,7 +22,7 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from .auth import Credentials, without_credential
+from .auth import Credentials, Hidden, without_credential
 from .calls import UNREADABLE, Call, Reply
 from .errors import (
     AgentbookError,
@@ -31,7 +31,6 @@ from .errors import (
     DeadlineExceeded,
     OutcomeUnknown,
     RateLimited,
-    Unauthorized,
     from_reply,
 )
 from .gate import Gate
@@ -157,7 +156,8 @@ def _answered(call: Call[Any], settings: Settings, until: float) -> Exchange[Rep
         error = _failure(call, settings, outcome)
         if isinstance(error, RateLimited) and call.patient:
             continue  # the gate is closed now, and nothing was applied
-        if isinstance(error, Unauthorized) and renewal is not None and not renewed:
+        # By its status: the body may be RFC 6750's, which is an OAuthError.
+        if isinstance(error, ApiError) and error.status == 401 and renewal is not None and not renewed:
             # An access token runs out; a refused request was not applied, so it may be sent again with a new one.
             renewed = True
             if (yield renewal) is True:
@@ -201,6 +201,8 @@ def _failure(call: Call[Any], settings: Settings, outcome: Reply | Lost | bool |
     """The typed error of an outcome, told to the gate."""
     if isinstance(outcome, Reply):
         body = without_credential(outcome.body, settings.credentials)
+        for secret in (call.form or {}).values():
+            body = body.replace(secret.encode(), "…".encode()) if isinstance(secret, Hidden) else body
         error = from_reply(outcome.status, outcome.headers, body, operation=call.operation, write=call.write)
         if isinstance(error, RateLimited) and call.patient:
             settings.gate.refused(outcome.headers.get("date"))

@@ -1,0 +1,54 @@
+"""Authorization servers that are described otherwise than ours: what they lack is said, and nothing crashes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import agentbook as ab
+from agentbook.api import oauth
+
+HOST = "https://h"
+RESOURCE = {"resource": f"{HOST}/v1", "authorization_servers": [f"{HOST}/"], "extra": None}
+METADATA = {
+    "issuer": HOST,
+    "authorization_endpoint": f"{HOST}/authorize?tenant=1",
+    "token_endpoint": f"{HOST}/token",
+    "registration_endpoint": f"{HOST}/register",
+    "code_challenge_methods_supported": ["plain", "S256"],
+    "extra": {"a": None},
+}
+
+
+def served(
+    monkeypatch: pytest.MonkeyPatch, resource: Any = RESOURCE, metadata: Any = METADATA, client: Any = None
+) -> None:
+    answers = {
+        "resource": resource,
+        f"{HOST}/.well-known/oauth-authorization-server": metadata,
+        f"{HOST}/register": client,
+    }
+    monkeypatch.setattr(oauth, "_resource_metadata", lambda base_url: "resource")
+    monkeypatch.setattr(oauth, "_run", lambda address, call: answers[address])
+
+
+def test_more_and_less_than_ours_says_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    served(monkeypatch, client={"client_id": "c1", "client_secret": None})
+    server = oauth.discover(f"{HOST}/v1")
+    assert (server.token_endpoint, server.scopes) == (f"{HOST}/token", ())
+    assert oauth._register(server, "http://127.0.0.1:1/callback", "") == "c1"
+
+
+@pytest.mark.parametrize("client", [None, [], "c1", {}, {"client_id": None}, {"id": "c1"}])
+def test_a_registration_without_a_client_id_says_so(monkeypatch: pytest.MonkeyPatch, client: Any) -> None:
+    served(monkeypatch, client=client)
+    with pytest.raises(ab.AgentbookError, match="without a client_id"):
+        oauth._register(oauth.discover(f"{HOST}/v1"), "http://127.0.0.1:1/callback", "")
+
+
+@pytest.mark.parametrize("servers", [None, [], "https://h", {"a": 1}])
+def test_a_platform_that_names_no_authorization_server_says_so(monkeypatch: pytest.MonkeyPatch, servers: Any) -> None:
+    served(monkeypatch, resource={**RESOURCE, "authorization_servers": servers})
+    with pytest.raises(ab.AgentbookError, match="names no authorization server"):
+        oauth.discover(f"{HOST}/v1")
