@@ -293,8 +293,8 @@ def test_what_it_leaves_in_the_notebook_is_no_tex(make: Any) -> None:
     compare = make("echo", r"$\let\hr\href$")
     empty = static_html(compare.comparison, "ap-0")
     compare.ask("Hello")
-    for html in (empty, static_html(compare.comparison, "ap-0")):
-        assert re.match(r'<div class="ap-0-static ab-static [^"]*\bmathjax_ignore tex2jax_ignore"', html)
+    for twin in (empty, static_html(compare.comparison, "ap-0")):
+        assert re.match(r'<div class="ap-0-static ab-static [^"]*\bmathjax_ignore tex2jax_ignore"', twin)
 
 
 def test_names_are_hidden_until_a_preference_is_made(make: Any) -> None:

@@ -102,6 +102,12 @@ def test_a_longer_pause_can_be_asked_for(loop: Virtual) -> None:
     assert gaps(times) == pytest.approx([0.5] * len(gaps(times)), abs=0.02)
 
 
+def test_how_long_to_pause_is_asked_once_for_each_drawing(loop: Virtual) -> None:
+    asked = []
+    times = drawn(loop, [n * 0.001 for n in range(1000)], pause_s=lambda: asked.append(1) or 0.0)  # type: ignore[func-returns-value]
+    assert len(asked) <= len(times) + 1
+
+
 def test_nothing_is_drawn_after_the_end(loop: Virtual) -> None:
     drew = []
 

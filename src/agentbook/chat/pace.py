@@ -32,19 +32,20 @@ class Pace:
         self._draw = draw
         self._pause_s = pause_s
         self._due: asyncio.TimerHandle | None = None
-        self._beat = self._rested_at = 0.0
+        self._beat = self._rested_at = self._next = 0.0
         self._ended = False
 
     def note(self) -> None:
         """Something has changed: draw soon."""
         if self._ended:
             return
+        if self._due is None:
+            self._next = max(self._beat + max(FLUSH_S, self._pause_s()), self._rested_at)
         now = asyncio.get_running_loop().time()
-        beat = max(self._beat + max(FLUSH_S, self._pause_s()), self._rested_at)
-        if now >= beat - SLACK_S:
+        if now >= self._next - SLACK_S:
             self._draw_at(now)
         elif self._due is None:
-            self._draw_at(beat + SLACK_S)
+            self._draw_at(self._next + SLACK_S)
 
     def _draw_at(self, when: float) -> None:
         # Never in the call itself: what else has come with this change is drawn with it.

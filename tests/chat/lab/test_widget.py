@@ -322,8 +322,8 @@ def test_the_static_twin_holds_prompts_figures_and_replies(platform: LabPlatform
     assert "Prompt lab of acme~writer. There is no variant yet." in empty
     lab.add_variant("kind", "Be kind.")
     lab.run(["one"], checks=["kind"], progress=False)
-    for html in (empty, static_html(lab, "", "uid")):
-        assert re.match(r'<div class="uid-static ab-static [^"]*\bmathjax_ignore tex2jax_ignore"', html)
+    for twin in (empty, static_html(lab, "", "uid")):
+        assert re.match(r'<div class="uid-static ab-static [^"]*\bmathjax_ignore tex2jax_ignore"', twin)
     text = re.sub(r"<style.*?</style>|<[^>]*>", " ", static_html(lab, "", "uid"), flags=re.DOTALL)
     for said in ("Prompt lab of acme~writer", "Be kind.", "1 of 1", "one", "Be kind.: one"):
         assert said in text
