@@ -50,6 +50,13 @@ def test_operation_ids_and_marks() -> None:
     assert all(len(op["x-agentbook-choice"]) > 20 for op in found if "x-agentbook-choice" in op)
 
 
+def test_records_with_gaps_say_what_was_chosen() -> None:
+    schemas = contract.load().document["components"]["schemas"]
+    gaps = {"Account", "Workspace", "IntegrationCredentials", "Context", "Invitation", "Session", "Event"}
+    gaps |= {"Agent", "Skill", "Version", "WorkspaceAgent", "TriggerKey"}
+    assert {name for name in gaps if len(schemas[name].get("x-agentbook-choice", "")) < 20} == set()
+
+
 @pytest.mark.parametrize("base_url", ["http://127.0.0.1:8765/v1", "https://hub/user/ada/proxy/8765/v1"])
 def test_a_generated_client_finds_the_paths_below_the_document(base_url: str) -> None:
     document = yaml.safe_load(contract.load().text)
