@@ -100,6 +100,12 @@ def test_an_oauth_body_is_an_oauth_error() -> None:
     assert type(from_reply(400, {}, b'{"error": "invalid_request", "message": "m"}', operation="x")) is ab.InvalidInput
 
 
+def test_who_has_a_token_is_not_told_to_check_a_key() -> None:
+    raised = from_reply(401, {}, b'{"error": "Unauthorized", "message": "Invalid OAuth token"}', operation="me.get")
+    assert isinstance(raised, ab.Unauthorized)
+    assert str(raised).endswith("Invalid OAuth token. Sign in again.")
+
+
 def test_a_server_error_on_a_write_is_an_unknown_outcome_too() -> None:
     raised = from_reply(500, {}, b'{"message": "Something went wrong"}', operation="agents.create", write=True)
     assert isinstance(raised, ab.ServerError)

@@ -126,6 +126,12 @@ def test_the_deadline_covers_the_waiting() -> None:
     assert len(world.sent) == 1
 
 
+def test_a_deadline_says_what_came_last() -> None:
+    world = World(*[Lost("DecodingError: incorrect header check", applied=True)] * 9, deadline_s=2.0)
+    with pytest.raises(ab.DeadlineExceeded, match=r"within 2 s \(DecodingError: incorrect header check\)\. Raise"):
+        world.run(me.get())
+
+
 def test_a_write_is_sent_again_only_when_nothing_was_applied() -> None:
     world = World(DOWN, OK)
     assert world.run(workspaces.create("w")) == {"id": "1"}

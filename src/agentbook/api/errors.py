@@ -327,7 +327,9 @@ def from_reply(
         facts["kind"] = limit
     elif status == 429:
         facts["date"] = headers.get("date")
-    return kind(f"{operation}: {named}{asked}. {kind.advice}", operation=operation, **facts)
+    # A token, or a key: what to do differs, and the platform says which it was ("Errors", 401).
+    advice = OAuthError.advice if status == 401 and "OAuth token" in message else kind.advice
+    return kind(f"{operation}: {named}{asked}. {advice}", operation=operation, **facts)
 
 
 def _fields(body: bytes) -> dict[str, Any]:

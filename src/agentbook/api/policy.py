@@ -169,7 +169,7 @@ def _answered(call: Call[Any], settings: Settings, until: float) -> Exchange[Rep
         wait = min(BACKOFF_MAX_S, BACKOFF_S * 2 ** (tries - 1)) * settings.rng.uniform(0.5, 1.0)
         if settings.monotonic() + wait >= until:
             if isinstance(outcome, Lost) and outcome.applied:
-                raise _too_late(call, settings) from error
+                raise _too_late(call, settings, f" ({outcome.reason})") from error
             raise error
         yield Sleep(wait)
 
@@ -190,9 +190,9 @@ def _admitted(call: Call[Any], settings: Settings, until: float, last: Agentbook
         raise last or _too_late(call, settings)
 
 
-def _too_late(call: Call[Any], settings: Settings) -> DeadlineExceeded:
+def _too_late(call: Call[Any], settings: Settings, last: str = "") -> DeadlineExceeded:
     return DeadlineExceeded(
-        f"{call.operation}: not answered within {settings.deadline_s:g} s. Raise deadline_s, or try again.",
+        f"{call.operation}: not answered within {settings.deadline_s:g} s{last}. Raise deadline_s, or try again.",
         operation=call.operation,
     )
 
