@@ -210,6 +210,13 @@ def test_it_is_a_valid_openapi_document_as_far_as_schemas_go() -> None:
         jsonschema_rs.Draft202012Validator(schema)
 
 
+def test_it_needs_nothing_that_only_old_yaml_has() -> None:
+    # Merge keys and anchors are no part of the JSON schema ruleset to which OpenAPI keeps YAML.
+    tokens = list(yaml.scan(contract.load().text.decode()))
+    assert not [token for token in tokens if isinstance(token, yaml.AnchorToken | yaml.AliasToken)]
+    assert "<<" not in [token.value for token in tokens if isinstance(token, yaml.ScalarToken)]
+
+
 def test_no_comma_cuts_a_description_in_two() -> None:
     # YAML reads `{description: Absent, or not to be seen}` as two keys, the second without a value.
     def cut(node: Any) -> list[str]:

@@ -37,6 +37,12 @@ async def test_every_operation_parameter_field_and_schema_is_there(page: str) ->
         assert f'id="schema-{name}"' in said
 
 
+async def test_a_schema_made_of_another_shows_the_fields_of_both(page: str) -> None:
+    for name, fields in {"Me": {"credential", "member_count"}, "VersionWithJob": {"job", "version_number"}}.items():
+        card = page.partition(f'id="schema-{name}"')[2].partition("</article>")[0]
+        assert {field for field in fields if f"<code>{field}</code>" not in card} == set()
+
+
 async def test_every_anchor_leads_somewhere_once(page: str) -> None:
     ids = re.findall(r' id="([^"]+)"', page)
     assert len(ids) == len(set(ids))

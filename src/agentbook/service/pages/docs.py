@@ -224,12 +224,13 @@ def _schema_card(document: Node, name: str, node: Node) -> Html:
 
 def _fields(document: Node, schema: Node) -> Html:
     node = _resolved(document, schema)
-    required = node.get("required", ())
     rows = []
-    for name, field in node["properties"].items():
-        mark = el("strong", " required") if name in required else None
-        described = _prose(field["description"]) if field.get("description") else None
-        rows.append(row([el("code", name), mark], _kind(document, field), described))
+    for part in (*(_resolved(document, each) for each in node.get("allOf", ())), node):
+        required = part.get("required", ())
+        for name, field in part["properties"].items():
+            mark = el("strong", " required") if name in required else None
+            described = _prose(field["description"]) if field.get("description") else None
+            rows.append(row([el("code", name), mark], _kind(document, field), described))
     return table(["Field", "Type", ""], rows)
 
 
