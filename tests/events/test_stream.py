@@ -409,6 +409,21 @@ def test_junk_on_the_socket_ends_no_stream(platform: FakePlatform, client: Any, 
     assert len(platform.handshakes) == 1
 
 
+def test_a_socket_that_says_nothing_is_helped_out_by_the_list(
+    platform: FakePlatform, client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pump, "QUIET_S", 0.02)
+    platform.is_mute = True
+    with client.sessions.stream("s", from_id=pump.BEGINNING) as stream:
+        connected(platform, 1)
+        platform.add(event(0), event(1))
+        assert numbers(take(stream, 2)) == [0, 1]
+        platform.is_mute = False
+        platform.add(event(2))
+        assert numbers(take(stream, 1)) == [2]
+    assert len(platform.handshakes) == 1
+
+
 def test_closing_ends_the_iteration(client: Any) -> None:
     stream = client.sessions.stream("s", from_id=pump.BEGINNING)
     threading.Timer(0.05, stream.close).start()

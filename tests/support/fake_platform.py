@@ -49,6 +49,7 @@ class FakePlatform:
         self.says_first: str | None = None  # on each socket
         self.max_frames: int | None = None  # cut a connection after this many
         self.sends_drafts = False
+        self.is_mute = False  # sockets open, and nothing comes
 
     def __enter__(self) -> FakePlatform:
         self._loop = asyncio.new_event_loop()
@@ -105,7 +106,7 @@ class FakePlatform:
             await self.broadcast(item)
 
     async def broadcast(self, item: dict[str, Any]) -> None:
-        for socket in list(self.sockets):
+        for socket in list(self.sockets) if not self.is_mute else ():
             await self._send(socket, item)
 
     def cut(self, code: int | None = None) -> None:

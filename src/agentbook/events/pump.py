@@ -2,10 +2,10 @@
 
 `subscribe` runs on the toolkit's own loop. It opens a socket, and once that is open reads by REST what came before (so nothing
 can fall between the two), then delivers what the socket brings; the cursor drops what either has shown already. The same read is
-made after every reply. When the socket goes it opens another, from a cursor that overlaps: at once after one that had been
-delivering, else with a backoff that only a *new* event resets, so a platform that accepts and closes is not hammered. A
-credential that a socket does not take polls instead, with the same guarantees. Drafts pass through as they come and are never
-counted.
+made after every reply, and now and then while the socket is silent (what stands between may keep it open and pass nothing on).
+When the socket goes it opens another, from a cursor that overlaps: at once after one that had been delivering, else with a
+backoff that only a *new* event resets, so a platform that accepts and closes is not hammered. A credential that a socket does
+not take polls instead, with the same guarantees. Drafts pass through as they come and are never counted.
 """
 
 from __future__ import annotations
@@ -43,6 +43,8 @@ BACKOFF_S = 0.25
 BACKOFF_MAX_S = 15.0
 STEADY_S = 1.0  # a socket that brings drafts after this long has been delivering, though it brought no event
 GIVE_UP_S = 300.0  # without any contact
+QUIET_S = 30.0  # of silence on a socket until the list is read; doubled each time it has nothing new either
+QUIET_MAX_S = 300.0
 SHUT_S = 5.0  # a socket that is closed on purpose within this time of opening was refused ...
 SHUT_TIMES = 3  # ... if it happens this often in a row
 POLL_S = 1.0
@@ -190,10 +192,19 @@ class _Pump:
             raise
 
     async def _received(self, socket: Socket) -> AsyncGenerator[Record]:
-        steady_at = time.monotonic() + STEADY_S
+        steady_at, quiet_s = time.monotonic() + STEADY_S, QUIET_S
         while True:
-            event = await socket.receive()
-            self._contact_at = time.monotonic()
+            try:
+                async with asyncio.timeout(quiet_s):
+                    event = await socket.receive()
+            except TimeoutError:
+                quiet_s = min(quiet_s * 2, QUIET_MAX_S)
+                async with aclosing(self._listed()) as unheard:
+                    async for missed in unheard:
+                        quiet_s = QUIET_S
+                        yield missed
+                continue
+            self._contact_at, quiet_s = time.monotonic(), QUIET_S
             if not is_persisted(event.get("id")):
                 self._was_delivering |= self._contact_at >= steady_at
                 if self._wanted(event):
