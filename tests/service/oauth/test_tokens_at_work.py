@@ -81,6 +81,9 @@ async def test_only_tokens_update_agents(world: World) -> None:
     )
     assert changed.status_code == 200, changed.text
     assert (changed.json()["is_pinned"], changed.json()["tags"]) == (True, ["x"])
+    ada = world.accounts["ada"]
+    changed = await flow.call(token, "PATCH", "/agents/mine", json={"maintainer_id": ada.upper()})
+    assert (changed.json()["maintainer_id"], changed.json()["category"]) == (ada, "ops")
     key = world.key("ada", "agents:write")
     refused = (401, "Unauthorized", "This credential cannot access this endpoint")
     assert error(await world.ask("PATCH", "/agents/mine", key, json={})) == refused

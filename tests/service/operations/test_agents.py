@@ -230,6 +230,18 @@ async def test_publishing(world: World) -> None:
     assert error(other)[:2] == (403, "Forbidden")
 
 
+async def test_an_id_in_a_body_is_the_same_in_any_case(world: World) -> None:
+    source = world.agent_row(owner="bob", name="source", is_public=True)
+    version = world.add("agent_versions", agent_id=source, creator_id="x", type="COMMITTED", version_number="1")
+    ada = world.accounts["ada"]
+    body = {"name": "fork", "forked_from_version": version.upper(), "maintainer_id": ada.upper()}
+    made = (await world.post("/agents", body, world.full)).json()
+    assert (made["forked_from_version"], made["maintainer_id"]) == (version, ada)
+    kept = (await world.get("/agents", world.full, contributor="ada")).json()["items"]
+    assert [agent["name"] for agent in kept] == ["fork"]
+    assert (await world.get("/agents/source")).json()["owner"]["cached_forks_count"] == 1
+
+
 async def test_a_fork_runs_what_its_source_ran(world: World) -> None:
     source = world.agent_row(owner="bob", name="source", is_public=True, engine="echo", template="LLM")
     row = {"agent_id": source, "creator_id": "x", "type": "COMMITTED", "version_number": "3", "system_prompt": "p"}

@@ -108,7 +108,7 @@ def create_agent(call: Call) -> dict[str, Any]:
         "id": agent_id,
         "owner_id": owner_id,
         "creator_id": caller.id,
-        "maintainer_id": body["maintainer_id"],
+        "maintainer_id": _id(body["maintainer_id"]),
         "name": body["name"],
         "description": body["description"],
         "avatar_url": body["avatar_url"],
@@ -117,7 +117,7 @@ def create_agent(call: Call) -> dict[str, Any]:
         "template": template,
         "engine": source["engine"] if source else _ENGINES.get(template, str(template).lower()),
         "setup_state": "PENDING" if template in SET_UP_ELSEWHERE else "READY",
-        "forked_from_version": body["forked_from_version"],
+        "forked_from_version": _id(body["forked_from_version"]),
         "is_public": body["is_public"],
         "created_at": now,
         "updated_at": now,
@@ -135,6 +135,11 @@ def create_agent(call: Call) -> dict[str, Any]:
         )
         _commit_version(call, agent_id, {name: source[name] for name in kept})
     return _record(call, agent_id)
+
+
+def _id(given: str | None) -> str | None:
+    """An id as it is stored, whichever case it was written in."""
+    return None if given is None else given.lower()
 
 
 def _version_to_fork(call: Call, version_id: str | None) -> seen.Row | None:
@@ -166,7 +171,9 @@ def update_agent(call: Call) -> dict[str, Any]:
     body = call.body
     if body.get("is_public"):
         seen.admin_or_403(call, row["owner_id"], "make an agent public")
-    changes: dict[str, Any] = {name: body[name] for name in ("avatar_url", "maintainer_id", "category") if name in body}
+    changes: dict[str, Any] = {name: body[name] for name in ("avatar_url", "category") if name in body}
+    if "maintainer_id" in body:
+        changes["maintainer_id"] = _id(body["maintainer_id"])
     changes |= {name: body[name] for name in ("is_public", "is_archived", "is_pinned") if body.get(name) is not None}
     if "tags" in body:
         tags = body["tags"] or []
