@@ -81,9 +81,11 @@ def _routes(platform: Platform, described: contract.Contract) -> list[BaseRoute]
 async def _nothing_here(scope: Scope, _receive: Receive, _send: Send) -> None:
     if scope["type"] == "http" and (b"upgrade", b"websocket") in ((n, v.lower()) for n, v in scope["headers"]):
         # A good handshake arrives as one (see `connection`).
-        raise errors.bad_request(
+        refusal = errors.bad_request(
             "This WebSocket handshake cannot be read; it takes GET, version 13, a key, and lines below 8 KiB."
         )
+        refusal.headers["Sec-WebSocket-Version"] = "13"  # RFC 6455, 4.2.2: for clients of other versions
+        raise refusal
     raise errors.url_not_found()
 
 
