@@ -216,7 +216,7 @@ def _responses(document: Node, responses: Node) -> Html:
 
 
 def _schema_card(document: Node, name: str, node: Node) -> Html:
-    inner = _fields(document, node) if "properties" in node else el("p", _kind(document, node))
+    inner = _fields(document, node) if {"properties", "allOf"} & set(node) else el("p", _kind(document, node))
     described = _prose(node["description"]) if node.get("description") else None
     heading = el("h3", el("a", name, href=f"#schema-{name}"))
     return el("article", heading, described, _choice(node), inner, id=f"schema-{name}", class_="card op")
@@ -227,7 +227,7 @@ def _fields(document: Node, schema: Node) -> Html:
     rows = []
     for part in (*(_resolved(document, each) for each in node.get("allOf", ())), node):
         required = part.get("required", ())
-        for name, field in part["properties"].items():
+        for name, field in part.get("properties", {}).items():
             mark = el("strong", " required") if name in required else None
             described = _prose(field["description"]) if field.get("description") else None
             rows.append(row([el("code", name), mark], _kind(document, field), described))
