@@ -344,9 +344,8 @@ def _fields(body: bytes) -> dict[str, Any]:
     oauth = isinstance(description, str) or (isinstance(error, str) and error in _OAUTH and "message" not in data)
     description = description if isinstance(description, str) else error
     text = description if oauth else message if isinstance(message, str) else error if isinstance(error, str) else ""
-    if not text and any(
-        data.values()
-    ):  # of another form, such as a gateway's or a framework's own: it may name the field
+    if not text and any(data.values()):
+        # Of another form, such as a gateway's or a framework's own: it may name the field.
         text = shown(data)[:_MOST_OF_A_BODY]
     return {"error": error if isinstance(error, str) else None, "message": str(text), "oauth": oauth}
 
