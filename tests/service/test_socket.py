@@ -208,6 +208,15 @@ def test_refusals(place: Place) -> None:
     assert "<h1>401 Unauthorized</h1>" in body
 
 
+def test_a_handshake_that_names_no_type_is_refused_in_json(place: Place) -> None:
+    url = f"{place.service.base_url.replace('http', 'ws', 1)}/sessions/nothing/events/ws"
+    with pytest.raises(InvalidStatus) as caught:
+        connect(url, additional_headers={"Authorization": basic(place.key)}, open_timeout=60)
+    response = caught.value.response
+    assert (response.status_code, response.headers["Content-Type"]) == (404, "application/json")
+    assert json.loads(response.body) == {"error": "NotFound", "message": "Session not found"}
+
+
 def test_the_page_of_this_very_host_may_listen_and_handshakes_have_request_ids(place: Place) -> None:
     session = place.start("one")
     origin = place.service.base_url.removesuffix("/v1")
