@@ -83,9 +83,12 @@ def answering(
             thread.join()
 
 
-def platform(handler: BaseHTTPRequestHandler) -> None:
-    body = b'{"info": {"title": "A platform", "version": "v1"}, "paths": {}}'
+def says(handler: BaseHTTPRequestHandler, body: bytes) -> None:
     handler.send_response(200)
     handler.send_header("Content-Length", str(len(body)))
     handler.end_headers()
     handler.wfile.write(body)
+
+
+def platform(handler: BaseHTTPRequestHandler) -> None:
+    says(handler, b'{"info": {"title": "A platform", "version": "v1"}, "paths": {}}')

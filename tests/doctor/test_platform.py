@@ -13,7 +13,7 @@ from agentbook import doctor
 from service.process import Service
 from support.certificate import make_certificate
 
-from .kit import SECRET, answering, platform, told
+from .kit import SECRET, answering, platform, says, told
 
 
 def late_platform(handler: BaseHTTPRequestHandler) -> None:
@@ -22,11 +22,7 @@ def late_platform(handler: BaseHTTPRequestHandler) -> None:
 
 
 def web_page(handler: BaseHTTPRequestHandler) -> None:
-    body = b"<!doctype html><title>Welcome</title>"
-    handler.send_response(200)
-    handler.send_header("Content-Length", str(len(body)))
-    handler.end_headers()
-    handler.wfile.write(body)
+    says(handler, b"<!doctype html><title>Welcome</title>")
 
 
 def test_a_key_without_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
