@@ -87,7 +87,7 @@ def say(panel: ChatPanel, said: list[str]) -> None:
     panel._pace.flush()
 
 
-@pytest.mark.parametrize(("count", "most"), [(1000, 270), (4000, 250)])
+@pytest.mark.parametrize(("count", "most"), [(1000, 260), (4000, 250)])
 def test_a_token_costs_the_same_in_a_short_reply_and_in_a_long_one(
     panel: ChatPanel, wire: Wire, count: int, most: int
 ) -> None:
