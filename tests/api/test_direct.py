@@ -59,12 +59,13 @@ class _Handler(socketserver.StreamRequestHandler):
                 (int(line[15:]) for line in head.lower().split(b"\r\n") if line[:15] == b"content-length:"), 0
             )
             mine.append(head + self.rfile.read(length))
+            last = self.server.hang_up  # read before the answer: the test goes on as soon as it has it
             with contextlib.suppress(OSError):
                 self.wfile.write(self.server.reply)
                 for _ in range(self.server.drips):
                     self.wfile.write(b" ")
                     time.sleep(0.05)
-            if self.server.hang_up:
+            if last:
                 self.server.leave.wait(60)
                 break
 
