@@ -55,6 +55,12 @@ def test_the_environments_key_is_not_sent_elsewhere(data: Path, monkeypatch: pyt
     assert ab.connect("https://env/v1").auth is not None
 
 
+def test_an_empty_address_is_named_by_its_variable(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AGENTBOOK_BASE_URL", " ")
+    with pytest.raises(ValueError, match=r"AGENTBOOK_BASE_URL is set and empty\. Unset it"):
+        ab.connect()
+
+
 def test_the_keyring_has_keys_by_address(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = {("agentbook", "https://ring/v1"): "ring:s"}
     monkeypatch.setitem(

@@ -76,7 +76,7 @@ def connect(
     ConnectionFailed
         If the embedded service cannot be started; the message says why.
     ValueError
-        If the address or the key has not the right form.
+        If the address or the key has not the right form, or ``AGENTBOOK_BASE_URL`` is set and empty.
 
     Notes
     -----
@@ -93,6 +93,10 @@ def connect(
     if api_key is not None:
         credentials = ApiKey(api_key)
     address = base_url or os.environ.get("AGENTBOOK_BASE_URL")
+    if address is not None and not address.strip():
+        raise ValueError(
+            "AGENTBOOK_BASE_URL is set and empty. Unset it for the embedded service, or set it to https://host/v1."
+        )
     if address is None:
         running = service()
         address = running.base_url

@@ -133,7 +133,7 @@ def test_a_connection_is_used_again_and_given_up_when_the_platform_closed_it(
         platform.leave.clear()
         client.me.get()
         platform.leave.set()
-        assert platform.ended.acquire(timeout=30)
+        assert platform.ended.acquire(timeout=60)
         client.sessions.send("s1", "hello")  # on the connection that is gone, nobody would know whether it arrived
     assert [len(each) for each in platform.connections] == [3, 1]
 
@@ -192,7 +192,7 @@ def test_many_threads_share_a_bounded_number_of_connections(platform: Platform) 
         assert len(platform.requests) == 200
         assert len(platform.connections) <= transport.MAX_CONNECTIONS
     for _ in platform.connections:  # closing the client closed them all
-        assert platform.ended.acquire(timeout=30)
+        assert platform.ended.acquire(timeout=60)
 
 
 def test_a_proxy_or_a_client_of_the_callers_keeps_httpx_in_between(monkeypatch: pytest.MonkeyPatch) -> None:

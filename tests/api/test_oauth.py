@@ -52,3 +52,27 @@ def test_a_platform_that_names_no_authorization_server_says_so(monkeypatch: pyte
     served(monkeypatch, resource={**RESOURCE, "authorization_servers": servers})
     with pytest.raises(ab.AgentbookError, match="names no authorization server"):
         oauth.discover(f"{HOST}/v1")
+
+
+@pytest.mark.parametrize(
+    ("promised", "said", "trusted"),
+    [
+        (False, {}, True),
+        (False, {"iss": HOST}, True),
+        (True, {"iss": f"{HOST}/"}, True),
+        (False, {"iss": "https://evil.example"}, False),
+        (True, {"iss": f"{HOST}.evil.example"}, False),
+        (True, {}, False),  # whoever always names itself, and does not, is another
+    ],
+)
+def test_a_code_of_another_server_is_not_taken(
+    monkeypatch: pytest.MonkeyPatch, promised: bool, said: dict[str, str], trusted: bool
+) -> None:
+    served(monkeypatch, metadata={**METADATA, "authorization_response_iss_parameter_supported": promised})
+    server = oauth.discover(f"{HOST}/v1")
+    answer = {"code": "c0de", "state": "s1", **said}
+    if trusted:
+        assert oauth._code(answer, "s1", server) == "c0de"
+    else:
+        with pytest.raises(ab.OAuthError, match=f"not from {HOST}"):
+            oauth._code(answer, "s1", server)

@@ -7,6 +7,7 @@ import pickle
 from typing import Any
 
 import httpx
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -81,3 +82,9 @@ def test_any_events_make_turns(events: list[dict[str, Any]]) -> None:
 def test_an_unknown_enum_value_stays_visible() -> None:
     record = Record({"status": "SOMETHING_NEW", "viewer_role": None})
     assert (record.status, record.viewer_role) == ("SOMETHING_NEW", None)
+
+
+@pytest.mark.parametrize("answer", [{}, {"id": None}, {"id": ""}, {"id": 7}, [], "s1"])
+def test_a_session_nobody_could_go_on_with_may_have_been_started(answer: Any) -> None:
+    with pytest.raises(ab.OutcomeUnknown, match=r"a session without an id.*It may have been applied"):
+        client_of(answer).sessions.start("w", agent_id="a", prompt="Hello")

@@ -101,7 +101,7 @@ class Container:
     ) -> None:
         """End as a container does: everything in it goes, and what was written outside the checkout is lost."""
         self._server.terminate()
-        self._server.wait(20)
+        self._server.wait(60)
         end_services(self.image.home)
         shutil.rmtree(self.image.data, ignore_errors=True)
 

@@ -444,7 +444,7 @@ def test_two_processes_may_sync_at_once(platform: FakeEvents, tmp_path: Path) ->
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(60)
     assert plain_rows(tmp_path) == everything(platform)
 
 

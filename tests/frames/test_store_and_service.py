@@ -21,9 +21,9 @@ def test_a_store_follows_a_real_platform(tmp_path: Path) -> None:
             assert first.events == len(loaded) > 0
             pd.testing.assert_frame_equal(store.events(), loaded)
             fresh = client.sessions.start("acme~playground", agent_id="acme~echo", prompt="one")
-            client.sessions.ask(fresh, "two", timeout_s=30)
+            client.sessions.ask(fresh, "two", timeout_s=60)
             store.sync(client, fresh)
-            assert client.sessions.ask(fresh, "three", timeout_s=30).status == "answered"
+            assert client.sessions.ask(fresh, "three", timeout_s=60).status == "answered"
             again = store.sync(client)
             stored = store.events(fresh)
             assert 0 < again.events < len(stored)

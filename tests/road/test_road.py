@@ -72,7 +72,7 @@ def test_a_question_is_answered_streamed_and_recorded(client: ab.Client) -> None
     session = client.sessions.start(WORKSPACE, agent_id=client.agents.get("acme~guide").id, prompt="What is a turn?")
     assert session.initiator_id == client.auth.key_id  # type: ignore[union-attr]
     first = reply_to_the_prompt(client, session.id)
-    turn = client.sessions.ask(session, "What is a credential?", timeout_s=30)
+    turn = client.sessions.ask(session, "What is a credential?", timeout_s=60)
     assert turn.status == "answered"
     assert turn.text
     assert turn.subtasks == 1
@@ -93,7 +93,7 @@ def reply_to_the_prompt(client: ab.Client, session_id: str) -> str:
 
     drafts = ""
     with client.sessions.stream(session_id, from_id=BEGINNING) as stream:
-        while (event := stream.get(timeout_s=30)) is not None:
+        while (event := stream.get(timeout_s=60)) is not None:
             if event.type == "runtime_draft" and "delta" in event.content:
                 drafts = drafts[: event.content["offset"]] + event.content["delta"]
             if event.type == "runtime_done" and "text" in event.content:
@@ -114,7 +114,7 @@ def test_an_async_client_asks(client: ab.Client) -> None:
     async def ask() -> ab.Turn:
         async with ab.AsyncClient(client.base_url, credentials=client.auth) as twin:
             session = await twin.sessions.start(WORKSPACE, agent_id="acme~echo", prompt="one")
-            return await twin.sessions.ask(session.id, "two", timeout_s=30)
+            return await twin.sessions.ask(session.id, "two", timeout_s=60)
 
     turn = asyncio.run(ask())
     assert (turn.status, turn.prompt) == ("answered", "two")
@@ -138,7 +138,7 @@ def test_an_async_client_asks(client: ab.Client) -> None:
 def test_a_run_limit_is_raised_as_what_it_is(client: ab.Client, agent: str, kind: str) -> None:
     session = client.sessions.start(WORKSPACE, agent_id=f"acme~{agent}", prompt="go")
     with pytest.raises(ab.ExecutionLimit) as raised:
-        client.sessions.ask(session.id, "again", timeout_s=30)
+        client.sessions.ask(session.id, "again", timeout_s=60)
     assert raised.value.kind == kind
     assert raised.value.turn.status == "failed"
 
@@ -182,7 +182,7 @@ def test_a_service_that_dies_and_returns_loses_nothing(tmp_path: Any) -> None:
 def until_reply(stream: Any) -> list[Any]:
     seen = []
     while True:
-        event = stream.get(timeout_s=30)
+        event = stream.get(timeout_s=60)
         assert event is not None, seen
         if event.type != "runtime_draft":
             seen.append(event)
@@ -232,7 +232,7 @@ def test_a_key_without_scopes_can_only_ask_who_it_is(service: Service) -> None:
 def test_both_schemes_of_a_key_work_on_requests_and_streams(service: Service, key: str, scheme: Any) -> None:
     with ab.Client(service.base_url, credentials=ab.ApiKey(key, scheme=scheme)) as client:
         session = client.sessions.start(WORKSPACE, agent_id="acme~echo", prompt="one")
-        assert client.sessions.ask(session.id, "two", timeout_s=30).status == "answered"
+        assert client.sessions.ask(session.id, "two", timeout_s=60).status == "answered"
 
 
 def test_a_wrong_key_is_refused_on_requests_and_streams(service: Service, client: ab.Client, key: str) -> None:

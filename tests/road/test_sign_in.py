@@ -244,7 +244,7 @@ def test_a_person_streams_by_polling(service: Service, session: OAuthSession, cl
         with mine.sessions.stream(chat.id, from_id=BEGINNING) as stream:
             kinds = []
             while "reply" not in kinds:
-                event = stream.get(timeout_s=30)
+                event = stream.get(timeout_s=60)
                 assert event is not None, kinds
                 kinds.append("reply" if event.type == "runtime_done" and "text" in event.content else event.type)
     assert kinds[0] == "message"

@@ -238,7 +238,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     ],
 )
 def test_what_is_hardly_http_is_refused_and_the_service_lives(sent: bytes, service: Service) -> None:
-    with socket.create_connection(("127.0.0.1", service.facts["port"]), timeout=10) as raw:
+    with socket.create_connection(("127.0.0.1", service.facts["port"]), timeout=60) as raw:
         raw.sendall(sent)
         raw.shutdown(socket.SHUT_WR)
         answer = b""
@@ -256,7 +256,7 @@ def test_a_body_of_20_mib_is_refused_by_the_process_too(service: Service) -> Non
     headers = {"Authorization": basic(key), "Content-Type": "application/json", "Accept": "*/*"}
     body = json.dumps({"name": "x" * (20 << 20)}).encode()
     try:
-        answer = httpx.post(f"{service.base_url}/agents", content=body, headers=headers, timeout=30)
+        answer = httpx.post(f"{service.base_url}/agents", content=body, headers=headers, timeout=60)
     except httpx.WriteError:
         pass  # it answered and hung up while the body was still on its way
     else:

@@ -178,7 +178,7 @@ def test_the_embedded_service_takes_its_seed_and_speed_from_the_environment(
         try:
             with ab.Client(running.base_url, credentials=local.local_key(running)) as client:
                 session = client.sessions.start("acme~playground", agent_id="acme~verbose", prompt="2")
-                turn = client.sessions.ask(session, "3", timeout_s=30)
+                turn = client.sessions.ask(session, "3", timeout_s=60)
                 events = [dict(event) for event in client.sessions.events(session)]
                 seen.append((client.me.get()["credential"]["id"], session.id, turn.text, events))
         finally:

@@ -33,7 +33,7 @@ def replies(events: list[dict[str, Any]]) -> list[str]:
 
 async def idle(world: World) -> None:
     """Until no turn runs. Gives way to the loop each time: of many workers some are done and not yet taken out of the set."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while workers := list(world.platform.turns._workers):
             await asyncio.wait(workers)
             await asyncio.sleep(0)

@@ -66,7 +66,7 @@ class FakePlatform:
         self._loop.close()
 
     def call(self, work: Any) -> Any:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(20)
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(60)
 
     @property
     def base_url(self) -> str:

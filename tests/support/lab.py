@@ -177,7 +177,7 @@ class Lab:
         """End JupyterLab with its kernels, and the service that they started."""
         self._process.terminate()
         try:
-            self._process.wait(20)
+            self._process.wait(60)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()

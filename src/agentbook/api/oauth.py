@@ -178,7 +178,7 @@ def sign_in(
             print("Approve in the browser window that has opened; if none has, open:\n\n" + address)
             (open_browser or webbrowser.open)(address)
             answer = loopback.wait(APPROVE_WITHIN_S)
-        code = _code(answer, state)
+        code = _code(answer, state, server)
         form = {
             "grant_type": "authorization_code",
             "code": Hidden(code),
@@ -198,11 +198,13 @@ def sign_in(
 class Server:
     """An authorization server, as its metadata describes it."""
 
+    issuer: str
     resource: str
     authorization_endpoint: str
     token_endpoint: str
     registration_endpoint: str
     scopes: tuple[str, ...]
+    names_itself: bool  # in every answer it gives to a browser
 
 
 def discover(base_url: str) -> Server:
@@ -237,7 +239,8 @@ def discover(base_url: str) -> Server:
     for name in ("authorization_endpoint", "token_endpoint", "registration_endpoint"):
         endpoints[name] = _trusted(str(metadata.get(name, "")), name)
     scopes = resource.get("scopes_supported") or metadata.get("scopes_supported") or []
-    return Server(described, scopes=tuple(map(str, scopes)), **endpoints)
+    names_itself = metadata.get("authorization_response_iss_parameter_supported") is True
+    return Server(issuer, described, scopes=tuple(map(str, scopes)), names_itself=names_itself, **endpoints)
 
 
 def _resource_metadata(base_url: str) -> str:
@@ -312,7 +315,7 @@ def _authorize_address(server: Server, client_id: str, redirect_uri: str, verifi
     return server.authorization_endpoint + joint + urlencode(query)
 
 
-def _code(answer: Mapping[str, str], state: str) -> str:
+def _code(answer: Mapping[str, str], state: str, server: Server) -> str:
     if answer.get("error"):
         said = answer.get("error_description") or answer["error"]
         raise OAuthError(
@@ -321,6 +324,12 @@ def _code(answer: Mapping[str, str], state: str) -> str:
     if not secrets.compare_digest(answer.get("state", ""), state) or not answer.get("code"):
         raise OAuthError(
             "sign_in: what came back is not the answer to this sign-in. Sign in again.", error="invalid_state"
+        )
+    # A code of another server, sent to this one, would be another person's sign-in (RFC 9207).
+    said = answer.get("iss", "" if server.names_itself else server.issuer)
+    if said.rstrip("/") != server.issuer:
+        raise OAuthError(
+            f"sign_in: the answer came from {said!r}, not from {server.issuer}. Not trusted.", error="invalid_issuer"
         )
     return answer["code"]
 

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from . import doors
 from .bind import Async, Endpoint, Listed, M, Noun, Sync
-from .calls import Call, ListCall, path, record, ref
+from .calls import Call, ListCall, Reply, path, record, ref
 from .discovery import offered
 from .ids import first_id_at
 from .records import Record
@@ -51,7 +53,14 @@ def start(workspace: Any, *, agent_id: Any, prompt: str) -> Call[Record]:
     'chat'
     """
     body = {"session_type": "chat", "agent_id": ref(agent_id), "initial_prompt": prompt}
-    return Call("sessions.start", "POST", path("workspaces", workspace, "sessions"), record, body=body, write=True)
+    return Call("sessions.start", "POST", path("workspaces", workspace, "sessions"), _started, body=body, write=True)
+
+
+def _started(reply: Reply) -> Record:
+    session = record(reply)
+    if not isinstance(session.get("id"), str) or not session["id"]:
+        raise msgspec.ValidationError("a session without an id")  # nobody could read it or go on with it
+    return session
 
 
 def events(

@@ -19,9 +19,10 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Self
 
+from ..api.calls import ref
 from ..api.errors import NotFound, OutcomeUnknown
 from ..events.turns import Event, Turn, opens_turn
-from .entities import find_agent, id_of
+from .entities import find_agent
 from .exchange import Exchange
 from .following import Follow as Follow
 from .standing import Standing
@@ -143,8 +144,8 @@ class Conversation(Standing):
         session : str or Record, optional
             None for the session it was made with.
         """
-        if session is not None and id_of(session) != self.session_id:
-            await self._leave(id_of(session))
+        if session is not None and ref(session) != self.session_id:
+            await self._leave(ref(session))
         with contextlib.suppress(Exception):  # kept as state
             await self._catch_up()
 
@@ -221,7 +222,7 @@ class Conversation(Standing):
         self.agent_name = name or self.agent_name
         exchange.posted = True
         session = await self._client.sessions.start(self.workspace, agent_id=agent_id, prompt=exchange.prompt)
-        self.session_id = self._ledger.session_id = str(session["id"])
+        self.session_id = self._ledger.session_id = ref(session)
         self._ledgers[self.session_id] = self._ledger
         exchange.turn.session_id = self.session_id
         # From the beginning, because the agent was already at work when the socket opens.

@@ -6,15 +6,11 @@ import uuid
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from ..api.calls import ref
 from ..api.errors import NotFound
 
 if TYPE_CHECKING:
     from ..api.client import AsyncClient
-
-
-def id_of(entity: Any) -> str:
-    """The id of a record, or the id itself."""
-    return str(entity["id"]) if isinstance(entity, Mapping) else str(entity)
 
 
 def name_of(entity: Any) -> str:
@@ -39,7 +35,7 @@ async def find_agent(client: AsyncClient, agent: Any) -> tuple[str, str]:
         If there is none of that name for this key.
     """
     if not isinstance(agent, str):
-        return agent["id"], name_of(agent)
+        return ref(agent), name_of(agent)
     try:
         record = await client.agents.get(agent)
     except NotFound:
@@ -47,7 +43,7 @@ async def find_agent(client: AsyncClient, agent: Any) -> tuple[str, str]:
         if not is_uuid(agent):
             raise
         return agent, ""
-    return record["id"], name_of(record)
+    return ref(record), name_of(record)
 
 
 def is_uuid(text: str) -> bool:

@@ -7,9 +7,10 @@ from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any
 
+from ..api.calls import ref
 from ..events import pump
 from ..events.turns import Event, Turn
-from .entities import id_of, name_of
+from .entities import name_of
 from .exchange import Exchange
 from .following import Follow, Following
 from .ledger import Ledger
@@ -41,7 +42,7 @@ class Standing(Written):
         self._closed = False
         self._following = Following(self._client, self.feed, self._changed, self._lost, follow or pump.subscribe)
         self._ledgers: dict[str, Ledger] = {}
-        self._open(id_of(session) if session is not None else None)
+        self._open(ref(session) if session is not None else None)
 
     def _open(self, session_id: str | None) -> None:
         self.session_id: str | None = session_id

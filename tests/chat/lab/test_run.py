@@ -120,7 +120,7 @@ def test_agents_go_side_by_side(platform: LabPlatform, lab: PromptLab) -> None:
     running = loop.submit(lab._go(lab._plan(["one"], None, None, lab_options())))
     wait_until(lab, lambda: platform.open_now == 2)
     on_loop(platform.hold.set)
-    running.result(10)
+    running.result(60)
     assert sorted(lab.results["reply"]) == ["original: one", "other: one"]
 
 
@@ -141,7 +141,7 @@ def wait_until(lab: PromptLab, condition: Callable[[], bool]) -> None:
 
     looking = loop.submit(look())
     assert done.wait(60), "it never came to that"
-    looking.result(1)
+    looking.result(60)
 
 
 def test_an_interrupt_keeps_what_arrived_and_the_next_run_finds_what_came_late(

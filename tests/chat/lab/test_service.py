@@ -51,7 +51,7 @@ def arrange_fault(service: Service, **fault: object) -> None:
         data=json.dumps(fault).encode(),
         headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
     )
-    urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=20).close()
+    urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=60).close()
 
 
 def test_what_a_prompt_says_decides_which_checks_pass(connect: Connect, tmp_path: Path) -> None:

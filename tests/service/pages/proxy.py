@@ -49,7 +49,7 @@ def below_a_prefix(port: int) -> Iterator[str]:
             headers = {
                 name: value for name, value in self.headers.items() if name.lower() not in ("host", "connection")
             }
-            upstream = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+            upstream = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
             try:
                 upstream.request(self.command, self.path.removeprefix(PREFIX), self.rfile.read(length) or None, headers)
                 answer = upstream.getresponse()

@@ -67,7 +67,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
 def test_an_agent_answers_with_the_model(lab: Lab) -> None:
     session = lab.session()
     lab.fake.will(text("Good ", "day."))
-    assert lab.client.sessions.ask(session, "Hello", timeout_s=30).text == "Good day."
+    assert lab.client.sessions.ask(session, "Hello", timeout_s=60).text == "Good day."
     [body] = lab.fake.bodies()
     assert body["model"] == "fake-model"
     assert body["messages"] == [
@@ -81,8 +81,8 @@ def test_an_agent_answers_with_the_model(lab: Lab) -> None:
 def test_what_a_mode_remembers(lab: Lab, mode: str) -> None:
     session = lab.session(mode=mode)
     lab.fake.will(text("Hello Ada."), text("You are Ada."))
-    lab.client.sessions.ask(session, "I am Ada.", timeout_s=30)
-    lab.client.sessions.ask(session, "Who am I?", timeout_s=30)
+    lab.client.sessions.ask(session, "I am Ada.", timeout_s=60)
+    lab.client.sessions.ask(session, "Who am I?", timeout_s=60)
     told = [(message["role"], message["content"]) for message in lab.fake.bodies()[1]["messages"][1:]]
     before = [("user", "Hi"), ("assistant", "Hi."), ("user", "I am Ada."), ("assistant", "Hello Ada.")]
     assert told == [*(before if mode == "multi-turn" else []), ("user", "Who am I?")]
@@ -97,7 +97,7 @@ def test_tool_runs_are_events_before_the_reply(lab: Lab) -> None:
         ("github__create_issue", '{"title": "x"}'),
     ]
     lab.fake.will(calls(*wanted), text("It is 42."))
-    assert lab.client.sessions.ask(session, "6 * 7?", timeout_s=30).text == "It is 42."
+    assert lab.client.sessions.ask(session, "6 * 7?", timeout_s=60).text == "It is 42."
     assert lab.told(session) == [("runtime_done", {})] * 3 + [("runtime_done", {"text": "It is 42."})]
     value, counted, issue = [message["content"] for message in lab.fake.bodies()[1]["messages"][-3:]]
     assert '"value": "42"' in value
@@ -118,14 +118,14 @@ def test_a_failure_ends_the_turn_and_the_session_goes_on(lab: Lab, script: list[
     session = lab.session()
     lab.fake.will(*script, text("Here again."))
     with pytest.raises(agentbook.ServerError) as caught:
-        lab.client.sessions.ask(session, "Hello", timeout_s=30)
+        lab.client.sessions.ask(session, "Hello", timeout_s=60)
     assert caught.value.status == status
     assert "swordfish" not in str(caught.value)
     [(type_, content)] = lab.told(session)
     assert type_ == "runtime_error"
     assert (content["status"], content["error"]) == (status, error)
     assert "swordfish" not in content["message"]
-    assert lab.client.sessions.ask(session, "And now?", timeout_s=30).text == "Here again."
+    assert lab.client.sessions.ask(session, "And now?", timeout_s=60).text == "Here again."
 
 
 def test_a_hanging_model_holds_up_no_other_session(lab: Lab) -> None:
@@ -136,7 +136,7 @@ def test_a_hanging_model_holds_up_no_other_session(lab: Lab) -> None:
     try:
         while not lab.fake.requests:  # the slow one takes the first answer
             threading.Event().wait(0.005)
-        assert lab.client.sessions.ask(quick, "Hurry.", timeout_s=30).text == "Quick."
+        assert lab.client.sessions.ask(quick, "Hurry.", timeout_s=60).text == "Quick."
         assert lab.told(slow) == []
     finally:
         gate.set()
