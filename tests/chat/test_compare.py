@@ -25,7 +25,7 @@ from agentbook.chat.compare.widget import Compare
 from agentbook.events import loop
 
 from .fakes import FakePlatform, echo, refused
-from .test_panel import on_loop, widgets_in
+from .panels import on_loop, widgets_in
 
 Answer = Callable[[FakePlatform, str], Any]
 

@@ -22,7 +22,7 @@ from agentbook.chat.static import static_html
 from agentbook.chat.style import live_style, static_style
 from support.hostile import CORPUS, LONG_LINE
 
-from .test_panel import on_loop, widgets_in
+from .panels import on_loop, widgets_in
 from .test_records import event
 
 TAGS = set(

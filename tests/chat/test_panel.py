@@ -1,18 +1,12 @@
-"""The panel without a browser: what its widgets hold while a platform of one process answers."""
+"""The panel without a browser: a person asks, waits, stops, retries and changes sessions; a platform of one process answers."""
 
 from __future__ import annotations
 
 import asyncio
-import html
 import re
-import threading
-import time
-from collections.abc import Callable, Iterator
-from html.parser import HTMLParser
 from typing import Any
 
 import pytest
-from ipywidgets import HTML, HTMLMath, VBox
 
 from agentbook.api.errors import (
     ConnectionFailed,
@@ -29,63 +23,10 @@ from agentbook.api.errors import (
 )
 from agentbook.chat.panel import ChatPanel
 from agentbook.chat.static import panel_html
-from agentbook.chat.view import Block, LiveView
-from agentbook.events import loop
+from agentbook.chat.view import LiveView
 
-from .fakes import AGENT, KEY, NOT_OURS, OTHER, SESSION, FakePlatform, echo, refused
-
-
-@pytest.fixture
-def platform() -> FakePlatform:
-    return FakePlatform(echo)
-
-
-@pytest.fixture
-def panel(platform: FakePlatform) -> Iterator[ChatPanel]:
-    panel = make(platform)
-    yield panel
-    panel.close()
-
-
-def make(platform: FakePlatform, **where: Any) -> ChatPanel:
-    return ChatPanel(platform, **(where or {"workspace": "acme~lab", "agent": "guide"}), follow=platform.follow)  # type: ignore[arg-type]
-
-
-def on_loop(work: Callable[[], Any]) -> Any:
-    async def call() -> Any:
-        return work()
-
-    return loop.run(call(), 10)
-
-
-def widgets_in(widget: Any) -> list[Any]:
-    return [widget, *(inner for child in getattr(widget, "children", ()) for inner in widgets_in(child))]
-
-
-def shown(panel: ChatPanel) -> str:
-    """The words in the log, as a person reads them."""
-    on_loop(panel._pace.flush)
-    values = (inner.value for inner in widgets_in(panel._frame.inner) if hasattr(inner, "value"))
-    return html.unescape(re.sub(r"<[^>]*>", " ", " ".join(values)))
-
-
-def eventually(panel: ChatPanel, condition: Callable[[], bool]) -> None:
-    """Wait until the panel's state meets the condition, woken by its changes."""
-    changed = threading.Event()
-    end = panel.conversation.listen(lambda exchange: changed.set())
-    until = time.monotonic() + 60
-    while not condition():
-        assert changed.wait(max(0.0, until - time.monotonic())), "nothing changed in 60 s"
-        changed.clear()
-    end()
-
-
-def hidden(widget: Any) -> bool:
-    return "ab-hidden" in widget._dom_classes
-
-
-def click(button: Any) -> None:
-    button.click()
+from .fakes import NOT_OURS, OTHER, SESSION, FakePlatform, echo, refused
+from .panels import click, eventually, hidden, long_history, make, on_loop, shown
 
 
 def test_ask_returns_the_turn_and_shows_it(panel: ChatPanel) -> None:
@@ -302,65 +243,6 @@ def test_a_panel_of_a_session_alone_starts_no_new_one(platform: FakePlatform) ->
     panel.close()
 
 
-def test_formulas_are_typeset_once_they_stand(platform: FakePlatform, panel: ChatPanel) -> None:
-    platform.answer = None
-    asking = threading.Thread(target=panel.ask, args=("Area?",))
-    asking.start()
-    eventually(panel, lambda: any(exchange.bound for exchange in panel.conversation.exchanges))
-    on_loop(lambda: platform.write("It is $x^2$, for $5.", 0))
-    eventually(panel, lambda: panel.conversation.exchanges[0].text != "")
-    assert r"\(x^2\), for $5." in shown(panel).replace(" ,", ",")
-    view = panel._history.views[panel.conversation.exchanges[0]]
-    assert isinstance(view, LiveView)
-    assert [type(widget) for widget in view._body.children] == [HTML, HTML]
-    on_loop(lambda: platform.reply("It is $x^2$, for $5."))
-    asking.join(60)
-    on_loop(panel._pace.flush)
-    assert [type(widget) for widget in view._body.children] == [HTML, HTMLMath]
-    assert view._body.children[1].value.startswith('<div class="ab-md mathjax_ignore')
-
-
-@pytest.mark.parametrize("images", [False, True])
-def test_pictures_load_only_where_allowed(platform: FakePlatform, images: bool) -> None:
-    platform.persist("message", {"text": "Old"}, KEY)
-    platform.reply("![old](https://e.test/old.png)")
-    platform.answer = lambda p, text: p.reply("![new](https://e.test/new.png)")
-    panel = ChatPanel(platform, session=SESSION, follow=platform.follow, images=images)  # type: ignore[arg-type]
-    panel.ask("New")
-    on_loop(panel._pace.flush)
-    values = "".join(each.value for each in widgets_in(panel._frame.inner) if isinstance(each, HTML | HTMLMath))
-    assert values.count("<img ") == (2 if images else 0)
-    assert "<img" not in panel_html(*panel._said(), "x")  # whoever opens the notebook later has allowed nothing
-    panel.close()
-
-
-def pictures_in(panel: ChatPanel) -> int:
-    on_loop(panel._pace.flush)
-    values = (each.value for each in widgets_in(panel._frame.inner) if isinstance(each, HTML | HTMLMath))
-    return "".join(values).count("<img ")
-
-
-def test_a_person_allows_the_pictures_of_a_panel_and_takes_that_back(platform: FakePlatform) -> None:
-    for number in range(3):  # what is older shares a widget
-        platform.persist("message", {"text": "Old"}, KEY)
-        platform.reply(f"![old {number}](https://e.test/{number}.png)")
-    platform.answer = lambda p, text: p.reply(text)
-    panel = make(platform, session=SESSION)
-    panel.ask("![new](https://e.test/new.png)")
-    button = panel._frame.pictures
-    assert pictures_in(panel) == 0
-    assert (hidden(button), button.description) == (False, "Load pictures")
-    click(button)
-    assert pictures_in(panel) == 4
-    assert button.description == "Hide pictures"
-    panel.ask("![next](https://e.test/next.png)")
-    assert pictures_in(panel) == 5
-    assert "<img" not in panel_html(*panel._said(), "x")
-    click(button)
-    assert pictures_in(panel) == 0
-    panel.close()
-
-
 def test_its_repr_says_what_it_was_made_with_and_never_changes(platform: FakePlatform) -> None:
     # A notebook's outputs are compared: what is known only once the history was read would be there or not.
     first = make(platform)
@@ -375,12 +257,6 @@ def test_its_repr_says_what_it_was_made_with_and_never_changes(platform: FakePla
     second.close()
 
 
-def test_no_pictures_no_switch(panel: ChatPanel) -> None:
-    panel.ask("a picture? ![no](relative.png) ![nor](data:image/png;base64,eA==)")
-    on_loop(panel._pace.flush)
-    assert hidden(panel._frame.pictures)
-
-
 def test_a_foreign_session_becomes_read_only(platform: FakePlatform) -> None:
     platform.refusals["send"] = [NOT_OURS]
     panel = make(platform, session=SESSION)
@@ -389,27 +265,6 @@ def test_a_foreign_session_becomes_read_only(platform: FakePlatform) -> None:
     on_loop(panel._pace.flush)
     assert (panel._frame.input.disabled, panel._frame.send.disabled) == (True, True)
     assert "can be read here" in shown(panel)
-    panel.close()
-
-
-def long_history(platform: FakePlatform, turns: int) -> None:
-    for n in range(turns):
-        platform.persist("message", {"text": f"Question {n}"}, KEY)
-        platform.reply(f"Answer **{n}**.\n\n" + "word " * 50)
-
-
-def test_a_panel_of_a_long_session_has_few_widgets_and_all_the_text(platform: FakePlatform) -> None:
-    long_history(platform, 500)
-    panel = make(platform, session=SESSION)
-    assert len(panel.transcript) == 1000
-    words = shown(panel)
-    assert all(f"Question {n}" in words and f"Answer  {n} ." in words for n in (0, 250, 499))
-    assert words.index("Question 7 ") < words.index("Question 8 ") < words.index("Question 499")
-    assert len(panel._frame.inner.children) < 20
-    blocks = [view for view in panel._history.views.values() if isinstance(view, Block)]
-    assert len(set(blocks)) > 1
-    assert panel.ask("And now?").text == "You said: And now?"
-    assert shown(panel).rstrip().endswith("s") or "And now?" in shown(panel)
     panel.close()
 
 
@@ -423,101 +278,6 @@ def test_two_panels_on_one_session_show_the_same(platform: FakePlatform) -> None
     assert latency.sub("", shown(one)).split() == latency.sub("", shown(two)).split()
     one.close()
     two.close()
-
-
-def test_a_burst_is_drawn_in_few_flushes_and_ends_with_the_exact_text(platform: FakePlatform) -> None:
-    words = [f"word{n} " for n in range(3_000)]
-
-    async def stream(platform: FakePlatform, text: str) -> None:
-        at = 0
-        for word in words:
-            platform.write(word, at)
-            at += len(word)
-            await asyncio.sleep(0)
-        platform.reply("".join(words) + "end")
-
-    platform.answer = stream
-    panel = make(platform)
-    flushes: list[float] = []
-    draw = panel._pace._draw
-    panel._pace._draw = lambda: (flushes.append(time.monotonic()), draw())  # type: ignore[func-returns-value]
-    begin = time.monotonic()
-    turn = panel.ask("Much")
-    took = time.monotonic() - begin
-    assert turn.text == "".join(words) + "end"
-    assert len(flushes) <= took * 20 + 3
-    assert re.findall(r"word\d+", shown(panel)) == re.findall(r"word\d+", "".join(words))
-    panel.close()
-
-
-def test_what_is_finished_is_not_sent_again(platform: FakePlatform, panel: ChatPanel) -> None:
-    platform.answer = None
-    asking = threading.Thread(target=panel.ask, args=("Long",))
-    asking.start()
-    eventually(panel, lambda: any(exchange.bound for exchange in panel.conversation.exchanges))
-    text = "".join(f"## Part {n}\n\n{'word ' * 60}\n\n" for n in range(60))
-
-    def write(begin: int, end: int) -> None:
-        on_loop(lambda: platform.write(text[begin:end], begin))
-        eventually(panel, lambda: len(panel.conversation.exchanges[0].text) == end)
-        on_loop(panel._pace.flush)
-
-    write(0, 15_000)
-    view = panel._history.views[panel.conversation.exchanges[0]]
-    assert isinstance(view, LiveView)
-    frozen = view._body.children[: len(view._chunks.frozen)]
-    assert len(frozen) == 5
-    sent: list[Any] = []
-    for widget in frozen:
-        widget.observe(sent.append)
-    write(15_000, len(text))
-    assert sent == []
-    assert view._body.children[:5] == frozen
-    on_loop(lambda: platform.reply(text))
-    asking.join(60)
-    assert sent == []
-
-
-HOSTILE = "<img src=x onerror=alert(1)><script>alert(1)</script>\u202e"
-
-
-def handlers(markup: str) -> list[str]:
-    """The inline handlers in some HTML, as a browser would read it."""
-    found: list[str] = []
-
-    class Reader(HTMLParser):
-        def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-            found.extend(f"{tag} {name}" for name, _ in attrs if name.startswith("on"))
-
-    Reader().feed(markup)
-    return found
-
-
-def test_nothing_hostile_reaches_a_widget(platform: FakePlatform) -> None:
-    agent = {**AGENT, "name": HOSTILE}
-    platform.answer = lambda p, text: p.persist("runtime_done", {"text": HOSTILE}, agent)
-    panel = ChatPanel(
-        platform,  # type: ignore[arg-type]
-        workspace="acme~lab",
-        agent={"id": "a1", "name": HOSTILE},
-        follow=platform.follow,
-    )
-    panel.ask(HOSTILE)
-    platform.answer = lambda p, text: (p.tool(HOSTILE, "t1"), p.persist(HOSTILE, {}, agent), p.fail(HOSTILE))
-    with pytest.raises(ServerError):
-        panel.ask("again")
-    platform.refusals["send"] = [refused(Unauthorized, 401, HOSTILE)]
-    with pytest.raises(Unauthorized):
-        panel.ask("once more")
-    on_loop(panel._pace.flush)
-    texts = [inner.value for inner in widgets_in(panel) if isinstance(getattr(inner, "value", None), str)]
-    assert any("&lt;img src=x" in text for text in texts)
-    for text in texts:
-        assert "<img" not in text
-        assert "<script" not in text
-        assert "\u202e" not in text
-        assert handlers(text) in ([], ["style onload"])
-    panel.close()
 
 
 def test_what_a_panel_needs_is_said_at_once(platform: FakePlatform) -> None:
@@ -541,20 +301,3 @@ def test_the_repr_is_stable_and_closing_is_final(platform: FakePlatform) -> None
     with pytest.raises(ValueError, match="closed"):
         panel.ask("Hello?")
     assert len(panel.transcript) == 2
-
-
-def test_every_control_has_a_name(panel: ChatPanel) -> None:
-    assert panel._frame.input.description == "Message"
-    assert (panel._frame.send.description, panel._frame.stop.description) == ("Send", "Stop")
-    style = panel.children[0].value
-    for part in ("setAttribute('role', 'log')", "setAttribute('role', 'status')", "'aria-live', 'polite'"):
-        assert part in style
-    assert style.count('"') == 2 + style.split('">', 1)[1].count(
-        '"'
-    )  # the inline handler holds no quote that would end it
-
-
-def test_no_attribute_hides_one_of_the_widget_it_extends(panel: ChatPanel) -> None:
-    assert not (set(vars(panel)) - set(vars(VBox()))) & set(dir(VBox))
-    methods = {name for name, value in vars(ChatPanel).items() if callable(value) or isinstance(value, property)}
-    assert {name for name in methods if not name.startswith("__")} & set(dir(VBox)) == {"close"}

@@ -17,7 +17,7 @@ from agentbook.chat.replay import Replay, _score, replay
 from agentbook.chat.status import status_line
 
 from .fakes import SESSION
-from .test_panel import shown
+from .panels import shown
 from .test_records import spoken
 
 AT_ONCE = float("inf")

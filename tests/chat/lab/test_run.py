@@ -42,7 +42,7 @@ def on_loop(work: Callable[[], Any]) -> Any:
     async def call() -> Any:
         return work()
 
-    return loop.run(call(), 10)
+    return loop.run(call(), 60)
 
 
 def test_variants_on_one_agent_take_turns_and_the_agent_gets_back_what_it_had(
@@ -265,7 +265,7 @@ def test_the_first_question_waits_until_the_agent_has_taken_the_version_in(
 
     platform.agents.get = get_slowly  # type: ignore[method-assign]
     lab.add_variant("kind", "Be kind.")
-    loop.run(lab._apply(lab.variants["kind"]), 20)
+    loop.run(lab._apply(lab.variants["kind"]), 60)
     assert seen == ["CONFIGURING", "CONFIGURING", "READY"]
 
 

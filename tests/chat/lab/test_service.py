@@ -36,7 +36,7 @@ def connect(service: Service) -> Iterator[Connect]:
 
     yield with_scopes
     for client in made:
-        loop.run(client.asynchronous().aclose(), 20)
+        loop.run(client.asynchronous().aclose(), 60)
         client.close()
 
 

@@ -180,7 +180,7 @@ def test_stop_keeps_what_arrived_and_run_goes_on(platform: LabPlatform, lab: Pro
     async def late() -> None:
         platform.answer(str(stopped.session_id), "late reply")
 
-    loop.run(late(), 10)
+    loop.run(late(), 60)
     run(view, "quick\nslow", "2 of 2 answered")
     assert "late reply" in words(view.replies.rows)
     assert platform.asked() == ["quick", "slow"]

@@ -1,0 +1,62 @@
+"""A panel without a browser, and a person's eyes and hands on its widgets."""
+
+from __future__ import annotations
+
+import html
+import re
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from agentbook.chat.panel import ChatPanel
+from agentbook.events import loop
+
+from .fakes import KEY, FakePlatform
+
+
+def make(platform: FakePlatform, **where: Any) -> ChatPanel:
+    return ChatPanel(platform, **(where or {"workspace": "acme~lab", "agent": "guide"}), follow=platform.follow)  # type: ignore[arg-type]
+
+
+def on_loop(work: Callable[[], Any]) -> Any:
+    async def call() -> Any:
+        return work()
+
+    return loop.run(call(), 60)
+
+
+def widgets_in(widget: Any) -> list[Any]:
+    return [widget, *(inner for child in getattr(widget, "children", ()) for inner in widgets_in(child))]
+
+
+def shown(panel: ChatPanel) -> str:
+    """The words in the log, as a person reads them."""
+    on_loop(panel._pace.flush)
+    values = (inner.value for inner in widgets_in(panel._frame.inner) if hasattr(inner, "value"))
+    return html.unescape(re.sub(r"<[^>]*>", " ", " ".join(values)))
+
+
+def eventually(panel: ChatPanel, condition: Callable[[], bool]) -> None:
+    """Wait until the panel's state meets the condition, woken by its changes."""
+    changed = threading.Event()
+    end = panel.conversation.listen(lambda exchange: changed.set())
+    until = time.monotonic() + 60
+    while not condition():
+        assert changed.wait(max(0.0, until - time.monotonic())), "nothing changed in 60 s"
+        changed.clear()
+    end()
+
+
+def hidden(widget: Any) -> bool:
+    return "ab-hidden" in widget._dom_classes
+
+
+def click(button: Any) -> None:
+    button.click()
+
+
+def long_history(platform: FakePlatform, turns: int) -> None:
+    for n in range(turns):
+        platform.persist("message", {"text": f"Question {n}"}, KEY)
+        platform.reply(f"Answer **{n}**.\n\n" + "word " * 50)

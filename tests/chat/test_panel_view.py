@@ -1,0 +1,216 @@
+"""What a panel's widgets hold: text, formulas and pictures, drawn seldom and whole, and nothing that runs."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import threading
+import time
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+from ipywidgets import HTML, HTMLMath, VBox
+
+from agentbook.api.errors import (
+    ServerError,
+    Unauthorized,
+)
+from agentbook.chat.panel import ChatPanel
+from agentbook.chat.static import panel_html
+from agentbook.chat.view import Block, LiveView
+
+from .fakes import AGENT, KEY, SESSION, FakePlatform, refused
+from .panels import click, eventually, hidden, long_history, make, on_loop, shown, widgets_in
+
+
+def test_formulas_are_typeset_once_they_stand(platform: FakePlatform, panel: ChatPanel) -> None:
+    platform.answer = None
+    asking = threading.Thread(target=panel.ask, args=("Area?",))
+    asking.start()
+    eventually(panel, lambda: any(exchange.bound for exchange in panel.conversation.exchanges))
+    on_loop(lambda: platform.write("It is $x^2$, for $5.", 0))
+    eventually(panel, lambda: panel.conversation.exchanges[0].text != "")
+    assert r"\(x^2\), for $5." in shown(panel).replace(" ,", ",")
+    view = panel._history.views[panel.conversation.exchanges[0]]
+    assert isinstance(view, LiveView)
+    assert [type(widget) for widget in view._body.children] == [HTML, HTML]
+    on_loop(lambda: platform.reply("It is $x^2$, for $5."))
+    asking.join(60)
+    on_loop(panel._pace.flush)
+    assert [type(widget) for widget in view._body.children] == [HTML, HTMLMath]
+    assert view._body.children[1].value.startswith('<div class="ab-md mathjax_ignore')
+
+
+@pytest.mark.parametrize("images", [False, True])
+def test_pictures_load_only_where_allowed(platform: FakePlatform, images: bool) -> None:
+    platform.persist("message", {"text": "Old"}, KEY)
+    platform.reply("![old](https://e.test/old.png)")
+    platform.answer = lambda p, text: p.reply("![new](https://e.test/new.png)")
+    panel = ChatPanel(platform, session=SESSION, follow=platform.follow, images=images)  # type: ignore[arg-type]
+    panel.ask("New")
+    on_loop(panel._pace.flush)
+    values = "".join(each.value for each in widgets_in(panel._frame.inner) if isinstance(each, HTML | HTMLMath))
+    assert values.count("<img ") == (2 if images else 0)
+    assert "<img" not in panel_html(*panel._said(), "x")  # whoever opens the notebook later has allowed nothing
+    panel.close()
+
+
+def pictures_in(panel: ChatPanel) -> int:
+    on_loop(panel._pace.flush)
+    values = (each.value for each in widgets_in(panel._frame.inner) if isinstance(each, HTML | HTMLMath))
+    return "".join(values).count("<img ")
+
+
+def test_a_person_allows_the_pictures_of_a_panel_and_takes_that_back(platform: FakePlatform) -> None:
+    for number in range(3):  # what is older shares a widget
+        platform.persist("message", {"text": "Old"}, KEY)
+        platform.reply(f"![old {number}](https://e.test/{number}.png)")
+    platform.answer = lambda p, text: p.reply(text)
+    panel = make(platform, session=SESSION)
+    panel.ask("![new](https://e.test/new.png)")
+    button = panel._frame.pictures
+    assert pictures_in(panel) == 0
+    assert (hidden(button), button.description) == (False, "Load pictures")
+    click(button)
+    assert pictures_in(panel) == 4
+    assert button.description == "Hide pictures"
+    panel.ask("![next](https://e.test/next.png)")
+    assert pictures_in(panel) == 5
+    assert "<img" not in panel_html(*panel._said(), "x")
+    click(button)
+    assert pictures_in(panel) == 0
+    panel.close()
+
+
+def test_no_pictures_no_switch(panel: ChatPanel) -> None:
+    panel.ask("a picture? ![no](relative.png) ![nor](data:image/png;base64,eA==)")
+    on_loop(panel._pace.flush)
+    assert hidden(panel._frame.pictures)
+
+
+def test_a_panel_of_a_long_session_has_few_widgets_and_all_the_text(platform: FakePlatform) -> None:
+    long_history(platform, 500)
+    panel = make(platform, session=SESSION)
+    assert len(panel.transcript) == 1000
+    words = shown(panel)
+    assert all(f"Question {n}" in words and f"Answer  {n} ." in words for n in (0, 250, 499))
+    assert words.index("Question 7 ") < words.index("Question 8 ") < words.index("Question 499")
+    assert len(panel._frame.inner.children) < 20
+    blocks = [view for view in panel._history.views.values() if isinstance(view, Block)]
+    assert len(set(blocks)) > 1
+    assert panel.ask("And now?").text == "You said: And now?"
+    assert shown(panel).rstrip().endswith("s") or "And now?" in shown(panel)
+    panel.close()
+
+
+def test_a_burst_is_drawn_in_few_flushes_and_ends_with_the_exact_text(platform: FakePlatform) -> None:
+    words = [f"word{n} " for n in range(3_000)]
+
+    async def stream(platform: FakePlatform, text: str) -> None:
+        at = 0
+        for word in words:
+            platform.write(word, at)
+            at += len(word)
+            await asyncio.sleep(0)
+        platform.reply("".join(words) + "end")
+
+    platform.answer = stream
+    panel = make(platform)
+    flushes: list[float] = []
+    draw = panel._pace._draw
+    panel._pace._draw = lambda: (flushes.append(time.monotonic()), draw())  # type: ignore[func-returns-value]
+    begin = time.monotonic()
+    turn = panel.ask("Much")
+    took = time.monotonic() - begin
+    assert turn.text == "".join(words) + "end"
+    assert len(flushes) <= took * 20 + 3
+    assert re.findall(r"word\d+", shown(panel)) == re.findall(r"word\d+", "".join(words))
+    panel.close()
+
+
+def test_what_is_finished_is_not_sent_again(platform: FakePlatform, panel: ChatPanel) -> None:
+    platform.answer = None
+    asking = threading.Thread(target=panel.ask, args=("Long",))
+    asking.start()
+    eventually(panel, lambda: any(exchange.bound for exchange in panel.conversation.exchanges))
+    text = "".join(f"## Part {n}\n\n{'word ' * 60}\n\n" for n in range(60))
+
+    def write(begin: int, end: int) -> None:
+        on_loop(lambda: platform.write(text[begin:end], begin))
+        eventually(panel, lambda: len(panel.conversation.exchanges[0].text) == end)
+        on_loop(panel._pace.flush)
+
+    write(0, 15_000)
+    view = panel._history.views[panel.conversation.exchanges[0]]
+    assert isinstance(view, LiveView)
+    frozen = view._body.children[: len(view._chunks.frozen)]
+    assert len(frozen) == 5
+    sent: list[Any] = []
+    for widget in frozen:
+        widget.observe(sent.append)
+    write(15_000, len(text))
+    assert sent == []
+    assert view._body.children[:5] == frozen
+    on_loop(lambda: platform.reply(text))
+    asking.join(60)
+    assert sent == []
+
+
+HOSTILE = "<img src=x onerror=alert(1)><script>alert(1)</script>\u202e"
+
+
+def handlers(markup: str) -> list[str]:
+    """The inline handlers in some HTML, as a browser would read it."""
+    found: list[str] = []
+
+    class Reader(HTMLParser):
+        def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+            found.extend(f"{tag} {name}" for name, _ in attrs if name.startswith("on"))
+
+    Reader().feed(markup)
+    return found
+
+
+def test_nothing_hostile_reaches_a_widget(platform: FakePlatform) -> None:
+    agent = {**AGENT, "name": HOSTILE}
+    platform.answer = lambda p, text: p.persist("runtime_done", {"text": HOSTILE}, agent)
+    panel = ChatPanel(
+        platform,  # type: ignore[arg-type]
+        workspace="acme~lab",
+        agent={"id": "a1", "name": HOSTILE},
+        follow=platform.follow,
+    )
+    panel.ask(HOSTILE)
+    platform.answer = lambda p, text: (p.tool(HOSTILE, "t1"), p.persist(HOSTILE, {}, agent), p.fail(HOSTILE))
+    with pytest.raises(ServerError):
+        panel.ask("again")
+    platform.refusals["send"] = [refused(Unauthorized, 401, HOSTILE)]
+    with pytest.raises(Unauthorized):
+        panel.ask("once more")
+    on_loop(panel._pace.flush)
+    texts = [inner.value for inner in widgets_in(panel) if isinstance(getattr(inner, "value", None), str)]
+    assert any("&lt;img src=x" in text for text in texts)
+    for text in texts:
+        assert "<img" not in text
+        assert "<script" not in text
+        assert "\u202e" not in text
+        assert handlers(text) in ([], ["style onload"])
+    panel.close()
+
+
+def test_every_control_has_a_name(panel: ChatPanel) -> None:
+    assert panel._frame.input.description == "Message"
+    assert (panel._frame.send.description, panel._frame.stop.description) == ("Send", "Stop")
+    style = panel.children[0].value
+    for part in ("setAttribute('role', 'log')", "setAttribute('role', 'status')", "'aria-live', 'polite'"):
+        assert part in style
+    assert style.count('"') == 2 + style.split('">', 1)[1].count(
+        '"'
+    )  # the inline handler holds no quote that would end it
+
+
+def test_no_attribute_hides_one_of_the_widget_it_extends(panel: ChatPanel) -> None:
+    assert not (set(vars(panel)) - set(vars(VBox()))) & set(dir(VBox))
+    methods = {name for name, value in vars(ChatPanel).items() if callable(value) or isinstance(value, property)}
+    assert {name for name in methods if not name.startswith("__")} & set(dir(VBox)) == {"close"}

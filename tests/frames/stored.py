@@ -1,0 +1,33 @@
+"""A platform whose events are stored, and what a store of them must hold."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow.dataset as ds
+
+from frames.platform import FakeEvents, event_id
+
+MINUTE = 60_000
+
+
+DAY = 24 * 60 * MINUTE
+
+
+def three_days() -> FakeEvents:
+    """Five sessions with four events on each of three days."""
+    return FakeEvents(
+        {
+            f"s{n}": [event_id(n + DAY * day + 100 * k, 10 * n + k) for day in range(3) for k in range(4)]
+            for n in range(5)
+        }
+    )
+
+
+def plain_rows(path: Path) -> list[str]:
+    """What a reader that knows nothing of agentbook sees."""
+    return sorted(ds.dataset(path / "events", partitioning="hive").to_table()["id"].to_pylist())
+
+
+def everything(platform: FakeEvents) -> list[str]:
+    return sorted(one for ids in platform.sessions.values() for one in ids)
