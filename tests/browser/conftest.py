@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, expect
 
 from support.browser import browser_or_skip, running_browser
-from support.lab import Lab, Page
+from support.lab import TIMEOUT_MS, Lab, Page
 
 
 @pytest.fixture(scope="session")
@@ -24,6 +24,11 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
 def browser() -> Iterator[Browser]:
     with running_browser() as started:
         yield started
+
+
+@pytest.fixture(autouse=True)
+def _patient() -> None:
+    expect.set_options(timeout=TIMEOUT_MS)
 
 
 @pytest.fixture

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Locator
+from playwright.sync_api import Locator, expect
 
 from support.lab import Lab, Page, grave_faults, write_notebook
 
@@ -54,7 +55,7 @@ def test_asked_by_mouse_and_by_keyboard_and_read_again(lab: Lab, page: Page) -> 
     page.cell(3).scroll_into_view_if_needed()
     page.cell(3).locator(".jp-InputArea-editor").click()
     page.command("notebook:run-cell")
-    said = page.cell(3).locator(".jp-OutputArea-output").inner_text()
+    said = page.said(3)
     assert "'preferred': 'slow'" in said
     assert "'preferred': 'tie'" in said
     assert page.errors == []
@@ -68,14 +69,14 @@ def by_mouse(page: Page, compare: Locator) -> None:
     compare.get_by_role("button", name="Send to all").click()
     wait_for_end(page, compare, "2 of 3 answered; 1 failed")
     columns = compare.locator(".ab-column")
-    assert columns.count() == 3
+    expect(columns).to_have_count(3)
     boxes = [columns.nth(n).bounding_box() for n in range(3)]
     assert len({round(box["y"]) for box in boxes if box}) == 1, "they stand in one row"
-    assert "load_events" in columns.nth(0).inner_text()
-    assert "Failed. TURN_TIMEOUT" in columns.nth(2).inner_text()
-    assert columns.nth(2).locator("button.ab-retry").is_visible()
+    expect(columns.nth(0)).to_contain_text("load_events")
+    expect(columns.nth(2)).to_contain_text("Failed. TURN_TIMEOUT")
+    expect(columns.nth(2).locator("button.ab-retry")).to_be_visible()
     for n in (0, 1):
-        assert "eply after" in columns.nth(n).inner_text()
+        expect(columns.nth(n)).to_contain_text("eply after")
     # Both grew in steps, and the one while the other did: none waited for another.
     grown = page.page.evaluate("() => window.grown")
     for n in (0, 1):
@@ -96,8 +97,8 @@ def by_mouse(page: Page, compare: Locator) -> None:
     compare.get_by_role("button", name="✓ guide preferred").wait_for()
     compare.get_by_role("button", name="Prefer slow").click()
     compare.get_by_role("button", name="✓ slow preferred").wait_for()
-    assert compare.get_by_role("button", name="✓").count() == 1
-    assert compare.get_by_role("button", name="Prefer limit-turn-timeout").is_disabled()
+    expect(compare.get_by_role("button", name="✓")).to_have_count(1)
+    expect(compare.get_by_role("button", name="Prefer limit-turn-timeout")).to_be_disabled()
 
 
 def short_answers_go_along_with_long_ones(compare: Locator) -> None:
@@ -119,7 +120,9 @@ def by_keyboard(page: Page, compare: Locator) -> None:
     keyboard.type("and one more line")
     keyboard.press("Enter")
     wait_for_end(page, compare, "2 of 3 answered; 1 failed", 2)
-    assert "0\nand one more line" in compare.locator(".ab-round").nth(1).locator(".ab-said").first.inner_text()
+    expect(compare.locator(".ab-round").nth(1).locator(".ab-said").first).to_have_text(
+        re.compile(r"0\s+and one more line")
+    )
     # Back from the box, past Stop and the last verdict, to Tie: by Shift+Tab alone.
     compare.locator(".ab-input textarea").focus()
     for _ in range(30):
@@ -163,11 +166,11 @@ def with_hidden_names(page: Page, blind: Locator) -> None:
     blind.locator(".ab-input textarea").fill("2 tasks, please")
     blind.locator(".ab-input textarea").press("Enter")
     wait_for_end(page, blind, "All answered. Which is better?")
-    names = blind.locator(".ab-agent .ab-who").all_inner_texts()
-    assert names == ["A", "B"]
+    expect(blind.locator(".ab-agent .ab-who")).to_have_text(["A", "B"])
     page.screenshot("compare-blind")
     blind.get_by_role("button", name="Prefer B").click()
     blind.get_by_role("button", name="✓ B · ").wait_for()
+    expect(blind.locator(".ab-agent .ab-who")).to_have_text([re.compile("A · "), re.compile("B · ")])
     assert sorted(name.partition(" · ")[2] for name in blind.locator(".ab-agent .ab-who").all_inner_texts()) == [
         "echo",
         "verbose",

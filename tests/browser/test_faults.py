@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx
 import pytest
-from playwright.sync_api import Locator
+from playwright.sync_api import Locator, expect
 
 from service.process import Service
 from support.lab import Lab, Page, write_notebook
@@ -98,7 +98,7 @@ def test_nothing_that_goes_wrong_is_lost_twice_or_silent(lab: Lab, page: Page, p
     page.cell(4).scroll_into_view_if_needed()
     page.cell(4).locator(".jp-InputArea-editor").click()
     page.command("notebook:run-cell")
-    for held, shown in json.loads(page.cell(4).locator(".jp-OutputArea-output").inner_text()):
+    for held, shown in json.loads(page.said(4)):
         assert held == shown
         assert held
     assert page.errors == []
@@ -136,8 +136,9 @@ def the_service_is_killed_mid_reply(page: Page, platform: Platform, panel: Locat
 
 
 def the_socket_is_cut(page: Page, platform: Platform, panel: Locator) -> None:
-    # Twice in the middle of the drafts, without a word; then it holds.
+    # Twice in the middle of the drafts, without a word; then the platform fails once, so that the wait lasts until it is drawn.
     platform.fault(then={"socket_cut": None, "after_frames": 4}, match={"operation": "streamEvents"}, times=2)
+    platform.fault(row="server_error", match={"operation": "streamEvents"})
     panel.scroll_into_view_if_needed()
     page.page.evaluate(
         """panel => { window.states = [];
@@ -145,8 +146,8 @@ def the_socket_is_cut(page: Page, platform: Platform, panel: Locator) -> None:
           .observe(panel, {subtree: true, childList: true, characterData: true}); }""",
         panel.element_handle(),
     )
-    say(panel, "1")
-    assert "That took 1.0 seconds" in ended(page, panel, 1)
+    say(panel, "2")
+    assert "That took 2.0 seconds" in ended(page, panel, 1)
     assert any("connecting again" in state for state in page.page.evaluate("() => window.states"))
     assert panel.locator(".ab-me").count() == 1
     assert panel.locator(".ab-failed:visible").count() == 0
@@ -168,8 +169,8 @@ def messages_are_refused(page: Page, platform: Platform, panel: Locator) -> None
         assert words in failed, failed
         assert "Request " in failed, "its request id"
         if row != "not_found":
-            assert panel.locator(".ab-input textarea").is_enabled()
-            assert panel.locator("button.ab-retry:visible").count() == number
+            expect(panel.locator(".ab-input textarea")).to_be_enabled()
+            expect(panel.locator("button.ab-retry:visible")).to_have_count(number)
     # Each can be sent again, in place; what cannot be continued can be begun anew.
     page.screenshot("faults-refused")
     panel.get_by_role("button", name="New session").click()
@@ -182,8 +183,8 @@ def the_rate_limit_is_reached(page: Page, platform: Platform, panel: Locator) ->
     say(panel, "too much")
     said = ended(page, panel, 1)
     assert "rate limit" in said.lower(), said
-    assert panel.locator(".ab-input textarea").is_enabled()
-    assert panel.locator("button.ab-retry:visible").count() == 1
+    expect(panel.locator(".ab-input textarea")).to_be_enabled()
+    expect(panel.locator("button.ab-retry:visible")).to_have_count(1)
     page.screenshot("faults-limited")
 
 

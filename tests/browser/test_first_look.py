@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect
 
 from support.lab import Lab, Page
 
@@ -51,10 +52,10 @@ def test_the_notebook_runs_and_its_panel_answers(lab: Lab, page: Page) -> None:
     assert box is not None
     assert box["width"] > 400
     assert box["height"] > 120
-    assert picture.evaluate("drawn => drawn.tagName !== 'IMG' || (drawn.complete && drawn.naturalWidth > 0)")
+    assert picture.evaluate("drawn => drawn.tagName !== 'IMG' || drawn.decode().then(() => drawn.naturalWidth > 0)")
 
     assert page.wait_for_answer(ASKED)
-    assert "turn" in page.replies.first.inner_text()
+    expect(page.replies.first).to_contain_text("turn")
 
     page.watch()
     page.say("How do I load the events of many sessions into a DataFrame?")

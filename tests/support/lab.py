@@ -23,7 +23,7 @@ from playwright.sync_api import Browser, ConsoleMessage, Locator, Request
 from support.services import end_services
 
 START_S = 90.0
-TIMEOUT_MS = 40_000.0  # generous: it is only ever spent in full by a test that fails
+TIMEOUT_MS = 60_000.0  # generous: it is only ever spent in full by a test that fails
 ARTEFACTS = Path(__file__).parents[1] / "artefacts"
 SETTINGS: dict[str, dict[str, Any]] = {
     "apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False, "doNotDisturbMode": True},
@@ -312,6 +312,11 @@ class Page:
     def outputs(self) -> list[dict[str, Any]]:
         """All outputs of the notebook as it stands in the page, as nbformat has them."""
         return [output for cell in self._cells() for output in cell.get("outputs", [])]
+
+    def said(self, number: int) -> str:
+        """What a code cell has printed, and its value as text."""
+        outputs = [cell for cell in self._cells() if cell["cell_type"] == "code"][number]["outputs"]
+        return "".join("".join(output.get("text") or output["data"]["text/plain"]) for output in outputs)
 
     def screenshot(self, name: str) -> Path:
         """Keep a picture of the page among the test artefacts."""
