@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import ssl
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import agentbook as ab
+from agentbook.api import policy
+from agentbook.chat.trouble import explain
+from agentbook.events import pump
 from agentbook.events.pump import BEGINNING
 from support.certificate import make_certificate
 from support.fake_platform import FakePlatform, event
@@ -40,11 +44,47 @@ def test_requests_and_streams_trust_the_same_certificate(secure: FakePlatform, c
             assert next(stream).content.n == 3
 
 
-def test_an_unknown_certificate_is_refused(secure: FakePlatform) -> None:
-    with ab.Client(secure.base_url, credentials="id:secret", deadline_s=0.5) as client:
-        with pytest.raises(ab.ConnectionFailed) as raised:
-            client.me.get()
-        assert "CERTIFICATE" in str(raised.value).upper()
+def test_an_unknown_certificate_is_refused_at_once(secure: FakePlatform, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(policy, "BACKOFF_S", 600.0)  # whoever waits fails
+    monkeypatch.setattr(pump, "BACKOFF_S", 600.0)
+    advice = "certificate is not accepted.*SSL_CERT_FILE.*tls="
+    with ab.Client(secure.base_url, credentials="id:secret") as client:
+        for act in (client.me.get, lambda: client.sessions.start("w", agent_id="a", prompt="Hello")):
+            with pytest.raises(ab.ConnectionFailed, match=advice) as raised:
+                act()
+            assert not raised.value.retryable
+            assert "certificate is not accepted" in explain(raised.value).text
+        with pytest.raises(ab.ConnectionFailed, match=advice), client.sessions.stream("s", from_id=BEGINNING) as stream:
+            stream.get(timeout_s=60)
+
+
+def test_a_certificate_that_was_accepted_before_is_waited_for(
+    secure: FakePlatform, certificate: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused, wait = threading.Event(), pump._Pump._wait
+
+    async def noted(self: pump._Pump, trouble: Exception) -> None:
+        if isinstance(trouble, ab.ConnectionFailed) and not trouble.retryable:
+            refused.set()
+        await wait(self, trouble)
+
+    monkeypatch.setattr(pump._Pump, "_wait", noted)
+    trusted = ssl.create_default_context(cafile=str(certificate[0]))
+    with (
+        ab.Client(secure.base_url, credentials="id:secret", tls=trusted) as client,
+        client.sessions.stream("s", from_id=BEGINNING) as stream,
+    ):
+        secure.add(event(0))
+        assert next(stream).content.n == 0
+        # A network that wants its terms accepted first answers in the platform's place.
+        assert secure.tls is not None
+        secure.tls.load_cert_chain(*make_certificate(tmp_path))
+        secure.cut()
+        while not refused.is_set():
+            assert stream.get(timeout_s=0.01) is None
+        secure.tls.load_cert_chain(*certificate)
+        secure.add(event(1))
+        assert next(stream).content.n == 1
 
 
 def test_a_named_proxy_is_used_for_both() -> None:

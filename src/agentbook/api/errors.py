@@ -78,9 +78,29 @@ def _rebuild(kind: type[AgentbookError], args: tuple[Any, ...], facts: dict[str,
 
 
 class ConnectionFailed(AgentbookError):
-    """The platform could not be reached; nothing was applied."""
+    """The platform could not be reached; nothing was applied. Not `retryable` where its certificate is not accepted."""
 
     retryable = True
+
+
+def unreachable(operation: str, base_url: str, reason: str) -> ConnectionFailed:
+    """The error of a platform that could not be reached, with what to do.
+
+    Examples
+    --------
+    >>> unreachable("me.get", "https://host/v1", "ConnectError: CERTIFICATE_VERIFY_FAILED").retryable
+    False
+    """
+    trusted = "CERTIFICATE_VERIFY_FAILED" not in reason
+    advice = "Check the address and the network; `agentbook doctor` tests both."
+    if not trusted:
+        advice = (
+            "Its certificate is not accepted. Check the address; if your organization signs its own, set SSL_CERT_FILE to its "
+            "certificates (PEM), or give the client tls=ssl.create_default_context(cafile=...)."
+        )
+    return ConnectionFailed(
+        f"{operation}: no reply from {base_url} ({reason}). {advice}", operation=operation, retryable=trusted
+    )
 
 
 class DeadlineExceeded(AgentbookError):

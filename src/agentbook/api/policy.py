@@ -32,6 +32,7 @@ from .errors import (
     OutcomeUnknown,
     RateLimited,
     from_reply,
+    unreachable,
 )
 from .gate import Gate
 
@@ -225,11 +226,7 @@ def _failure(call: Call[Any], settings: Settings, outcome: Reply | Lost | bool |
             "Read the entity before you repeat it.",
             operation=call.operation,
         )
-    return ConnectionFailed(
-        f"{call.operation}: no reply from {settings.base_url} ({reason}). Check the address and the network; "
-        "`agentbook doctor` tests both.",
-        operation=call.operation,
-    )
+    return unreachable(call.operation, settings.base_url, reason)
 
 
 def _request(call: Call[Any], settings: Settings) -> Send:

@@ -77,6 +77,8 @@ def _words(error: BaseException) -> str:
             return f"The platform failed ({error.status}: {said}). Try again in a moment."
         case ApiError():
             return f"The platform refused ({error.status}): {said}."
+        case ConnectionFailed() if not error.retryable:
+            return str(error)
         case ConnectionFailed() if error.operation in _READING:
             return (
                 "The session could not be read: the platform was not reached. "

@@ -95,6 +95,8 @@ async def subscribe(
         What the platform refused, typed.
     StreamClosed
         If there was no contact for five minutes.
+    ConnectionFailed
+        If the platform's certificate is not accepted. Other failures to reach it are waited out.
     """
     if since is not None and from_id is None:
         from_id = first_id_at(since)
@@ -229,6 +231,7 @@ class _Pump:
                 async for event in events:
                     found = True
                     yield event
+            self._opened_at = time.monotonic()
             pause_s = POLL_S if found else min(pause_s * 1.5, POLL_MAX_S)
             await asyncio.sleep(pause_s)
 
@@ -272,6 +275,8 @@ class _Pump:
         self._on_state("reconnecting")
         if isinstance(trouble, (ApiError, ConnectionFailed)) and not isinstance(trouble, RateLimited):
             self._gate.lost()
+        if isinstance(trouble, ConnectionFailed) and not trouble.retryable and not self._opened_at:
+            raise trouble  # a certificate that was accepted before may be so again, once this network lets us out
         if time.monotonic() - self._contact_at > GIVE_UP_S:
             raise StreamClosed(
                 f"sessions.stream {self._session_id}: no contact for {GIVE_UP_S:.0f} s ({trouble}). "

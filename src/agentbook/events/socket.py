@@ -19,7 +19,7 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidSta
 from ..api.auth import Credentials, Hidden, without_credential
 from ..api.calls import UNREADABLE
 from ..api.client import AsyncClient
-from ..api.errors import ApiError, ConnectionFailed, from_reply
+from ..api.errors import ApiError, from_reply, unreachable
 from ..api.records import Record
 
 OPERATION = "sessions.stream"
@@ -174,18 +174,11 @@ async def opened(
             operation=OPERATION,
         ) from None
     except (OSError, TimeoutError, InvalidHandshake) as error:
-        raise _unreachable(client, error) from None
+        raise unreachable(OPERATION, client.base_url, f"{type(error).__name__}: {error}") from None
     try:
         yield Socket(connection, client.auth)
     finally:
         await connection.close()
-
-
-def _unreachable(client: AsyncClient, error: Exception) -> ConnectionFailed:
-    return ConnectionFailed(
-        f"{OPERATION}: no socket to {client.base_url} ({type(error).__name__}: {error}). Check the address and the network.",
-        operation=OPERATION,
-    )
 
 
 def _uri(base_url: str, session_id: str, from_id: str | None, types: Sequence[str] | None) -> str:
