@@ -137,7 +137,7 @@ def sees_the_pages(page: Page, container: Container) -> None:
     base = f"{container.url}/proxy/{container.service['port']}/v1"
     page.page.goto(f"{base}/docs")
     page.page.get_by_role("navigation", name="Pages").get_by_role("link", name="Settings").click()
-    assert page.page.url == f"{base}/signin"
+    page.page.wait_for_url(f"{base}/signin")
     code = container.image.run("agentbook", "signin", "--account", "ada", timeout_s=60).strip().partition("code=")[2]
     page.page.goto(f"{base}/signin?code={code}")
     page.page.wait_for_url(f"{base}/settings")

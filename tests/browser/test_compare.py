@@ -22,7 +22,7 @@ BLIND = f'blind = ab.Compare(client, workspace="acme~playground", {HIDDEN})\nbli
 TABLE = "compare.preferences[['round', 'message', 'preferred', 'column']].to_dict('records')"
 # A panel below brings the looks of all panels once more; those of a comparison must hold all the same.
 BELOW = 'below = ab.ChatPanel(client, workspace="acme~playground", agent="echo", height="120px")\nbelow'
-QUESTION = "How do I load the events of 2 sessions?"
+QUESTION = "How do I load the events of 5 sessions?"
 # Which columns have text, whenever any of them changes.
 WATCH = """log => {
   window.grown = [];

@@ -146,8 +146,8 @@ def the_socket_is_cut(page: Page, platform: Platform, panel: Locator) -> None:
           .observe(panel, {subtree: true, childList: true, characterData: true}); }""",
         panel.element_handle(),
     )
-    say(panel, "2")
-    assert "That took 2.0 seconds" in ended(page, panel, 1)
+    say(panel, "4")
+    assert "That took 4.0 seconds" in ended(page, panel, 1)
     assert any("connecting again" in state for state in page.page.evaluate("() => window.states"))
     assert panel.locator(".ab-me").count() == 1
     assert panel.locator(".ab-failed:visible").count() == 0

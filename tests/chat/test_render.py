@@ -310,6 +310,28 @@ def test_letter_by_letter_chunks_say_what_the_whole_says(text: str) -> None:
         assert re.sub(r"\s+", "", chunks.tail) == re.sub(r"\s+", "", render(text[:end]))
 
 
+def test_addresses_that_are_defined_at_the_end_are_linked_when_it_has_come() -> None:
+    text = MESSAGE + "\n\n[g]: https://e.test/guide\n\n[g]: https://e.test/other\n\nThat is [all][g]."
+    chunks = Chunks()
+    for end in range(0, len(text), 501):
+        chunks.update(text[:end])
+    chunks.update(text)
+    open_ended = list(chunks.frozen)
+    assert len(open_ended) >= 2
+    assert "<a " not in "".join(open_ended)
+    chunks.update(text, whole=True)
+    assert "".join(chunks.frozen) + chunks.tail == render(text)
+    assert render(text).count('href="https://e.test/guide"') == 91
+    assert len(chunks.frozen) == len(open_ended)
+    plain = Chunks()
+    plain.update(MESSAGE)
+    kept = list(plain.frozen)
+    plain.update(MESSAGE, whole=True)
+    assert [id(chunk) for chunk in plain.frozen] == [id(chunk) for chunk in kept], (
+        "what defines nothing is rendered once"
+    )
+
+
 def test_frozen_chunks_stay_as_they_are() -> None:
     chunks, seen = Chunks(), []
     for end in range(0, len(MESSAGE), 101):

@@ -15,6 +15,7 @@ from .render import IMAGES, block_starts, render, visible
 
 CHUNK = 2_500  # characters: some 4 kB of HTML
 PARTS = 3
+REFERENCES = "references"  # where markdown-it keeps the addresses that a text defines
 
 
 class Chunks:
@@ -46,6 +47,7 @@ class Chunks:
         self.frozen: list[str] = []
         self.recent: list[str] = [""]
         self.last = ""
+        self._whole = False
         self._env: MutableMapping[str, Any] = {}
         self._begin_again()
 
@@ -59,21 +61,34 @@ class Chunks:
         """How much text is rendered anew at each update."""
         return len(self.text) - self._open
 
-    def update(self, text: str) -> None:
-        """Take in the whole text as it stands now; what differs from the last is worked out here."""
+    def update(self, text: str, *, whole: bool = False) -> None:
+        """Take in the text as it stands now, all of it; what differs from the last is worked out here.
+
+        With `whole`, nothing more will come: links whose addresses are defined further down are made links.
+        """
         text = visible(text)
-        if text == self.text:
+        if text == self.text and whole == self._whole:
             return
         if not text.startswith(self.text[: self._open]):
             # The persisted reply is not the drafts' text with more at the end: begin again.
             self._begin_again()
-        self.text = text
+        self.text, self._whole = text, whole
+        defined = self._take_in()
+        if whole and defined and self._open:
+            self._begin_again(defined)
+            self._take_in()
+
+    def _take_in(self) -> dict[str, Any]:
+        """Render what has come; the addresses of links that the text defines."""
         self._close_blocks()
         # A copy: a definition in the open end may still change, so what was read of it must not stay.
-        self.last = render(text[self._open :], _copied(self._recent_env))
+        env = _copied(self._recent_env)
+        self.last = render(self.text[self._open :], env)
+        defined: dict[str, Any] = env.get(REFERENCES, {})
+        return defined
 
-    def _begin_again(self) -> None:
-        self.frozen, self._env = [], {IMAGES: self._images}
+    def _begin_again(self, defined: dict[str, Any] | None = None) -> None:
+        self.frozen, self._env = [], {IMAGES: self._images, REFERENCES: defined or {}}
         self._open = self._looked = 0
         self._begin_chunk(0)
 

@@ -112,7 +112,7 @@ class LiveView:
         exchange = self.exchange
         self._question.value = bubbles.question(exchange, live=True)
         self._head.value = bubbles.head(exchange, agent_name)
-        self._chunks.update(exchange.text)
+        self._chunks.update(exchange.text, whole=not exchange.pending)
         pieces = bubbles.pieces(self._chunks)
         self.pictures = any(map(has_pictures, pieces))
         self._set_body(pieces)

@@ -162,7 +162,7 @@ def test_the_whole_of_the_docs_can_be_reached_by_links(page: Page, base: str) ->
     assert 0 <= box["y"] < 200
     assert page.get_by_role("link", name="openapi.yaml").first.evaluate("link => link.href") == f"{base}/openapi.yaml"
     page.get_by_role("navigation", name="Pages").get_by_role("link", name="Settings").click()
-    assert page.url == f"{base}/signin"
+    page.wait_for_url(f"{base}/signin")
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -191,6 +191,7 @@ def test_how_they_look(browser: Browser, base: str, service: Service, scheme: st
     page.keyboard.press("Tab")
     assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"  # focus can be seen
     page.get_by_role("button", name="Create key").click()
+    page.locator("#secret").wait_for()
     shot("settings")
     page.goto(ask(base, service, "http://127.0.0.1:9/callback", Pkce())[1])
     shot("consent")
