@@ -139,6 +139,25 @@ def test_duplicates_need_the_same_of_everything() -> None:
     assert report["alike"].to_dict() == {**dict.fromkeys(report.index, 5), "other-owner": 0}
 
 
+def test_a_credential_that_comes_twice_is_no_duplicate_of_itself() -> None:
+    same: dict[str, Any] = {"integration": "github", "params": {"token": "x"}}
+    rows = frame(
+        "credentials",
+        credential("a", age=9, **same),
+        credential("b", **same),
+        {"integration": "x"},
+        {"integration": "y"},
+    )
+    wanted = credential_report(rows, now=NOW)
+    assert wanted.attrs["agentbook"]["dropped"] == 0
+    report = credential_report(pd.concat([rows, rows[rows["integration"] == "github"]]), now=NOW)
+    assert report["id"].fillna("?").to_list() == ["a", "b", "?", "?"], "what has no id is nobody's repeat"
+    assert report.attrs["agentbook"]["dropped"] == 2
+    report.attrs, wanted.attrs = {}, {}
+    pd.testing.assert_frame_equal(report, wanted)
+    assert credential_summary(pd.concat([rows, rows[:2]]), now=NOW)["credentials"].sum() == 4
+
+
 def test_where_a_credential_may_be_used() -> None:
     workspaces = frame(
         "workspaces",
@@ -226,9 +245,11 @@ VALUES = JUNK | st.dictionaries(st.text(max_size=3), JUNK, max_size=2)
 def test_any_credentials_have_a_report_of_the_same_shape(items: list[Any]) -> None:
     report = credential_report(frame("credentials", *items), frame("workspaces", workspace("lab"), 3))
     empty = credential_report(frame("credentials"), frame("workspaces"))
-    assert len(report) == len(items)
+    count = len(items) - report.attrs["agentbook"]["dropped"]
+    assert len(report) == count
+    assert report["id"].dropna().is_unique
     assert report.dtypes.map(str).to_dict() == empty.dtypes.map(str).to_dict()
-    assert credential_summary(report)["credentials"].sum() == len(items)
+    assert credential_summary(report)["credentials"].sum() == count
     assert credential_findings(empty).dtypes.map(str).to_dict() == credential_findings(report).dtypes.map(str).to_dict()
 
 

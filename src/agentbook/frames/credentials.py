@@ -67,7 +67,8 @@ def credential_report(
     Returns
     -------
     DataFrame
-        In the order of `credentials`:
+        In the order of `credentials`, each id once: of an id that comes again (several lists joined) the first row counts,
+        and ``attrs["agentbook"]["dropped"]`` counts the others.
 
         ===================== =================== ==== ================================================================
         column                dtype               unit meaning
@@ -124,7 +125,9 @@ def credential_report(
     [['github', '181-365 days', 'unsigned', 'high']]
     """
     require(credentials, *_NEEDED, what="credential_report")
-    source = with_instants(credentials, "created_at", "updated_at", what="credential_report").reset_index(drop=True)
+    repeated = credentials["id"].notna() & credentials["id"].duplicated()
+    source = credentials[~repeated].reset_index(drop=True)
+    source = with_instants(source, "created_at", "updated_at", what="credential_report")
     until = moment_of(source, now, "updated_at", "now")
     accounts = {account_id} if account_id is not None else set()
     known = set(known_ids) | accounts
@@ -152,7 +155,8 @@ def credential_report(
     findings = find(report, source)
     report["severity"] = worst(findings, len(report))
     report["findings"] = listed(findings, len(report))
-    return about(report, credentials, "credential_report", now=str(until), unknowable=UNKNOWABLE)
+    dropped = int(repeated.sum())
+    return about(report, credentials, "credential_report", now=str(until), unknowable=UNKNOWABLE, dropped=dropped)
 
 
 def credential_summary(
