@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from difflib import get_close_matches
+from numbers import Number
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 
@@ -92,6 +95,11 @@ def instant_of(value: Any, name: str) -> Any:
     >>> instant_of("2026-10-03", "since")
     Timestamp('2026-10-03 00:00:00+0000', tz='UTC')
     """
+    if _is_number(value):
+        raise ValueError(
+            f"{name} must be a time such as '2026-11-01T00:00:00Z', not {value!r}: a number has no unit "
+            "(of seconds since 1970, write pd.Timestamp(..., unit='s'))."
+        )
     try:
         moment: Any = pd.Timestamp(value)
     except (ValueError, TypeError):
@@ -109,6 +117,11 @@ def length_of(value: Any, name: str) -> pd.Timedelta:
     >>> length_of("30min", "after")
     Timedelta('0 days 00:30:00')
     """
+    # pandas takes the digits of a text for nanoseconds too.
+    if _is_number(value) or (isinstance(value, str) and re.fullmatch(r"\s*[+-]?[\d.]+\s*", value)):
+        raise ValueError(
+            f"{name} must be a length of time such as '30min' or '7D', not {value!r}: a number has no unit, write '7D'."
+        )
     try:
         length: Any = pd.Timedelta(value)
     except (ValueError, TypeError):
@@ -116,3 +129,10 @@ def length_of(value: Any, name: str) -> pd.Timedelta:
     if not isinstance(length, pd.Timedelta) or length < pd.Timedelta(0):
         raise ValueError(f"{name} must be a length of time such as '30min' or '7D', not {value!r}.")
     return length
+
+
+def _is_number(value: Any) -> bool:
+    """Whether pandas would take it for nanoseconds. To numpy its lengths of time are numbers as well."""
+    if isinstance(value, (np.timedelta64, np.datetime64)):
+        return np.datetime_data(value.dtype)[0] == "generic"
+    return isinstance(value, (Number, np.bool_))
