@@ -112,6 +112,11 @@ def test_defaults_and_unknown_parameters() -> None:
         ("createAgent", {"name": "0199c2f0-0000-7000-8000-00000000abcd"}, "body.name: Input should not hold"),
         ("createAgent", {"name": "n", "tags": "x"}, "body.tags: Input should be a valid array"),
         ("createAgent", {"name": "n", "tags": ["x", 1]}, "body.tags.1: Input should be a valid string"),
+        (
+            "createAgent",
+            {"name": "n", "tags": [1, 2]},
+            "body.tags.0: Input should be a valid string; body.tags.1: Input should be a valid string",
+        ),
         ("createAgent", {"name": "n", "template": "COBOL"}, "body.template: Input should be one of LLM, "),
         ("createAgent", {"name": "n", "maintainer_id": "me"}, "body.maintainer_id: Input should be a valid uuid"),
         ("createAgent", {"name": "n", "description": "\x00"}, "body.description: Input should not hold a null character"),

@@ -16,6 +16,7 @@ from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
 import agentbook as ab
+from agentbook.service import admin
 from agentbook.service.app import build
 from agentbook.service.middleware import Refusals, RequestIds
 from agentbook.service.rate import Rates, Window
@@ -104,6 +105,27 @@ async def test_wrong_secrets_count_against_the_address_and_not_against_the_key(w
         assert await statuses(http, 3, world.full, "/me") == [200, 200, 429]
 
 
+async def test_a_key_that_was_good_is_not_kept_out_by_others_of_its_address(world: World) -> None:
+    clock = Hand(120.0)
+    async with limited(world, Window(3, clock)) as http:
+        assert await statuses(http, 1, world.full) == [200]
+        clock.now = 180.0
+        assert await statuses(http, 4) == [200, 200, 200, 429]
+        assert await statuses(http, 4, world.full) == [200, 200, 200, 429]
+
+
+async def test_a_key_that_has_ended_counts_against_its_address_again(world: World) -> None:
+    clock = Hand(120.0)
+    key = world.key("acme", "agents:read")
+    async with limited(world, Window(3, clock)) as http:
+        assert await statuses(http, 1, key) == [200]
+        admin.revoke_key(world.store, key.partition(":")[0])
+        assert await statuses(http, 1, key) == [401]
+        clock.now = 180.0
+        assert await statuses(http, 3) == [200, 200, 200]
+        assert await statuses(http, 1, key) == [429]
+
+
 async def test_a_refused_request_of_a_good_key_counts_too(world: World) -> None:
     async with limited(world, Window(3, Hand())) as http:
         assert await statuses(http, 4, world.full, "/agents/nowhere") == [404, 404, 404, 429]
@@ -138,13 +160,15 @@ def test_nobody_gets_more_than_the_allotment_in_a_minute(requests: list[tuple[st
     for identity, address, good, later in requests:
         clock.now += later
         minute = int(clock.now // 60)
-        known = window.knows(identity) and (minute, identity) in proved
         if not window.admit(identity, address):
             continue
+        known = window.knows(identity)
         if good or known:
             proved[minute, identity] = proved.get((minute, identity), 0) + 1
             if not known:
                 window.proved(identity, address)
+            elif not good:
+                window.forget(identity)
         else:
             anonymous[minute, address] = anonymous.get((minute, address), 0) + 1
     assert all(count <= 2 for count in [*proved.values(), *anonymous.values()])

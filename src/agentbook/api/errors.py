@@ -325,7 +325,7 @@ def from_reply(
     error, limit = _printable(fields["error"] or "") or None, run_limit(message) if status in (413, 429) else None
     scope = _SCOPE.search(headers.get("www-authenticate", "") + " " + message) if status == 403 else None
     kind: type[ApiError]
-    if fields["oauth"]:
+    if fields["oauth"] and status < 429:  # from there on the refusal is not about the grant, and will pass
         kind = OAuthError
     elif limit:
         kind = ExecutionLimit

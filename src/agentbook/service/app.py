@@ -53,7 +53,14 @@ def build(platform: Platform) -> ASGIApp:
             await platform.aclose()
 
     router = Router(_routes(platform, described), redirect_slashes=False, default=_nothing_here, lifespan=lifespan)
-    app: ASGIApp = Bodies(router)
+
+    async def exactly(scope: Scope, receive: Receive, send: Send) -> None:
+        # The router's patterns end before a line's end, so that they would take one more character.
+        if scope["type"] != "lifespan" and scope["path"].endswith("\n"):
+            raise errors.url_not_found()
+        await router(scope, receive, send)
+
+    app: ASGIApp = Bodies(exactly)
     if platform.faults is not None:
         app = Faults(app, platform.faults)
     if platform.requests_per_minute:

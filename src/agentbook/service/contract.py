@@ -72,7 +72,7 @@ class Operation:
         except ValueError:
             raise errors.invalid_input([f"query: more than {_MOST_PARAMETERS} parameters"]) from None
         given = {name: _coerced(text, self._query_types[name]) for name, text in pairs if name in self._query_types}
-        problems = [_explain(e, "query") for e in self._query.iter_errors(given)]
+        problems = [problem for e in self._query.iter_errors(given) for problem in _explain(e, "query")]
         if problems:
             raise errors.invalid_input(problems)
         values.update(given)
@@ -83,7 +83,7 @@ class Operation:
 
         Raises the 400 of the error table that fits: not sent as JSON, not JSON, or bad fields, each named.
         """
-        if self._body is None or (not raw and not self.body_required and content_type is None):
+        if self._body is None or (not raw and not self.body_required):
             return {}
         if content_type is None or not _JSON_TYPE.fullmatch(content_type):
             raise errors.invalid_input(["body: send it with Content-Type: application/json"])
@@ -92,7 +92,7 @@ class Operation:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             # NaN, numbers beyond a double, lone surrogates and JSON nested a thousand deep end here too.
             raise errors.bad_request() from None
-        problems = [_explain(e, "body") for e in self._body.iter_errors(value)]
+        problems = [problem for e in self._body.iter_errors(value) for problem in _explain(e, "body")]
         if problems:
             raise errors.invalid_input(problems)
         return {**self._body_defaults, **value}
@@ -216,19 +216,19 @@ _REASONS: dict[str, Callable[[Any], str]] = {
 }
 
 
-def _explain(error: jsonschema_rs.ValidationError, where: str) -> str:
-    """``<place>: <reason>`` for one failed field."""
+def _explain(error: jsonschema_rs.ValidationError, where: str) -> list[str]:
+    """``<place>: <reason>`` for each failed field."""
     kind: Any = error.kind
     if kind.name == "anyOf":
         # Told of the branch that is not null: "or null" helps nobody who sent a number.
-        inner = [e for branch in kind.context for e in branch if not _wants_null(e)]
-        if inner:
-            return _explain(inner[0], where)
+        for branch in kind.context:
+            if inner := [e for e in branch if not _wants_null(e)]:
+                return [problem for e in inner for problem in _explain(e, where)]
     place = [where, *(str(step)[:80] for step in error.instance_path)]
     if kind.name == "required":
         place.append(kind.property)
     reason = _REASONS.get(kind.name)
-    return f"{'.'.join(place)}: {reason(kind) if reason else error.message[:200]}"
+    return [f"{'.'.join(place)}: {reason(kind) if reason else error.message[:200]}"]
 
 
 def _wants_null(error: jsonschema_rs.ValidationError) -> bool:

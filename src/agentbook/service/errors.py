@@ -156,11 +156,17 @@ def _is_zero(parameter: str) -> bool:
     return name.strip() == "q" and not value.strip().strip("0.")
 
 
-def render(refusal: Refusal, headers: Headers, root_url: str) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
-    """Status, headers and body of the answer to a request with these headers."""
+def render(
+    refusal: Refusal, headers: Headers, root_url: str, *, oauth: bool = False
+) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
+    """Status, headers and body of the answer to a request with these headers; `oauth` for the fields of RFC 6749."""
     if accepts_json(headers):
         fields: dict[str, Any] = {} if refusal.error is None else {"error": refusal.error}
-        body, kind = msgspec.json.encode(fields | {"message": refusal.message}), b"application/json"
+        if oauth:
+            fields = {"error": refusal.error or "server_error", "error_description": refusal.message}
+        else:
+            fields["message"] = refusal.message
+        body, kind = msgspec.json.encode(fields), b"application/json"
     else:
         body, kind = _page(refusal).encode(), b"text/html; charset=utf-8"
     out = [(b"content-type", kind), (b"content-length", str(len(body)).encode())]

@@ -78,7 +78,8 @@ class Refusals:
         asked: errors.Headers = scope["headers"]
         if scope["type"] == "websocket" and not any(name == b"accept" for name, _ in asked):
             asked = [*asked, (b"accept", b"*/*")]  # WebSocket clients name none, and show nobody a page
-        status, headers, body = errors.render(refusal, asked, self.root_url())
+        oauth = scope["path"].endswith("/oauth/token")
+        status, headers, body = errors.render(refusal, asked, self.root_url(), oauth=oauth)
         kind = "http" if scope["type"] == "http" else "websocket.http"
         if kind == "websocket.http" and "websocket.http.response" not in scope.get("extensions", {}):
             return await send({"type": "websocket.close", "code": 1008, "reason": refusal.message[:120]})

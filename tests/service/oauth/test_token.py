@@ -194,6 +194,33 @@ async def test_a_refresh_token_is_its_clients_own(world: World) -> None:
     assert (await flow.refresh(given["refresh_token"], client_id=first)).status_code == 200
 
 
+async def test_a_spent_refresh_token_ends_its_authorization_whoever_uses_it_and_however_late(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flow = await ready(world)
+    one, two = await tokens(flow), await tokens(flow)
+    owner = flow.client_id
+    newer = (await flow.refresh(one["refresh_token"])).json()
+    late = (await flow.refresh(two["refresh_token"])).json()
+    await flow.register(client_name="Another")
+    assert told(await flow.refresh(one["refresh_token"])) == REFRESH_INVALID
+    assert error(await flow.call(newer["access_token"])) == TOKEN_INVALID
+    with monkeypatch.context() as patch:
+        at(world, patch, 29 * 24 * 3600)
+        newest = (await flow.refresh(late["refresh_token"], client_id=owner)).json()
+    with monkeypatch.context() as patch:
+        at(world, patch, 31 * 24 * 3600)  # the spent ones have run out, and others have been issued since
+        newest = (await flow.refresh(newest["refresh_token"], client_id=owner)).json()
+        assert (await flow.call(newest["access_token"])).status_code == 200
+        assert told(await flow.refresh(two["refresh_token"], client_id=owner)) == REFRESH_INVALID
+        assert error(await flow.call(newest["access_token"])) == TOKEN_INVALID
+
+
+async def test_refusals_before_the_endpoint_have_its_form(world: World) -> None:
+    answer = await world.ask("POST", "/oauth/token", content=b"x" * (2 << 20))
+    assert (answer.status_code, set(answer.json())) == (413, {"error", "error_description"})
+
+
 async def test_a_refresh_may_narrow_the_scope_and_not_widen_it(world: World) -> None:
     flow = await ready(world)
     given = await tokens(flow)
@@ -202,7 +229,10 @@ async def test_a_refresh_may_narrow_the_scope_and_not_widen_it(world: World) -> 
     narrow = (await flow.refresh(given["refresh_token"], scope="workspaces:read")).json()
     assert narrow["scope"] == "workspaces:read"
     assert (await flow.call(narrow["access_token"], "POST", "/agents", json={"name": "x"})).status_code == 403
-    whole = (await flow.refresh(narrow["refresh_token"])).json()
+    reading = (await flow.refresh(narrow["refresh_token"], scope="agents:read")).json()
+    assert reading["scope"] == "agents:read"  # write implies read
+    assert (await flow.call(reading["access_token"], "POST", "/agents", json={"name": "x"})).status_code == 403
+    whole = (await flow.refresh(reading["refresh_token"])).json()
     assert whole["scope"] == "agents:write workspaces:read"
 
 

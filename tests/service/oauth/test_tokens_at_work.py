@@ -84,6 +84,14 @@ async def test_only_tokens_update_agents(world: World) -> None:
     ada = world.accounts["ada"]
     changed = await flow.call(token, "PATCH", "/agents/mine", json={"maintainer_id": ada.upper()})
     assert (changed.json()["maintainer_id"], changed.json()["category"]) == (ada, "ops")
+    needed = "tags other than the service's own need a category"
+    for body, field in (({"category": None}, "category"), ({"category": "", "tags": ["z"]}, "tags")):
+        answer = await flow.call(token, "PATCH", "/agents/mine", json=body)
+        assert error(answer) == (400, "InvalidInputError", f"body.{field}: {needed}")
+    changed = await flow.call(token, "PATCH", "/agents/mine", json={"category": None, "tags": []})
+    assert (changed.json()["category"], changed.json()["tags"]) == (None, [])
+    both = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    assert (await world.ask("PATCH", "/agents/mine", headers=both)).status_code == 200  # a body may be left out
     key = world.key("ada", "agents:write")
     refused = (401, "Unauthorized", "This credential cannot access this endpoint")
     assert error(await world.ask("PATCH", "/agents/mine", key, json={})) == refused

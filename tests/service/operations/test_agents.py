@@ -69,6 +69,7 @@ async def test_who_sees_which_agents(filled: World) -> None:
         ({"published_only": "true"}, ["public one"]),
         ({"tags": "farm"}, ["bob public", "private one"]),
         ({"tags": "far"}, []),
+        ({"tags": "b_%"}, []),
         ({"tags": 'a"b_%'}, ["bob public"]),
         ({"tags": "nothing, farm"}, ["bob public", "private one"]),
         ({"categories": "nature"}, ["private one"]),
@@ -93,6 +94,40 @@ async def test_what_an_account_made_with_its_keys_it_contributed(filled: World) 
     assert (await filled.post("/agents", {"name": "made by key"}, key)).status_code == 201
     assert await names(filled, key, contributor="bob") == ["bob private", "bob public", "made by key", "public one"]
     assert await names(filled, key, contributor="ada") == ["public one"]
+
+
+@pytest.mark.parametrize(
+    "params",
+    [{"search": " ".join(f"w{n}" for n in range(1800))}, {"search": "%" * 10_000}, {"tags": "a," * 4_900 + "farm"}],
+)
+async def test_long_filters_are_answered(filled: World, params: dict[str, str]) -> None:
+    answer = await filled.get("/agents", filled.full, **params)
+    assert answer.status_code == 200
+    assert bool(answer.json()["items"]) == ("tags" in params)
+    name = next(iter(params))
+    refused = await filled.get("/agents", **{name: "x" * 10_001})
+    assert error(refused) == (400, "InvalidInputError", f"query.{name}: Input should have at most 10000 characters")
+
+
+async def test_a_key_without_scopes_learns_nothing_of_a_workspace(filled: World) -> None:
+    assert await names(filled, filled.full, for_workspace="lab") == ["bob public"]
+    for key in (None, filled.key("acme"), filled.key("acme", "skills:read")):
+        assert await names(filled, key, for_workspace="lab") == []
+
+
+async def test_letters_are_found_in_either_case_whatever_the_language(world: World) -> None:
+    world.agent_row(name="école")
+    assert await names(world, world.full, search="ÉCOLE") == ["école"]
+    assert await names(world, world.full, search="ecole") == []
+
+
+async def test_blanks_around_a_name_are_of_the_name(world: World) -> None:
+    world.agent_row(name="nb")
+    for reference in ("nb%E3%80%80", "%20nb", "nb%0A"):
+        assert (await world.get(f"/agents/{reference}", world.full)).status_code == 404
+    made = await world.post("/agents", {"name": "nb\u3000"}, world.full)
+    found = await world.get("/agents/nb%E3%80%80", world.full)
+    assert found.json()["id"] == made.json()["id"]
 
 
 async def test_the_envelope(filled: World) -> None:

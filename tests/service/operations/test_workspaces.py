@@ -139,6 +139,20 @@ async def test_install_and_uninstall(world: World) -> None:
     assert (await world.get("/workspaces/lab/agents", world.full)).json()["items"] == []
 
 
+async def test_an_installed_agent_that_became_private_is_shown_no_longer(world: World) -> None:
+    world.workspace("bob", "shop")
+    helper = world.agent_row(is_public=True)
+    mine = world.agent_row("bob", "mine")
+    bob = world.key("bob", *ALL)
+    for agent in (helper, mine):
+        assert (await world.post("/workspaces/shop/agents", {"agent_id": agent}, bob)).status_code == 201
+    world.change("agents", helper, is_public=False, description="a secret plan")
+    answer = await world.get("/workspaces/shop/agents", bob)
+    assert [item["agent_id"] for item in answer.json()["items"]] == [mine]
+    assert answer.json()["pagination"]["total_count"] == 1
+    assert "secret plan" not in answer.text
+
+
 async def test_a_member_organizations_workspace_is_read_and_not_written(filled: World) -> None:
     key = filled.key("ada", *ALL)
     filled.agent_row(owner="ada", name="mine")

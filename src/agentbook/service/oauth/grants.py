@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, delete, insert, or_, select, update
 
 from .. import auth, ids
 from ..store import Transaction
@@ -155,17 +155,20 @@ def refresh(tx: Transaction, client: Mapping[Any, Any], token: str, scope: str |
         .where(oauth_tokens.c.sha256 == digest, oauth_tokens.c.kind == "refresh")
     )
     row = tx.db.execute(query).mappings().first()
-    if row is None or row["client_id"] != client["id"]:
+    if row is None:
         return refused
     now = tx.clock.instant()
-    if row["spent_at"] is not None:
+    if row["spent_at"] is not None:  # by whomever: what was spent has come into other hands
         revoke(tx, row["authorization_id"])
+        return refused
+    if row["client_id"] != client["id"]:
         return refused
     if row["revoked_at"] is not None or row["expires_at"] <= now:
         return refused
     granted: list[str] = msgspec.json.decode(row["scopes_json"])
     narrowed = granted if scope is None else sorted(set(scope.split()))
-    if not set(narrowed) <= set(granted):
+    # Who may write may read: to ask for less is to narrow.
+    if not set(narrowed) <= {*granted, *(each.replace(":write", ":read") for each in granted)}:
         return Refused("invalid_scope", "scope must not exceed what was granted")
     tx.db.execute(update(oauth_tokens).where(oauth_tokens.c.sha256 == digest).values(spent_at=now))
     access = msgspec.json.encode(narrowed).decode()
@@ -205,7 +208,10 @@ def _issue(
     tx: Transaction, client: Mapping[Any, Any], authorization_id: str, access_scopes: str, all_scopes: str
 ) -> dict[str, Any]:
     now_ms, now = tx.clock.milliseconds(), tx.clock.instant()
-    tx.db.execute(delete(oauth_tokens).where(oauth_tokens.c.expires_at <= now))
+    # What was spent is kept as long as its authorization lives: used again, it must end it.
+    ended = select(oauth_authorizations.c.id).where(oauth_authorizations.c.revoked_at.is_not(None))
+    forgettable = or_(oauth_tokens.c.spent_at.is_(None), oauth_tokens.c.authorization_id.in_(ended))
+    tx.db.execute(delete(oauth_tokens).where(oauth_tokens.c.expires_at <= now, forgettable))
 
     def issue(kind: str, scopes: str, lifetime_s: int) -> str:
         secret = tx.clock.secret()

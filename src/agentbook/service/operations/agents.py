@@ -36,7 +36,9 @@ def list_agents(call: Call) -> dict[str, Any]:
 
 def _installed_in(call: Call, reference: str) -> list[ColumnElement[bool]]:
     try:
-        workspace = seen.workspace(call, reference) if call.principal else None
+        # What is installed is for those who may see agents ("Authentication", rule 4), and others see what nobody would.
+        knows = call.principal is not None and call.principal.may("agents:read")
+        workspace = seen.workspace(call, reference) if knows else None
     except errors.Refusal:
         workspace = None
     if workspace is None:
@@ -68,7 +70,9 @@ def _made_by(creator: ColumnElement[str], account_id: str) -> ColumnElement[bool
 def _tagged(_call: Call, text: str) -> list[ColumnElement[bool]]:
     # tags_json is a JSON list of texts, so a tag stands in it as it is encoded, quotes included.
     wanted = [msgspec.json.encode(tag).decode() for tag in _listed(text)]
-    return [or_(false(), *(agents.c.tags_json.contains(tag, autoescape=True) for tag in wanted))]
+    # At its beginning or after a comma: within a tag a quote has a backslash before it.
+    places = [agents.c.tags_json.contains(f"{before}{tag}", autoescape=True) for tag in wanted for before in "[,"]
+    return [seen.combined(or_, [false(), *places])]
 
 
 def _listed(text: str) -> list[str]:
@@ -176,10 +180,12 @@ def update_agent(call: Call) -> dict[str, Any]:
         changes["maintainer_id"] = _id(body["maintainer_id"])
     changes |= {name: body[name] for name in ("is_public", "is_archived", "is_pinned") if body.get(name) is not None}
     if "tags" in body:
-        tags = body["tags"] or []
+        changes["tags_json"] = msgspec.json.encode(body["tags"] or []).decode()
+    if "tags" in body or "category" in body:
+        tags: list[str] = msgspec.json.decode(changes.get("tags_json") or row["tags_json"])
         if not SERVICE_TAGS.issuperset(tags) and not changes.get("category", row["category"]):
-            raise errors.invalid_input(["body.tags: tags other than the service's own need a category"])
-        changes["tags_json"] = msgspec.json.encode(tags).decode()
+            field = "tags" if "tags" in body else "category"
+            raise errors.invalid_input([f"body.{field}: tags other than the service's own need a category"])
     if changes:
         changes["updated_at"] = call.writing.clock.instant()
         call.db.execute(update(agents).where(agents.c.id == row["id"]).values(changes))

@@ -6,10 +6,10 @@ There is one rule for everything here: what the caller may not see is answered e
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, case, false, func, or_, select, true
+from sqlalchemy import Boolean, ColumnElement, Connection, Select, and_, case, false, func, or_, select, true
 
 from .. import errors, ids
 from ..auth import Principal
@@ -18,10 +18,11 @@ from .registry import Call
 
 Row = Mapping[Any, Any]
 
+_GROUP = 100
+
 
 def named(table: Any, reference: str, caller: Principal | None) -> ColumnElement[bool]:
     """The condition that picks the rows of `table` (owned, named entities) that `reference` can mean."""
-    reference = reference.strip()
     if ids.is_id(reference.lower()):
         return table.c.id == reference.lower()  # type: ignore[no-any-return]
     owner, tilde, name = reference.partition("~")
@@ -190,7 +191,18 @@ def session(db: Connection, caller: Principal, session_id: str) -> Row:
 
 def words_in(text: str, *columns: Any) -> list[ColumnElement[bool]]:
     """The conditions that every word of `text` stands in at least one of the columns, whatever its case."""
-    return [or_(*(column.icontains(word, autoescape=True) for column in columns)) for word in text.split()]
+    words = dict.fromkeys(text.split())
+    each = [or_(*(column.icontains(word, autoescape=True) for column in columns)) for word in words]
+    return [combined(and_, each)] if each else []
+
+
+def combined(join: Callable[..., ColumnElement[bool]], conditions: list[ColumnElement[bool]]) -> ColumnElement[bool]:
+    """Any number of conditions, at least one, in groups of groups: SQLite takes expressions a thousand levels deep at most."""
+    while len(conditions) > _GROUP:
+        groups = [join(*conditions[n : n + _GROUP]) for n in range(0, len(conditions), _GROUP)]
+        # A function of each: parentheses alone would be taken away again, as they change nothing.
+        conditions = [func.coalesce(group, false(), type_=Boolean) for group in groups]
+    return join(*conditions)
 
 
 def sorted_by(query: Select[Any], table: Any, sort_by: str | None, default: str) -> Select[Any]:

@@ -82,9 +82,13 @@ def _context(row: seen.Row) -> records.Record:
 
 @reads("listWorkspaceAgents")
 def list_workspace_agents(call: Call) -> dict[str, Any]:
-    """Agents installed in a workspace, in the order they were installed."""
+    """Agents installed in a workspace that the caller can see, in the order they were installed."""
     workspace = seen.workspace(call, call.path["workspace_id_or_name"])
-    query = select(workspace_agents).where(workspace_agents.c.workspace_id == workspace["id"])
+    query = (
+        select(workspace_agents)
+        .join(agents, agents.c.id == workspace_agents.c.agent_id)
+        .where(workspace_agents.c.workspace_id == workspace["id"], seen.visible_agent(call.caller, reading=True))
+    )
     rows, total = seen.counted_page(call.db, query.order_by(workspace_agents.c.id), call.query)
     return page(_installed(call, rows), total, call.query)
 

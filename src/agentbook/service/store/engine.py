@@ -94,6 +94,7 @@ def _sqlite(path: Path) -> Engine:
         connect_args={"check_same_thread": False, "timeout": _BUSY_TIMEOUT_S},
         pool_size=8,
         max_overflow=24,
+        hide_parameters=True,  # what was searched for, or is to be stored, is nobody's who reads the log
     )
     event.listen(engine, "connect", _on_sqlite_connect)
     event.listen(engine, "begin", _on_sqlite_begin)
@@ -101,9 +102,15 @@ def _sqlite(path: Path) -> Engine:
 
 
 def _on_sqlite_connect(connection: Any, _record: Any) -> None:
+    # SQLite's own knows the letters of ASCII alone, and a search is to find "é" by "É" as PostgreSQL does.
+    connection.create_function("lower", 1, _lower, deterministic=True)
     connection.isolation_level = None  # transactions are begun by us (below), not guessed by the driver
     for pragma in ("foreign_keys = ON", "synchronous = FULL", "cache_size = -8000", "temp_store = MEMORY"):
         connection.execute(f"PRAGMA {pragma}")
+
+
+def _lower(value: Any) -> Any:
+    return value.lower() if isinstance(value, str) else value
 
 
 def _on_sqlite_begin(connection: Connection) -> None:
@@ -122,7 +129,7 @@ def _by_url(database: str) -> Engine:
                 f"--database takes a PostgreSQL URL, not {url.get_backend_name()!r}; "
                 "for SQLite name a directory with --data."
             )
-        return create_engine(url, pool_size=8, max_overflow=24, pool_pre_ping=True)
+        return create_engine(url, pool_size=8, max_overflow=24, pool_pre_ping=True, hide_parameters=True)
     except (ArgumentError, NoSuchModuleError):
         raise Problem("--database could not be understood; write it as postgresql://user:password@host/name.") from None
     except ModuleNotFoundError:
