@@ -13,6 +13,7 @@ import pytest
 import agentbook as ab
 from agentbook.frames.load import to_frame
 from agentbook.frames.require import instant_of, length_of
+from frames.test_plots import events_of
 
 
 @pytest.mark.parametrize("number", [7, 7.0, True, np.int64(7), np.float32(7), np.True_])
@@ -53,3 +54,66 @@ def test_lengths_and_instants_that_say_their_unit_are_taken() -> None:
     moment = pd.Timestamp("2026-10-03", tz="UTC")
     for instant in ("2026-10-03", datetime(2026, 10, 3), moment, np.datetime64("2026-10-03"), moment.to_pydatetime()):
         assert instant_of(instant, "since") == moment
+
+
+GROUPED: dict[str, Any] = {
+    "activity": lambda by: ab.activity(events_of(), by=by),
+    "failures": lambda by: ab.failures(events_of(), by=by),
+    "latency": lambda by: ab.latency(events_of(), by=by),
+    "compare_periods": lambda by: ab.compare_periods(events_of(), by=by),
+    "credential_summary": lambda by: ab.credential_summary(to_frame("credentials", []), by=by),
+    "plot.latency": lambda by: ab.plot.latency(events_of(), by=by),
+}
+
+
+@pytest.mark.parametrize("name", GROUPED)
+def test_what_is_no_name_of_a_column_is_not_grouped_by(name: str) -> None:
+    for by in (5, [5], pd.Series(["a"]), {"a": 1}, to_frame("events", [])):
+        with pytest.raises(ValueError, match=rf"^{name} groups by columns of its frame: by= is a column's name"):
+            GROUPED[name](by)
+    if name in ("compare_periods", "credential_summary", "plot.latency"):
+        with pytest.raises(ValueError, match=rf"^{name} groups by one column: by= is its name, not \['session_id'\]"):
+            GROUPED[name](["session_id"])
+
+
+def test_a_summary_of_credentials_is_not_by_what_it_counts() -> None:
+    for by in ("duplicates", "never_updated"):
+        with pytest.raises(ValueError, match=f"credential_summary has a column '{by}' of its own"):
+            GROUPED["credential_summary"](by)
+
+
+@pytest.mark.parametrize("call", [ab.credential_report, ab.credential_summary, ab.plot.credentials])
+def test_no_credentials_at_all_are_said_to_be_no_frame(call: Any) -> None:
+    with pytest.raises(TypeError, match="needs a DataFrame, not a NoneType"):
+        call(None)
+
+
+def test_a_frame_with_a_column_twice_is_refused_by_its_name() -> None:
+    events, credentials = events_of(), to_frame("credentials", [])
+    for call, frame, twice in (
+        (ab.turns, events, "created_at"),
+        (ab.activity, events, "id"),
+        (ab.credential_report, credentials, "id"),
+    ):
+        doubled = pd.concat([frame, frame[[twice]]], axis=1)
+        with pytest.raises(ValueError, match=f"^{call.__name__} needs columns .* has '{twice}' more than once"):
+            call(doubled)
+
+
+def test_periods_are_compared_by_the_events_own_column() -> None:
+    events, when = events_of(8), {"as_of": "2030-01-01", "period": "3000D"}
+    half = events["session_id"].map({"s0": "A", "s1": "B", "s2": "B"})
+    wanted = ab.compare_periods(events.assign(team=half), by="team", **when)
+    assert wanted.query("metric == 'turns'")["after"].gt(0).all()
+    for name in ("initiator_type", "status", "turn", "failure", "latency_s"):
+        found = ab.compare_periods(events.assign(**{name: half}), by=name, **when)
+        pd.testing.assert_frame_equal(found.rename(columns={name: "team"}), wanted)
+    by_id = ab.compare_periods(events, by="id", **when).query("metric == 'turns'")
+    assert by_id["after"].sum() == len(ab.turns(events)), "a turn is its first event's"
+
+
+def test_quantiles_may_come_one_by_one() -> None:
+    turns = ab.turns(events_of())
+    pd.testing.assert_frame_equal(
+        ab.latency(turns, quantiles=(q for q in (0.5, 0.9))), ab.latency(turns, quantiles=[0.5, 0.9])
+    )

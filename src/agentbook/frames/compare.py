@@ -9,10 +9,11 @@ import pandas as pd
 
 from .activity import about
 from .reading import read
-from .require import groups_of, length_of, require
-from .turns import turns
+from .require import group_of, length_of, require
+from .turns import assign, turns
 
 _COLUMNS = {"metric": "str", **dict.fromkeys(("before", "after", "change", "ratio", "z"), "float64"), "n": "int64"}
+_GROUP = "(by)"  # in brackets, so that no column has such a name
 
 
 def compare_periods(
@@ -30,8 +31,8 @@ def compare_periods(
     as_of : datetime, optional
         As for `turns`.
     by : str, optional
-        A column of the events to compare per value of, such as ``"workspace_id"``; the value of the turn's first event
-        counts for a turn.
+        A column of the events to compare per value of, such as ``"workspace_id"``; for a turn the value of its first
+        event counts.
 
     Returns
     -------
@@ -53,7 +54,7 @@ def compare_periods(
     Raises
     ------
     ValueError
-        A column is missing; the message names it.
+        A column is missing (the message names it), or an argument makes no sense.
 
     Notes
     -----
@@ -69,21 +70,20 @@ def compare_periods(
     [0.0, 1.0]
     """
     if by is not None:
-        groups_of(by, *_COLUMNS, what="compare_periods")
+        group_of(by, *_COLUMNS, what="compare_periods")
         require(events, by, what="compare_periods")
     length = length_of(period, "period")
     if not length:
         raise ValueError(f"period must be longer than nothing, not {period!r}.")
-    rows = read(events, what="compare_periods").events
+    reading = read(events, what="compare_periods")
+    rows = reading.events
     table = turns(events, as_of=as_of)
     # `as_of` is the newest event's instant where nothing better is known: the period holds it.
     until = pd.Timestamp(table.attrs["agentbook"]["as_of"] or "NaT")
     sides = {"before": (until - 2 * length, until - length), "after": (until - length, until)}
-    if by is not None and by not in table:
-        first = rows.drop_duplicates("session_id").set_index("session_id")[by]
-        opening = rows.set_index("id")[by]
-        opening = opening[~opening.index.duplicated()]
-        table[by] = table["message_id"].map(opening).fillna(table["session_id"].map(first))
+    if by is not None:
+        # Not the turns' own columns, which may mean something else by the same name.
+        table[_GROUP] = rows[by].array[assign(reading).starts]
     moment = table["asked_at"].fillna(table["replied_at"])
     parts = {}
     for name, (begin, end) in sides.items():
@@ -106,7 +106,7 @@ def _lines(parts: dict[str, Any], by: str | None, group: Any) -> list[dict[str, 
     known = {}
     for side, (rows, table) in parts.items():
         if by is not None:
-            rows, table = rows[rows[by] == group], table[table[by] == group]
+            rows, table = rows[rows[by] == group], table[table[_GROUP] == group]
         answered = table.loc[table["status"] == "answered", "latency_s"].dropna()
         known[side] = {
             "events": len(rows),

@@ -18,7 +18,7 @@ from .access import usable_in
 from .activity import about
 from .findings import AGE_DAYS, SEVERITIES, find, listed, worst
 from .redact import NO_HOST, host_of
-from .require import moment_of, require, with_instants
+from .require import group_of, moment_of, require, with_instants
 
 AGE_BUCKETS = ("0-30 days", "31-90 days", "91-180 days", "181-365 days", "over 365 days")
 POOLS = ("account", "member", "unknown")
@@ -31,6 +31,10 @@ _NEEDED = (
     *("id", "integration", "owner_id", "creator_id", "target_id", "auth_config_id", "params", "params_fingerprint"),
     *("webhook_enabled", "webhook_url", "signature_type", "has_active_webhook_triggers", "webhook_owner_identifier"),
     *("created_at", "updated_at", "extra"),
+)
+_SUMMED = (
+    *("credentials", "owners", "shared", "members", "never_updated", "duplicates", "webhooks", "unsigned"),
+    *("high", "medium", "low", "age_p50_days", "update_p50_days", "oldest_days"),
 )
 
 
@@ -183,7 +187,7 @@ def credential_summary(
     Raises
     ------
     ValueError
-        A column is missing; the message names it.
+        A column is missing (the message names it), or `by` is a column that the result has too.
 
     Notes
     -----
@@ -196,20 +200,21 @@ def credential_summary(
     >>> credential_summary(to_frame("credentials", [page]))[["integration", "credentials"]].values.tolist()
     [['github', 2]]
     """
+    require(credentials, what="credential_summary")
+    group_of(by, *_SUMMED, what="credential_summary")
     report = credentials if "findings" in credentials else credential_report(credentials, workspaces, now)
     require(report, by, "pool", "severity", "webhook", what="credential_summary")
     rows = report.assign(
         shared=report["pool"] == "account",
         members=report["pool"] == "member",
-        renewed=report["never_updated"].fillna(False).astype("bool"),
-        doubled=report["duplicates"] > 0,
         webhooks=report["webhook"].isin(["signed", "unsigned", "idle"]),
         unsigned=report["webhook"] == "unsigned",
+        **{"(renewed)": report["never_updated"].fillna(False).astype("bool"), "(doubled)": report["duplicates"] > 0},
         **{severity: report["severity"] == severity for severity in SEVERITIES[:0:-1]},
     )
     table = rows.groupby(by, observed=True, dropna=False).agg(
         credentials=("duplicates", "size"), owners=("owner_id", "nunique"), shared=("shared", "sum"),
-        members=("members", "sum"), never_updated=("renewed", "sum"), duplicates=("doubled", "sum"),
+        members=("members", "sum"), never_updated=("(renewed)", "sum"), duplicates=("(doubled)", "sum"),
         webhooks=("webhooks", "sum"), unsigned=("unsigned", "sum"), high=("high", "sum"), medium=("medium", "sum"),
         low=("low", "sum"), age_p50_days=("age_days", "median"), update_p50_days=("days_since_update", "median"),
         oldest_days=("age_days", "max"),

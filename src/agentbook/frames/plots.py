@@ -14,7 +14,7 @@ from .activity import failures as failure_table
 from .credentials import credential_report
 from .findings import SEVERITIES
 from .picture import COLOURS, FAINT, INK, SEVERITY_COLOURS, Picture, altair, data_of, drawn, listed, wall_clock
-from .require import require
+from .require import group_of, require
 from .timeline import MOST_BARS, MOST_TURNS, bars_of, one_session
 from .timing import latency as latency_table
 from .turns import is_turns, turns
@@ -117,6 +117,8 @@ def latency(data: pd.DataFrame, *, by: str | None = None, freq: str | None = Non
     Latency of 2 answered turns: median 2 s, 95th percentile 2.9 s.
     """
     alt = altair()
+    if by is not None:
+        group_of(by, what="plot.latency")
     table = data if is_turns(data) else turns(data)
     freq = freq or _fitting(table["asked_at"])
     rows = latency_table(table, by=by, freq=freq, tz=tz, quantiles=(0.5, 0.95))
@@ -310,6 +312,7 @@ def credentials(report: pd.DataFrame, *, most: int = 30) -> Picture:
     1 credential of 1 integration. By worst finding: 1 high. Most: github 1.
     """
     alt = altair()
+    require(report, what="plot.credentials")
     table = report if "findings" in report else credential_report(report)
     require(table, "integration", "severity", what="plot.credentials")
     named = table["integration"].fillna("(not said)")

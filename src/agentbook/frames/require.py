@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from numbers import Number
 from typing import Any
@@ -24,6 +24,9 @@ def require(frame: pd.DataFrame, *columns: str, what: str) -> None:
     """
     if not isinstance(frame, pd.DataFrame):
         raise TypeError(f"{what} needs a DataFrame, not a {type(frame).__name__}.")
+    if not frame.columns.is_unique:
+        twice = frame.columns[frame.columns.duplicated()][0]
+        raise ValueError(f"{what} needs columns of different names, and the frame has {twice!r} more than once.")
     missing = [name for name in columns if name not in frame.columns]
     if not missing:
         return
@@ -34,19 +37,37 @@ def require(frame: pd.DataFrame, *columns: str, what: str) -> None:
     raise ValueError(f"{what} needs the {plural} {', '.join(map(repr, missing))}, and the frame has none{hint}.")
 
 
-def groups_of(by: str | Sequence[str] | None, *taken: str, what: str) -> list[str]:
-    """The columns to group by, each once; a `ValueError` names one that the result has a column of its own for.
+def groups_of(by: str | Iterable[str] | None, *taken: str, what: str) -> list[str]:
+    """The columns to group by, each once; a `ValueError` says what is no column's name, or one that the result has too.
 
     Examples
     --------
     >>> groups_of("agent_id", "turns", what="failures")
     ['agent_id']
     """
-    groups = [by] if isinstance(by, str) else list(dict.fromkeys(by or []))
+    if isinstance(by, (pd.Series, pd.DataFrame, Mapping)) or not isinstance(by, (Iterable, type(None))):
+        raise _no_column(what, by)
+    groups = [by] if isinstance(by, str) else list(() if by is None else by)
+    if wrong := [name for name in groups if not isinstance(name, str)]:
+        raise _no_column(what, wrong[0])
+    groups = list(dict.fromkeys(groups))
     clash = [name for name in groups if name in taken]
     if clash:
         raise ValueError(f"{what} has a column {clash[0]!r} of its own: rename the one to group by.")
     return groups
+
+
+def group_of(by: str, *taken: str, what: str) -> str:
+    """As `groups_of`, where only one column can be grouped by."""
+    groups = groups_of(by, *taken, what=what)
+    if not isinstance(by, str):
+        raise ValueError(f"{what} groups by one column: by= is its name, not {by!r}.")
+    return groups[0]
+
+
+def _no_column(what: str, by: object) -> ValueError:
+    shown = f"a {type(by).__name__}" if isinstance(by, (pd.Series, pd.DataFrame, Mapping)) else repr(by)
+    return ValueError(f"{what} groups by columns of its frame: by= is a column's name or a list of them, not {shown}.")
 
 
 def with_instants(frame: pd.DataFrame, *columns: str, what: str) -> pd.DataFrame:

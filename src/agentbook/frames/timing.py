@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ def latency(
     by: str | list[str] | None = None,
     freq: str | None = None,
     tz: str = "UTC",
-    quantiles: Sequence[float] = QUANTILES,
+    quantiles: Iterable[float] = QUANTILES,
 ) -> pd.DataFrame:
     """Quantiles of the time from question to answer, with their sample sizes.
 
@@ -37,7 +37,7 @@ def latency(
         Group by period of the question too: ``"1h"``, ``"1D"``, ``"W"``, ...; None (default) takes all together.
     tz : str
         IANA name of the time zone of the periods; default UTC.
-    quantiles : sequence of float
+    quantiles : iterable of float
         Between 0 and 1; default 0.5, 0.9, 0.95 and 0.99. Linear interpolation.
 
     Returns
@@ -63,8 +63,9 @@ def latency(
     >>> latency(table, quantiles=[0.5])[["n", "p50_s", "max_s"]].values.tolist()
     [[2.0, 2.0, 3.0]]
     """
+    quantiles = list(quantiles)
     if any(not 0 <= q <= 1 for q in quantiles):
-        raise ValueError(f"Quantiles lie between 0 and 1, not {list(quantiles)}.")
+        raise ValueError(f"Quantiles lie between 0 and 1, not {quantiles}.")
     table = data if is_turns(data) else turns(data)
     names = {f"p{q * 100:g}_s": q for q in quantiles}
     groups = groups_of(by, "period", "n", "mean_s", "min_s", *names, "max_s", what="latency")
