@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from agentbook.api.ids import first_id_at, is_persisted
@@ -20,6 +20,7 @@ from agentbook.api.limits import RUN_LIMITS
 from agentbook.events.turns import TurnLog, failure_of, opens_turn, text_of
 from agentbook.frames.activity import FAILURE_KINDS, WEEKDAYS, activity, failures, hour_of_week, session_summary
 from agentbook.frames.load import FrameBuilder
+from agentbook.frames.timing import concurrency
 from agentbook.frames.turns import turns
 from frames.test_turns import EXAMPLES
 
@@ -184,6 +185,60 @@ def test_hours_around_a_change_of_the_offset(zone: tuple[str, datetime], seconds
     minutes = int((max(times) - min(times)).total_seconds() // 60) + 1
     every = {began(min(times) + timedelta(minutes=n), ZoneInfo(tz)) for n in range(minutes)}
     assert set(got) == every | set(wanted), "each hour once, those without events too"
+
+
+SKIPS = st.sampled_from(
+    [
+        ("Africa/Cairo", datetime(2026, 4, 23, 22, tzinfo=UTC)),  # no midnight
+        ("Europe/Berlin", datetime(2026, 3, 29, 1, tzinfo=UTC)),
+        ("Europe/Berlin", datetime(2026, 10, 25, 1, tzinfo=UTC)),
+        ("America/Santiago", datetime(2026, 9, 6, 4, tzinfo=UTC)),  # no midnight either
+        ("Pacific/Apia", datetime(2011, 12, 30, 10, tzinfo=UTC)),  # a whole day is not lived
+    ]
+)
+
+
+def begins_of(change: datetime, tz: str, hours: int) -> list[datetime]:
+    """Where the clock first shows each multiple of so many hours, found a quarter of an hour at a time."""
+    found, last = [], None
+    for n in range(-40 * 4, 120 * 4):
+        at = change + timedelta(minutes=15 * n)
+        clock = at.astimezone(ZoneInfo(tz)).replace(tzinfo=None)
+        number = (clock - datetime(1970, 1, 1)) // timedelta(hours=hours)
+        if last is not None and number > last:
+            found.append(at)
+        last = number if last is None else max(last, number)
+    return found
+
+
+@given(
+    skip=SKIPS,
+    hours=st.sampled_from([2, 3, 6, 12, 24]),
+    minutes=st.lists(st.integers(-1000, 4000), min_size=1, max_size=4, unique=True),
+)
+@example(skip=("Africa/Cairo", datetime(2026, 4, 23, 22, tzinfo=UTC)), hours=24, minutes=[30, 2000])
+@example(skip=("Europe/Berlin", datetime(2026, 3, 29, 1, tzinfo=UTC)), hours=2, minutes=[30, 400])
+@example(skip=("Pacific/Apia", datetime(2011, 12, 30, 10, tzinfo=UTC)), hours=24, minutes=[-60, 600])
+def test_periods_of_hours_around_a_change_of_the_offset(
+    skip: tuple[str, datetime], hours: int, minutes: list[int]
+) -> None:
+    tz, change = skip
+    times = sorted(change + timedelta(minutes=one) for one in minutes)
+    edges = begins_of(change, tz, hours)
+    events = [{"id": first_id_at(at)[:-12] + f"{n:012x}", "created_at": at.isoformat()} for n, at in enumerate(times)]
+    table = activity(frame_of({"s1": events}), f"{hours}h", tz=tz)
+    wanted = {edge: sum(edge <= at < later for at in times) for edge, later in pairwise(edges)}
+    first, last = (max(edge for edge in edges if edge <= at) for at in (times[0], times[-1]))
+    assert [period.astimezone(UTC) for period in table["period"]] == [edge for edge in edges if first <= edge <= last]
+    assert table["events"].to_list() == [wanted[edge] for edge in edges if first <= edge <= last]
+    begun, ended = times[0], times[-1] + timedelta(minutes=7)
+    one = pd.DataFrame({"turn": [1], "status": "answered", "asked_at": [begun], "replied_at": [ended]})
+    means = concurrency(one, freq=f"{hours}h", tz=tz)
+    assert [period.astimezone(UTC) for period in means["period"]] == [edge for edge in edges if first <= edge <= ended]
+    for period, mean in zip(means["period"], means["mean"], strict=True):
+        later = min(edge for edge in edges if edge > period)
+        inside = (min(ended, later) - max(begun, period)).total_seconds()
+        assert mean == pytest.approx(inside / (later - period).total_seconds())
 
 
 def test_activity_by_who_began_the_session() -> None:

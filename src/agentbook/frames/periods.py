@@ -17,6 +17,7 @@ from pandas.tseries.frequencies import to_offset
 
 QUARTER = pd.Timedelta(minutes=15)  # all offsets of today are multiples of it
 HOUR = pd.Timedelta(hours=1)
+DAY = pd.Timedelta(days=1)  # no change of the offset is larger
 MOST_PERIODS = 1_000_000
 # What pandas calls the offsets that begin or end a calendar period.
 _CALENDAR = re.compile(r"\d*[WMQY]")
@@ -65,7 +66,7 @@ def between(first: Any, last: Any, freq: str, tz: str) -> pd.DatetimeIndex:
     begin, end = first.tz_localize(None), last.tz_localize(None)
     if isinstance(step, pd.Timedelta):
         _check((end - begin) / step, freq)
-        return _localize(pd.date_range(begin, end, freq=step), tz)
+        return _multiples(begin, end, step, tz)
     return _localize(pd.DatetimeIndex(pd.period_range(begin, end, freq=step).start_time), tz)
 
 
@@ -74,7 +75,7 @@ def following(begin: Any, freq: str, tz: str) -> Any:
     step, naive = _step(freq), begin.tz_localize(None)
     if isinstance(step, pd.Timedelta):
         if step > HOUR:
-            return _localize(pd.DatetimeIndex([naive + step]), tz)[0]
+            return _multiples(naive, naive + 2 * step + DAY, step, tz)[1]
         return _steps(begin, begin + step + HOUR, step, tz)[1]
     return _localize(pd.DatetimeIndex([(pd.Period(naive, freq=step) + 1).start_time]), tz)[0]
 
@@ -131,6 +132,14 @@ def _steps(first: Any, last: Any, step: pd.Timedelta, tz: str) -> pd.DatetimeInd
     # A change of the offset lies between that is no multiple of the step.
     finer = pd.date_range(first, last, freq=min(step, QUARTER))
     return pd.DatetimeIndex(_begins(finer.to_series(), step, tz)).unique()
+
+
+def _multiples(begin: Any, end: Any, step: pd.Timedelta, tz: str) -> pd.DatetimeIndex:
+    """The beginnings of periods longer than an hour, between two times of the local clock."""
+    # Where a change skips the beginning of a period, that period begins later than the clock is counted from.
+    found = _localize(pd.date_range(begin.floor(step), end, freq=step), tz).unique()
+    # Where it skips whole periods (a day, once, in Samoa), nothing begins.
+    return found[(_begins(found.to_series(), step, tz) == found).to_numpy()]
 
 
 def _check(count: float, freq: str) -> None:
