@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import os
 import signal
 import threading
@@ -106,6 +107,26 @@ def test_its_own_thread_must_not_wait_for_itself() -> None:
 
     with pytest.raises(RuntimeError, match="await this call instead"):
         loop.run(outer())
+
+
+def test_when_python_ends_work_is_refused_or_passed_over_and_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[str] = []
+
+    async def work() -> None:
+        begun.append("work")
+
+    loop.wind_up(work(), 60)
+    assert begun == ["work"]
+    monkeypatch.setattr(loop, "is_over", lambda: True)
+    for hand_over in (loop.run, loop.submit):
+        late = work()
+        with pytest.raises(RuntimeError, match="Python is ending"):
+            hand_over(late)
+        assert inspect.getcoroutinestate(late) == inspect.CORO_CLOSED
+    late = work()
+    loop.wind_up(late, 60)
+    assert inspect.getcoroutinestate(late) == inspect.CORO_CLOSED
+    assert begun == ["work"]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")

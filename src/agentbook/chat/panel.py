@@ -227,10 +227,7 @@ class ChatPanel(widgets.VBox):  # type: ignore[misc]
             return
         self._ended = True
         self._pace.end()
-        if loop.on_loop_thread():
-            loop.submit(self.conversation.aclose())
-        else:
-            loop.run(self.conversation.aclose(), READ_HISTORY_S)
+        loop.wind_up(self.conversation.aclose(), READ_HISTORY_S)
         for child in self.children:
             close_all(child)
         super().close()

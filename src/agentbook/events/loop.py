@@ -2,7 +2,8 @@
 
 Sockets and streams live here and never on the kernel's loop: a cell that is busy for a minute neither starves a socket of pongs
 nor stops a reply from being painted. Everything else hands coroutines over with `submit` (fire and follow) or `run` (wait).
-The thread starts on first use, and again in a forked child, which inherits none.
+The thread starts on first use, and again in a forked child, which inherits none. Once the interpreter ends it no longer runs,
+and whoever would start it again or wait for it would do so for ever: from then on work is refused, and passed over by `wind_up`.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import asyncio
 import concurrent.futures
 import contextlib
 import os
+import sys
 import threading
 import time
 from collections.abc import Coroutine
@@ -29,15 +31,32 @@ _thread: threading.Thread | None = None
 _pid = 0
 
 
+def is_over() -> bool:
+    """Whether the interpreter is ending: its daemon threads are gone, so the loop runs nothing any more."""
+    return sys.is_finalizing()
+
+
 def get_loop() -> asyncio.AbstractEventLoop:
-    """The running loop of the toolkit's thread."""
+    """The running loop of the toolkit's thread.
+
+    Raises
+    ------
+    RuntimeError
+        If the interpreter is ending.
+    """
     global _loop, _thread, _pid
+    if is_over():
+        raise RuntimeError("Python is ending: agentbook's thread has ended, and nothing can be asked any more.")
     with _lock:
         if _loop is None or _thread is None or _pid != os.getpid() or not _thread.is_alive():
             started = threading.Event()
             loop = asyncio.new_event_loop()
             _thread = threading.Thread(target=_serve, args=(loop, started), name="agentbook", daemon=True)
-            _thread.start()
+            try:
+                _thread.start()
+            except RuntimeError:  # in a function of atexit, where newer Pythons start no thread
+                loop.close()
+                raise
             started.wait()
             _loop, _pid = loop, os.getpid()
         return _loop
@@ -55,8 +74,19 @@ def on_loop_thread() -> bool:
 
 
 def submit(work: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
-    """Start a coroutine on the toolkit's loop, from any thread; its future."""
-    return asyncio.run_coroutine_threadsafe(work, get_loop())
+    """Start a coroutine on the toolkit's loop, from any thread; its future.
+
+    Raises
+    ------
+    RuntimeError
+        If the interpreter is ending.
+    """
+    try:
+        there = get_loop()
+    except RuntimeError:
+        work.close()
+        raise
+    return asyncio.run_coroutine_threadsafe(work, there)
 
 
 def run(work: Coroutine[Any, Any, T], timeout_s: float | None = None, *, operation: str | None = None) -> T:
@@ -69,7 +99,7 @@ def run(work: Coroutine[Any, Any, T], timeout_s: float | None = None, *, operati
     DeadlineExceeded
         After `timeout_s` seconds.
     RuntimeError
-        If called on the toolkit's own thread, which would wait for itself.
+        If called on the toolkit's own thread, which would wait for itself; or if the interpreter is ending.
     """
     if on_loop_thread():
         work.close()
@@ -78,7 +108,11 @@ def run(work: Coroutine[Any, Any, T], timeout_s: float | None = None, *, operati
     future: concurrent.futures.Future[T] = concurrent.futures.Future()
     until = None if timeout_s is None else time.monotonic() + timeout_s
     try:
-        submit(_carry(work, future))
+        try:
+            submit(_carry(work, future))
+        except RuntimeError:  # it is not begun, and its last words would be that nobody awaited it
+            work.close()
+            raise
         while True:
             slice_s = _SLICE_S if until is None else min(_SLICE_S, max(until - time.monotonic(), 0.0))
             # Not result(timeout): a TimeoutError of the work itself would look the same.
@@ -91,6 +125,28 @@ def run(work: Coroutine[Any, Any, T], timeout_s: float | None = None, *, operati
                 )
     finally:
         future.cancel()
+
+
+def wind_up(work: Coroutine[Any, Any, Any], timeout_s: float) -> None:
+    """Run the last work of something that is being closed, and wait for it where that can be.
+
+    On the toolkit's own thread it is only begun. Where the interpreter is ending it is passed over: there is nothing left to end,
+    and a widget that is collected then has nobody to tell.
+
+    Raises
+    ------
+    DeadlineExceeded
+        After `timeout_s` seconds.
+    """
+    if on_loop_thread():
+        submit(work)
+        return
+    try:
+        get_loop()
+    except RuntimeError:
+        work.close()
+        return
+    run(work, timeout_s)
 
 
 async def _carry(work: Coroutine[Any, Any, T], future: concurrent.futures.Future[T]) -> None:

@@ -295,10 +295,7 @@ class Compare(widgets.VBox):  # type: ignore[misc]
         if self.comm is None or self._ended:
             return
         self._ended = True
-        if loop.on_loop_thread():
-            loop.submit(self._aclose())
-        else:
-            loop.run(self._aclose(), CLOSING_S)
+        loop.wind_up(self._aclose(), CLOSING_S)
         for child in self.children:
             close_all(child)
         super().close()

@@ -308,8 +308,9 @@ class LabView(widgets.VBox):  # type: ignore[misc]
             return
         self._ended = True
         self._unlisten()
-        self._hand_over(self._stop)
-        self._hand_over(self._pace.end)
+        if not loop.is_over():
+            self._hand_over(self._stop)
+            self._hand_over(self._pace.end)
         for child in self.children:
             close_all(child)
         super().close()

@@ -1,0 +1,63 @@
+"""A script ends when its last line is done, whatever of ours it leaves open: nothing waits for a thread that is gone."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+CONNECTED = "import asyncio\nimport agentbook as ab\nclient = ab.connect()\n"
+IN_PLAYGROUND = 'client, workspace="acme~playground"'
+
+SCRIPTS = {
+    "a panel that was never used": f'panel = ab.ChatPanel({IN_PLAYGROUND}, agent="guide")',
+    "a panel beside asyncio.run": f"""
+async def count():
+    return len([agent async for agent in client.asynchronous().agents.list()])
+panel = ab.ChatPanel({IN_PLAYGROUND}, agent="guide")
+assert asyncio.run(count())
+""",
+    "a comparison after asyncio.run": f"""
+asyncio.run(asyncio.sleep(0))
+compare = ab.Compare({IN_PLAYGROUND}, agents=["guide", "guide"])
+""",
+    "everything used and open": f"""
+from agentbook.chat.lab.widget import LabView
+compare = ab.Compare({IN_PLAYGROUND}, agents=["guide", "guide"])
+assert {{turn.status for turn in compare.ask("Hello").values()}} == {{"answered"}}
+panel = ab.ChatPanel(client, session=compare.session_ids["guide #1"])
+assert len(panel.transcript) == 2
+view = LabView(ab.PromptLab({IN_PLAYGROUND}, agent="acme~guide"))
+stream = client.sessions.stream(panel.session_id)
+asyncio.run(asyncio.sleep(0))
+""",
+    "a question to a closed client": f"""
+panel = ab.ChatPanel({IN_PLAYGROUND}, agent="guide")
+client.close()
+try:
+    panel.ask("Is anybody there?")
+except ab.AgentbookError:
+    asyncio.run(asyncio.sleep(0))
+else:
+    raise SystemExit("it was answered")
+""",
+    "closed by a function of atexit": f"""
+import atexit
+panel = ab.ChatPanel({IN_PLAYGROUND}, agent="guide")
+atexit.register(panel.close)
+""",
+}
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_a_script_ends_by_itself_and_in_silence(name: str, tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(CONNECTED + SCRIPTS[name], encoding="utf-8")
+    env = {**os.environ, "AGENTBOOK_DATA": str(tmp_path / "data")}
+    ended = subprocess.run(
+        [sys.executable, script], env=env, capture_output=True, text=True, timeout=120, cwd=tmp_path, check=False
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
