@@ -109,6 +109,22 @@ def test_a_revoked_key_is_replaced(data: Path) -> None:
     before.close()
 
 
+def test_a_service_that_ended_comes_back_at_its_address(data: Path) -> None:
+    first = local.service()
+    [process] = local._children
+    process.terminate()
+    process.wait(60)
+    local._children.clear()
+    assert not (data / "service.json").exists()
+    assert local.service().base_url == first.base_url, "what was stored with it would be another platform's"
+    [process] = local._children
+    process.terminate()
+    process.wait(60)
+    local._children.clear()
+    with socket.create_server(("127.0.0.1", int(first.base_url.rpartition(":")[2].partition("/")[0]))):
+        assert local.service().base_url != first.base_url
+
+
 def test_a_service_that_was_killed_is_started_again(data: Path) -> None:
     first = local.service()
     [process] = local._children

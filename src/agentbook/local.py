@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from .api.auth import ApiKey, Credentials
 from .api.client import DEADLINE_S, TIMEOUT_S, Client
@@ -29,6 +30,7 @@ from .api.tokens import KEYRING_SERVICE, lock_file
 
 START_TIMEOUT_S = 60.0
 KEY_FILE = "local-key.json"
+_PORT = "last-port"
 # What the first key may do: everything a key can, within the account's own data.
 LOCAL_SCOPES = ("agents:write", "sessions:write", "workspaces:write", "skills:write", "integrations:write")
 FALLBACK_ACCOUNT = "local"  # whom it acts as in a store without demo data
@@ -217,7 +219,10 @@ def _starting(data: Path) -> Iterator[None]:
 
 
 def _start(data: Path) -> Running:
-    """Start the service; on the port of one that was killed, where that is free, so that what knew its address goes on."""
+    """Start the service; on the port it had before, where that is free.
+
+    So what knew its address goes on, and what is kept with it (a `Store`, the ledger of sessions) is the same platform's tomorrow.
+    """
     port = _port_before(data)
     if port:
         with contextlib.suppress(ConnectionFailed):
@@ -226,13 +231,13 @@ def _start(data: Path) -> Running:
 
 
 def _port_before(data: Path) -> int:
-    """The port of a service that ended without a word; 0 where there was none, or somebody else has it now."""
+    """The port of the service that ran here last; 0 where there was none, or somebody else has it now."""
     from .lab import port_is_free
 
     try:
-        port = int(json.loads((data / "service.json").read_text())["port"])
+        port = int((data / _PORT).read_text())
         return port if 1024 <= port <= 65535 and port_is_free(port) else 0
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError):
         return 0
 
 
@@ -253,6 +258,8 @@ def _start_on(data: Path, port: int) -> Running:
         running = _answering(data)
         if running is not None and running.pid == process.pid:
             _children.append(process)
+            with contextlib.suppress(OSError):  # a full disk costs no more than another port next time
+                (data / _PORT).write_text(str(urlsplit(running.base_url).port))
             return running
         time.sleep(0.05)  # another process: there is nothing to wait on but its answer
     if process.poll() is None:

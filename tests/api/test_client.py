@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -396,3 +397,37 @@ async def failure_of(client: ab.AsyncClient) -> str:
         with pytest.raises(ab.AgentbookError) as raised:
             await client.me.get()
     return str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["myid:S3CRET", "ftp://u:S3CRET@h/v1", "u:S3CRET@h/v1", "http://u:S3CRET\u2100@h", "https://[S3CRET/v1", None, 7],
+)
+def test_what_is_no_address_is_not_shown(address: Any) -> None:
+    with pytest.raises(ValueError, match="base_url must be an address") as raised:
+        ab.Client(address)
+    assert "S3CRET" not in "".join(traceback.format_exception(raised.value))
+    assert ("looks like an API key" in str(raised.value)) == (address == "myid:S3CRET")
+
+
+def test_credentials_of_another_kind_are_named() -> None:
+    with ab.Client("http://127.0.0.1:9/v1") as other:
+        for given in (other.credentials, ("id", "secret"), 7):
+            with pytest.raises(TypeError, match=r"credentials must be an API key.*\.auth"):
+                ab.Client("http://127.0.0.1:9/v1", credentials=given)  # type: ignore[arg-type]
+
+
+def test_whole_numbers_of_any_kind_are_limits() -> None:
+    index = type("Index", (), {"__index__": lambda self: 3})()
+    with ab.Client("http://127.0.0.1:9/v1") as client:
+        assert client.agents.list(limit=index, offset=index).listing.limit == 3
+        for wrong in (True, 3.0, "3", -1):
+            with pytest.raises(ValueError, match="limit must be a whole number"):
+                client.agents.list(limit=wrong)  # type: ignore[arg-type]
+
+
+def test_nothing_is_streamed_by_a_client_that_is_closed() -> None:
+    client = ab.Client("http://127.0.0.1:9/v1")
+    client.close()
+    with pytest.raises(ab.AgentbookError, match="This client is closed"), client.sessions.stream("s") as stream:
+        stream.get(timeout_s=60)

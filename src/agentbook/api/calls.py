@@ -11,6 +11,7 @@ clients, the tests and a person at a prompt see the same thing::
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
@@ -119,10 +120,13 @@ class ListCall:
 
     def __post_init__(self) -> None:
         for name, value in (("limit", self.limit), ("offset", self.offset)):
-            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
+            if value is None:
+                continue
+            if isinstance(value, bool) or not hasattr(value, "__index__") or operator.index(value) < 0:
                 raise ValueError(
                     f"{self.call.operation}: {name} must be a whole number of items, 0 or more, not {value!r}."
                 )
+            object.__setattr__(self, name, operator.index(value))  # a number of NumPy, say
 
 
 def path(*segments: str) -> str:

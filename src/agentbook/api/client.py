@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import re
 import ssl
 import time
 from collections.abc import Mapping
@@ -58,6 +59,11 @@ class _Core:
         for name, value in (("timeout_s", timeout_s), ("deadline_s", deadline_s)):
             if not value > 0:
                 raise ValueError(f"{name} must be a number of seconds above 0, not {value!r}.")
+        if credentials is not None and not hasattr(credentials, "identity"):
+            raise TypeError(
+                "credentials must be an API key as text (id:secret), an ApiKey, or what sign_in returns, not "
+                f"{type(credentials).__name__}. Another client's own are its .auth."
+            )
         identity = credentials.identity if credentials is not None else "anonymous"
         gate = gate_of(base_url, identity, time.monotonic)
         self._settings = Settings(base_url, credentials, gate, timeout_s, deadline_s)
@@ -234,6 +240,8 @@ class Client(_Core):
                 tls=self.network.tls,
                 proxy=self.network.proxy,
             )
+            if self._transport.is_closed:
+                self._asynchronous._transport.close()
         return self._asynchronous
 
     def close(self) -> None:
@@ -333,9 +341,21 @@ def _yaml(reply: Reply) -> Mapping[str, Any]:
 
 
 def _checked(base_url: str) -> str:
-    parts = urlsplit(base_url.strip()) if isinstance(base_url, str) else None
+    try:
+        parts = urlsplit(base_url.strip()) if isinstance(base_url, str) else None
+    except ValueError:
+        parts = None
     if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError(f"base_url must be an address such as https://host/v1, not {base_url!r}.")
+        # Never shown: what is given in its place is often the key.
+        key = isinstance(base_url, str) and re.fullmatch(r"[^/:\s]+:[^/:\s]+", base_url.strip())
+        what = (
+            "What was given looks like an API key: that is api_key= of connect(), credentials= of a client."
+            if key
+            else ""
+        )
+        raise ValueError(
+            f"base_url must be an address that begins with http:// or https://, such as https://host/v1. {what}".strip()
+        )
     if parts.username or parts.password:
         raise ValueError(
             "base_url must not hold a user name or password: pass credentials=ApiKey('id:secret') instead."

@@ -212,6 +212,10 @@ class SyncTransport:
         self._lock = threading.Lock()
         self._closed = threading.Event()
 
+    @property
+    def is_closed(self) -> bool:
+        return self._closed.is_set()
+
     def drive(self, exchange: Exchange[T]) -> T:
         """Carry out an exchange; what it returns, or the error it raises."""
         outcome: Reply | Lost | bool | None = None

@@ -125,7 +125,7 @@ def run(
             faults=Switch(stack.enter_context(admin_token(data))) if faults else None,
         )
         platform.turns.end_cut_off_turns()
-        server = _Server(platform, data, root_url, port, until_unused=until_unused)
+        server = _Server(platform, data, root_url, port, until_unused=until_unused, behind_proxy=public is not None)
         stack.callback(presence.withdraw, data)
         server.run(sockets=[listener])
 
@@ -217,7 +217,9 @@ def _is_no_false_alarm(record: logging.LogRecord) -> bool:
 class _Server(uvicorn.Server):
     """uvicorn, with our ready line, our goodbye to sockets, and a clean exit on a signal."""
 
-    def __init__(self, platform: Platform, data: Path, root_url: str, port: int, *, until_unused: bool) -> None:
+    def __init__(
+        self, platform: Platform, data: Path, root_url: str, port: int, *, until_unused: bool, behind_proxy: bool
+    ) -> None:
         # Access logs would hold paths and query strings; uvicorn's own log lines carry none of the two.
         config = uvicorn.Config(
             build(platform),
@@ -229,6 +231,7 @@ class _Server(uvicorn.Server):
             ws_per_message_deflate=False,
             ws_max_size=64 * 1024,
             server_header=False,
+            proxy_headers=behind_proxy,  # else whoever sends them would choose the address that its requests count against
             # Clients give an idle connection up after 5 s, many of them: not to be closed while one sends.
             timeout_keep_alive=65,
             timeout_graceful_shutdown=5,
