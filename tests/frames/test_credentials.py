@@ -258,3 +258,37 @@ def test_a_missing_column_is_named() -> None:
         credential_report(frame("credentials").drop(columns="params_fingerprint"))
     with pytest.raises(ValueError, match=r"credential_report \(workspaces\) needs the column 'owner_id'"):
         credential_report(frame("credentials"), frame("workspaces").drop(columns="owner_id"))
+
+
+def test_the_account_may_be_named_by_id_name_or_record() -> None:
+    rows = [credential("a"), credential("b", owner_id="ada")]
+    owners = {"acme": "Acme", "works": "Works"}
+    workspaces = frame(
+        "workspaces", *(workspace(id_, owner_id=id_, owner={"id": id_, "name": name}) for id_, name in owners.items())
+    )
+    for account in ("acme", "Acme", {"id": "acme"}):
+        report = credential_report(frame("credentials", *rows), workspaces, NOW, account_id=account)
+        assert report["pool"].to_list() == ["account", "member"], account
+    report = credential_report(frame("credentials", *rows), workspaces, NOW, account_id="Works")
+    assert report["pool"].to_list() == ["member", "member"]
+    with pytest.raises(ValueError, match=r"account_id='acne' is none of the owners here \(acme, ada\)"):
+        credential_report(frame("credentials", *rows), now=NOW, account_id="acne")
+    report = credential_report(frame("credentials", *rows), now=NOW, account_id="new", known_ids=["new"])
+    assert report["pool"].to_list() == ["member", "member"]
+    assert len(credential_report(frame("credentials"), account_id="acme")) == 0, "of nothing anybody may be the owner"
+    with pytest.raises(ValueError, match=r"known_ids must be a list of ids, not a text: write \['abc'\]"):
+        credential_report(frame("credentials", *rows), known_ids="abc")
+
+
+@pytest.mark.filterwarnings("ignore:The 'future.infer_string' option")
+def test_nulls_are_no_texts_where_pandas_infers_objects() -> None:
+    same: dict[str, Any] = {"integration": "github", "params": {"token": "x"}}
+    rows = frame("credentials", credential("a", age=9, **same), credential("b", **same), {"id": "c"})
+    spaces = frame("workspaces", workspace("lab"), workspace("any", required_credentials_mode=None))
+    wanted = credential_report(rows, spaces, NOW, granted=rows.assign(workspace_id="w"))
+    with pd.option_context("future.infer_string", False):
+        report = credential_report(rows, spaces, NOW, granted=rows.assign(workspace_id="w"))
+        found = [report, credential_findings(report), credential_summary(report)]
+    for got, right in zip(found, [wanted, credential_findings(wanted), credential_summary(wanted)], strict=True):
+        assert got.to_csv() == right.to_csv()
+        assert got.isna().to_numpy().tolist() == right.isna().to_numpy().tolist()

@@ -9,10 +9,13 @@ nothing. (Specification: "Resources and their fields", Workspace.)
 from __future__ import annotations
 
 import json
+from collections.abc import Container, Iterable
+from typing import Any
 
 import pandas as pd
 
-from .require import require
+from ..api.calls import ref
+from .require import STR, require
 
 _COLUMNS = ("open_in", "open_if_granted", "closed_in")
 
@@ -29,12 +32,30 @@ def usable_in(report: pd.DataFrame, workspaces: pd.DataFrame | None) -> pd.DataF
     )  # fmt: skip
     rules = _rules(workspaces)
     # The answer depends on pool and owner alone: few pairs, however many credentials.
-    pairs = report[["pool", "owner_id"]].astype("str").drop_duplicates()
+    pairs = report[["pool", "owner_id"]].astype(STR).drop_duplicates()
     answers = {pair: _answer(*pair, rules) for pair in zip(pairs["pool"], pairs["owner_id"], strict=True)}
-    found = [answers[pair] for pair in zip(report["pool"].astype("str"), report["owner_id"].astype("str"), strict=True)]
+    found = [answers[pair] for pair in zip(report["pool"].astype(STR), report["owner_id"].astype(STR), strict=True)]
     return pd.DataFrame(
         {column: pd.Series([one[n] for one in found], report.index, dtype="str") for n, column in enumerate(_COLUMNS)}
     )
+
+
+def owners_named(account: Any, frames: Iterable[pd.DataFrame], known: Container[str]) -> set[str]:
+    """The ids of the owners that an id, a name or a record means; a `ValueError` says that it is none of them."""
+    name, ids, named = ref(account), set[str](), set[str]()
+    for frame in frames:
+        ids |= set(frame["owner_id"].dropna())
+        if "owner_name" in frame:
+            named |= set(frame.loc[frame["owner_name"] == name, "owner_id"].dropna())
+    if name in ids or name in known or not ids:
+        return {name}
+    if not named:
+        shown = ", ".join(sorted(ids)[:5]) + (", …" if len(ids) > 5 else "")
+        raise ValueError(
+            f"account_id={name!r} is none of the owners here ({shown}), neither by id nor by a name that the workspaces "
+            "say. Of an account that owns nothing here, give the id among known_ids too."
+        )
+    return named
 
 
 def _rules(workspaces: pd.DataFrame) -> pd.DataFrame:
@@ -47,7 +68,7 @@ def _rules(workspaces: pd.DataFrame) -> pd.DataFrame:
             "name": name,
             "owner_id": workspaces["owner_id"],
             "live": workspaces["archived_at"].isna(),
-            "mode": workspaces["required_credentials_mode"].astype("str").fillna(""),
+            "mode": workspaces["required_credentials_mode"].astype(STR).fillna(""),
             "restricted": workspaces["restrict_account_credentials"].fillna(False).astype("bool"),
         }
     ).sort_values("name")

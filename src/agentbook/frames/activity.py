@@ -11,7 +11,7 @@ from .counting import counted
 from .load import jsonable
 from .periods import begins, between, zone
 from .reading import read
-from .require import groups_of, require, with_instants
+from .require import STR, groups_of, require, with_instants
 from .turns import is_turns, turns
 
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
@@ -332,7 +332,7 @@ def failures(data: pd.DataFrame, *, by: str | list[str] | None = None, as_of: An
     groups = groups_of(by, *FAILURE_COLUMNS, what="failures")
     require(table, "session_id", "failure", "failure_message", "replied_at", "status", *groups, what="failures")
     table = with_instants(table, "replied_at", what="failures")
-    failed = table[table["status"] == "failed"].assign(kind=lambda frame: frame["failure"].astype("str"))
+    failed = table[table["status"] == "failed"].assign(kind=lambda frame: frame["failure"].astype(STR))
     keys = [*groups, "kind"]
     result = (
         failed.sort_values("replied_at")
@@ -351,10 +351,10 @@ def failures(data: pd.DataFrame, *, by: str | list[str] | None = None, as_of: An
     result["share"] = (result["turns"] / result["all"]).astype("float64")
     for place, name in enumerate(("cause", "advice")):
         known = {kind: texts[place] for kind, texts in FAILURE_KINDS.items()}
-        result[name] = result["kind"].map(known).astype("str")
+        result[name] = result["kind"].map(known).astype(STR)
     order = [*groups, *FAILURE_COLUMNS]
     result = result.sort_values(["turns", *keys], ascending=[False, *[True] * len(keys)], ignore_index=True)[order]
-    result["kind"] = result["kind"].astype("str")
+    result["kind"] = result["kind"].astype(STR)
     statuses = table["status"].value_counts()
     return about(
         result, data, "failures", turns=len(table), failed=int(statuses.get("failed", 0)),

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from .activity import about
-from .require import moment_of, require, with_instants
+from .require import STR, moment_of, require, with_instants
 
 
 def context_status(contexts: pd.DataFrame, *, as_of: Any = None) -> pd.DataFrame:
@@ -63,7 +63,7 @@ def context_status(contexts: pd.DataFrame, *, as_of: Any = None) -> pd.DataFrame
     contexts = with_instants(contexts, "created_at", "updated_at", what="context_status")
     until = moment_of(contexts, as_of, "updated_at")
     rows = contexts.assign(
-        status=contexts["status"].astype("str"),
+        status=contexts["status"].astype(STR),
         published=contexts["published_by_id"].notna(),
         age=(until - contexts["created_at"]).dt.total_seconds() / 86_400,
         **{name: contexts[column].fillna("").str.strip() != "" for name, column in texts.items()},

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from .access import usable_in
+from .access import owners_named, usable_in
 from .activity import about
 from .findings import AGE_DAYS, SEVERITIES, find, listed, worst
 from .redact import NO_HOST, host_of
-from .require import group_of, moment_of, require, with_instants
+from .require import STR, group_of, moment_of, require, with_instants
 
 AGE_BUCKETS = ("0-30 days", "31-90 days", "91-180 days", "181-365 days", "over 365 days")
 POOLS = ("account", "member", "unknown")
@@ -43,7 +43,7 @@ def credential_report(
     workspaces: pd.DataFrame | None = None,
     now: Any = None,
     *,
-    account_id: str | None = None,
+    account_id: Any = None,
     granted: pd.DataFrame | None = None,
     candidates: pd.DataFrame | None = None,
     known_ids: Iterable[str] = (),
@@ -59,8 +59,9 @@ def credential_report(
         credential may be used. Workspaces the key cannot see (``should_restrict_members``) are missing from any list.
     now : datetime, optional
         Ages are up to then (UTC where it has no zone); default: when the frame was loaded, else its newest `updated_at`.
-    account_id : str, optional
-        The account whose credentials are shared; default: the owners of the workspaces.
+    account_id : str or Record, optional
+        The account whose credentials are shared, by id, by record, or by the name that `workspaces` has for it; default:
+        the owners of the workspaces.
     granted : DataFrame, optional
         Credentials listed with ``workspace_id``: columns ``id`` and ``workspace_id``.
     candidates : DataFrame, optional
@@ -113,7 +114,7 @@ def credential_report(
     Raises
     ------
     ValueError
-        A column is missing; the message names it.
+        A column is missing (the message names it), or `account_id` is none of the owners here.
 
     Notes
     -----
@@ -133,13 +134,18 @@ def credential_report(
     source = credentials[~repeated].reset_index(drop=True)
     source = with_instants(source, "created_at", "updated_at", what="credential_report")
     until = moment_of(source, now, "updated_at", "now")
-    accounts = {account_id} if account_id is not None else set()
-    known = set(known_ids) | accounts
+    if isinstance(known_ids, str):
+        raise ValueError(f"known_ids must be a list of ids, not a text: write [{known_ids!r}].")
+    known = set(known_ids)
     if workspaces is not None:
         require(workspaces, "id", "owner_id", "creator_id", "archived_by_id", what="credential_report (workspaces)")
-        accounts = accounts or set(workspaces["owner_id"].dropna())
         for column in ("id", "owner_id", "creator_id", "archived_by_id"):
             known |= set(workspaces[column].dropna())
+    if account_id is not None:
+        accounts = owners_named(account_id, [source, *([] if workspaces is None else [workspaces])], known)
+    else:
+        accounts = set() if workspaces is None else set(workspaces["owner_id"].dropna())
+    known |= accounts
     report = pd.DataFrame({"id": source["id"], "name": source.get("name", pd.Series(pd.NA, source.index, dtype="str"))})
     for column in ("integration", "owner_id"):
         report[column] = source[column]
@@ -261,7 +267,7 @@ def _add_duplicates(report: pd.DataFrame, source: pd.DataFrame) -> None:
     count = group["n"].transform("size").reindex(source.index).fillna(1).astype("int64")
     oldest = group["id"].transform("first").reindex(source.index)
     first = group.cumcount().reindex(source.index).fillna(0) == 0
-    report["duplicate_of"] = oldest.where((count > 1) & ~first).astype("str")
+    report["duplicate_of"] = oldest.where((count > 1) & ~first).astype(STR)
     report["duplicates"] = count - 1
     alike = source[whole].groupby(["integration", "owner_id"])["id"].transform("size")
     report["alike"] = alike.reindex(source.index).fillna(1).astype("int64") - 1
@@ -286,7 +292,7 @@ def _webhook(source: pd.DataFrame, shapes: list[Any]) -> pd.Categorical:
 def _hosts(urls: pd.Series) -> pd.Series:
     """The hosts alone, of a revealed frame too: a report is passed on."""
     known = {url: url if _HOST.fullmatch(url) else host_of(url) or NO_HOST for url in urls.dropna().unique()}
-    return urls.map(known).astype("str")
+    return urls.map(known).astype(STR)
 
 
 def _candidates(ids: pd.Series, candidates: pd.DataFrame | None) -> pd.Series:
@@ -305,4 +311,4 @@ def _granted(ids: pd.Series, granted: pd.DataFrame | None) -> pd.Series:
         .groupby("id")["workspace_id"]
         .agg(lambda column: json.dumps(sorted(column.dropna())))
     )
-    return ids.map(lists).fillna("[]").astype("str")
+    return ids.map(lists).fillna("[]").astype(STR)

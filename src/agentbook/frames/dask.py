@@ -21,7 +21,7 @@ import pandas as pd
 from ..api.client import Client
 from .load import to_frame
 from .many import load_events as load_here
-from .require import instant_of
+from .require import STR, instant_of
 from .wanted import session_ids
 
 if TYPE_CHECKING:
@@ -215,7 +215,7 @@ def meta_of_events() -> pd.DataFrame:
 def plain(frame: pd.DataFrame) -> pd.DataFrame:
     """The frame with its categories as text: the categories of two partitions need not be the same."""
     texts = [name for name, dtype in frame.dtypes.items() if isinstance(dtype, pd.CategoricalDtype)]
-    changed = frame.astype(dict.fromkeys(texts, "str"))
+    changed = frame.astype(dict.fromkeys(texts, STR))
     changed.attrs = frame.attrs
     return changed
 

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from .activity import about
-from .require import require
+from .require import STR, require
 
 AGE_DAYS = (30, 90, 180, 365)
 SEVERITIES = ("none", "low", "medium", "high")
@@ -58,7 +58,7 @@ def credential_findings(report: pd.DataFrame) -> pd.DataFrame:
         for finding in json.loads(str(findings))
     ]
     columns = ["id", "name", "integration", *FINDING_COLUMNS]
-    frame = pd.DataFrame(rows, columns=columns).astype(dict.fromkeys(columns, "str"))
+    frame = pd.DataFrame(rows, columns=columns).astype(dict.fromkeys(columns, STR))
     frame["severity"] = frame["severity"].astype(pd.CategoricalDtype(pd.Index(SEVERITIES, dtype="str"), ordered=True))
     return about(frame.sort_values("severity", ascending=False, kind="stable", ignore_index=True), report, "findings")
 

@@ -172,6 +172,8 @@ def sessions(client: Client | None = None) -> pd.DataFrame:
     """
     import pandas as pd
 
+    from .require import STR
+
     found: dict[tuple[str, str], dict[str, Any]] = {}
     problems = []
     for number, text in enumerate(_lines(), 1):
@@ -186,7 +188,7 @@ def sessions(client: Client | None = None) -> pd.DataFrame:
         if client is None or key[0] == client.base_url:
             found.setdefault(key, line)
     frame = pd.DataFrame([{name: line.get(name) for name in COLUMNS} for line in found.values()], columns=list(COLUMNS))
-    frame = frame.astype(dict.fromkeys(COLUMNS[:-1], "str"))
+    frame = frame.astype(dict.fromkeys(COLUMNS[:-1], STR))
     instants = pd.to_datetime(frame["started_at"], utc=True, errors="coerce", format="ISO8601")
     frame["started_at"] = instants.astype("datetime64[us, UTC]")
     frame.attrs["agentbook"] = {"operation": "ledger.sessions", "problems": problems, "problem_count": len(problems)}

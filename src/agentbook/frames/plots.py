@@ -14,7 +14,7 @@ from .activity import failures as failure_table
 from .credentials import credential_report
 from .findings import SEVERITIES
 from .picture import COLOURS, FAINT, INK, SEVERITY_COLOURS, Picture, altair, data_of, drawn, listed, wall_clock
-from .require import group_of, require
+from .require import STR, group_of, require
 from .timeline import MOST_BARS, MOST_TURNS, bars_of, one_session
 from .timing import latency as latency_table
 from .turns import is_turns, turns
@@ -139,7 +139,7 @@ def latency(data: pd.DataFrame, *, by: str | None = None, freq: str | None = Non
     y = alt.Y("p50_s:Q", title="seconds (logarithmic)" if wide and not by else "seconds", scale=scale)
     base = alt.Chart(data_of(shown)).encode(x=x)
     if by:
-        shown[by] = shown[by].astype("str").fillna("(not said)")
+        shown[by] = shown[by].astype(STR).fillna("(not said)")
         colour = alt.Color(f"{by}:N", title=by, legend=alt.Legend(orient="top", columns=6))
         base = alt.Chart(data_of(shown)).encode(x=x, color=colour)
         chart = base.mark_line(point=alt.OverlayMarkDef(size=20), strokeWidth=2).encode(y=y)

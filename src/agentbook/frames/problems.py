@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pandas as pd
 
+from .require import STR
+
 COLUMNS = ("row", "field", "problem", "raw")
 
 
@@ -55,6 +57,6 @@ def problems(frame: pd.DataFrame) -> pd.DataFrame:
     found = about["problems"]
     further = dict.fromkeys(name for one in found for name in one if name not in COLUMNS)
     table = pd.DataFrame(found, columns=[*COLUMNS, *further])
-    table = table.astype({"row": "Int64", **dict.fromkeys([*COLUMNS[1:], *further], "str")})
+    table = table.astype({"row": "Int64", **dict.fromkeys([*COLUMNS[1:], *further], STR)})
     table.attrs["agentbook"] = {"derived": "problems", "problem_count": about.get("problem_count", len(found))}
     return table

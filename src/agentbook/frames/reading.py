@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from ..events.turns import ENDS, Failure, failure_of
 from .ids import parse_ids
-from .require import require, with_instants
+from .require import STR, require, with_instants
 
 Flags = npt.NDArray[np.bool_]
 Whole = npt.NDArray[np.int64]
@@ -104,7 +104,7 @@ def _ascending(low: Any, high: Any, codes: Any) -> bool:
 
 def to_arrow(series: pd.Series) -> Any:
     """The series' values as Arrow text, without a copy where it holds Arrow text already."""
-    array = pa.array(series.astype("str"), from_pandas=True)
+    array = pa.array(series.astype(STR), from_pandas=True)
     return array
 
 

@@ -11,6 +11,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+# What `"str"` means unless pandas' option `future.infer_string` is off: then a null becomes the text "nan".
+STR = pd.StringDtype(na_value=np.nan)
+
 
 def require(frame: pd.DataFrame, *columns: str, what: str) -> None:
     """Raise a `ValueError` that names the first missing columns and what was to be computed.
