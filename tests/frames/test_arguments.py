@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pandas as pd
@@ -117,3 +118,29 @@ def test_quantiles_may_come_one_by_one() -> None:
     pd.testing.assert_frame_equal(
         ab.latency(turns, quantiles=(q for q in (0.5, 0.9))), ab.latency(turns, quantiles=[0.5, 0.9])
     )
+
+
+ZONED: dict[str, Any] = {
+    "activity": lambda tz: ab.activity(events_of(), "1D", tz=tz),
+    "hour_of_week": lambda tz: ab.hour_of_week(events_of(), tz=tz),
+    "latency": lambda tz: ab.latency(events_of(), freq="1D", tz=tz),
+    "latency of all": lambda tz: ab.latency(events_of(), tz=tz),
+    "concurrency": lambda tz: ab.concurrency(events_of(), freq="1D", tz=tz),
+    "concurrency of all": lambda tz: ab.concurrency(events_of(), tz=tz),
+    "plot.latency": lambda tz: ab.plot.latency(events_of(), tz=tz).data,
+    "plot.activity_heatmap": lambda tz: ab.plot.activity_heatmap(events_of(), tz=tz).data,
+}
+
+
+@pytest.mark.parametrize("name", ZONED)
+def test_a_time_zone_may_be_an_object_that_has_a_name(name: str) -> None:
+    call = ZONED[name]
+    for zone, same in ((ZoneInfo("Asia/Tokyo"), "Asia/Tokyo"), (UTC, "UTC")):
+        found, wanted = call(zone), call(same)
+        assert found.attrs == wanted.attrs
+        pd.testing.assert_frame_equal(found, wanted)
+    for nameless in (None, 2, timezone(timedelta(hours=2))):
+        with pytest.raises(ValueError, match=r"^tz must be an IANA name such as 'Europe/Berlin' or 'UTC'"):
+            call(nameless)
+    with pytest.raises(ValueError, match="There is no time zone 'Mars'"):
+        call("Mars")

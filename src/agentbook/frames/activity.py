@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import tzinfo
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import pandas as pd
 
 from .counting import counted
 from .load import jsonable
-from .periods import begins, between, zone
+from .periods import begins, between, zone, zone_name
 from .reading import read
 from .require import STR, groups_of, require, with_instants
 from .turns import is_turns, turns
@@ -143,7 +144,7 @@ def activity(
     events: pd.DataFrame,
     freq: str = "1h",
     *,
-    tz: str = "UTC",
+    tz: str | tzinfo = "UTC",
     by: str | list[str] | None = None,
     fill: bool = True,
 ) -> pd.DataFrame:
@@ -155,8 +156,8 @@ def activity(
         As `to_frame("events", ...)` makes it.
     freq : str
         Length of a period: ``"15min"``, ``"1h"`` (default), ``"1D"``, ``"W"`` (Monday to Sunday), ``"M"``, ...
-    tz : str
-        IANA name of the time zone whose hours, days and weeks count; default UTC.
+    tz : str or tzinfo
+        IANA name (or `zoneinfo.ZoneInfo`) of the time zone whose hours, days and weeks count; default UTC.
     by : str or list of str, optional
         Count per value of these columns of the events too; ``"initiator_type"`` and ``"initiator_id"`` mean who wrote
         the session's first message.
@@ -199,7 +200,7 @@ def activity(
     [[1, 1, 0, 1]]
     """
     groups = groups_of(by, "period", *COUNTS, what="activity")
-    zone(tz)
+    tz = zone_name(tz)
     reading = read(events, what="activity")
     rows = counted(reading, groups, what="activity")
     rows["period"] = begins(rows["(at)"], freq, tz)
@@ -234,15 +235,15 @@ def _filled(table: pd.DataFrame, groups: list[str], freq: str, tz: str) -> pd.Da
     )
 
 
-def hour_of_week(events: pd.DataFrame, *, tz: str = "UTC") -> pd.DataFrame:
+def hour_of_week(events: pd.DataFrame, *, tz: str | tzinfo = "UTC") -> pd.DataFrame:
     """Events by weekday and hour of local time.
 
     Parameters
     ----------
     events : DataFrame
         As `to_frame("events", ...)` makes it.
-    tz : str
-        IANA name of the time zone; default UTC.
+    tz : str or tzinfo
+        IANA name (or `zoneinfo.ZoneInfo`) of the time zone; default UTC.
 
     Returns
     -------
@@ -266,8 +267,8 @@ def hour_of_week(events: pd.DataFrame, *, tz: str = "UTC") -> pd.DataFrame:
     >>> int(hour_of_week(frame, tz="Europe/Berlin").loc["Sunday", 1])
     1
     """
-    place = zone(tz)
-    at = read(events, what="hour_of_week").events["created_at"].dropna().dt.tz_convert(place)
+    tz = zone_name(tz)
+    at = read(events, what="hour_of_week").events["created_at"].dropna().dt.tz_convert(zone(tz))
     slot = at.dt.day_of_week.to_numpy() * 24 + at.dt.hour.to_numpy()
     counts = np.bincount(slot.astype(np.int64), minlength=7 * 24).reshape(7, 24)
     table = pd.DataFrame(

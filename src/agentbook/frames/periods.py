@@ -8,6 +8,7 @@ that began 1970.
 from __future__ import annotations
 
 import re
+from datetime import UTC, tzinfo
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -22,6 +23,29 @@ MOST_PERIODS = 1_000_000
 # What pandas calls the offsets that begin or end a calendar period.
 _CALENDAR = re.compile(r"\d*[WMQY]")
 _PERIODS = {"MS": "M", "ME": "M", "QS": "Q", "QE": "Q", "YS": "Y", "YE": "Y"}
+
+
+def zone_name(tz: str | tzinfo) -> str:
+    """The IANA name of a time zone that is given by its name or as an object; a `ValueError` says what is none.
+
+    Examples
+    --------
+    >>> zone_name(ZoneInfo("Europe/Berlin"))
+    'Europe/Berlin'
+    """
+    name = tz if isinstance(tz, str) else _name_of(tz)
+    if name is None:
+        raise ValueError(
+            f"tz must be an IANA name such as 'Europe/Berlin' or 'UTC', or a zone that has one (zoneinfo.ZoneInfo), not {tz!r}."
+        )
+    return zone(name).key
+
+
+def _name_of(tz: object) -> str | None:
+    if tz is UTC:
+        return "UTC"
+    name = getattr(tz, "key", None) or getattr(tz, "zone", None)  # of zoneinfo and of pytz
+    return name if isinstance(name, str) and isinstance(tz, tzinfo) else None
 
 
 def zone(tz: str) -> ZoneInfo:

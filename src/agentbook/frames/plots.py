@@ -5,6 +5,7 @@ They need the extra ``lab`` (Altair and vl-convert), which is imported when the 
 
 from __future__ import annotations
 
+from datetime import tzinfo
 from typing import Any
 
 import pandas as pd
@@ -13,6 +14,7 @@ from .activity import WEEKDAYS, hour_of_week
 from .activity import failures as failure_table
 from .credentials import credential_report
 from .findings import SEVERITIES
+from .periods import zone_name
 from .picture import COLOURS, FAINT, INK, SEVERITY_COLOURS, Picture, altair, data_of, drawn, listed, wall_clock
 from .require import STR, group_of, require
 from .timeline import MOST_BARS, MOST_TURNS, bars_of, one_session
@@ -24,15 +26,15 @@ _STEPS = tuple(_NAMED)
 _PERIODS = 60  # more points than this make a line of noise
 
 
-def activity_heatmap(events: pd.DataFrame, *, tz: str = "UTC") -> Picture:
+def activity_heatmap(events: pd.DataFrame, *, tz: str | tzinfo = "UTC") -> Picture:
     """Events by weekday and hour.
 
     Parameters
     ----------
     events : DataFrame
         As `to_frame("events", ...)` makes it.
-    tz : str
-        IANA name of the time zone whose hours count; default UTC.
+    tz : str or tzinfo
+        IANA name (or `zoneinfo.ZoneInfo`) of the time zone whose hours count; default UTC.
 
     Returns
     -------
@@ -56,7 +58,7 @@ def activity_heatmap(events: pd.DataFrame, *, tz: str = "UTC") -> Picture:
     >>> activity_heatmap(to_frame("events", [page], context={"session_id": "s1"}))
     1 event by weekday and hour (UTC). Most on Saturday at 23:00 (1). None on 6 of 7 weekdays.
     """
-    alt = altair()
+    alt, tz = altair(), zone_name(tz)
     table = hour_of_week(events, tz=tz)
     rows = table.reset_index().melt("weekday", var_name="hour", value_name="events").astype({"hour": "int64"})
     total = int(rows["events"].sum())
@@ -80,7 +82,7 @@ def activity_heatmap(events: pd.DataFrame, *, tz: str = "UTC") -> Picture:
     return Picture(drawn(chart, "Events by weekday and hour", f"{_count(total, 'event')}, {tz}"), text, rows)
 
 
-def latency(data: pd.DataFrame, *, by: str | None = None, freq: str | None = None, tz: str = "UTC") -> Picture:
+def latency(data: pd.DataFrame, *, by: str | None = None, freq: str | None = None, tz: str | tzinfo = "UTC") -> Picture:
     """Median and 95th percentile of the time from question to answer, over time.
 
     Parameters
@@ -91,8 +93,8 @@ def latency(data: pd.DataFrame, *, by: str | None = None, freq: str | None = Non
         A column of the turns: one line per value, without the percentile.
     freq : str, optional
         Length of a period; default: the shortest of 15 minutes to a month that makes at most 60.
-    tz : str
-        IANA name of the time zone of the periods; default UTC.
+    tz : str or tzinfo
+        IANA name (or `zoneinfo.ZoneInfo`) of the time zone of the periods; default UTC.
 
     Returns
     -------
@@ -116,7 +118,7 @@ def latency(data: pd.DataFrame, *, by: str | None = None, freq: str | None = Non
     >>> latency(table)
     Latency of 2 answered turns: median 2 s, 95th percentile 2.9 s.
     """
-    alt = altair()
+    alt, tz = altair(), zone_name(tz)
     if by is not None:
         group_of(by, what="plot.latency")
     table = data if is_turns(data) else turns(data)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import tzinfo
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from .activity import about
-from .periods import begins, between, following
+from .periods import begins, between, following, zone_name
 from .reading import read
 from .require import groups_of, length_of, require, with_instants
 from .turns import is_turns, turns
@@ -22,7 +23,7 @@ def latency(
     *,
     by: str | list[str] | None = None,
     freq: str | None = None,
-    tz: str = "UTC",
+    tz: str | tzinfo = "UTC",
     quantiles: Iterable[float] = QUANTILES,
 ) -> pd.DataFrame:
     """Quantiles of the time from question to answer, with their sample sizes.
@@ -35,8 +36,8 @@ def latency(
         Columns of the turns to group by, such as ``"agent_id"`` or ``"initiator_type"``.
     freq : str, optional
         Group by period of the question too: ``"1h"``, ``"1D"``, ``"W"``, ...; None (default) takes all together.
-    tz : str
-        IANA name of the time zone of the periods; default UTC.
+    tz : str or tzinfo
+        IANA name (or `zoneinfo.ZoneInfo`) of the time zone of the periods; default UTC.
     quantiles : iterable of float
         Between 0 and 1; default 0.5, 0.9, 0.95 and 0.99. Linear interpolation.
 
@@ -63,7 +64,7 @@ def latency(
     >>> latency(table, quantiles=[0.5])[["n", "p50_s", "max_s"]].values.tolist()
     [[2.0, 2.0, 3.0]]
     """
-    quantiles = list(quantiles)
+    tz, quantiles = zone_name(tz), list(quantiles)
     if any(not 0 <= q <= 1 for q in quantiles):
         raise ValueError(f"Quantiles lie between 0 and 1, not {quantiles}.")
     table = data if is_turns(data) else turns(data)
@@ -88,7 +89,7 @@ def latency(
     return about(result.reset_index(), data, "latency")
 
 
-def concurrency(data: pd.DataFrame, *, freq: str | None = None, tz: str = "UTC") -> pd.DataFrame:
+def concurrency(data: pd.DataFrame, *, freq: str | None = None, tz: str | tzinfo = "UTC") -> pd.DataFrame:
     """Turns in flight: asked and not yet closed.
 
     Parameters
@@ -98,8 +99,8 @@ def concurrency(data: pd.DataFrame, *, freq: str | None = None, tz: str = "UTC")
         ``attrs["agentbook"]["endless"]``.
     freq : str, optional
         None (default): a row at each change. A period such as ``"1h"``: a row per period.
-    tz : str
-        IANA name of the time zone of the periods; default UTC.
+    tz : str or tzinfo
+        IANA name (or `zoneinfo.ZoneInfo`) of the time zone of the periods; default UTC.
 
     Returns
     -------
@@ -125,6 +126,7 @@ def concurrency(data: pd.DataFrame, *, freq: str | None = None, tz: str = "UTC")
     >>> concurrency(table)["in_flight"].to_list()
     [1, 2, 1, 0]
     """
+    tz = zone_name(tz)
     table = data if is_turns(data) else turns(data)
     require(table, "asked_at", "replied_at", what="concurrency")
     table = with_instants(table, "asked_at", "replied_at", what="concurrency")
