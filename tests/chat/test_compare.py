@@ -424,6 +424,10 @@ def test_what_it_needs_is_said_at_once(make: Any) -> None:
     compare = make("echo", "shout")
     with pytest.raises(ValueError, match="empty"):
         compare.ask("  ")
+    with pytest.raises(ValueError, match="no valid Unicode"):
+        compare.ask("cut \ud83d")
+    with pytest.raises(TypeError, match="not NoneType"):
+        compare.ask(None)  # type: ignore[arg-type]
     assert compare.rounds == []
 
 

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -457,3 +459,47 @@ def test_events_repeated_or_replayed_change_nothing(kinds: list[str]) -> None:
     ]
     assert persisted[0].equals(persisted[1])
     assert [turn.status for turn in live.turns] == [turn.status for turn in replayed.turns]
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "words"),
+    [
+        ("cut \ud83d", ValueError, r"character 4 is '\\ud83d'.*\"utf-8\", \"replace\""),
+        (None, TypeError, "must be a text, not NoneType"),
+        (5, TypeError, "must be a text, not int"),
+    ],
+)
+def test_what_is_no_message_is_refused_before_anything_is_changed(
+    text: Any, error: type[Exception], words: str
+) -> None:
+    async def work() -> None:
+        conversation = talk(FakePlatform(echo))
+        await ended(await conversation.start("Hello"))
+        for ask in (conversation.send, conversation.start):
+            with pytest.raises(error, match=words):
+                await ask(text)
+        assert (conversation.session_id, list(conversation.to_pandas()["role"])) == (SESSION, ["user", "agent"])
+
+    run(work)
+
+
+def test_half_a_character_that_an_agent_sent_does_not_spoil_the_table() -> None:
+    async def work() -> None:
+        conversation = talk(FakePlatform(lambda platform, text: platform.reply("cut \ud83d")))
+        await ended(await conversation.start("Hello"))
+        assert list(conversation.to_pandas()["text"]) == ["Hello", "cut ?"]
+
+    run(work)
+
+
+@pytest.mark.filterwarnings("ignore:The 'future.infer_string' option")
+def test_what_is_missing_is_missing_however_pandas_is_set() -> None:
+    async def work() -> None:
+        conversation = talk(FakePlatform(echo))
+        await ended(await conversation.start("Hello"))
+        with pd.option_context("future.infer_string", False):
+            frame = conversation.to_pandas()
+        assert frame["request_id"].isna().all()
+        assert frame["text"].dtype == pd.StringDtype(na_value=np.nan)
+
+    run(work)

@@ -17,7 +17,7 @@ from agentbook.chat.replay import Replay, _score, replay
 from agentbook.chat.status import status_line
 
 from .fakes import SESSION
-from .panels import shown
+from .panels import on_loop, shown
 from .test_records import spoken
 
 AT_ONCE = float("inf")
@@ -81,6 +81,10 @@ def test_nothing_can_be_sent_to_a_recording() -> None:
     panel = played(spoken(*TALK))
     shown(panel)
     assert panel._frame.input.disabled
+    for ask in (panel.ask, lambda text: on_loop(lambda: panel.conversation.submit(text))):
+        with pytest.raises(ValueError, match="closed or a recording"):
+            ask("And now?")
+    assert len(panel.transcript) == 4
     assert "recorded" in html.unescape(status_line(panel.conversation))
     assert repr(panel) == "Replay(6 events, speed=inf)"
     panel.close()

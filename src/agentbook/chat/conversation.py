@@ -25,6 +25,7 @@ from ..events.turns import Event, Turn, opens_turn
 from .entities import find_agent
 from .exchange import Exchange
 from .following import Follow as Follow
+from .message import sendable
 from .standing import Standing
 from .trouble import Trouble, explain
 
@@ -105,7 +106,7 @@ class Conversation(Standing):
 
         Raises
         ------
-        ValueError
+        TypeError, ValueError
             As `submit`. What the platform refuses is not raised: it is the exchange's trouble.
 
         Returns
@@ -113,6 +114,7 @@ class Conversation(Standing):
         Exchange
             Await ``asyncio.wrap_future(exchange.finished)`` for the turn.
         """
+        self._allow(prompt)
         await self._leave(None)
         return await self.send(prompt)
 
@@ -159,7 +161,7 @@ class Conversation(Standing):
 
         Raises
         ------
-        ValueError
+        TypeError, ValueError
             As `submit`. What the platform refuses is not raised: it is the exchange's trouble.
         """
         exchange = self.submit(text)
@@ -177,13 +179,13 @@ class Conversation(Standing):
 
         Raises
         ------
+        TypeError
+            If the message is no text.
         ValueError
-            If there is nothing in the message, the conversation is closed, or it has no session and cannot start one.
+            If there is nothing in the message, it is no valid Unicode, the conversation is closed or a recording, or it has no
+            session and cannot start one.
         """
-        if not text.strip():
-            raise ValueError("The message is empty: write something to send.")
-        if self._client is None or self._closed:
-            raise ValueError("This conversation is closed or a recording: nothing can be sent to it.")
+        self._allow(text)
         if self.session_id is None and (self.workspace is None or self.agent is None):
             raise ValueError("There is no session yet, and workspace= and agent= are needed to start one.")
         turn = Turn(self.session_id or "", prompt=text, asked_at=datetime.now(UTC))
@@ -192,6 +194,13 @@ class Conversation(Standing):
         exchange.posting = asyncio.get_running_loop().create_task(self._post(exchange))
         self._changed(exchange)
         return exchange
+
+    def _allow(self, text: str) -> None:
+        """Refuse what can never be sent, before anything is changed."""
+        if not sendable(text).strip():
+            raise ValueError("The message is empty: write something to send.")
+        if self._client is None or self._closed or self.recorded:
+            raise ValueError("This conversation is closed or a recording: nothing can be sent to it.")
 
     async def _post(self, exchange: Exchange) -> None:
         try:

@@ -23,6 +23,7 @@ from .following import Follow
 from .frame import Frame
 from .heartbeat import awaited
 from .history import History
+from .message import whole
 from .pace import Pace
 from .static import StaticTwin, panel_html, show_bundle
 from .view import close_all, show_pictures_switch
@@ -140,6 +141,8 @@ class ChatPanel(widgets.VBox):  # type: ignore[misc]
 
         Raises
         ------
+        TypeError, ValueError
+            If this is no message: no text, empty or no valid Unicode; or the panel is closed or a recording.
         ExecutionLimit, ServerError
             If the platform failed the turn; ``error.turn`` holds it.
         DeadlineExceeded
@@ -277,7 +280,7 @@ class ChatPanel(widgets.VBox):  # type: ignore[misc]
         # A second click may be on its way before the first has disabled the button.
         if not text.strip() or self.conversation.pending or self.conversation.read_only or self._ended:
             return
-        self.conversation.submit(text)
+        self.conversation.submit(whole(text))
         self._frame.input.value = ""
 
     async def _retry(self, exchange: Exchange) -> None:

@@ -27,6 +27,7 @@ from pygments.lexers import get_lexer_by_name
 from pygments.util import ClassNotFound
 
 from .formulas import TYPESET, mathematics
+from .message import whole
 
 # Inline Markdown is not linear in the worst case: a longer block, or a longer line, is shown as the plain text it is.
 MAX_BLOCK = 64_000
@@ -74,7 +75,7 @@ def visible(text: str) -> str:
     >>> visible("invoice\u202efdp.exe")
     'invoice⟨U+202E⟩fdp.exe'
     """
-    text = text.encode("utf-8", "replace").decode("utf-8")  # half of a surrogate pair, from broken JSON
+    text = whole(text)
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     return _HIDDEN.sub(lambda found: found[0] if len(found[0]) > 1 else f"⟨U+{ord(found[0]):04X}⟩", text)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ..api.ids import is_persisted
 from ..events.turns import Event
 from .exchange import Exchange
+from .message import whole
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -70,7 +71,7 @@ def to_frame(exchanges: Iterable[Exchange]) -> pd.DataFrame:
     import pandas as pd
 
     rows = [row for exchange in exchanges for row in rows_of(exchange)]
-    return typed(pd.DataFrame(rows, columns=list(COLUMNS)), COLUMNS)
+    return typed(pd.DataFrame(rows, columns=list(COLUMNS), dtype=object), COLUMNS)
 
 
 def typed(frame: pd.DataFrame, dtypes: Mapping[str, str]) -> pd.DataFrame:
@@ -84,9 +85,23 @@ def typed(frame: pd.DataFrame, dtypes: Mapping[str, str]) -> pd.DataFrame:
         elif dtype == "category":
             words = ROLES if column == "role" else STATUSES
             frame[column] = pd.Categorical(frame[column], categories=list(words))
+        elif dtype == "str":
+            frame[column] = texts(frame[column])
         else:
             frame[column] = frame[column].astype(dtype)
     return frame
+
+
+def texts(values: pd.Series[Any]) -> pd.Series[Any]:
+    """`values` as texts: what is missing stays so however pandas is set, and what UTF-8 cannot carry is a question mark."""
+    import numpy as np
+    import pandas as pd
+
+    dtype = pd.StringDtype(na_value=np.nan)
+    try:
+        return values.astype(dtype)
+    except UnicodeEncodeError:
+        return values.map(whole, na_action="ignore").astype(dtype)
 
 
 def rows_of(exchange: Exchange) -> Iterator[dict[str, Any]]:

@@ -63,6 +63,8 @@ def test_inputs_come_as_people_have_them(given: Any) -> None:
         ([1], TypeError, "must be a text, not int"),
         ({"a": "b"}, TypeError, "not dict"),
         (7, TypeError, "not int"),
+        (["one", "cut \ud83d"], ValueError, r"cut \\ud83d' is no valid Unicode"),
+        ("one\ncut \ud83d", ValueError, "no valid Unicode"),
     ],
 )
 def test_other_inputs_are_refused_in_words(given: Any, error: type[Exception], words: str) -> None:
@@ -157,6 +159,18 @@ def test_the_results_are_typed_the_same_when_empty() -> None:
     assert full.dtypes.to_dict() == empty.dtypes.to_dict()
     assert str(full["asked_at"].dtype) == "datetime64[us, UTC]"
     assert str(full["contains y"].dtype) == "boolean"
+
+
+@pytest.mark.filterwarnings("ignore:The 'future.infer_string' option")
+def test_what_is_missing_is_missing_however_pandas_is_set() -> None:
+    lab = make()
+    lab._answers = {answer.key: answer for answer in [Answer("a", "x", status="answered", reply="broken \ud83d here")]}
+    lab.add_variant("a")
+    with pd.option_context("future.infer_string", False):
+        results, summary = lab.results, lab.summary()
+    assert results[["reason", "version", "check_error"]].isna().all(axis=None)
+    assert results["reply"].tolist() == ["broken ? here"]
+    assert summary["version"].isna().all()
 
 
 def test_a_summary_counts_what_it_says() -> None:

@@ -49,7 +49,7 @@ def replies(comparison: Comparison) -> pd.DataFrame:
 
     labels = comparison.labels
     rows = [_reply(round_, side, label) for round_ in comparison.rounds for side, label in enumerate(labels)]
-    return typed(pd.DataFrame(rows, columns=list(REPLIES)), REPLIES)
+    return typed(pd.DataFrame(rows, columns=list(REPLIES), dtype=object), REPLIES)
 
 
 def _reply(round_: Round, side: int, label: str) -> dict[str, Any]:
@@ -74,7 +74,7 @@ def preferences(comparison: Comparison) -> pd.DataFrame:
 
     labels = comparison.labels
     rows = [_preference(round_, labels) for round_ in comparison.rounds if round_.preferred is not None]
-    return typed(pd.DataFrame(rows, columns=list(PREFERENCES)), PREFERENCES)
+    return typed(pd.DataFrame(rows, columns=list(PREFERENCES), dtype=object), PREFERENCES)
 
 
 def _preference(round_: Round, labels: list[str]) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from ...api.errors import ApiError
 from ...events.turns import Failure, Turn
 from ..conversation import Conversation, Follow
 from ..exchange import Exchange
+from ..message import sendable
 
 if TYPE_CHECKING:
     from ...api.client import AsyncClient, Client
@@ -165,10 +166,12 @@ class Comparison:
 
         Raises
         ------
+        TypeError
+            If the message is no text.
         ValueError
-            If there is nothing in the message, or the comparison is closed or a recording.
+            If there is nothing in the message, it is no valid Unicode, or the comparison is closed or a recording.
         """
-        if not text.strip():
+        if not sendable(text).strip():
             raise ValueError("The message is empty: write something to send.")
         if self.closed or self.recorded:
             raise ValueError("This comparison is closed or a recording: nothing can be sent to it.")

@@ -18,6 +18,7 @@ from ...events.turns import Turn
 from ..conversation import Follow
 from ..exchange import Exchange
 from ..heartbeat import awaited
+from ..message import whole
 from ..pace import FLUSH_S, Pace
 from ..static import StaticTwin, show_bundle
 from ..view import close_all
@@ -142,8 +143,10 @@ class Compare(widgets.VBox):  # type: ignore[misc]
 
         Raises
         ------
+        TypeError
+            If the message is no text.
         ValueError
-            If the message is empty, or the comparison closed or a recording.
+            If the message is empty or no valid Unicode, or the comparison closed or a recording.
 
         Notes
         -----
@@ -332,7 +335,7 @@ class Compare(widgets.VBox):  # type: ignore[misc]
         # A second click may be on its way before the first has disabled the button.
         if not text.strip() or self.comparison.pending or self.comparison.recorded or self._ended:
             return
-        self.comparison.submit(text)
+        self.comparison.submit(whole(text))
         self._frame.input.value = ""
 
     def _prefer_if_allowed(self, round_: Round, choice: Choice) -> None:

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from ..transcript import texts
 from .checks import Check, Verdict
 
 if TYPE_CHECKING:
@@ -149,13 +150,15 @@ def to_frame(answers: Sequence[Answer], checks: Sequence[str] = ()) -> pd.DataFr
 
     scored = {name for each in answers for name, verdict in each.verdicts.items() if verdict.score is not None}
     columns: dict[str, Any] = {name: [getattr(each, name) for each in answers] for name in COLUMNS}
-    frame = pd.DataFrame(columns, columns=list(COLUMNS))
+    frame = pd.DataFrame(columns, columns=list(COLUMNS), dtype=object)
     dtype: Any
     for column, dtype in COLUMNS.items():
         if dtype.startswith("datetime"):
             frame[column] = pd.to_datetime(frame[column], utc=True).astype(dtype)
         elif dtype == "category":
             frame[column] = pd.Categorical(frame[column], categories=list(STATUSES))
+        elif dtype == "str":
+            frame[column] = texts(frame[column])
         else:
             frame[column] = frame[column].astype(dtype)
     for name in checks:
@@ -164,7 +167,7 @@ def to_frame(answers: Sequence[Answer], checks: Sequence[str] = ()) -> pd.DataFr
         if name in scored:
             frame[f"{name}_score"] = pd.array([verdict.score for verdict in verdicts], dtype="float64")
     frame["passed"] = pd.array([each.passed(checks) for each in answers], dtype="boolean")
-    frame["check_error"] = pd.Series([_errors(each, checks) for each in answers], dtype="str")
+    frame["check_error"] = texts(pd.Series([_errors(each, checks) for each in answers], dtype=object))
     return frame
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ..message import sendable
+
 
 def read_inputs(given: Any) -> list[str]:
     r"""The inputs as texts, in order, each once; what is empty or missing is left out.
@@ -18,7 +20,7 @@ def read_inputs(given: Any) -> list[str]:
     Raises
     ------
     ValueError
-        If there is none, or a frame has no such column.
+        If there is none, one is no valid Unicode, or a frame has no such column.
     TypeError
         If something in it is no text.
 
@@ -29,7 +31,8 @@ def read_inputs(given: Any) -> list[str]:
     >>> read_inputs(["one\ninput of two lines", "another"])
     ['one\ninput of two lines', 'another']
     """
-    found = lines(given) if isinstance(given, str) else [text for text in map(_text, _each(given)) if text]
+    each = lines(given) if isinstance(given, str) else _each(given)
+    found = [text for text in map(_text, each) if text]
     if not found:
         raise ValueError("There are no inputs: give a list of texts, a pasted text with one a line, or a column.")
     return list(dict.fromkeys(found))
@@ -62,6 +65,4 @@ def _each(given: Any) -> Iterable[Any]:
 
 
 def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"An input must be a text, not {type(value).__name__} ({value!r}).")
-    return value.strip()
+    return sendable(value, f"The input {value!r}").strip()

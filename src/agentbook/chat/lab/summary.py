@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..transcript import texts
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -57,8 +59,8 @@ def summarise(results: pd.DataFrame, checks: Sequence[str] = ()) -> pd.DataFrame
     columns += [f"{name}_{part}" for name in checks for part in ("n", "passed", "rate")]
     columns += ["passed", "pass_rate", "p50_s", "p95_s", "max_s"]
     frame = pd.DataFrame(rows, columns=columns)
-    types: dict[str, Any] = dict.fromkeys(columns, "float64") | dict.fromkeys(whole, "int64")
-    return frame.astype(types | {"variant": "str", "version": "str"})
+    types: dict[str, Any] = dict.fromkeys(columns[2:], "float64") | dict.fromkeys(whole, "int64")
+    return frame.assign(variant=texts(frame["variant"]), version=texts(frame["version"])).astype(types)
 
 
 def _line(name: str, group: pd.DataFrame, checks: Sequence[str]) -> dict[str, Any]:
