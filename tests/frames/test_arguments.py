@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -14,6 +15,8 @@ import pytest
 import agentbook as ab
 from agentbook.frames.load import to_frame
 from agentbook.frames.require import instant_of, length_of
+from agentbook.frames.wanted import session_ids
+from frames.platform import FakeEvents, event_id
 from frames.test_plots import events_of
 
 
@@ -144,3 +147,28 @@ def test_a_time_zone_may_be_an_object_that_has_a_name(name: str) -> None:
             call(nameless)
     with pytest.raises(ValueError, match="There is no time zone 'Mars'"):
         call("Mars")
+
+
+def test_ids_of_sessions_come_in_many_shapes() -> None:
+    one, two = (f"019a0b1c-0000-7000-8000-00000000000{n}" for n in "ab")
+    frame = pd.DataFrame({"id": [one, two], "workspace_id": "w", "full_name": None})
+    events = pd.DataFrame({"id": ["e1", "e2"], "session_id": [one, two]})
+    assert session_ids(None, pd.Series([one, None, two])) == [one, two], "as a column with nulls"
+    assert session_ids(None, frame.iloc[1]) == session_ids(None, events.iloc[1]) == [two]
+    assert session_ids(None, [frame.iloc[1], one, events.iloc[0]]) == [two, one]
+    assert session_ids(None, next(frame.itertuples())) == [one]
+    assert session_ids(None, UUID(one)) == session_ids(None, [UUID(one)]) == [one]
+    address = f"https://host/v1/sessions/{one.upper()}/events"
+    assert session_ids(None, [one.upper(), one, address, "S1", "s1"]) == [one, "S1", "s1"], "only UUIDs are the same"
+    assert session_ids(None, frame.assign(id=[one, one.upper()])) == [one]
+    with pytest.raises(TypeError, match=r"^sessions, item 1: Expected an id .* not NoneType"):
+        session_ids(None, [one, None])
+
+
+def test_a_session_in_upper_case_is_read_once(tmp_path: Path) -> None:
+    session = "019a0b1c-0000-7000-8000-00000000000a"
+    platform = FakeEvents({session: [event_id(n, n) for n in range(21)]})
+    assert len(ab.load_events(platform.client(), [session, session.upper()])) == 21
+    store = ab.Store(tmp_path)
+    store.sync(platform.client(), session)
+    assert len(store.events(session.upper())) == 21

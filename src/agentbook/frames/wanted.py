@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 import re
+import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import unquote, urlsplit
+
+import pandas as pd
 
 from ..api.calls import ref
 from ..api.client import Client
 
 _PATH = re.compile(r"(?:^|/)sessions/([^/]+)")
+_UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
 def session_ids(client: Client | None, sessions: Any = None, workspace: Any = None) -> list[str]:
-    """The ids of the sessions that are meant, each once, in order.
+    """The ids of the sessions that are meant, each once, in order; UUIDs, which are the same in any case, in lower case.
 
     Parameters
     ----------
     client : Client or None
         Asked for a workspace's sessions.
-    sessions : str, Record, DataFrame or iterable, optional
+    sessions : str, UUID, Record, DataFrame, Series or iterable, optional
         Ids, addresses that name a session (``https://host/v1/sessions/<id>/events``, ``wss://`` ones too), session
         records, workspace records (all of its sessions), a frame of sessions, of workspaces, or of anything with a column
-        ``session_id``; or a mixture of ids, addresses and records.
+        ``session_id``; a row of one; or a mixture of ids, addresses, records and rows.
     workspace : str or Record, optional
         All sessions of this workspace, by id or ``<owner>~<name>``, instead of `sessions`.
 
@@ -43,15 +47,19 @@ def session_ids(client: Client | None, sessions: Any = None, workspace: Any = No
     if workspace is not None and client is not None:
         sessions = client.sessions.list(workspace)
     found: dict[str, None] = {}
-    for session in _each(sessions):
+    for place, one in enumerate(_each(sessions)):
+        session = _row(one)
         if _is_workspace(session):
             if client is None:
                 raise ValueError(
                     f"What is read here does not say its workspace: name sessions, not {session['full_name']!r}."
                 )
-            found.update(dict.fromkeys(record["id"] for record in client.sessions.list(session)))
+            found.update(dict.fromkeys(_plain(record["id"]) for record in client.sessions.list(session)))
         else:
-            found[_id(session)] = None
+            try:
+                found[_id(session)] = None
+            except TypeError as error:
+                raise TypeError(f"sessions, item {place}: {error}") from None
     return list(found)
 
 
@@ -68,11 +76,26 @@ def _each(sessions: Any) -> Iterable[Any]:
             return rows
         ids: list[str] = sessions[name].dropna().astype(str).drop_duplicates().tolist()
         return ids
-    if isinstance(sessions, (str, Mapping)):
+    sessions = _row(sessions)
+    if isinstance(sessions, (str, Mapping, uuid.UUID)):
         return [sessions]
+    if isinstance(sessions, pd.Series):
+        values: list[Any] = sessions.dropna().tolist()
+        return values
     if not isinstance(sessions, Iterable):
         raise TypeError(f"sessions must be ids, addresses, records or a frame of them, not {type(sessions).__name__}.")
     return sessions
+
+
+def _row(entity: Any) -> Any:
+    """A row of a frame of sessions, workspaces or events as a record; anything else as it is."""
+    if isinstance(entity, tuple) and hasattr(entity, "_asdict"):
+        record = entity._asdict()
+    elif isinstance(entity, pd.Series) and not {"session_id", "id"}.isdisjoint(entity.index):
+        record = entity.to_dict()
+    else:
+        return entity
+    return {**record, "id": record.get("session_id", record.get("id"))}
 
 
 def _is_workspace(entity: Any) -> bool:
@@ -83,8 +106,12 @@ def _is_workspace(entity: Any) -> bool:
 def _id(session: Any) -> str:
     text = ref(session)
     if "://" not in text:
-        return text
+        return _plain(text)
     found = _PATH.search(urlsplit(text).path)
     if found is None:
         raise ValueError(f"{text!r} is no address of a session: its path has no sessions/<id>.")
-    return unquote(found[1])
+    return _plain(unquote(found[1]))
+
+
+def _plain(session: str) -> str:
+    return session.lower() if _UUID.fullmatch(session) else session
