@@ -221,7 +221,7 @@ def _starting(data: Path) -> Iterator[None]:
 def _start(data: Path) -> Running:
     """Start the service; on the port it had before, where that is free.
 
-    So what knew its address goes on, and what is kept with it (a `Store`, the ledger of sessions) is the same platform's tomorrow.
+    So what knew its address goes on, and what is kept of it (a `Store`, the ledger of sessions) stays the same platform's.
     """
     port = _port_before(data)
     if port:

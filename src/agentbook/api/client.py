@@ -348,13 +348,9 @@ def _checked(base_url: str) -> str:
     if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
         # Never shown: what is given in its place is often the key.
         key = isinstance(base_url, str) and re.fullmatch(r"[^/:\s]+:[^/:\s]+", base_url.strip())
-        what = (
-            "What was given looks like an API key: that is api_key= of connect(), credentials= of a client."
-            if key
-            else ""
-        )
+        advice = " This looks like an API key: that is api_key= of connect(), credentials= of a client." if key else ""
         raise ValueError(
-            f"base_url must be an address that begins with http:// or https://, such as https://host/v1. {what}".strip()
+            f"base_url must be an address such as https://host/v1, with http:// or https:// first.{advice}"
         )
     if parts.username or parts.password:
         raise ValueError(
