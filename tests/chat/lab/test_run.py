@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from agentbook.api.errors import Conflict, OutcomeUnknown, ServerError
+from agentbook.api.errors import Conflict, NotFound, OutcomeUnknown, ServerError
 from agentbook.chat.lab import bench
 from agentbook.chat.lab.bench import NotReady
 from agentbook.chat.lab.lab import PromptLab
@@ -304,19 +304,40 @@ def test_a_lost_reply_is_read_back_and_not_sent_again(platform: LabPlatform, lab
     assert platform.prompts() == ["original", "Be kind."]
 
 
-def test_where_the_earlier_configuration_cannot_be_read_a_warning_says_so(
-    platform: LabPlatform, lab: PromptLab
-) -> None:
+def test_what_could_not_be_put_back_is_not_overwritten(platform: LabPlatform, lab: PromptLab) -> None:
     platform.hides_prompts = True
+    own = platform.add_agent("acme~own", system_prompt="mine")
     lab.add_variant("kind", "Be kind.")
-    with pytest.warns(
-        UserWarning, match=r"acme~writer keeps version 1\.0\.1: its earlier configuration cannot be read"
-    ):
-        frame = lab.run(["hello"], progress=False)
-    assert frame.loc[0, "reply"] == "Be kind.: hello"
+    with pytest.raises(ValueError, match=r"configuration of acme~writer cannot be read.*restore=False"):
+        lab.run(["hello"], progress=False)
+    assert (platform.calls, lab.answers) == ([], [])
+    lab.add_variant("now")
+    assert lab.run(variants=["now"], progress=False)["status"].tolist() == ["answered"], "nothing is configured for it"
+    frame = lab.run(restore=False, progress=False)
+    assert frame["reply"].tolist()[0] == "Be kind.: hello"
     assert platform.prompts() == ["original", "Be kind."]
+    assert platform.prompts(own) == ["mine"]
     lab.add_variant("mode", mode="multi-turn")
-    assert "cannot be read with this key" in lab.run(variants=["mode"], progress=False).loc[0, "reason"]
+    frame = lab.run(variants=["mode"], restore=False, progress=False)
+    assert "cannot be read with this key" in frame.loc[0, "reason"]
+
+
+def test_an_agent_whose_versions_may_not_be_read_is_not_overwritten(platform: LabPlatform, lab: PromptLab) -> None:
+    def forbidden(agent: Any, *, limit: int | None = None) -> Any:
+        raise refused(NotFound, 404, "Agent not found")
+
+    platform.agents.versions = forbidden  # type: ignore[method-assign]
+    lab.add_variant("kind", "Be kind.")
+    with pytest.raises(ValueError, match="Nothing was changed"):
+        lab.run(["hello"], progress=False)
+    assert platform.calls == []
+
+
+def test_an_agent_that_had_no_configuration_keeps_the_last_and_says_so(platform: LabPlatform, lab: PromptLab) -> None:
+    platform.add_agent("acme~new")
+    lab.add_variant("kind", "Be kind.", agent="acme~new")
+    with pytest.warns(UserWarning, match=r"acme~new keeps version .*it had none before"):
+        lab.run(["hello"], progress=False)
 
 
 def test_restore_off_keeps_the_last(platform: LabPlatform, lab: PromptLab) -> None:

@@ -206,12 +206,17 @@ class Bench:
         """Whether it is known what the agent ran on before."""
         return self.original is not None and "system_prompt" in self.original.settings
 
+    @property
+    def unreadable(self) -> bool:
+        """Whether it may have run on something before that this credential cannot read, and so cannot put back."""
+        return not self.restorable and (self.original is not None or self.versions is None)
+
     async def restore(self, *, ready_s: float = READY_S) -> str | None:
         """Put back what the agent came with; None if it stands, else a sentence that says why it does not."""
         if not self.changed:
             return None
         if not self.restorable:
-            why = "its earlier configuration cannot be read with this key" if self.original else "it had none before"
+            why = "its earlier configuration cannot be read with this key" if self.unreadable else "it had none before"
             last = self.current.label if self.current is not None else "the last variant's"
             return f"{self.name} keeps version {last}: {why}, so it could not be put back."
         assert self.original is not None

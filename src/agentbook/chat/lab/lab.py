@@ -144,7 +144,7 @@ class PromptLab(Trials):
         retry_failed : bool
             Ask again what failed. A reply that came after all is looked for first.
         restore : bool
-            Give each agent back the configuration it came with. Where that cannot be read, a warning says so.
+            Give each agent back the configuration it came with. Where that cannot be read, nothing is run.
         timeout_s : float
             Seconds to wait for one reply.
         ready_timeout_s : float
@@ -161,8 +161,9 @@ class PromptLab(Trials):
         Raises
         ------
         ValueError
-            If there are no inputs, no variants, none of such a name, or a check is none. What an agent or the platform fails
-            at is not raised: it is a row.
+            If there are no inputs, no variants, none of such a name, or a check is none; or if, with `restore`, the
+            configuration of an agent that a variant would change cannot be read: nothing was changed then. What an agent or the
+            platform fails at is not raised: it is a row.
 
         Notes
         -----

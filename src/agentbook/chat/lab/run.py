@@ -96,9 +96,19 @@ class Run:
         self._judging = asyncio.Lock()
 
     async def go(self) -> None:
-        """Ask all that is missing. A variant that cannot be asked has failed rows, and the others go on."""
+        """Ask all that is missing. A variant that cannot be asked has failed rows, and the others go on.
+
+        Raises
+        ------
+        ValueError
+            If an agent is to get back what it came with, and that cannot be read. Nothing was configured or asked.
+        """
         wanted = [variant for variant in self.plan.variants if self.plan.missing(variant, self.answers)]
         benches, crews = await self._benches(wanted)
+        if self.plan.how.restore:
+            _must_be_restorable(
+                benches[agent] for agent, crew in crews.items() if any(each.configures for each in crew)
+            )
         async with asyncio.TaskGroup() as group:
             for agent_id, variants in crews.items():
                 group.create_task(self._one_agent(benches[agent_id], variants))
@@ -227,3 +237,13 @@ class Run:
             )
             answer.still_open = answer.session_id is not None and exchange.turn.status == "open"
         self._keep(answer)
+
+
+def _must_be_restorable(benches: Iterable[Bench]) -> None:
+    """Refuse to overwrite what could not be put back, while it is still there."""
+    names = [bench.name for bench in benches if bench.unreadable]
+    if names:
+        raise ValueError(
+            f"The configuration of {' and '.join(names)} cannot be read with this key, so it could not be put back at the end. "
+            "Nothing was changed. Try prompts out on an agent of your own, or pass restore=False to change this one for good."
+        )
