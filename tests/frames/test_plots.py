@@ -14,6 +14,7 @@ from agentbook.api.ids import first_id_at
 from agentbook.frames import picture, plots
 from agentbook.frames.load import FrameBuilder, to_frame
 from agentbook.frames.picture import COLOURS, INK, MOST_ROWS, SEVERITY_COLOURS, Picture
+from agentbook.frames.turns import turns as turns_of
 
 START = datetime(2026, 10, 3, 8, tzinfo=UTC)
 
@@ -215,3 +216,11 @@ def test_a_picture_of_many_events_holds_few_rows() -> None:
     for one in (plots.activity_heatmap(many), plots.latency(many), plots.failures(many)):
         assert len(one.data) <= 200
         assert len(one.chart.to_json()) < 60_000
+
+
+@pytest.mark.parametrize("name", ["a:b", 'it\'s "one"', "x.y[0]", "group", "p50:Q"])
+def test_a_column_to_draw_by_may_have_any_name(name: str) -> None:
+    turns = turns_of(events_of(10))
+    drawn = plots.latency(turns.assign(**{name: turns["session_id"]}), by=name, freq="1h")
+    assert {"s0", "s1", "s2", name} <= {one.text for one in ET.fromstring(drawn.svg()).iter() if one.text}
+    assert name in drawn.data, "the picture's data have the column's own name"

@@ -16,7 +16,7 @@ from .credentials import credential_report
 from .findings import SEVERITIES
 from .periods import zone_name
 from .picture import COLOURS, FAINT, INK, SEVERITY_COLOURS, Picture, altair, data_of, drawn, listed, wall_clock
-from .require import STR, group_of, require
+from .require import STR, group_of, require, with_instants
 from .timeline import MOST_BARS, MOST_TURNS, bars_of, one_session
 from .timing import latency as latency_table
 from .turns import is_turns, turns
@@ -122,6 +122,8 @@ def latency(data: pd.DataFrame, *, by: str | None = None, freq: str | None = Non
     if by is not None:
         group_of(by, what="plot.latency")
     table = data if is_turns(data) else turns(data)
+    require(table, "asked_at", what="plot.latency")
+    table = with_instants(table, "asked_at", what="plot.latency")
     freq = freq or _fitting(table["asked_at"])
     rows = latency_table(table, by=by, freq=freq, tz=tz, quantiles=(0.5, 0.95))
     whole = latency_table(table, quantiles=(0.5, 0.95)).iloc[0]
@@ -141,8 +143,9 @@ def latency(data: pd.DataFrame, *, by: str | None = None, freq: str | None = Non
     y = alt.Y("p50_s:Q", title="seconds (logarithmic)" if wide and not by else "seconds", scale=scale)
     base = alt.Chart(data_of(shown)).encode(x=x)
     if by:
-        shown[by] = shown[by].astype(STR).fillna("(not said)")
-        colour = alt.Color(f"{by}:N", title=by, legend=alt.Legend(orient="top", columns=6))
+        # Under a name that is no expression to Altair or Vega, as one with a colon or a quote in it would be.
+        shown = shown.drop(columns=by).assign(group=shown[by].astype(STR).fillna("(not said)"))
+        colour = alt.Color("group:N", title=by, legend=alt.Legend(orient="top", columns=6))
         base = alt.Chart(data_of(shown)).encode(x=x, color=colour)
         chart = base.mark_line(point=alt.OverlayMarkDef(size=20), strokeWidth=2).encode(y=y)
     else:

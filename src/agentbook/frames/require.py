@@ -10,6 +10,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+
+from .load import to_pandas
 
 # What `"str"` means unless pandas' option `future.infer_string` is off: then a null becomes the text "nan".
 STR = pd.StringDtype(na_value=np.nan)
@@ -76,7 +79,8 @@ def _no_column(what: str, by: object) -> ValueError:
 def with_instants(frame: pd.DataFrame, *columns: str, what: str) -> pd.DataFrame:
     """The frame with these columns, as far as it has them, as instants in UTC; a `ValueError` names one that is none.
 
-    Texts and times without a zone are not guessed at: a file that was read back has either.
+    Texts and times without a zone are not guessed at: a file that was read back has either. Columns that pandas was told to
+    keep as Arrow's (``dtype_backend="pyarrow"``) come as pandas' own.
 
     Examples
     --------
@@ -84,7 +88,7 @@ def with_instants(frame: pd.DataFrame, *columns: str, what: str) -> pd.DataFrame
     >>> with_instants(frame, "at", what="turns")["at"].dt.hour.to_list()
     [6]
     """
-    changed = {}
+    frame, changed = _of_pandas(frame), {}
     for name in columns:
         if name not in frame.columns:
             continue
@@ -100,6 +104,14 @@ def with_instants(frame: pd.DataFrame, *columns: str, what: str) -> pd.DataFrame
                 'convert it with pd.to_datetime(..., utc=True, format="ISO8601").'
             )
     return frame.assign(**changed) if changed else frame
+
+
+def _of_pandas(frame: pd.DataFrame) -> pd.DataFrame:
+    names = [name for name, dtype in frame.dtypes.items() if isinstance(dtype, pd.ArrowDtype)]
+    if not names:
+        return frame
+    table = pa.table({str(name): pa.chunked_array(frame[name].array.__arrow_array__()) for name in names})
+    return frame.assign(**to_pandas(table).set_axis(frame.index))
 
 
 def moment_of(frame: pd.DataFrame, as_of: Any, column: str, name: str = "as_of") -> Any:
