@@ -13,6 +13,7 @@ from collections.abc import AsyncGenerator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from ipywidgets import VBox
 
@@ -261,7 +262,7 @@ def test_only_what_was_answered_can_be_preferred(make: Any, agents: Agents) -> N
     for choice, said in (("fails", "does not allow"), ("tie", "does not allow"), ("nobody", "none of these")):
         with pytest.raises(ValueError, match=said):
             compare.prefer(choice)
-    with pytest.raises(ValueError, match="no round 2"):
+    with pytest.raises(ValueError, match="There is no round 2: the last is 1"):
         compare.prefer("echo", round=2)
     # The late reply is taken in, and can be preferred then.
     on_loop(lambda: agents.started[2].reply("At last"))
@@ -413,12 +414,28 @@ def test_drawing_is_paced_and_loses_nothing(make: Any, agents: Agents) -> None:
     assert words(compare).count("word1499 end") == 2
 
 
+def test_agents_come_as_people_have_them(make: Any, agents: Agents) -> None:
+    frame = pd.DataFrame({"id": ["echo", "shout"], "name": ["Echo", None], "is_public": [True, False]})
+    for given in (frame, frame["id"], (name for name in ("echo", "shout"))):
+        compare = Compare(agents, "acme~lab", given, follow=agents.follow)  # type: ignore[arg-type]
+        assert {turn.status for turn in compare.ask("Hello").values()} == {"answered"}
+        assert sorted({name for name, _ in agents.sent}) == ["echo", "shout"]
+        agents.sent.clear()
+        compare.close()
+
+
 def test_what_it_needs_is_said_at_once(make: Any) -> None:
     for names in ((), ("echo",)):
         with pytest.raises(ValueError, match="two agents"):
             make(*names)
     with pytest.raises(ValueError, match="two agents"):
         Compare(None, "acme~lab", "echo")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="two agents"):
+        Compare(None, "acme~lab", {"id": "a", "name": "guide"})  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="not int"):
+        Compare(None, "acme~lab", 7)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"needs a column 'id'.*it has agent"):
+        Compare(None, "acme~lab", pd.DataFrame({"agent": ["a", "b"]}))  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="workspace="):
         Compare(None, None, ["a", "b"])  # type: ignore[arg-type]
     compare = make("echo", "shout")

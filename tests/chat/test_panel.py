@@ -6,6 +6,7 @@ import asyncio
 import re
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from agentbook.api.errors import (
@@ -27,6 +28,14 @@ from agentbook.chat.view import LiveView
 
 from .fakes import NOT_OURS, OTHER, SESSION, FakePlatform, echo, refused
 from .panels import click, eventually, hidden, long_history, make, on_loop, shown
+
+
+def test_a_row_of_a_frame_names_the_agent(platform: FakePlatform) -> None:
+    row = pd.DataFrame({"id": ["a1"], "name": ["guide"], "is_public": [True]}).iloc[0]
+    for agent in (row, {"id": "a1", "name": "guide"}, next(pd.DataFrame(row).T.itertuples())):
+        panel = make(platform, workspace="acme~lab", agent=agent)
+        assert repr(panel) == "ChatPanel(agent='guide')"
+        panel.close()
 
 
 def test_ask_returns_the_turn_and_shows_it(panel: ChatPanel) -> None:

@@ -1,9 +1,9 @@
-"""What a caller may name a workspace, an agent or a session by: a record of the API, an id, a name."""
+"""What a caller may name a workspace, an agent or a session by: a record of the API, a frame's row, an id, a name."""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..api.calls import ref
@@ -11,6 +11,8 @@ from ..api.errors import NotFound
 
 if TYPE_CHECKING:
     from ..api.client import AsyncClient
+
+NAMES = ("name", "full_name")
 
 
 def name_of(entity: Any) -> str:
@@ -21,9 +23,42 @@ def name_of(entity: Any) -> str:
     >>> name_of({"id": "a1", "name": "guide"}), name_of("guide"), name_of("0199a0b2-0000-7000-8000-000000000000")
     ('guide', 'guide', '')
     """
-    if isinstance(entity, Mapping):
-        return str(entity.get("name") or entity.get("full_name") or "")
-    return "" if entity is None or is_uuid(str(entity)) else str(entity)
+    if entity is None or isinstance(entity, str):
+        return "" if entity is None or is_uuid(entity) else entity
+    # A frame's row has get, too; and its attribute `name` is where it stands in the frame.
+    found = [entity.get(field) if hasattr(entity, "get") else getattr(entity, field, None) for field in NAMES]
+    return next((name for name in found if isinstance(name, str) and name), "")
+
+
+def each_of(agents: Any) -> list[Any]:
+    """Several agents as a list, however a caller holds them; of a frame each row's id and name.
+
+    Raises
+    ------
+    TypeError
+        If these are not several.
+    ValueError
+        If a frame has no column ``id``.
+
+    Examples
+    --------
+    >>> each_of(name for name in ("guide", "analyst")), each_of("guide")
+    (['guide', 'analyst'], ['guide'])
+    """
+    if hasattr(agents, "columns") and hasattr(agents, "to_dict"):
+        if "id" not in agents.columns:
+            has = ", ".join(map(str, agents.columns)) or "none"
+            raise ValueError(
+                f"A frame of agents needs a column 'id', as client.agents.list().to_pandas() has; it has {has}."
+            )
+        agents = [{name: row[name] for name in ("id", *NAMES) if name in row} for row in agents.to_dict("records")]
+    if isinstance(agents, str | Mapping):
+        return [agents]
+    if not isinstance(agents, Iterable):
+        raise TypeError(
+            f'Several agents must be a list of ids, names or records, not {type(agents).__name__}: ["guide", "echo"].'
+        )
+    return list(agents)
 
 
 async def find_agent(client: AsyncClient, agent: Any) -> tuple[str, str]:

@@ -7,7 +7,6 @@ hand work over to it.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -16,6 +15,7 @@ import ipywidgets as widgets
 from ...events import loop
 from ...events.turns import Turn
 from ..conversation import Follow
+from ..entities import each_of
 from ..exchange import Exchange
 from ..heartbeat import awaited
 from ..message import whole
@@ -48,8 +48,8 @@ class Compare(widgets.VBox):  # type: ignore[misc]
     client : Client or AsyncClient
     workspace : str or Record
         Where the sessions are started; id or ``<owner>~<name>``.
-    agents : sequence of str or Record
-        Two or more, by id or name. The same one may stand there twice.
+    agents : iterable of str or Record, or DataFrame
+        Two or more, by id or name, or a frame of them with a column ``id``. The same one may stand there twice.
     blind : bool
         Shuffle the columns of each round and hide the names until a preference is made.
     seed : int, optional
@@ -63,8 +63,10 @@ class Compare(widgets.VBox):  # type: ignore[misc]
 
     Raises
     ------
+    TypeError
+        If `agents` is nothing of the kind.
     ValueError
-        If there are fewer than two agents.
+        If there are fewer than two agents, or a frame of them has no ids.
 
     Notes
     -----
@@ -88,7 +90,7 @@ class Compare(widgets.VBox):  # type: ignore[misc]
         self,
         client: Client | AsyncClient,
         workspace: Any = None,
-        agents: Sequence[Any] = (),
+        agents: Any = (),
         *,
         blind: bool = False,
         seed: int | None = None,
@@ -96,7 +98,8 @@ class Compare(widgets.VBox):  # type: ignore[misc]
         images: bool = False,
         follow: Follow | None = None,
     ) -> None:
-        if isinstance(agents, str) or len(agents) < 2:
+        agents = each_of(agents)
+        if len(agents) < 2:
             raise ValueError(
                 'Compare needs two agents or more: agents=["guide", "echo"]; the same one may stand twice.'
             )
@@ -203,7 +206,8 @@ class Compare(widgets.VBox):  # type: ignore[misc]
         rounds = self.comparison.rounds
         number = len(rounds) if round is None else round
         if not 1 <= number <= len(rounds):
-            raise ValueError(f"There is no round {number}: {len(rounds)} were asked.")
+            asked = f"the last is {len(rounds)}" if rounds else "nothing has been asked yet"
+            raise ValueError(f"There is no round {number}: {asked}.")
         labels = self.comparison.labels
         side: Choice = labels.index(choice) if choice in labels else choice
         if side is not None and not isinstance(side, int) and side not in ("tie", "none"):
