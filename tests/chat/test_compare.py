@@ -358,6 +358,7 @@ def test_json_reads_back_to_the_same(make: Any, tmp_path: Path) -> None:
         (lambda record: record["rounds"][0].update(preferred=7), "no side"),
         (lambda record: record["rounds"][0].update(exchanges=[5, 5]), "damaged"),
         (lambda record: record["sides"][0].update(exchanges=[{}]), "damaged"),
+        (lambda record: record["rounds"][0].update(preferred_at="x"), "This comparison is damaged: Invalid isoformat"),
     ],
 )
 def test_what_is_no_comparison_is_refused_in_words(make: Any, change: Any, said: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from agentbook.chat.conversation import Conversation
+from agentbook.chat.replay import replay
 from agentbook.events.turns import Event
 
 from .fakes import AGENT, KEY, SESSION
@@ -80,6 +82,8 @@ def test_it_is_read_from_a_file_too(tmp_path: Path) -> None:
     path.write_text(conversation.to_json(), encoding="utf-8")
     assert Conversation.from_json(path) == conversation
     assert Conversation.from_json(str(path)) == conversation
+    path.write_text(conversation.to_json(), encoding="utf-8-sig")  # as Windows' editors save it
+    assert Conversation.from_json(path) == Conversation.from_json("\ufeff" + conversation.to_json()) == conversation
 
 
 @pytest.mark.parametrize(
@@ -94,6 +98,24 @@ def test_it_is_read_from_a_file_too(tmp_path: Path) -> None:
 def test_what_is_no_transcript_is_refused_in_words(text: str, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         Conversation.from_json(text)
+
+
+NO_TRANSCRIPTS = {
+    b"\x89PNG\r\n": "no text in UTF-8",
+    b"[" * 100_000: "nested too deeply",
+    b"cut": "no JSON",
+    b'{"format": "other"}': "no transcript",
+    spoken(("2+2?", "4")).to_json().replace('"2026-03-01T', '"x').encode(): "transcript is damaged: ValueError",
+}
+
+
+@pytest.mark.parametrize("content", NO_TRANSCRIPTS, ids=NO_TRANSCRIPTS.values())
+@pytest.mark.parametrize("read", [Conversation.from_json, replay])
+def test_a_file_that_is_no_transcript_is_named(read: Any, content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "talk.json"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=rf"talk\.json: .*{NO_TRANSCRIPTS[content]}"):
+        read(path)
 
 
 def test_markdown_keeps_each_message_to_itself() -> None:

@@ -123,6 +123,8 @@ def test_closing_ends_the_wait_for_it() -> None:
         ([], {}, "nothing to replay"),
         ([1], {}, "no list of events"),
         ("[]", {}, "nothing to replay"),
+        (SESSION, {}, "client=client"),
+        ({"id": SESSION}, {}, "client=client"),
         (spoken(*TALK), {"speed": 0}, "above 0"),
         (spoken(*TALK), {"speed": float("nan")}, "above 0"),
         (spoken(*TALK), {"max_pause_s": -1}, "seconds"),

@@ -7,10 +7,10 @@ read back equals the one written. A credential is never part of a conversation, 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ..events.turns import Failure, Turn
 from . import bubbles
@@ -20,8 +20,11 @@ from .render import plain
 from .static import static_html
 from .trouble import Trouble
 
+T = TypeVar("T")
+
 FORMAT = "agentbook-transcript"
 VERSION = 1
+EXPECTED = "a transcript is what `conversation.to_json()` returns."
 # Nothing in an exported page may run or be fetched, whatever an agent said.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
@@ -54,25 +57,41 @@ def read_data(record: Any) -> tuple[list[Exchange], str | None, str]:
     try:
         exchanges = [_read_exchange(data) for data in record["exchanges"]]
         return exchanges, record["session_id"], str(record["agent_name"])
-    except (KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise ValueError(f"This transcript is damaged: {type(error).__name__}: {error}") from error
 
 
-def read_text(source: str | Path) -> str:
-    """`source` itself if it is JSON, else what the file of that name holds."""
-    if isinstance(source, str) and source.lstrip().startswith(("{", "[")):
-        return source
-    return Path(source).read_text(encoding="utf-8")
+def load(source: str | Path, read: Callable[[Any], T]) -> T:
+    """What `read` makes of the JSON in `source`, which is the JSON itself or the name of a file that holds it.
+
+    Raises
+    ------
+    ValueError
+        If it is no JSON, or `read` refuses it; the file is named.
+    OSError
+        If the file cannot be read.
+    """
+    inline = isinstance(source, str) and source.lstrip("\ufeff \t\r\n").startswith(("{", "["))
+    where = "" if inline else f"{source}: "
+    try:
+        # Windows begins its text files with a byte order mark.
+        text = str(source).lstrip("\ufeff") if inline else Path(source).read_text(encoding="utf-8-sig")
+        return read(_parse(text))
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{where}This is no text in UTF-8 ({error}); {EXPECTED}") from error
+    except RecursionError:
+        raise ValueError(f"{where}This is nested too deeply to be read; {EXPECTED}") from None
+    except ValueError as error:
+        if inline:
+            raise
+        raise ValueError(f"{where}{error}") from error
 
 
-def parse(text: str) -> Any:
-    """JSON, or a ValueError that says what was expected."""
+def _parse(text: str) -> Any:
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
-        raise ValueError(
-            f"This is no JSON ({error}); a transcript is what `conversation.to_json()` returns."
-        ) from error
+        raise ValueError(f"This is no JSON ({error}); {EXPECTED}") from error
 
 
 def _exchange_data(exchange: Exchange) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from ..events import loop
 from ..events.turns import Event, failure_of, moment_of, opens_turn, text_of
 from . import records
 from .conversation import Conversation
+from .entities import is_uuid
 from .panel import ChatPanel
 
 if TYPE_CHECKING:
@@ -122,7 +123,10 @@ def replay(
     Raises
     ------
     ValueError
-        If `speed` or `max_pause_s` is out of range, or `source` holds no events, or those of several sessions.
+        If `speed` or `max_pause_s` is out of range, or `source` holds no events, or those of several sessions, or is a session
+        and there is no `client`. Of a file it is named.
+    OSError
+        If the file cannot be read.
 
     Notes
     -----
@@ -154,14 +158,19 @@ def replay(
 def _recorded(source: Any, client: Client | AsyncClient | None) -> list[Event]:
     if client is not None:
         return loop.run(_read(client.asynchronous(), source), READING_S, operation="replay")
+    if isinstance(source, Mapping) or (isinstance(source, str) and is_uuid(source)):
+        raise ValueError("A session is read from the platform: replay(session, client=client).")
     if isinstance(source, Conversation):
         return _events_of(source)
     if hasattr(source, "to_dict") and hasattr(source, "columns"):
         return [_from_row(row) for row in source.to_dict("records")]
     if isinstance(source, str | Path):
-        data = records.parse(records.read_text(source))
-        return _list(data) if isinstance(data, list) else _events_of(Conversation.from_json(json.dumps(data)))
+        return records.load(source, _from_json)
     return _list(source)
+
+
+def _from_json(data: Any) -> list[Event]:
+    return _list(data) if isinstance(data, list) else _events_of(Conversation.from_json(json.dumps(data)))
 
 
 async def _read(client: AsyncClient, session: Any) -> list[Event]:

@@ -53,7 +53,9 @@ class Written(ABC):
         Raises
         ------
         ValueError
-            If it is no transcript.
+            If it is no transcript; the file is named.
+        OSError
+            If the file cannot be read.
 
         Examples
         --------
@@ -61,7 +63,7 @@ class Written(ABC):
         >>> Conversation.from_json(Conversation(None).to_json())
         Conversation('no agent', 0 turns, idle)
         """
-        return cls._restored(*records.read_data(records.parse(records.read_text(source))))
+        return cls._restored(*records.load(source, records.read_data))
 
     def to_markdown(self) -> str:
         """The transcript as Markdown: a heading for each speaker, each message as a quotation.

@@ -357,12 +357,14 @@ def test_no_secret_is_written(tmp_path: Path) -> None:
     [
         ("{", "is no JSON"),
         ("[]", "is no prompt lab"),
+        ("[" * 100_000, "lab.json is no JSON"),
+        ("\ufeff[]", "is no prompt lab"),
         ('{"format": "agentbook-prompt-lab", "version": 2}', "format version 2"),
         ('{"format": "agentbook-prompt-lab", "version": 1}', "is damaged"),
     ],
 )
 def test_another_file_is_refused_in_words(tmp_path: Path, text: str, words: str) -> None:
-    (tmp_path / "lab.json").write_text(text)
+    (tmp_path / "lab.json").write_text(text, encoding="utf-8")
     with pytest.raises(ValueError, match=words):
         PromptLab.load(tmp_path / "lab.json", LabPlatform())  # type: ignore[arg-type]
 

@@ -133,7 +133,10 @@ def from_json(source: str | Path) -> Comparison:
     ValueError
         If it is something else, of a later version of the format, or damaged.
     """
-    record = records.parse(records.read_text(source))
+    return records.load(source, _read)
+
+
+def _read(record: Any) -> Comparison:
     if not isinstance(record, Mapping) or record.get("format") != FORMAT:
         raise ValueError(f'This is no comparison: the JSON of `to_json()` begins with "format": "{FORMAT}".')
     if record.get("version") != VERSION:
@@ -144,6 +147,8 @@ def from_json(source: str | Path) -> Comparison:
         sides = [_side(data) for data in record["sides"]]
         made = Comparison(sides, bool(record["blind"]), record["seed"], recorded=True)
         made.rounds = [_read_round(n, data, sides) for n, data in enumerate(record["rounds"], 1)]
+    except ValueError as error:
+        raise ValueError(f"This comparison is damaged: {error}") from error
     except (KeyError, TypeError, AttributeError, IndexError) as error:
         raise ValueError(f"This comparison is damaged: {type(error).__name__}: {error}") from error
     return made
@@ -158,9 +163,9 @@ def _side(data: Any) -> Conversation:
 def _read_round(number: int, data: Mapping[str, Any], sides: list[Conversation]) -> Round:
     order, choice, at = data["order"], data["preferred"], data["preferred_at"]
     if sorted(order) != list(range(len(sides))) or len(data["exchanges"]) != len(sides):
-        raise ValueError(f"This comparison is damaged: round {number} does not show each side once.")
+        raise ValueError(f"round {number} does not show each side once.")
     if choice not in (None, TIE, NONE, *order):
-        raise ValueError(f"This comparison is damaged: round {number} prefers {choice!r}, which is no side of it.")
+        raise ValueError(f"round {number} prefers {choice!r}, which is no side of it.")
     return Round(
         number,
         str(data["message"]),

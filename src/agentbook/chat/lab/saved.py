@@ -43,8 +43,8 @@ def read(path: str | Path) -> dict[str, Any]:
     OSError
     """
     try:
-        data = json.loads(Path(path).read_text(encoding="utf-8"))
-    except ValueError as error:
+        data = json.loads(Path(path).read_text(encoding="utf-8-sig"))
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is no JSON ({error}); a lab's file is what lab.save(path) writes.") from error
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise ValueError(f'{path} is no prompt lab: what lab.save(path) writes begins with "format": "{FORMAT}".')
