@@ -55,12 +55,22 @@ def test_a_count_by_workspace_and_agent_needs_one_line() -> None:
     assert ab.turns(events)["agent_id"].to_list() == ["g1", "g2"]
 
 
+def test_one_column_may_be_named_alone() -> None:
+    sessions = pd.DataFrame({"id": ["a", "b"], "name": ["x", "y"]})
+    for columns in ("name", ["name"], ["name", "name"]):
+        labelled = ab.with_sessions(pd.DataFrame({"session_id": ["b", "a"]}), sessions, columns)
+        assert labelled["name"].to_list() == ["y", "x"]
+
+
 @pytest.mark.parametrize(
     ("sessions", "columns", "message"),
     [
         ({"key": ["a"]}, None, r"with_sessions \(sessions\) needs the column 'id'"),
         ({"id": ["a"], "name": ["x"]}, None, "neither of workspace_id, agent_id"),
         ({"id": ["a"]}, ["name"], "needs the column 'name'"),
+        ({"id": ["a"]}, "name", "needs the column 'name'"),
+        ({"id": ["a"]}, [5], "needs the column 5"),
+        ({"id": ["a"], "name": ["x"]}, ["id", "name"], "finds sessions by 'id': columns= names what else"),
         ({"id": ["a", "a"], "workspace_id": ["v", "w"]}, None, "has 'a' twice"),
     ],
 )

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from agentbook.api.ids import first_id_at
+from agentbook.api.records import Record
 from agentbook.frames import picture, plots
 from agentbook.frames.load import FrameBuilder, to_frame
 from agentbook.frames.picture import COLOURS, INK, MOST_ROWS, SEVERITY_COLOURS, Picture
@@ -172,6 +173,12 @@ def test_which_session_must_be_said() -> None:
         plots.turn_timeline(events_of())
     with pytest.raises(ValueError, match="no session 'x'; it has s0, s1, s2"):
         plots.turn_timeline(events_of(), "x")
+    record = Record({"id": "s1", "workspace_id": "w"})
+    address = "https://host/v1/sessions/s1/events"
+    for named in (record, address, [record], pd.Series({"session_id": "s1"})):
+        assert plots.turn_timeline(events_of(), named).text == plots.turn_timeline(events_of(), "s1").text
+    with pytest.raises(ValueError, match="draws one session, and session_id= names 2"):
+        plots.turn_timeline(events_of(), ["s0", "s1"])
 
 
 def test_saving(tmp_path: Any) -> None:

@@ -11,7 +11,9 @@ from .require import require
 COLUMNS = ("workspace_id", "agent_id")
 
 
-def with_sessions(events: pd.DataFrame, sessions: pd.DataFrame, columns: Sequence[str] | None = None) -> pd.DataFrame:
+def with_sessions(
+    events: pd.DataFrame, sessions: pd.DataFrame, columns: str | Sequence[str] | None = None
+) -> pd.DataFrame:
     """The events with columns of the sessions they belong to, to count by.
 
     Parameters
@@ -20,7 +22,7 @@ def with_sessions(events: pd.DataFrame, sessions: pd.DataFrame, columns: Sequenc
         Events, or turns or any other frame with a ``session_id``.
     sessions : DataFrame
         One row per session with ``session_id`` or ``id``: a loaded list of sessions, or ``ab.ledger.sessions()``.
-    columns : sequence of str, optional
+    columns : str or sequence of str, optional
         Which of its columns; default: ``workspace_id`` and ``agent_id``, as far as it has them.
 
     Returns
@@ -46,8 +48,14 @@ def with_sessions(events: pd.DataFrame, sessions: pd.DataFrame, columns: Sequenc
     >>> with_sessions(events, sessions)["workspace_id"].fillna("?").to_list()
     ['w1', '?', 'w1']
     """
+    require(sessions, what="with_sessions (sessions)")
     key = "session_id" if "session_id" in sessions else "id"
-    wanted = [name for name in COLUMNS if name in sessions] if columns is None else list(columns)
+    if columns is None:
+        wanted = [name for name in COLUMNS if name in sessions]
+    else:
+        wanted = [columns] if isinstance(columns, str) else list(dict.fromkeys(columns))
+    if key in wanted:
+        raise ValueError(f"with_sessions finds sessions by {key!r}: columns= names what else the events get.")
     require(events, "session_id", what="with_sessions")
     require(sessions, key, *wanted, what="with_sessions (sessions)")
     if not wanted:

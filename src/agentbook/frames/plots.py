@@ -158,7 +158,7 @@ def latency(data: pd.DataFrame, *, by: str | None = None, freq: str | None = Non
     return Picture(drawn(chart.properties(width=560, height=220), "Latency of turns", what), text, rows)
 
 
-def turn_timeline(events: pd.DataFrame, session_id: str | None = None) -> Picture:
+def turn_timeline(events: pd.DataFrame, session_id: Any = None) -> Picture:
     """One session turn by turn: how long each took, and its subtasks as bars.
 
     An event is persisted when a task is done, so a subtask's bar runs from the event before it in the turn to its own.
@@ -167,8 +167,8 @@ def turn_timeline(events: pd.DataFrame, session_id: str | None = None) -> Pictur
     ----------
     events : DataFrame
         As `to_frame("events", ...)` makes it.
-    session_id : str, optional
-        Which session; needed where the frame holds several.
+    session_id : str or Record, optional
+        Which session, by id, address or record; needed where the frame holds several.
 
     Returns
     -------
@@ -215,7 +215,7 @@ def turn_timeline(events: pd.DataFrame, session_id: str | None = None) -> Pictur
             color=alt.Color("step:N", title=None, legend=alt.Legend(orient="top"), scale=scale),
         )
     )
-    name = str(table["session_id"].iloc[0]) if len(table) else session_id or "?"
+    name = str(table["session_id"].iloc[0]) if len(table) else "?"
     statuses = table["status"].value_counts()
     parts = [
         f"{statuses[status]:,} {status}" for status in ("answered", "failed", "unanswered", "open") if statuses[status]

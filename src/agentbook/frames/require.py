@@ -37,7 +37,7 @@ def require(frame: pd.DataFrame, *columns: str, what: str) -> None:
     if not missing:
         return
     names = {str(name).lower(): str(name) for name in frame.columns}
-    close = get_close_matches(missing[0].lower(), names, 1)
+    close = get_close_matches(str(missing[0]).lower(), names, 1)
     hint = f" (did you mean {names[close[0]]!r}?)" if close else f" (it has {', '.join(map(str, frame.columns))})"
     plural = "columns" if len(missing) > 1 else "column"
     raise ValueError(f"{what} needs the {plural} {', '.join(map(repr, missing))}, and the frame has none{hint}.")

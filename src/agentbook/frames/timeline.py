@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 
 from .picture import listed
 from .reading import read
 from .turns import assign
+from .wanted import session_ids
 
 MOST_TURNS = 200
 MOST_BARS = 4_000
@@ -36,15 +39,19 @@ def bars_of(events: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
     return rows[list(columns)].astype(columns).reset_index(drop=True)
 
 
-def one_session(events: pd.DataFrame, session_id: str | None) -> pd.DataFrame:
+def one_session(events: pd.DataFrame, session: Any) -> pd.DataFrame:
     """The events of the session that is meant, or a `ValueError` that says which there are."""
     sessions = events["session_id"].dropna().unique()
-    if session_id is None:
+    if session is None:
         if len(sessions) > 1:
             raise ValueError(
                 f"The frame holds {len(sessions):,} sessions: say which, as session_id={str(sessions[0])!r}."
             )
         return events
+    named = [session] if isinstance(session, str) and session in sessions else session_ids(None, session)
+    if len(named) != 1:
+        raise ValueError(f"turn_timeline draws one session, and session_id= names {len(named):,}.")
+    session_id = named[0]
     if session_id not in sessions:
         raise ValueError(f"The frame has no session {session_id!r}; it has {listed([str(one) for one in sessions])}.")
     return events[events["session_id"] == session_id]
