@@ -72,6 +72,15 @@ def test_other_inputs_are_refused_in_words(given: Any, error: type[Exception], w
         read_inputs(given)
 
 
+def test_the_name_of_a_file_is_no_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert read_inputs("in.csv") == ["in.csv"]
+    Path("in.csv").write_text("one\ntwo\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"'in.csv' is a file.*read_text"):
+        read_inputs("in.csv")
+    assert read_inputs(Path("in.csv").read_text(encoding="utf-8")) == ["one", "two"]
+
+
 # Checks
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -14,6 +15,7 @@ from agentbook.api.errors import Conflict, NotFound, OutcomeUnknown, ServerError
 from agentbook.chat.lab import bench
 from agentbook.chat.lab.bench import NotReady
 from agentbook.chat.lab.lab import PromptLab
+from agentbook.chat.lab.variant import Variant
 from agentbook.events import loop
 
 from .lab_platform import LabPlatform, not_ready, refused
@@ -375,6 +377,9 @@ def test_progress_counts_what_is_missing(lab: PromptLab, capsys: pytest.CaptureF
     ("call", "words"),
     [
         (lambda lab: lab.run(["x"]), "no variant yet"),
+        (lambda lab: (lab.add_variant("a"), lab.run(["x"], variants=[])), "No variant was chosen.*there are a"),
+        (lambda lab: (lab.add_variant("a"), lab.run(["x"], variants=[Variant("a", "Other.")])), "says something else"),
+        (lambda lab: lab.add_variant("a", "cut \ud83d"), "system prompt of variant 'a' is no valid Unicode"),
         (lambda lab: (lab.add_variant("a"), lab.run()), "no inputs yet"),
         (lambda lab: (lab.add_variant("a"), lab.run([" "])), "There are no inputs"),
         (lambda lab: lab.add_variant("a", " "), "is empty"),
@@ -392,6 +397,23 @@ def test_progress_counts_what_is_missing(lab: PromptLab, capsys: pytest.CaptureF
 def test_what_cannot_be_is_refused_in_words(lab: PromptLab, call: Callable[[PromptLab], Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         call(lab)
+
+
+def test_a_variant_may_be_given_whole(platform: LabPlatform, lab: PromptLab) -> None:
+    kind, terse = Variant("kind", "Be kind."), Variant("terse", "Be terse.")
+    lab.add_variant(kind)
+    frame = lab.run(["hello"], variants=[kind, terse], progress=False)
+    assert frame["reply"].tolist() == ["Be kind.: hello", "Be terse.: hello"]
+    assert list(lab.variants) == ["kind", "terse"]
+    assert lab.run(["hello"], variants=terse, progress=False)["variant"].tolist() == ["terse"]
+    lab.apply(Variant("firm", "Be firm."))
+    assert platform.prompts()[-1] == "Be firm."
+
+
+def test_a_prompt_that_is_a_path_is_refused_in_words(lab: PromptLab) -> None:
+    for given in ({"system_prompt": Path("prompt.md")}, {"description": Path("prompt.md")}):
+        with pytest.raises(TypeError, match=r"of variant 'a' must be a text, not \w*Path: .*read_text"):
+            lab.add_variant("a", **given)  # type: ignore[arg-type]
 
 
 def test_the_same_variant_may_be_added_again(lab: PromptLab) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from ..message import sendable
@@ -20,7 +21,7 @@ def read_inputs(given: Any) -> list[str]:
     Raises
     ------
     ValueError
-        If there is none, one is no valid Unicode, or a frame has no such column.
+        If there is none, one is no valid Unicode, a frame has no such column, or the text is the name of a file.
     TypeError
         If something in it is no text.
 
@@ -31,11 +32,21 @@ def read_inputs(given: Any) -> list[str]:
     >>> read_inputs(["one\ninput of two lines", "another"])
     ['one\ninput of two lines', 'another']
     """
+    if isinstance(given, str) and _is_file(given):
+        raise ValueError(f"{given!r} is a file, not an input: give what is in it, such as Path({given!r}).read_text().")
     each = lines(given) if isinstance(given, str) else _each(given)
     found = [text for text in map(_text, each) if text]
     if not found:
         raise ValueError("There are no inputs: give a list of texts, a pasted text with one a line, or a column.")
     return list(dict.fromkeys(found))
+
+
+def _is_file(text: str) -> bool:
+    """Whether this is a table's or a text's name rather than a question: a single word that is a file here."""
+    try:
+        return len(text.split()) == 1 and Path(text.strip()).is_file()
+    except (OSError, ValueError):  # too long, or no name
+        return False
 
 
 def lines(text: str) -> list[str]:

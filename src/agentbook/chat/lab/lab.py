@@ -116,7 +116,7 @@ class PromptLab(Trials):
     def run(
         self,
         inputs: Any = None,
-        variants: Iterable[str | Variant] | str | None = None,
+        variants: Iterable[str | Variant] | str | Variant | None = None,
         *,
         checks: Any = None,
         concurrency: int = CONCURRENCY,
@@ -133,8 +133,8 @@ class PromptLab(Trials):
         ----------
         inputs : list of str, str, Series or DataFrame, optional
             A text is one input a line; a DataFrame needs a column ``input``. None for those of the last run.
-        variants : iterable of str, optional
-            Names; None for all.
+        variants : iterable of str or Variant, optional
+            Names; or variants, which are added if they are new. None for all.
         checks : mapping or iterable, optional
             See `check`; None keeps those there are.
         concurrency : int
@@ -177,7 +177,7 @@ class PromptLab(Trials):
         return self._ended(plan)
 
     async def arun(
-        self, inputs: Any = None, variants: Iterable[str | Variant] | str | None = None, **options: Any
+        self, inputs: Any = None, variants: Iterable[str | Variant] | str | Variant | None = None, **options: Any
     ) -> pd.DataFrame:
         """As `run`, awaited, on any event loop: ``frame = await lab.arun([...])``."""
         progress, checks = options.pop("progress", True), options.pop("checks", None)
@@ -191,8 +191,12 @@ class PromptLab(Trials):
             raise ValueError(
                 "The lab needs workspace= to start sessions in: ab.PromptLab(client, agent=..., workspace=...)."
             )
-        named = [variants] if isinstance(variants, str) else variants
-        chosen = [self._variant(each) for each in (self._variants if named is None else named)]
+        named = [variants] if isinstance(variants, str | Variant) else variants
+        chosen = [self._taken_in(each) for each in (self._variants if named is None else named)]
+        if not chosen and self._variants:
+            raise ValueError(
+                f"No variant was chosen: variants= is empty; there are {', '.join(self._variants)}, or None for all."
+            )
         if not chosen:
             raise ValueError("There is no variant yet: lab.add_variant(name, system_prompt=...).")
         asked = self.inputs if inputs is None else read_inputs(inputs)
@@ -257,7 +261,7 @@ class PromptLab(Trials):
             If it was not READY in time; nothing was configured.
         ApiError, OutcomeUnknown, ValueError
         """
-        return loop.run(self._apply(self._variant(variant), ready_timeout_s), operation="lab.apply")
+        return loop.run(self._apply(self._taken_in(variant), ready_timeout_s), operation="lab.apply")
 
     async def _apply(
         self, variant: Variant, ready_s: float = READY_S, say: Callable[[str], None] | None = None

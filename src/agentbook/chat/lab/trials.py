@@ -124,6 +124,10 @@ class Trials:
             del self._answers[key]
         self._tell(None)
 
+    def _taken_in(self, variant: str | Variant) -> Variant:
+        """The variant of this name; one that is given whole is added if it is new."""
+        return self.add_variant(variant) if isinstance(variant, Variant) else self._variant(variant)
+
     def _variant(self, name: str | Variant) -> Variant:
         wanted = name.name if isinstance(name, Variant) else name
         if wanted not in self._variants:

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from ...api.calls import ref
+from ..message import sendable
 
 MODES = ("one-shot", "multi-turn")
 
@@ -35,8 +36,10 @@ class Variant:
 
     Raises
     ------
+    TypeError
+        If a text in it is none, such as a Path; or if `platform_tools` is one text.
     ValueError
-        If it has no name.
+        If it has no name, its prompt is empty or no valid Unicode, or a mode or a tool is none.
 
     Notes
     -----
@@ -62,10 +65,11 @@ class Variant:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.strip():
             raise ValueError("A variant needs a name: it is what tables and charts call it.")
-        if self.system_prompt is not None and not self.system_prompt.strip():
-            raise ValueError(
-                f"The system prompt of variant {self.name!r} is empty. Leave it out to keep the agent's own prompt."
-            )
+        whose = f"of variant {self.name!r}"
+        if self.system_prompt is not None and not sendable(self.system_prompt, f"The system prompt {whose}").strip():
+            raise ValueError(f"The system prompt {whose} is empty. Leave it out to keep the agent's own prompt.")
+        if self.description is not None:
+            sendable(self.description, f"The description {whose}")
         if self.mode is not None and self.mode not in MODES:
             raise ValueError(
                 f"The mode of variant {self.name!r} must be one of {', '.join(MODES)}, or None, not {self.mode!r}."
