@@ -172,3 +172,25 @@ def test_a_session_in_upper_case_is_read_once(tmp_path: Path) -> None:
     store = ab.Store(tmp_path)
     store.sync(platform.client(), session)
     assert len(store.events(session.upper())) == 21
+
+
+@pytest.mark.parametrize(
+    ("client", "said"),
+    [
+        (
+            ab.AsyncClient("http://127.0.0.1:1/v1"),
+            r"not an AsyncClient: .* `await asyncio.to_thread\(%s, ab.connect\(\), ",
+        ),
+        (None, r"not None: pass the Client that ab\.connect\(\) gives first\."),
+        ("s", r"not a str: pass the Client that ab\.connect\(\) gives first\."),
+    ],
+)
+def test_what_is_no_client_is_said_before_anything_is_read(client: Any, said: str, tmp_path: Path) -> None:
+    calls = {
+        "ab.load_events": ab.load_events,
+        "ab.dask.load_events": ab.dask.load_events,
+        "store.sync": ab.Store(tmp_path).sync,
+    }
+    for name, call in calls.items():
+        with pytest.raises(TypeError, match=f"^{name} needs a Client, {said.replace('%s', name)}"):
+            call(client, ["s"])

@@ -22,7 +22,7 @@ from ..api.client import Client
 from .load import to_frame
 from .many import load_events as load_here
 from .require import STR, instant_of
-from .wanted import session_ids
+from .wanted import require_client, session_ids
 
 if TYPE_CHECKING:
     from .store.store import Store
@@ -85,6 +85,7 @@ def load_events(
     3
     """
     frames = _dask()
+    require_client(client, "ab.dask.load_events")
     if not credentials.startswith(("env:", "file:")):
         raise ValueError(
             "credentials must be a reference, env:NAME or file:PATH: the key itself would be in the task graph."

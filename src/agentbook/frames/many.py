@@ -16,7 +16,7 @@ from .pace import MOST
 from .progress import Progress
 from .require import instant_of
 from .stretches import Session
-from .wanted import session_ids
+from .wanted import require_client, session_ids
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -69,6 +69,8 @@ def load_events(
         these, `problems` names them, `resume()` reads only what is missing.
     NotOffered
         A workspace was given, and this platform does not list sessions.
+    TypeError
+        `client` is no `Client`.
     ValueError
         An argument makes no sense: the message names it.
 
@@ -82,6 +84,7 @@ def load_events(
     >>> events.attrs["agentbook"]["complete"], events["session_id"].nunique()
     (True, 3)
     """
+    require_client(client, "ab.load_events")
     if errors not in ("raise", "keep"):
         raise ValueError(f"errors must be 'raise' or 'keep', not {errors!r}.")
     if concurrency < 1:

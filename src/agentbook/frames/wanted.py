@@ -11,10 +11,25 @@ from urllib.parse import unquote, urlsplit
 import pandas as pd
 
 from ..api.calls import ref
-from ..api.client import Client
+from ..api.client import AsyncClient, Client
 
 _PATH = re.compile(r"(?:^|/)sessions/([^/]+)")
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+
+
+def require_client(client: Any, what: str) -> None:
+    """Raise a `TypeError` that says what to pass, unless it is a client that reads by itself, in threads."""
+    if isinstance(client, Client):
+        return
+    if isinstance(client, AsyncClient):
+        hint = f"in async code too pass a Client, as in `await asyncio.to_thread({what}, ab.connect(), ...)`"
+    else:
+        hint = "pass the Client that ab.connect() gives first"
+    raise TypeError(f"{what} needs a Client, not {_article(type(client).__name__)}: {hint}.")
+
+
+def _article(name: str) -> str:
+    return "None" if name == "NoneType" else f"{'an' if name[0] in 'AEIOU' else 'a'} {name}"
 
 
 def session_ids(client: Client | None, sessions: Any = None, workspace: Any = None) -> list[str]:

@@ -13,7 +13,7 @@ from ...api.client import Client
 from ..load import jsonable, to_pandas
 from ..many import partial
 from ..turns import turns
-from ..wanted import session_ids
+from ..wanted import require_client, session_ids
 from . import upkeep
 from .manifest import GROUPS, Manifest, load
 from .place import StoreError, place_of
@@ -135,6 +135,8 @@ class Store:
             Another process holds the store for longer than `wait_s`.
         StoreError
             Something could not be written; the message names the file, and the store is as it was at its last commit.
+        TypeError
+            `client` is no `Client`.
         ValueError
             The store holds another platform's events.
 
@@ -143,6 +145,7 @@ class Store:
         A sync commits about every 250,000 events, in the middle of a long session too, and at its end. Killed at any
         instant, it leaves the last commit; interrupted or refused half-way, what had arrived. The next one goes on there.
         """
+        require_client(client, "store.sync")
         if errors not in ("raise", "keep"):
             raise ValueError(f"errors must be 'raise' or 'keep', not {errors!r}.")
         if not 0 <= overlap_s < float("inf"):
