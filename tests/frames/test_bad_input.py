@@ -411,6 +411,15 @@ try:
         said("sync", lambda: opened.sync(platform.client(), "s", full=True))
         os.seteuid(os.getuid())
         name.chmod(usual | 0o444)
+    path.chmod(0o555), (path / "lock").chmod(0o444)
+    left = day / ".writing-0"
+    left.touch()
+    if os.getuid() == 0:
+        os.seteuid(65534)
+    said("verify", lambda: print(*opened.verify()["problem"]))
+    said("repair", lambda: opened.verify(repair=True))
+    os.seteuid(os.getuid())
+    path.chmod(0o777), left.unlink()
     print(len(opened.events()), len(opened.verify()))
 finally:
     import shutil
@@ -422,7 +431,7 @@ finally:
 def test_an_unreadable_folder_is_named() -> None:
     done = script(UNREADABLE)
     assert done.returncode == 0, done.stderr
-    *lines, last = done.stdout.splitlines()
+    *lines, found, verify, repair, last = done.stdout.splitlines()
     assert [line.split(" | ")[0] for line in lines] == ["open", "events", "sync"] * 3
     for line in (*lines[:2], *lines[3:6]):
         assert "store/manifest.json cannot be read: Permission denied" in line, line
@@ -431,6 +440,10 @@ def test_an_unreadable_folder_is_named() -> None:
     for line in lines[7:]:
         assert "store/events/day=" in line, line
         assert "ermission denied" in line, line
+    assert (found.split(",")[0], verify) == ("of a change that is under way", "verify | nothing"), (
+        "looking writes nothing"
+    )
+    assert "store/lock cannot be opened: Permission denied" in repair
     assert last == "3 0"
 
 

@@ -33,6 +33,15 @@ def platform() -> FakeEvents:
     return three_days()
 
 
+def test_a_store_in_the_home_directory_says_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    store = Store("~/events")
+    store.sync(FakeEvents({"s": [event_id(1, 1)]}).client(), "s")
+    assert Path(store.path) == tmp_path / "events", "who opens the path, such as DuckDB, knows no ~"
+    assert (tmp_path / "events" / "manifest.json").exists()
+
+
 def test_a_store_holds_what_load_events_gives(platform: FakeEvents, tmp_path: Path) -> None:
     client, store = platform.client(), Store(tmp_path / "store")
     report = store.sync(client, list(platform.sessions))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Iterable
 from datetime import datetime
@@ -16,7 +17,7 @@ from ..turns import turns
 from ..wanted import require_client, session_ids
 from . import upkeep
 from .manifest import GROUPS, Manifest, load
-from .place import StoreError, place_of
+from .place import StoreBusy, StoreError, place_of
 from .selection import Selection, query
 from .sync import Sync, SyncReport
 
@@ -33,7 +34,7 @@ class Store:
     Parameters
     ----------
     path : str or path
-        A directory, made at the first sync, or an fsspec URL such as ``s3://bucket/events``.
+        A directory, made at the first sync (``~`` is the home directory), or an fsspec URL such as ``s3://bucket/events``.
     groups : int
         Into how many groups a new store puts its sessions; Dask reads one group as one partition. Default 8; an existing
         store keeps its own.
@@ -68,8 +69,8 @@ class Store:
     def __init__(self, path: str | os.PathLike[str], *, groups: int = GROUPS) -> None:
         if groups < 1:
             raise ValueError(f"groups must be 1 or more, not {groups}.")
-        self.path = os.fspath(path)
-        self._place = place_of(path)
+        self.path = os.path.expanduser(os.fspath(path))
+        self._place = place_of(self.path)
         self._groups = groups
         self._manifest()  # so that what is wrong with it is said here
 
@@ -334,12 +335,27 @@ class Store:
         ------
         StoreBusy
             Another process holds the store for longer than `wait_s`.
+        StoreError
+            The manifest cannot be read, or with `repair` something cannot be written.
+
+        Notes
+        -----
+        Where nothing may be written, a store is checked without its lock: what another process is writing meanwhile is then
+        among the files that no finished change has named.
         """
-        with self._place.locked(wait_s):
-            manifest = self._manifest()
-            found, damaged = upkeep.check(self._place, manifest)
-            if repair:
-                upkeep.forget(self._place, manifest, damaged)
+        with contextlib.ExitStack() as held:
+            try:
+                held.enter_context(self._place.locked(wait_s))
+            except StoreError as error:
+                if repair or isinstance(error, StoreBusy):
+                    raise
+                # Who may not write here may look all the same.
+                found = self._settled(lambda manifest: upkeep.check(self._place, manifest, alone=False)[0])
+            else:
+                manifest = self._manifest()
+                found, damaged = upkeep.check(self._place, manifest)
+                if repair:
+                    upkeep.forget(self._place, manifest, damaged)
         return pd.DataFrame(found, columns=["file", "problem"]).astype("str")
 
     def _settled(self, read: Callable[[Manifest], T]) -> T:

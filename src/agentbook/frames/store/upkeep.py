@@ -1,4 +1,5 @@
-"""Keeping a store in order: joining its files, checking them, forgetting what is damaged. Under the store's lock."""
+"""Keeping a store in order: joining its files, checking them, forgetting what is damaged. Under the store's lock, but for a
+check where nothing may be written."""
 
 from __future__ import annotations
 
@@ -35,8 +36,14 @@ def compact(place: Place, manifest: Manifest) -> tuple[int, int]:
     return before, len(joined)
 
 
-def check(place: Place, manifest: Manifest) -> tuple[list[tuple[str, str]], list[Part]]:
-    """What is wrong, as pairs of file and problem; and the parts that are missing or damaged."""
+def check(place: Place, manifest: Manifest, *, alone: bool = True) -> tuple[list[tuple[str, str]], list[Part]]:
+    """What is wrong, as pairs of file and problem; and the parts that are missing or damaged.
+
+    Unless `alone`, the lock is not held, and another process may be changing the store.
+    """
+    unnamed = "left by an interrupted change; the next sync removes it"
+    if not alone:
+        unnamed = "of a change that is under way, or was interrupted; then the next sync removes it"
     there = place.files(parts.ROOT)
     found: list[tuple[str, str]] = []
     damaged: list[Part] = []
@@ -54,7 +61,7 @@ def check(place: Place, manifest: Manifest) -> tuple[list[tuple[str, str]], list
             damaged.append(part)
     named = {part.name for part in manifest.parts}
     for name in sorted(set(there) - named):
-        what = "left by an interrupted change; the next sync removes it" if parts.is_ours(name) else "not the store's"
+        what = unnamed if parts.is_ours(name) else "not the store's"
         found.append((name, what))
     if ids:
         counts = pc.value_counts(pa.chunked_array([chunk for one in ids for chunk in one.chunks]).drop_null())
