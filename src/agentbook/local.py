@@ -16,6 +16,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -223,22 +224,27 @@ def _start(data: Path) -> Running:
 
     So what knew its address goes on, and what is kept of it (a `Store`, the ledger of sessions) stays the same platform's.
     """
-    port = _port_before(data)
-    if port:
-        with contextlib.suppress(ConnectionFailed):
-            return _start_on(data, port)
+    from .lab import port_is_free
+
+    for port in dict.fromkeys((_last_port(data), _own_port(data))):
+        if port_is_free(port):
+            with contextlib.suppress(ConnectionFailed):
+                return _start_on(data, port)
     return _start_on(data, 0)
 
 
-def _port_before(data: Path) -> int:
-    """The port of the service that ran here last; 0 where there was none, or somebody else has it now."""
-    from .lab import port_is_free
-
+def _last_port(data: Path) -> int:
+    """The port of the service that ran here last; where none did, the one that is the directory's own."""
     try:
         port = int((data / _PORT).read_text())
-        return port if 1024 <= port <= 65535 and port_is_free(port) else 0
     except (OSError, ValueError):
-        return 0
+        port = 0
+    return port if 1024 <= port <= 65535 else _own_port(data)
+
+
+def _own_port(data: Path) -> int:
+    """A port for this directory, below those from which systems give connections theirs: tomorrow it will be free again."""
+    return 20_000 + zlib.crc32(os.fsencode(data.resolve())) % 12_000
 
 
 def _start_on(data: Path, port: int) -> Running:

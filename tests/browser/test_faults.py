@@ -13,7 +13,7 @@ import httpx
 import pytest
 from playwright.sync_api import Locator, expect
 
-from service.process import Service
+from service.process import Service, lasting_port
 from support.lab import Lab, Page, write_notebook
 
 pytestmark = pytest.mark.browser
@@ -48,8 +48,8 @@ class Platform:
 
     def __init__(self, data: Path) -> None:
         self.data = data
-        self.service = Service(data, "--faults")
-        self.port = self.service.base_url.rpartition(":")[2].partition("/")[0]
+        self.port = lasting_port()
+        self.start()
 
     def kill(self) -> None:
         assert self.service.stop(signal.SIGKILL) == -signal.SIGKILL

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 import agentbook as ab
-from service.process import Service
+from service.process import Service, lasting_port
 
 WORKSPACE = "acme~playground"
 
@@ -159,9 +159,8 @@ def test_an_answer_that_takes_too_long_is_a_deadline(service: Service, key: str,
 def test_a_service_that_dies_and_returns_loses_nothing(tmp_path: Any) -> None:
     from agentbook.events.pump import BEGINNING
 
-    data = tmp_path / "data"
-    with Service(data, "--speed", "0") as service:
-        port = str(service.facts["port"])
+    data, port = tmp_path / "data", lasting_port()
+    with Service(data, "--speed", "0", "--port", port) as service:
         client = ab.Client(
             service.base_url, credentials=service.key("sessions:write", "agents:read", "workspaces:read")
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -12,6 +13,8 @@ from types import TracebackType
 from typing import Any
 
 import httpx
+
+from agentbook.lab import port_is_free
 
 COMMAND = [sys.executable, "-c", "from agentbook.cli import main; main()"]
 # The same service, with the agent of the tests for every engine.
@@ -65,6 +68,17 @@ class Service:
 
     def http(self, key: str) -> httpx.Client:
         return httpx.Client(base_url=self.base_url, auth=(key.partition(":")[0], key.partition(":")[2]), timeout=60)
+
+
+def lasting_port() -> str:
+    """A port for a service that comes back to it: below those from which a system gives connections theirs.
+
+    One that it chooses itself (0) may be a connection's by the time the service starts again, and is then taken for a minute.
+    """
+    while True:
+        port = random.randrange(20_000, 32_000)
+        if port_is_free(port):
+            return str(port)
 
 
 def command(*arguments: str, data: Path, check: bool = True) -> subprocess.CompletedProcess[str]:
