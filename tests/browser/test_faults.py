@@ -174,6 +174,7 @@ def messages_are_refused(page: Page, platform: Platform, panel: Locator) -> None
     # Each can be sent again, in place; what cannot be continued can be begun anew.
     page.screenshot("faults-refused")
     panel.get_by_role("button", name="New session").click()
+    expect(panel.locator(".ab-log")).to_contain_text("No messages yet.")
     say(panel, "and on")
     assert "and on" in ended(page, panel, 1)
 

@@ -243,6 +243,22 @@ def test_new_session_and_back(platform: FakePlatform, panel: ChatPanel) -> None:
     assert platform.requests.count("start") == 2
 
 
+def test_what_is_sent_while_a_session_is_left_goes_to_the_next(platform: FakePlatform, panel: ChatPanel) -> None:
+    panel.ask("First words")
+    platform.next_session = OTHER
+    platform.events.clear()
+    panel._frame.input.value = "Second words"
+    click(panel._frame.new)
+    click(panel._frame.send)
+    eventually(
+        panel,
+        lambda: [turn.status for turn in panel.conversation.turns if turn.prompt != "First words"] == ["answered"],
+    )
+    assert panel.sessions[-1] == panel.session_id == OTHER
+    assert platform.requests.count("start") == 2
+    assert panel._frame.input.value == ""
+
+
 def test_a_panel_of_a_session_alone_starts_no_new_one(platform: FakePlatform) -> None:
     panel = make(platform, session=SESSION)
     panel.ask("Hello")

@@ -2,7 +2,7 @@
 
 The toolkit's one daemon thread owns the network and every widget write after construction. Clicks may arrive on the kernel's main
 thread or a subshell's, by ipykernel version; their handlers only hand work over to that thread. Changes are noted and drawn by
-one flush at a time, at most 15 a second and fewer when a flush is dear: Jupyter Server drops messages above a rate, for good.
+one flush at a time, at most 20 a second and fewer when a flush is dear: Jupyter Server drops messages above a rate, for good.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import uuid
+from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 import ipywidgets as widgets
@@ -114,6 +115,7 @@ class ChatPanel(widgets.VBox):  # type: ignore[misc]
         self._history = History(self._frame.parts, self._frame.inner, self._retry_clicked, images=images)
         self._changed: set[Exchange] = set()
         self._pace = Pace(self._draw, self._dear_s)
+        self._moving: asyncio.Task[None] | None = None  # to another session
         self._ended = False
         super().__init__(self._frame.children, layout=widgets.Layout(width="100%", max_width="980px"))
         self.add_class("ab-chat")
@@ -253,10 +255,10 @@ class ChatPanel(widgets.VBox):  # type: ignore[misc]
         loop.submit(self.conversation.resume())
 
     def _new_clicked(self) -> None:
-        loop.submit(self._begin_anew())
+        self._hand_over(self._move, self._begin_anew)
 
     def _session_chosen(self, session_id: str) -> None:
-        loop.submit(self._go_to(session_id))
+        self._hand_over(self._move, self._go_to, session_id)
 
     def _pictures_clicked(self) -> None:
         self._hand_over(self._load_or_hide_pictures)
@@ -265,6 +267,9 @@ class ChatPanel(widgets.VBox):  # type: ignore[misc]
         self._history.load_pictures(not self._history.images)
         self._changed.update(self.conversation.exchanges)
         self._pace.note()
+
+    def _move(self, to: Callable[..., Coroutine[Any, Any, None]], *where: str) -> None:
+        self._moving = asyncio.get_running_loop().create_task(to(*where))
 
     async def _begin_anew(self) -> None:
         if self.conversation.can_start:
@@ -277,6 +282,10 @@ class ChatPanel(widgets.VBox):  # type: ignore[misc]
             await self.conversation.attach(session_id)
 
     def _send_from_box(self, text: str) -> None:
+        if self._moving is not None and not self._moving.done():
+            # Leaving a session takes as long as its socket takes to close: what is said meanwhile is meant for the next one.
+            self._moving.add_done_callback(lambda _: self._send_from_box(text))
+            return
         # A second click may be on its way before the first has disabled the button.
         if not text.strip() or self.conversation.pending or self.conversation.read_only or self._ended:
             return
