@@ -20,7 +20,7 @@ import pytest
 
 import agentbook as ab
 from agentbook import doctor
-from agentbook.api.pages import AsyncListing, Listing
+from agentbook.listing import AsyncListing, Listing
 from service.process import Service
 
 ROOT = Path(__file__).parents[1]

@@ -15,8 +15,8 @@ import pytest
 
 import agentbook as ab
 from agentbook.cli import main
-from agentbook.frames.picture import Picture
-from agentbook.service.runtime.library import library
+from agentbook.frames.plot.chart import Chart
+from agentbook.service.demo.agents.documentation import library
 
 ROOT = Path(__file__).parents[1]
 PAGES = {path.name: path.read_text("utf-8") for path in sorted((ROOT / "src/agentbook/service/docs").glob("*.md"))}
@@ -31,7 +31,7 @@ NAMES: dict[str, Any] = {
     "store": ab.Store,
     "conversation": ab.Conversation,
     "turn": ab.Turn,
-    "picture": Picture,
+    "picture": Chart,
 }
 NO_ATTRIBUTES = {"lab": {"json"}}  # lab.json is a file
 

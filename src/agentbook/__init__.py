@@ -16,73 +16,72 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .api.auth import ApiKey, OAuthToken
-    from .api.client import AsyncClient, Client
-    from .api.oauth import sign_in
+    from .api.oauth.sign_in import sign_in
     from .chat.compare.widget import Compare
-    from .chat.conversation import Conversation
-    from .chat.lab.lab import PromptLab
-    from .chat.lab.variant import Variant
+    from .chat.model.conversation import Conversation
     from .chat.panel import ChatPanel
+    from .chat.prompt_lab.prompt_lab import PromptLab
+    from .chat.prompt_lab.variant import Variant
     from .chat.replay import replay
+    from .client import AsyncClient, Client
+    from .embedded import connect
     from .events.nested import allow_nested_loops
     from .events.turns import Turn
-    from .frames import dask, ledger
-    from .frames import plots as plot
-    from .frames.activity import activity, failures, hour_of_week, session_summary
-    from .frames.compare import compare_periods
-    from .frames.contexts import context_status
-    from .frames.credentials import credential_report, credential_summary
-    from .frames.findings import credential_findings
-    from .frames.labels import with_sessions
-    from .frames.many import load_events
-    from .frames.problems import problems
+    from .frames import dask, plot, session_log
+    from .frames.analysis.activity import activity, failures, hour_of_week, session_summary
+    from .frames.analysis.comparison import compare_periods
+    from .frames.analysis.contexts import context_status
+    from .frames.analysis.credentials import credential_report, credential_summary
+    from .frames.analysis.findings import credential_findings
+    from .frames.analysis.labels import with_sessions
+    from .frames.analysis.timing import concurrency, gaps, idle_sessions, latency
+    from .frames.analysis.turns import turns
+    from .frames.load.events import load_events
+    from .frames.parse.problems import problems
     from .frames.store.store import Store
-    from .frames.timing import concurrency, gaps, idle_sessions, latency
-    from .frames.turns import turns
-    from .local import connect
 
 __version__ = "0.1.0"
 
 # name -> module it lives in. The errors are all of agentbook.api.errors.
 _HOMES = {
     "ApiKey": "api.auth",
-    "AsyncClient": "api.client",
+    "AsyncClient": "client",
     "ChatPanel": "chat.panel",
-    "Client": "api.client",
+    "Client": "client",
     "Compare": "chat.compare.widget",
-    "Conversation": "chat.conversation",
+    "Conversation": "chat.model.conversation",
     "OAuthToken": "api.auth",
-    "PromptLab": "chat.lab.lab",
+    "PromptLab": "chat.prompt_lab.prompt_lab",
     "Store": "frames.store.store",
     "Turn": "events.turns",
-    "Variant": "chat.lab.variant",
-    "activity": "frames.activity",
+    "Variant": "chat.prompt_lab.variant",
+    "activity": "frames.analysis.activity",
     "allow_nested_loops": "events.nested",
-    "compare_periods": "frames.compare",
-    "concurrency": "frames.timing",
-    "connect": "local",
-    "context_status": "frames.contexts",
-    "credential_findings": "frames.findings",
-    "credential_report": "frames.credentials",
-    "credential_summary": "frames.credentials",
+    "compare_periods": "frames.analysis.comparison",
+    "concurrency": "frames.analysis.timing",
+    "connect": "embedded",
+    "context_status": "frames.analysis.contexts",
+    "credential_findings": "frames.analysis.findings",
+    "credential_report": "frames.analysis.credentials",
+    "credential_summary": "frames.analysis.credentials",
     "dask": "frames.dask",
     "errors": "api.errors",
-    "failures": "frames.activity",
-    "gaps": "frames.timing",
-    "hour_of_week": "frames.activity",
-    "idle_sessions": "frames.timing",
-    "latency": "frames.timing",
-    "ledger": "frames.ledger",
-    "load_events": "frames.many",
-    "plot": "frames.plots",
-    "problems": "frames.problems",
+    "failures": "frames.analysis.activity",
+    "gaps": "frames.analysis.timing",
+    "hour_of_week": "frames.analysis.activity",
+    "idle_sessions": "frames.analysis.timing",
+    "latency": "frames.analysis.timing",
+    "session_log": "frames.session_log",
+    "load_events": "frames.load.events",
+    "plot": "frames.plot",
+    "problems": "frames.parse.problems",
     "replay": "chat.replay",
-    "session_summary": "frames.activity",
-    "sign_in": "api.oauth",
-    "turns": "frames.turns",
-    "with_sessions": "frames.labels",
+    "session_summary": "frames.analysis.activity",
+    "sign_in": "api.oauth.sign_in",
+    "turns": "frames.analysis.turns",
+    "with_sessions": "frames.analysis.labels",
 }
-_MODULES = {"dask", "errors", "ledger", "plot"}
+_MODULES = {"dask", "errors", "session_log", "plot"}
 _ERRORS = (
     "AgentbookError",
     "ApiError",
@@ -134,11 +133,11 @@ __all__ = [
     "hour_of_week",
     "idle_sessions",
     "latency",
-    "ledger",
     "load_events",
     "plot",
     "problems",
     "replay",
+    "session_log",
     "session_summary",
     "sign_in",
     "turns",

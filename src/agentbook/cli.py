@@ -60,11 +60,11 @@ def _one_line(command: Callable[P, R]) -> Callable[P, R]:
     @functools.wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
         from .api.errors import AgentbookError
-        from .service.problem import Problem
+        from .service.errors import OperatorError
 
         try:
             return command(*args, **kwargs)
-        except (AgentbookError, Problem) as problem:
+        except (AgentbookError, OperatorError) as problem:
             click.echo(f"agentbook: {problem}", err=True)
             sys.exit(1)
 
@@ -143,7 +143,7 @@ def serve(
     until_unused: bool,
 ) -> None:
     """Run the service until Ctrl+C."""
-    from .service.server import run
+    from .service.http.server import run
     from .service.store import BEGINNING, Seeding, default_data
 
     if seed is None and now is not None:
@@ -247,10 +247,10 @@ def signin(account: str, data: Path | None, database: str | None) -> None:
     """Print a link that signs in to the service's pages, once, within 15 minutes."""
     import os
 
-    from .service import admin, presence
+    from .service import admin, discovery_file
     from .service.store import default_data
 
-    base_url = presence.base_url(data or default_data())
+    base_url = discovery_file.base_url(data or default_data())
     with _store(data, database) as store:
         code = admin.create_signin(store, account)
     click.echo(f"{base_url}/signin?code={code}")
@@ -311,7 +311,7 @@ def restore(file: Path, data: Path | None) -> None:
 @_one_line
 def lab(no_browser: bool, port: int | None) -> None:
     """Start JupyterLab on the tutorials, with the embedded service behind it if no platform is configured."""
-    from .lab import lab as start
+    from .jupyterlab import lab as start
 
     sys.exit(start(browser=not no_browser, port=port))
 

@@ -10,10 +10,10 @@ import httpx
 import pytest
 
 import agentbook as ab
-from agentbook.api import tokens as token_store
 from agentbook.api.auth import OAuthToken
-from agentbook.api.oauth import OAuthSession
-from agentbook.api.tokens import Tokens, TokenStore
+from agentbook.api.oauth import token_store
+from agentbook.api.oauth.sign_in import OAuthSession
+from agentbook.api.oauth.token_store import Tokens, TokenStore
 
 SECRET = "s3cret-9f2c"
 

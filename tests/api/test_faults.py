@@ -13,9 +13,9 @@ import httpx
 import pytest
 
 import agentbook as ab
-from agentbook.api import me, sessions
-from agentbook.api.gate import Gate
+from agentbook.api.endpoints import me, sessions
 from agentbook.api.policy import Settings, Sleep, exchange
+from agentbook.api.rate_limit import RateLimitGate
 
 
 class FaultyPlatform:
@@ -108,7 +108,7 @@ class Simulation:
 
     def __init__(self, allotment: int, latency_s: float = 0.05) -> None:
         self.now = 17.0  # somewhere within a minute
-        self.gate = Gate(lambda: self.now)
+        self.gate = RateLimitGate(lambda: self.now)
         self.allotment = allotment
         self.latency_s = latency_s
         self.counts: dict[int, int] = {}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import agentbook as ab
-from agentbook.api import oauth
+from agentbook.api.oauth import sign_in
 
 HOST = "https://h"
 RESOURCE = {"resource": f"{HOST}/v1", "authorization_servers": [f"{HOST}/"], "extra": None}
@@ -29,29 +29,29 @@ def served(
         f"{HOST}/.well-known/oauth-authorization-server": metadata,
         f"{HOST}/register": client,
     }
-    monkeypatch.setattr(oauth, "_resource_metadata", lambda base_url: "resource")
-    monkeypatch.setattr(oauth, "_run", lambda address, call: answers[address])
+    monkeypatch.setattr(sign_in, "_resource_metadata", lambda base_url: "resource")
+    monkeypatch.setattr(sign_in, "_run", lambda address, call: answers[address])
 
 
 def test_more_and_less_than_ours_says_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     served(monkeypatch, client={"client_id": "c1", "client_secret": None})
-    server = oauth.discover(f"{HOST}/v1")
+    server = sign_in.discover(f"{HOST}/v1")
     assert (server.token_endpoint, server.scopes) == (f"{HOST}/token", ())
-    assert oauth._register(server, "http://127.0.0.1:1/callback", "") == "c1"
+    assert sign_in._register(server, "http://127.0.0.1:1/callback", "") == "c1"
 
 
 @pytest.mark.parametrize("client", [None, [], "c1", {}, {"client_id": None}, {"id": "c1"}])
 def test_a_registration_without_a_client_id_says_so(monkeypatch: pytest.MonkeyPatch, client: Any) -> None:
     served(monkeypatch, client=client)
     with pytest.raises(ab.AgentbookError, match="without a client_id"):
-        oauth._register(oauth.discover(f"{HOST}/v1"), "http://127.0.0.1:1/callback", "")
+        sign_in._register(sign_in.discover(f"{HOST}/v1"), "http://127.0.0.1:1/callback", "")
 
 
 @pytest.mark.parametrize("servers", [None, [], "https://h", {"a": 1}])
 def test_a_platform_that_names_no_authorization_server_says_so(monkeypatch: pytest.MonkeyPatch, servers: Any) -> None:
     served(monkeypatch, resource={**RESOURCE, "authorization_servers": servers})
     with pytest.raises(ab.AgentbookError, match="names no authorization server"):
-        oauth.discover(f"{HOST}/v1")
+        sign_in.discover(f"{HOST}/v1")
 
 
 @pytest.mark.parametrize(
@@ -69,10 +69,10 @@ def test_a_code_of_another_server_is_not_taken(
     monkeypatch: pytest.MonkeyPatch, promised: bool, said: dict[str, str], trusted: bool
 ) -> None:
     served(monkeypatch, metadata={**METADATA, "authorization_response_iss_parameter_supported": promised})
-    server = oauth.discover(f"{HOST}/v1")
+    server = sign_in.discover(f"{HOST}/v1")
     answer = {"code": "c0de", "state": "s1", **said}
     if trusted:
-        assert oauth._code(answer, "s1", server) == "c0de"
+        assert sign_in._code(answer, "s1", server) == "c0de"
     else:
         with pytest.raises(ab.OAuthError, match=f"not from {HOST}"):
-            oauth._code(answer, "s1", server)
+            sign_in._code(answer, "s1", server)

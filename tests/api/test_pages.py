@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import agentbook as ab
-from agentbook.api.pages import CONCURRENCY
+from agentbook.listing import CONCURRENCY
 
 
 class Platform:

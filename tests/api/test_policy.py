@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import agentbook as ab
-from agentbook.api import agents, me, sessions, workspaces
 from agentbook.api.auth import Hidden
 from agentbook.api.calls import Call, Reply
-from agentbook.api.gate import Gate
+from agentbook.api.endpoints import agents, me, sessions, workspaces
 from agentbook.api.policy import Lost, Send, Settings, Sleep, exchange
+from agentbook.api.rate_limit import RateLimitGate
 
 OK = Reply(200, {}, b'{"id": "1"}')
 DOWN = Lost("ConnectError", applied=False)
@@ -38,7 +38,7 @@ class World:
         self.sent: list[Send] = []
         self.slept: list[float] = []
         clock = lambda: self.now  # noqa: E731
-        self.gate = Gate(clock)
+        self.gate = RateLimitGate(clock)
         self.settings = Settings(
             "http://h/v1",
             None,

@@ -15,7 +15,7 @@ import agentbook as ab
 TESTS = Path(__file__).parents[1]
 CLIENT = "api/test_client.py::test_an_operation_sends_the_same_bytes_from_both_clients"
 LISTS = "api/test_client.py::test_a_list_sends_the_same_bytes_from_both_clients"
-ROAD = "road/test_road.py::test_a_list_is_the_same_iterated_counted_framed_and_awaited"
+ROAD = "integration/test_client_and_service.py::test_a_list_is_the_same_iterated_counted_framed_and_awaited"
 ERRORS = "api/test_errors.py::test_each_row_of_the_error_table_is_its_own_type"
 LIMITS = "api/test_errors.py::test_each_run_limit_is_told_from_the_rate_limit_by_its_message"
 
@@ -24,53 +24,81 @@ OPERATIONS = {
     "me.workspaces": [LISTS, ROAD],
     "me.invitations": [LISTS, ROAD],
     "agents.list": [LISTS, ROAD],
-    "agents.get": [CLIENT, "road/test_road.py::test_many_names_stay_one_path_segment"],
-    "agents.create": [CLIENT, "road/test_road.py::test_agents_are_created_configured_and_versioned"],
-    "agents.update": [CLIENT, "road/test_sign_in.py::test_a_person_signs_in_and_acts_as_themselves"],
-    "agents.configure_llm": [CLIENT, "road/test_road.py::test_agents_are_created_configured_and_versioned"],
+    "agents.get": [CLIENT, "integration/test_client_and_service.py::test_many_names_stay_one_path_segment"],
+    "agents.create": [
+        CLIENT,
+        "integration/test_client_and_service.py::test_agents_are_created_configured_and_versioned",
+    ],
+    "agents.update": [CLIENT, "integration/test_sign_in.py::test_a_person_signs_in_and_acts_as_themselves"],
+    "agents.configure_llm": [
+        CLIENT,
+        "integration/test_client_and_service.py::test_agents_are_created_configured_and_versioned",
+    ],
     "agents.versions": [LISTS, ROAD],
-    "agents.publish": ["road/test_road.py::test_a_version_is_published_once"],
+    "agents.publish": ["integration/test_client_and_service.py::test_a_version_is_published_once"],
     "skills.list": [LISTS, ROAD],
     "skills.create": [CLIENT],
-    "credentials.list": [LISTS, ROAD, "road/test_road.py::test_no_secret_is_in_a_frame_of_credentials"],
+    "credentials.list": [
+        LISTS,
+        ROAD,
+        "integration/test_client_and_service.py::test_no_secret_is_in_a_frame_of_credentials",
+    ],
     "workspaces.list": [LISTS, ROAD],
     "workspaces.create": [CLIENT],
     "workspaces.contexts": [LISTS, ROAD],
     "workspaces.agents": [ROAD],
-    "workspaces.install_agent": ["road/test_road.py::test_an_agent_is_installed_and_uninstalled"],
-    "workspaces.uninstall_agent": [CLIENT, "road/test_road.py::test_an_agent_is_installed_and_uninstalled"],
-    "sessions.start": [CLIENT, "road/test_road.py::test_a_question_is_answered_streamed_and_recorded"],
+    "workspaces.install_agent": ["integration/test_client_and_service.py::test_an_agent_is_installed_and_uninstalled"],
+    "workspaces.uninstall_agent": [
+        CLIENT,
+        "integration/test_client_and_service.py::test_an_agent_is_installed_and_uninstalled",
+    ],
+    "sessions.start": [
+        CLIENT,
+        "integration/test_client_and_service.py::test_a_question_is_answered_streamed_and_recorded",
+    ],
     "sessions.events": [LISTS, ROAD],
     "sessions.send": [CLIENT],
-    "sessions.get": ["road/test_road.py::test_one_session_is_read_where_the_platform_offers_it"],
+    "sessions.get": ["integration/test_client_and_service.py::test_one_session_is_read_where_the_platform_offers_it"],
     "sessions.list": [LISTS, ROAD],
     "sessions.stream": ["events/test_stream.py::test_many_cuts_lose_and_repeat_nothing"],
-    "sessions.ask": ["road/test_road.py::test_a_question_is_answered_streamed_and_recorded"],
+    "sessions.ask": ["integration/test_client_and_service.py::test_a_question_is_answered_streamed_and_recorded"],
     "organizations.invitations": [LISTS, ROAD],
 }
 
 ERROR_TABLES = {
     "400 InvalidInputError": [ERRORS],
     "400 BadRequest": [ERRORS],
-    "401 Not authenticated": [ERRORS, "road/test_road.py::test_public_agents_need_no_credential"],
-    "401 Invalid API key": [ERRORS, "road/test_road.py::test_a_wrong_key_is_refused_on_requests_and_streams"],
+    "401 Not authenticated": [ERRORS, "integration/test_client_and_service.py::test_public_agents_need_no_credential"],
+    "401 Invalid API key": [
+        ERRORS,
+        "integration/test_client_and_service.py::test_a_wrong_key_is_refused_on_requests_and_streams",
+    ],
     "401 Invalid OAuth token": [
         ERRORS,
-        "road/test_sign_in.py::test_an_access_token_that_ran_out_is_renewed_on_the_way",
+        "integration/test_sign_in.py::test_an_access_token_that_ran_out_is_renewed_on_the_way",
     ],
     "401 This credential cannot access this endpoint": [ERRORS],
-    "403 InsufficientScope": [ERRORS, "road/test_road.py::test_a_key_without_scopes_can_only_ask_who_it_is"],
+    "403 InsufficientScope": [
+        ERRORS,
+        "integration/test_client_and_service.py::test_a_key_without_scopes_can_only_ask_who_it_is",
+    ],
     "403 Forbidden": [ERRORS],
-    "404 NotFound": [ERRORS, "road/test_road.py::test_a_refusal_is_typed_and_carries_the_request_id"],
+    "404 NotFound": [
+        ERRORS,
+        "integration/test_client_and_service.py::test_a_refusal_is_typed_and_carries_the_request_id",
+    ],
     "405 MethodNotAllowed": [ERRORS],
     "409 Conflict": [ERRORS],
-    "429 TooManyRequests": [ERRORS, "api/test_gate.py::test_a_refusal_closes_it_until_the_servers_next_minute"],
+    "429 TooManyRequests": [ERRORS, "api/test_rate_limit.py::test_a_refusal_closes_it_until_the_servers_next_minute"],
     "5xx": [ERRORS],
     "an HTML page": ["api/test_errors.py::test_an_html_page_is_read_for_its_words"],
     "an OAuth body": ["api/test_errors.py::test_an_oauth_body_is_an_oauth_error"],
-    "OAuth invalid_grant": ["road/test_sign_in.py::test_an_authorization_that_has_ended_says_to_sign_in"],
-    "OAuth registration 429": ["road/test_sign_in.py::test_too_many_registrations_are_said_at_once"],
-    "run limits, all nine": [LIMITS, "road/test_road.py::test_a_run_limit_is_raised_as_what_it_is"],
+    "OAuth invalid_grant": ["integration/test_sign_in.py::test_an_authorization_that_has_ended_says_to_sign_in"],
+    "OAuth registration 429": ["integration/test_sign_in.py::test_too_many_registrations_are_said_at_once"],
+    "run limits, all nine": [
+        LIMITS,
+        "integration/test_client_and_service.py::test_a_run_limit_is_raised_as_what_it_is",
+    ],
     "the same types on a handshake": ["events/test_stream.py::test_a_refused_handshake_is_the_typed_error"],
     "the same types as a close code": ["events/test_stream.py::test_a_refusal_as_a_close_code_is_the_typed_error"],
     "every error pickles": ["api/test_errors.py::test_every_error_survives_a_pickle"],
@@ -83,8 +111,8 @@ RETRY_RULES = {
     ],
     "429: wait for the next minute": [
         "api/test_policy.py::test_the_rate_limit_waits_for_the_next_minute_even_for_a_write",
-        "api/test_gate.py::test_one_probe_goes_first_and_the_others_follow_when_it_passed",
-        "api/test_gate.py::test_a_refused_probe_waits_a_whole_minute_from_then",
+        "api/test_rate_limit.py::test_one_probe_goes_first_and_the_others_follow_when_it_passed",
+        "api/test_rate_limit.py::test_a_refused_probe_waits_a_whole_minute_from_then",
         "api/test_faults.py::test_nothing_leaves_through_a_closed_gate",
         "api/test_faults.py::test_a_shared_window_costs_little_more_than_it_must",
     ],

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agentbook.api.tokens import Tokens, TokenStore
+from agentbook.api.oauth.token_store import Tokens, TokenStore
 
 TOKENS = Tokens("https://h/v1", "client", "https://h/v1/oauth/token", "access-1", "refresh-1", "agents:read")
 

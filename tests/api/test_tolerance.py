@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import agentbook as ab
-from agentbook.api.records import Record
+from agentbook.api.record import Record
 from agentbook.events.turns import TurnLog
 
 scalars = (

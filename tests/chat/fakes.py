@@ -8,8 +8,8 @@ from collections.abc import AsyncGenerator, Callable
 from typing import Any
 
 from agentbook.api.errors import NotFound
-from agentbook.api.records import Record
-from agentbook.events import pump
+from agentbook.api.record import Record
+from agentbook.events import reader
 
 KEY = {"type": "api_key", "id": "k1", "name": "laptop"}
 AGENT = {"type": "agent", "id": "a1", "name": "guide"}
@@ -93,7 +93,7 @@ class FakePlatform:
         self.readers.append(queue)
         try:
             for event in list(self.events):
-                if from_id == pump.BEGINNING or event["id"] > from_id:
+                if from_id == reader.BEGINNING or event["id"] > from_id:
                     yield event
             on_state("live")
             while True:

@@ -18,11 +18,11 @@ import pytest
 from ipywidgets import VBox
 
 from agentbook.api.errors import NotFound, Unauthorized
-from agentbook.api.records import Record
-from agentbook.chat import static
+from agentbook.api.record import Record
 from agentbook.chat.compare import records
-from agentbook.chat.compare.looks import static_html
+from agentbook.chat.compare.html import static_html
 from agentbook.chat.compare.widget import Compare
+from agentbook.chat.html import static_transcript
 from agentbook.events import loop
 
 from .fakes import FakePlatform, echo, refused
@@ -373,9 +373,9 @@ def test_what_is_no_comparison_is_refused_in_words(make: Any, change: Any, said:
 def test_the_twin_shows_them_side_by_side(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     sent: list[tuple[str, dict[str, Any]]] = []
     keep = lambda bundle, **options: sent.append((bundle.get("text/html", ""), options))  # noqa: E731
-    monkeypatch.setattr(static, "show_bundle", keep)
+    monkeypatch.setattr(static_transcript, "show_bundle", keep)
     monkeypatch.setattr("agentbook.chat.compare.widget.show_bundle", keep)
-    monkeypatch.setattr(static, "_in_a_kernel", lambda: True)
+    monkeypatch.setattr(static_transcript, "_in_a_kernel", lambda: True)
     compare = make("echo", "shout")
     compare._ipython_display_()
     compare.ask("Hello")

@@ -25,7 +25,7 @@ asyncio.run(asyncio.sleep(0))
 compare = ab.Compare({IN_PLAYGROUND}, agents=["guide", "guide"])
 """,
     "everything used and open": f"""
-from agentbook.chat.lab.widget import LabView
+from agentbook.chat.prompt_lab.widget import LabView
 compare = ab.Compare({IN_PLAYGROUND}, agents=["guide", "guide"])
 assert {{turn.status for turn in compare.ask("Hello").values()}} == {{"answered"}}
 panel = ab.ChatPanel(client, session=compare.session_ids["guide #1"])

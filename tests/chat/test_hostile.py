@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from agentbook.chat.compare import looks
-from agentbook.chat.compare.rounds import Comparison, Round
-from agentbook.chat.conversation import Conversation
-from agentbook.chat.quoting import quoted
-from agentbook.chat.render import IMAGES, clean, plain, render
+from agentbook.chat.compare import html
+from agentbook.chat.compare.comparison import Comparison, Round
+from agentbook.chat.html.escape import quoted
+from agentbook.chat.html.render import IMAGES, clean, plain, render
+from agentbook.chat.html.static_transcript import static_html
+from agentbook.chat.html.style import live_style, static_style
+from agentbook.chat.model.conversation import Conversation
 from agentbook.chat.replay import replay
-from agentbook.chat.static import static_html
-from agentbook.chat.style import live_style, static_style
 from support.hostile import CORPUS, LONG_LINE
 
 from .panels import on_loop, widgets_in
@@ -64,7 +64,7 @@ class Reader(HTMLParser):
 
 def assert_harmless(page: str, *, images: bool = False) -> None:
     """Only the elements, attributes and addresses we know; `page` may hold our own style elements, word for word."""
-    for style in (live_style(UID), static_style(UID), static_style("transcript"), looks.STYLE):
+    for style in (live_style(UID), static_style(UID), static_style("transcript"), html.STYLE):
         page = page.replace(style, "")
     read = Reader(page)
     assert read.others == []
@@ -121,7 +121,7 @@ def assert_every_output_is_harmless(text: str) -> None:
     assert_harmless(conversation.to_html())
     assert_markdown_is_harmless(conversation.to_markdown())
     comparison = compared(conversation, in_every_place(text))
-    assert_harmless(looks.static_html(comparison, UID))
+    assert_harmless(html.static_html(comparison, UID))
 
 
 @pytest.mark.parametrize("text", CORPUS.values(), ids=CORPUS)

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from agentbook.chat.pace import FLUSH_S, REST, SLACK_S, Pace
+from agentbook.chat.widgets.throttle import FLUSH_S, REST, SLACK_S, Throttle
 
 
 class Virtual(asyncio.SelectorEventLoop):
@@ -45,7 +45,7 @@ def drawn(
         loop.now += cost_s
 
     async def tell() -> None:
-        pace = Pace(draw, pause_s)
+        pace = Throttle(draw, pause_s)
         for at in noted:
             if start + at > loop.now:
                 await asyncio.sleep(start + at - loop.now)
@@ -112,7 +112,7 @@ def test_nothing_is_drawn_after_the_end(loop: Virtual) -> None:
     drew = []
 
     async def tell() -> None:
-        pace = Pace(lambda: drew.append(1))
+        pace = Throttle(lambda: drew.append(1))
         pace.flush()
         pace.note()
         pace.end()

@@ -22,9 +22,9 @@ from agentbook.api.errors import (
     StreamClosed,
     Unauthorized,
 )
+from agentbook.chat.html.static_transcript import panel_html
 from agentbook.chat.panel import ChatPanel
-from agentbook.chat.static import panel_html
-from agentbook.chat.view import LiveView
+from agentbook.chat.widgets.view import LiveView
 
 from .fakes import NOT_OURS, OTHER, SESSION, FakePlatform, echo, refused
 from .panels import click, eventually, hidden, long_history, make, on_loop, shown

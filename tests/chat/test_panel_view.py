@@ -12,13 +12,10 @@ from typing import Any
 import pytest
 from ipywidgets import HTML, HTMLMath, VBox
 
-from agentbook.api.errors import (
-    ServerError,
-    Unauthorized,
-)
+from agentbook.api.errors import ServerError, Unauthorized
+from agentbook.chat.html.static_transcript import panel_html
 from agentbook.chat.panel import ChatPanel
-from agentbook.chat.static import panel_html
-from agentbook.chat.view import Block, LiveView
+from agentbook.chat.widgets.view import Block, LiveView
 
 from .fakes import AGENT, KEY, SESSION, FakePlatform, refused
 from .panels import click, eventually, hidden, long_history, make, on_loop, shown, widgets_in

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from agentbook.chat.conversation import Conversation
+from agentbook.chat.model.conversation import Conversation
 from agentbook.chat.replay import replay
 from agentbook.events.turns import Event
 

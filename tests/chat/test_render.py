@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentbook.chat.chunks import PARTS, Chunks
-from agentbook.chat.render import IMAGES, block_starts, clean, plain, render, visible
+from agentbook.chat.html.chunks import PARTS, Chunks
+from agentbook.chat.html.render import IMAGES, block_starts, clean, plain, render, visible
 
 SAFE_TAGS = set(
     re.findall(

@@ -12,9 +12,9 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from agentbook.chat.conversation import Conversation
+from agentbook.chat.html.status import status_line
+from agentbook.chat.model.conversation import Conversation
 from agentbook.chat.replay import Replay, _score, replay
-from agentbook.chat.status import status_line
 
 from .fakes import SESSION
 from .panels import on_loop, shown

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from agentbook.chat import static
-from agentbook.chat.conversation import Conversation
-from agentbook.chat.static import StaticTwin, static_html
-from agentbook.chat.style import live_style
+from agentbook.chat.html import static_transcript
+from agentbook.chat.html.static_transcript import StaticTranscript, static_html
+from agentbook.chat.html.style import live_style
+from agentbook.chat.model.conversation import Conversation
 
 from .fakes import KEY, SESSION, FakePlatform
 
@@ -66,9 +66,9 @@ def test_the_live_panel_hides_its_own_twin_alone() -> None:
 
 def test_updates_go_to_the_output_that_was_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     sent: list[tuple[dict[str, str], dict[str, Any]]] = []
-    monkeypatch.setattr(static, "show_bundle", lambda bundle, **options: sent.append((bundle, options)))
-    monkeypatch.setattr(static, "_in_a_kernel", lambda: True)
-    talk, twin = conversation(), StaticTwin(UID)
+    monkeypatch.setattr(static_transcript, "show_bundle", lambda bundle, **options: sent.append((bundle, options)))
+    monkeypatch.setattr(static_transcript, "_in_a_kernel", lambda: True)
+    talk, twin = conversation(), StaticTranscript(UID)
     twin.update(talk.exchanges, "guide")  # never shown: nothing to update
     twin.show([], "guide")
     twin.update(talk.exchanges, "guide")
@@ -78,5 +78,5 @@ def test_updates_go_to_the_output_that_was_shown(monkeypatch: pytest.MonkeyPatch
 
 
 def test_outside_a_notebook_nothing_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    StaticTwin(UID).show(conversation().exchanges, "guide")
+    StaticTranscript(UID).show(conversation().exchanges, "guide")
     assert capsys.readouterr().out == ""

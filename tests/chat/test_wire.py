@@ -14,10 +14,10 @@ import comm
 import pytest
 from comm.base_comm import BaseComm
 
-from agentbook.api.records import Record
+from agentbook.api.record import Record
 from agentbook.chat.panel import ChatPanel
 from agentbook.events import loop
-from bench.chat_text import tokens
+from benchmarks.chat_text import tokens
 
 from .fakes import AGENT, KEY, SESSION, FakePlatform
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import agentbook as ab
-from agentbook.events import pump
+from agentbook.events import reader
 from agentbook.events.stream import EventStream
 from support.fake_platform import START_MS, FakePlatform, event
 
@@ -27,7 +27,7 @@ def client(platform: FakePlatform) -> Any:
 
 @pytest.fixture(autouse=True)
 def quick_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pump, "BACKOFF_S", 0.002)
+    monkeypatch.setattr(reader, "BACKOFF_S", 0.002)
 
 
 def take(stream: EventStream, count: int, *, drafts: bool = False) -> list[Any]:
@@ -94,7 +94,7 @@ def test_many_cuts_lose_and_repeat_nothing(platform: FakePlatform, client: Any) 
         platform.add(*ready, *held)
 
     producer = threading.Thread(target=produce)
-    with client.sessions.stream("s", from_id=pump.BEGINNING) as stream:
+    with client.sessions.stream("s", from_id=reader.BEGINNING) as stream:
         producer.start()
         taken = numbers(take(stream, count))
         producer.join()
@@ -108,10 +108,10 @@ def test_many_cuts_lose_and_repeat_nothing(platform: FakePlatform, client: Any) 
 def test_a_platform_that_accepts_and_closes_is_not_hammered(
     platform: FakePlatform, client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pump, "BACKOFF_S", 0.05)
+    monkeypatch.setattr(reader, "BACKOFF_S", 0.05)
     platform.close_at_once = 1000
     platform.add(event(0))
-    with client.sessions.stream("s", from_id=pump.BEGINNING) as stream:
+    with client.sessions.stream("s", from_id=reader.BEGINNING) as stream:
         assert numbers(take(stream, 1)) == [0]
         assert stream.get(timeout_s=1.0) is None
     # 0.05 s doubled each time, at the least jitter: 0.025 + 0.05 + 0.1 + 0.2 + 0.4 reach a second with the sixth.
@@ -121,11 +121,11 @@ def test_a_platform_that_accepts_and_closes_is_not_hammered(
 def test_after_a_socket_that_had_been_delivering_the_next_comes_at_once(
     platform: FakePlatform, client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pump, "BACKOFF_S", 600.0)  # whoever waits fails
-    monkeypatch.setattr(pump, "BACKOFF_MAX_S", 600.0)
-    monkeypatch.setattr(pump, "STEADY_S", 0.0)
+    monkeypatch.setattr(reader, "BACKOFF_S", 600.0)  # whoever waits fails
+    monkeypatch.setattr(reader, "BACKOFF_MAX_S", 600.0)
+    monkeypatch.setattr(reader, "STEADY_S", 0.0)
     draft = {"id": "draft-1", "type": "runtime_draft", "content": {"delta": "…"}, "task_id": "t"}
-    with client.sessions.stream("s", from_id=pump.BEGINNING) as stream:
+    with client.sessions.stream("s", from_id=reader.BEGINNING) as stream:
         for n in range(3):
             connected(platform, n + 1)
             if n % 2:
@@ -162,7 +162,7 @@ def test_a_refused_cursor_is_replaced_by_the_list(
 
 
 def test_a_very_large_event_arrives(platform: FakePlatform, client: Any) -> None:
-    with client.sessions.stream("s", from_id=pump.BEGINNING) as stream:
+    with client.sessions.stream("s", from_id=reader.BEGINNING) as stream:
         platform.add(event(0, content={"n": 0, "text": "x" * 12_000_000}), event(1))
         assert numbers(take(stream, 2)) == [0, 1]
 
@@ -170,8 +170,8 @@ def test_a_very_large_event_arrives(platform: FakePlatform, client: Any) -> None
 def test_an_event_too_big_for_the_socket_is_fetched_by_rest(
     platform: FakePlatform, client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agentbook.events.socket.MAX_SIZE_BYTES", 100_000)
-    with client.sessions.stream("s", from_id=pump.BEGINNING) as stream:
+    monkeypatch.setattr("agentbook.events.websocket.MAX_SIZE_BYTES", 100_000)
+    with client.sessions.stream("s", from_id=reader.BEGINNING) as stream:
         platform.add(event(0, milliseconds=START_MS))
         assert numbers(take(stream, 1)) == [0]
         while not platform.sockets:
@@ -184,10 +184,10 @@ def test_an_event_too_big_for_the_socket_is_fetched_by_rest(
 def test_a_rate_limited_handshake_waits_at_the_gate(
     platform: FakePlatform, client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agentbook.api.gate.WINDOW_S", 0.3)
+    monkeypatch.setattr("agentbook.api.rate_limit.WINDOW_S", 0.3)
     platform.add(event(0))
     platform.refuse_socket = (429, {"error": "TooManyRequests", "message": "exceeded an allotted request count"})
-    with client.sessions.stream("s", from_id=pump.BEGINNING) as stream:
+    with client.sessions.stream("s", from_id=reader.BEGINNING) as stream:
         while not client.gate.closed:
             threading.Event().wait(0.001)
         platform.refuse_socket = None
@@ -211,7 +211,7 @@ def test_a_refused_handshake_is_the_typed_error(
     platform: FakePlatform, client: Any, status: int, body: Any, kind: type[ab.ApiError]
 ) -> None:
     platform.refuse_socket = (status, body)
-    with client.sessions.stream("s", from_id=pump.BEGINNING) as stream, pytest.raises(kind) as raised:
+    with client.sessions.stream("s", from_id=reader.BEGINNING) as stream, pytest.raises(kind) as raised:
         stream.get(timeout_s=60)
     assert (raised.value.status, raised.value.message, raised.value.request_id) == (status, body["message"], "req-7")
     assert raised.value.operation == "sessions.stream"
@@ -222,7 +222,7 @@ def test_a_refusal_as_a_close_code_is_the_typed_error(
     platform: FakePlatform, client: Any, code: int, kind: type[ab.ApiError]
 ) -> None:
     platform.close_at_once = code
-    with client.sessions.stream("s", from_id=pump.BEGINNING) as stream, pytest.raises(kind):
+    with client.sessions.stream("s", from_id=reader.BEGINNING) as stream, pytest.raises(kind):
         stream.get(timeout_s=60)
 
 
@@ -239,7 +239,7 @@ def test_an_error_sent_as_a_message_before_the_close_is_the_typed_error(
     platform: FakePlatform, client: Any, told: dict[str, Any], code: int, kind: type[ab.ApiError]
 ) -> None:
     platform.says_first, platform.close_at_once = json.dumps(told), code
-    with client.sessions.stream("s", from_id=pump.BEGINNING) as stream, pytest.raises(kind) as raised:
+    with client.sessions.stream("s", from_id=reader.BEGINNING) as stream, pytest.raises(kind) as raised:
         stream.get(timeout_s=60)
     assert raised.value.message == told["message"].replace("s3cret-4711", "…")
 
@@ -250,10 +250,10 @@ def test_an_error_sent_as_a_message_before_the_close_is_the_typed_error(
 def test_a_platform_that_shuts_each_socket_on_purpose_is_asked_thrice_and_said_so(
     platform: FakePlatform, client: Any, monkeypatch: pytest.MonkeyPatch, code: int, reason: str
 ) -> None:
-    monkeypatch.setattr(pump, "SHUT_S", 60.0)
+    monkeypatch.setattr(reader, "SHUT_S", 60.0)
     platform.add(event(0))
     platform.close_at_once, platform.close_reason = code, reason
-    with client.sessions.stream("s", from_id=pump.BEGINNING) as stream:
+    with client.sessions.stream("s", from_id=reader.BEGINNING) as stream:
         take(stream, 1)
         with pytest.raises(ab.StreamClosed, match="3 times in a row") as raised:
             stream.get(timeout_s=60)
@@ -264,7 +264,7 @@ def test_a_platform_that_shuts_each_socket_on_purpose_is_asked_thrice_and_said_s
 
 def test_a_close_reason_that_repeats_the_secret_is_masked(platform: FakePlatform, client: Any) -> None:
     platform.close_at_once, platform.close_reason = 1008, "Unauthorized: id1:s3cret-4711"
-    with client.sessions.stream("s", from_id=pump.BEGINNING) as stream, pytest.raises(ab.Unauthorized) as raised:
+    with client.sessions.stream("s", from_id=reader.BEGINNING) as stream, pytest.raises(ab.Unauthorized) as raised:
         stream.get(timeout_s=60)
     assert "s3cret" not in "".join(traceback.format_exception(raised.value))
 
@@ -275,7 +275,7 @@ def test_a_handshake_that_is_answered_otherwise_says_what_to_check(
 ) -> None:
     platform.refuse_socket = (status, {"login": "here"})
     with (
-        client.sessions.stream("s", from_id=pump.BEGINNING) as stream,
+        client.sessions.stream("s", from_id=reader.BEGINNING) as stream,
         pytest.raises(ab.ApiError, match=f"answered with {status} in place of an upgrade.*proxy") as raised,
     ):
         stream.get(timeout_s=60)
@@ -285,7 +285,7 @@ def test_a_handshake_that_is_answered_otherwise_says_what_to_check(
 def test_the_handshake_is_signed_with_basic_and_accepts_json(platform: FakePlatform) -> None:
     client = ab.Client(platform.base_url, credentials=ab.ApiKey(KEY, scheme="bearer"))
     platform.add(event(0))
-    with client.sessions.stream("s", from_id=pump.BEGINNING) as stream:
+    with client.sessions.stream("s", from_id=reader.BEGINNING) as stream:
         take(stream, 1)
     [handshake] = platform.handshakes
     assert handshake["authorization"] == ab.ApiKey(KEY).authorization()
@@ -294,10 +294,10 @@ def test_the_handshake_is_signed_with_basic_and_accepts_json(platform: FakePlatf
 
 
 def test_a_credential_a_socket_does_not_take_polls(platform: FakePlatform, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pump, "POLL_S", 0.01)
+    monkeypatch.setattr(reader, "POLL_S", 0.01)
     client = ab.Client(platform.base_url, credentials=ab.OAuthToken("token"))
     platform.add(event(0))
-    with client.sessions.stream("s", from_id=pump.BEGINNING) as stream:
+    with client.sessions.stream("s", from_id=reader.BEGINNING) as stream:
         assert numbers(take(stream, 1)) == [0]
         platform.add(event(1), event(2))
         assert numbers(take(stream, 2)) == [1, 2]
@@ -307,7 +307,7 @@ def test_a_credential_a_socket_does_not_take_polls(platform: FakePlatform, monke
 
 def test_types_are_asked_for_and_kept_to(platform: FakePlatform, client: Any) -> None:
     platform.add(event(0), event(1, type="other"), event(2))
-    with client.sessions.stream("s", from_id=pump.BEGINNING, types=["other"]) as stream:
+    with client.sessions.stream("s", from_id=reader.BEGINNING, types=["other"]) as stream:
         assert numbers(take(stream, 1)) == [1]
         assert stream.get(timeout_s=0.1) is None
 
@@ -317,7 +317,7 @@ def test_a_consumer_that_pauses_loses_nothing(
 ) -> None:
     monkeypatch.setattr("agentbook.events.stream.BUFFER_EVENTS", 10)
     monkeypatch.setattr("agentbook.events.stream.STALL_S", 0.05)
-    with client.sessions.stream("s", from_id=pump.BEGINNING) as stream:
+    with client.sessions.stream("s", from_id=reader.BEGINNING) as stream:
         platform.add(*[event(n) for n in range(300)])
         taken = take(stream, 1)
         while platform.sockets:  # the stalled socket is given up rather than kept half-read
@@ -332,7 +332,7 @@ def test_an_async_client_streams_on_its_own_loop(platform: FakePlatform) -> None
     async def read() -> list[int]:
         client = ab.AsyncClient(platform.base_url, credentials=KEY)
         found = []
-        async with client, client.sessions.stream("s", from_id=pump.BEGINNING) as stream:
+        async with client, client.sessions.stream("s", from_id=reader.BEGINNING) as stream:
             async for item in stream:
                 found.append(item)
                 if len(found) == 3:
@@ -345,7 +345,7 @@ def test_an_async_client_streams_on_its_own_loop(platform: FakePlatform) -> None
 def test_a_refused_handshake_shows_no_secret(platform: FakePlatform, client: Any) -> None:
     platform.refuse_socket = (401, {"message": "Invalid API key"})
     with pytest.raises(ab.Unauthorized) as raised:
-        client.sessions.stream("s", from_id=pump.BEGINNING).get(timeout_s=60)
+        client.sessions.stream("s", from_id=reader.BEGINNING).get(timeout_s=60)
     report = "".join(traceback.TracebackException.from_exception(raised.value, capture_locals=True).format())
     assert "authorization" in report  # the locals of our frames are in it
     assert KEY.partition(":")[2] not in report
@@ -358,7 +358,7 @@ def test_debug_logs_hold_no_secret(platform: FakePlatform, client: Any, caplog: 
 
     caplog.set_level(logging.DEBUG)
     platform.add(event(0))
-    with client.sessions.stream("s", from_id=pump.BEGINNING) as stream:
+    with client.sessions.stream("s", from_id=reader.BEGINNING) as stream:
         take(stream, 1)
     client.sessions.events("s").first()
     # The fake platform itself logs what it receives; what counts is what the client's libraries say.
@@ -372,7 +372,7 @@ def test_a_stream_that_is_left_behind_ends_by_itself(platform: FakePlatform, cli
     import gc
 
     platform.add(*[event(n) for n in range(3)])
-    for item in client.sessions.stream("s", from_id=pump.BEGINNING):
+    for item in client.sessions.stream("s", from_id=reader.BEGINNING):
         assert item.content.n == 0
         break
     gc.collect()
@@ -399,7 +399,7 @@ def test_junk_on_the_socket_ends_no_stream(platform: FakePlatform, client: Any, 
             for frame in JUNK:
                 await socket.send(frame)
 
-    with client.sessions.stream("s", from_id=pump.BEGINNING, types=types) as stream:
+    with client.sessions.stream("s", from_id=reader.BEGINNING, types=types) as stream:
         connected(platform, 1)
         platform.call(send())
         platform.add(event(0))
@@ -412,9 +412,9 @@ def test_junk_on_the_socket_ends_no_stream(platform: FakePlatform, client: Any, 
 def test_a_socket_that_says_nothing_is_helped_out_by_the_list(
     platform: FakePlatform, client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pump, "QUIET_S", 0.02)
+    monkeypatch.setattr(reader, "QUIET_S", 0.02)
     platform.is_mute = True
-    with client.sessions.stream("s", from_id=pump.BEGINNING) as stream:
+    with client.sessions.stream("s", from_id=reader.BEGINNING) as stream:
         connected(platform, 1)
         platform.add(event(0), event(1))
         assert numbers(take(stream, 2)) == [0, 1]
@@ -425,6 +425,6 @@ def test_a_socket_that_says_nothing_is_helped_out_by_the_list(
 
 
 def test_closing_ends_the_iteration(client: Any) -> None:
-    stream = client.sessions.stream("s", from_id=pump.BEGINNING)
+    stream = client.sessions.stream("s", from_id=reader.BEGINNING)
     threading.Timer(0.05, stream.close).start()
     assert list(stream) == []

@@ -11,9 +11,9 @@ import pytest
 
 import agentbook as ab
 from agentbook.api import policy
-from agentbook.chat.trouble import explain
-from agentbook.events import pump
-from agentbook.events.pump import BEGINNING
+from agentbook.chat.model.user_errors import explain
+from agentbook.events import reader
+from agentbook.events.reader import BEGINNING
 from support.certificate import make_certificate
 from support.fake_platform import FakePlatform, event
 
@@ -46,7 +46,7 @@ def test_requests_and_streams_trust_the_same_certificate(secure: FakePlatform, c
 
 def test_an_unknown_certificate_is_refused_at_once(secure: FakePlatform, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(policy, "BACKOFF_S", 600.0)  # whoever waits fails
-    monkeypatch.setattr(pump, "BACKOFF_S", 600.0)
+    monkeypatch.setattr(reader, "BACKOFF_S", 600.0)
     advice = "certificate is not accepted.*SSL_CERT_FILE.*tls="
     with ab.Client(secure.base_url, credentials="id:secret") as client:
         for act in (client.me.get, lambda: client.sessions.start("w", agent_id="a", prompt="Hello")):
@@ -61,14 +61,14 @@ def test_an_unknown_certificate_is_refused_at_once(secure: FakePlatform, monkeyp
 def test_a_certificate_that_was_accepted_before_is_waited_for(
     secure: FakePlatform, certificate: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    refused, wait = threading.Event(), pump._Pump._wait
+    refused, wait = threading.Event(), reader._Pump._wait
 
-    async def noted(self: pump._Pump, trouble: Exception) -> None:
+    async def noted(self: reader._Pump, trouble: Exception) -> None:
         if isinstance(trouble, ab.ConnectionFailed) and not trouble.retryable:
             refused.set()
         await wait(self, trouble)
 
-    monkeypatch.setattr(pump._Pump, "_wait", noted)
+    monkeypatch.setattr(reader._Pump, "_wait", noted)
     trusted = ssl.create_default_context(cafile=str(certificate[0]))
     with (
         ab.Client(secure.base_url, credentials="id:secret", tls=trusted) as client,

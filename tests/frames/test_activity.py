@@ -15,13 +15,20 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from agentbook.api.ids import first_id_at, is_persisted
-from agentbook.api.limits import RUN_LIMITS
+from agentbook.api.event_ids import first_id_at, is_persisted
+from agentbook.api.run_limits import RUN_LIMITS
 from agentbook.events.turns import TurnLog, failure_of, opens_turn, text_of
-from agentbook.frames.activity import FAILURE_KINDS, WEEKDAYS, activity, failures, hour_of_week, session_summary
-from agentbook.frames.load import FrameBuilder
-from agentbook.frames.timing import concurrency
-from agentbook.frames.turns import turns
+from agentbook.frames.analysis.activity import (
+    FAILURE_KINDS,
+    WEEKDAYS,
+    activity,
+    failures,
+    hour_of_week,
+    session_summary,
+)
+from agentbook.frames.analysis.timing import concurrency
+from agentbook.frames.analysis.turns import turns
+from agentbook.frames.parse.frame import FrameBuilder
 from frames.test_turns import EXAMPLES
 
 # The clocks of Berlin go back on 25 October 2026, those of Kolkata and Lord Howe are off the hour.
@@ -359,7 +366,7 @@ def test_a_column_to_count_by_may_have_any_name(name: str) -> None:
 
 
 def test_filling_is_refused_before_it_fills_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agentbook.frames.activity.MOST_FILLED", 9)
+    monkeypatch.setattr("agentbook.frames.analysis.activity.MOST_FILLED", 9)
     frame = frame_of(sessions_of([(0, 0, 1), (1, 0, 4000), (0, 0, 9000)]))
     assert len(activity(frame, "1h", by="session_id", fill=False)) == 3
     with pytest.raises(

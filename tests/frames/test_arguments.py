@@ -13,9 +13,9 @@ import pandas as pd
 import pytest
 
 import agentbook as ab
-from agentbook.frames.load import to_frame
-from agentbook.frames.require import instant_of, length_of
-from agentbook.frames.wanted import session_ids
+from agentbook.frames.analysis.validate import instant_of, length_of
+from agentbook.frames.load.session_ids import session_ids
+from agentbook.frames.parse.frame import to_frame
 from frames.platform import FakeEvents, event_id
 from frames.test_plots import events_of
 

@@ -15,8 +15,8 @@ import pyarrow.dataset as ds
 import pytest
 
 import agentbook as ab
-from agentbook.frames import ledger
-from agentbook.frames.store.place import StoreError
+from agentbook.frames import session_log
+from agentbook.frames.store.storage import StoreError
 from frames.platform import FakeEvents, event_id
 
 # The n-th step of a kind fails as on a full disk: nothing is written, or half of it is.
@@ -24,8 +24,8 @@ FULL = """
 import errno, json, os, pathlib, sys
 sys.path.insert(0, sys.argv[1])
 import agentbook as ab
-from agentbook.frames.store import place, sync
-from agentbook.frames.store.place import StoreError
+from agentbook.frames.store import storage as place, sync
+from agentbook.frames.store.storage import StoreError
 from frames.platform import FakeEvents, event_id
 
 sync.COMMIT_ROWS = 10
@@ -129,7 +129,7 @@ def test_a_file_that_the_system_cuts_short_is_no_part_of_the_store(tmp_path: Pat
 def test_a_ledger_on_a_full_disk_says_which_session_it_could_not_note(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(ledger.PLACE, str(tmp_path / "sessions.jsonl"))
+    monkeypatch.setenv(session_log.PLACE, str(tmp_path / "sessions.jsonl"))
 
     def full(handle: int, data: bytes) -> int:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -137,8 +137,8 @@ def test_a_ledger_on_a_full_disk_says_which_session_it_could_not_note(
     with monkeypatch.context() as patch:
         patch.setattr(os, "write", full)
         with pytest.raises(ab.AgentbookError, match=r"sessions\.jsonl cannot be written .*; the session is s1"):
-            ledger.note(ab.Client("http://h/v1"), "s1")
-    assert len(ledger.sessions()) == 0
+            session_log.note(ab.Client("http://h/v1"), "s1")
+    assert len(session_log.sessions()) == 0
 
 
 # As somebody else than root, whom no permission stops; imports come first, since that somebody may read no packages.
@@ -147,7 +147,7 @@ import os, pathlib, sys, tempfile
 sys.path.insert(0, sys.argv[1])
 import agentbook as ab, pandas, pyarrow.dataset, pyarrow.parquet
 from agentbook.frames.store.store import Store
-from agentbook.frames.store.place import StoreError
+from agentbook.frames.store.storage import StoreError
 from frames.platform import FakeEvents, event_id
 
 def said(what, call):

@@ -16,8 +16,8 @@ import pytest
 
 import agentbook as ab
 from agentbook.frames import dask as frames_dask
-from agentbook.frames import reading
-from agentbook.frames.load import FrameBuilder, to_frame
+from agentbook.frames.analysis import event_columns
+from agentbook.frames.parse.frame import FrameBuilder, to_frame
 from frames.platform import FakeEvents, event_id
 
 AS_OF = "2030-01-01"
@@ -66,7 +66,7 @@ def test_an_analysis_takes_loaded_stored_and_plain_frames_alike(
         assert len(analysis(other)) == len(wanted), "neither order nor repeats count"
 
 
-@pytest.mark.parametrize("column", reading.NEEDED)
+@pytest.mark.parametrize("column", event_columns.NEEDED)
 @pytest.mark.parametrize("name", OF_EVENTS)
 def test_an_analysis_says_which_column_is_missing(name: str, column: str) -> None:
     with pytest.raises(ValueError, match=rf"^\w+ needs the column '{column}'"):

@@ -16,7 +16,7 @@ import pytest
 import agentbook as ab
 from agentbook.frames import dask as frames_dask
 from agentbook.frames.store.store import Store
-from bench.wire import Platform
+from benchmarks.wire import Platform
 from frames.platform import START_MS, FakeEvents, event_id
 
 pytest.importorskip("dask.dataframe", reason="Dask is not installed: pip install 'agentbook[dask]'")

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentbook.api.ids import is_persisted, milliseconds_of
-from agentbook.frames import ids
-from agentbook.frames.ids import milliseconds, parse_ids
+from agentbook.api.event_ids import is_persisted, milliseconds_of
+from agentbook.frames.parse import ids
+from agentbook.frames.parse.ids import milliseconds, parse_ids
 
 V7 = st.integers(0, 2**128 - 1).map(lambda n: str(uuid.UUID(int=(n & ~(0xF << 76) & ~(3 << 62)) | 7 << 76 | 2 << 62)))
 NEARLY = st.tuples(V7, st.integers(0, 35), st.sampled_from("gG-/:@`{ ~0afAF7é")).map(

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import agentbook as ab
-from agentbook.frames import problems as module
-from agentbook.frames.load import to_frame
+from agentbook.frames.parse import problems as module
+from agentbook.frames.parse.frame import to_frame
 
 NAMES = st.sampled_from(["a", "b", "c", "d"])
 

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentbook.frames import wire
-from agentbook.frames.load import FrameBuilder, to_frame
-from agentbook.frames.schemas import SCHEMAS, describe
+from agentbook.frames.parse import json_columns
+from agentbook.frames.parse.frame import FrameBuilder, to_frame
+from agentbook.frames.parse.schemas import SCHEMAS, describe
 
 SESSION = "019a0b1c-0000-7000-8000-00000000000a"
 EVENT = {
@@ -92,8 +92,8 @@ def test_unknown_fields_do_not_slow_the_reading_of_further_pages(monkeypatch: py
     def never(*_: Any) -> None:
         raise AssertionError("the tolerant road was taken")
 
-    monkeypatch.setattr(wire.PageReader, "_read_tolerant", never)
-    monkeypatch.setattr(wire.PageReader, "_learn", never)
+    monkeypatch.setattr(json_columns.PageReader, "_read_tolerant", never)
+    monkeypatch.setattr(json_columns.PageReader, "_learn", never)
     builder.add(page({**EVENT, "mode": "voice"}))
     frame = builder.finish()
     assert [json.loads(text) for text in frame["extra"]] == [{"mode": "text", "author": {"team": 7}}, {"mode": "voice"}]

@@ -14,11 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import agentbook as ab
-from agentbook.api.ids import first_id_of
-from agentbook.frames import fetch, load, pace
-from agentbook.frames.load import to_frame
-from agentbook.frames.pace import Pace
-from agentbook.frames.wanted import session_ids
+from agentbook.api.event_ids import first_id_of
+from agentbook.frames.load import concurrency, page_loader
+from agentbook.frames.load.concurrency import ConcurrencyLimit
+from agentbook.frames.load.session_ids import session_ids
+from agentbook.frames.parse import frame as load
+from agentbook.frames.parse.frame import to_frame
 from frames.platform import FakeEvents, event_id
 
 
@@ -29,9 +30,9 @@ def no_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def hurry(monkeypatch: pytest.MonkeyPatch, target: int, page: int = 10) -> None:
     """Read with so many connections, in small pages, whatever the latency is."""
-    monkeypatch.setattr(Pace, "target", property(lambda self: target))
-    monkeypatch.setattr(fetch, "MAX_PAGE", page)
-    monkeypatch.setattr(fetch, "_WORTH", 2 * page)
+    monkeypatch.setattr(ConcurrencyLimit, "target", property(lambda self: target))
+    monkeypatch.setattr(page_loader, "MAX_PAGE", page)
+    monkeypatch.setattr(page_loader, "_WORTH", 2 * page)
 
 
 @pytest.mark.parametrize("connections", [1, 2, 8])
@@ -122,7 +123,7 @@ ODD_ITEMS: list[list[Any]] = [
 def test_small_sessions_read_together_make_the_rows_that_each_alone_makes(
     connections: int, odd: list[list[Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Pace, "target", property(lambda self: connections))
+    monkeypatch.setattr(ConcurrencyLimit, "target", property(lambda self: connections))
     platform = FakeEvents({})
     plain = [[platform.event(event_id(n, n)) for n in range(k, k + 4)] for k in range(30)]
     bodies = {
@@ -244,15 +245,15 @@ def test_arguments_that_make_no_sense_are_named_before_anything_is_asked_for() -
 
 def test_the_pace_follows_the_latency() -> None:
     def settled(wait_s: float, cost_s: float) -> int:
-        pace = Pace()
+        concurrency = ConcurrencyLimit()
         for _ in range(20):
-            pace.seen(wait_s, cost_s)
-        return pace.target
+            concurrency.seen(wait_s, cost_s)
+        return concurrency.target
 
     assert settled(0.0003, 0.002) == 1
-    assert settled(0.080, 0.002) == pace.MOST
+    assert settled(0.080, 0.002) == concurrency.MOST
     assert 5 <= settled(0.010, 0.002) <= 8
-    slowing = Pace()
+    slowing = ConcurrencyLimit()
     for n in range(50):
         slowing.seen(0.005 * (n + 1), 0.002)
     assert slowing.target <= 6, "a platform that slows down is not asked more"

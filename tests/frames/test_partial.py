@@ -15,10 +15,12 @@ import httpx
 import pytest
 
 import agentbook as ab
-from agentbook.api import pages, walk
-from agentbook.frames import fetch, listing, many
-from agentbook.frames.interrupts import Interrupts, shielded
-from agentbook.frames.pace import Pace
+from agentbook import listing as pages
+from agentbook.api import pagination
+from agentbook.frames.load import events as many
+from agentbook.frames.load import listing, page_loader
+from agentbook.frames.load.concurrency import ConcurrencyLimit
+from agentbook.frames.load.interrupts import Interrupts, shielded
 from agentbook.frames.store import sync
 from frames.platform import FakeEvents, event_id
 
@@ -45,7 +47,7 @@ class Odd(FakeEvents):
 @pytest.fixture(autouse=True)
 def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agentbook.api.policy.BACKOFF_S", 0.001)
-    monkeypatch.setattr(fetch, "MAX_PAGE", 10)
+    monkeypatch.setattr(page_loader, "MAX_PAGE", 10)
 
 
 def nameless(*rows: int) -> Callable[..., Any]:
@@ -123,8 +125,8 @@ def test_a_session_that_ends_too_early_is_one_that_failed(change: Any, said: str
 
 
 def test_a_stretch_that_failed_is_the_only_one_that_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Pace, "target", property(lambda self: 4))
-    monkeypatch.setattr(fetch, "_WORTH", 20)
+    monkeypatch.setattr(ConcurrencyLimit, "target", property(lambda self: 4))
+    monkeypatch.setattr(page_loader, "_WORTH", 20)
     ids = [event_id(1000 * n, n) for n in range(400)]
     for broken in range(3, 30, 4):
         platform = Odd({"s": ids}, {broken: b"<html>"})
@@ -178,13 +180,13 @@ def through_interrupts(load: Callable[[], Any], *modules: Any, every: int) -> It
 
 @pytest.mark.parametrize("connections", [1, 3])
 def test_an_interrupt_at_any_line_loses_and_repeats_nothing(connections: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Pace, "target", property(lambda self: connections))
-    monkeypatch.setattr(fetch, "_WORTH", 20)
+    monkeypatch.setattr(ConcurrencyLimit, "target", property(lambda self: connections))
+    monkeypatch.setattr(page_loader, "_WORTH", 20)
     platform = FakeEvents({"a": [event_id(n, n) for n in range(4)], "long": IDS[10:], "b": [event_id(9, 9)], "c": []})
     wanted = [one for name in platform.sessions for one in platform.ids(name)]
     client = platform.client()
     frames = through_interrupts(
-        lambda: ab.load_events(client, list(platform.sessions)), many, fetch, every=37 if connections == 1 else 53
+        lambda: ab.load_events(client, list(platform.sessions)), many, page_loader, every=37 if connections == 1 else 53
     )
     whole = [frame for frame in frames if frame is not None]
     assert len(whole) > 10
@@ -201,7 +203,7 @@ def test_an_interrupt_of_a_listing_loses_and_repeats_nothing() -> None:
         events.listing = replace(events.listing, max_page=2)
         return events.to_pandas()
 
-    whole = [frame for frame in through_interrupts(load, listing, pages, walk, every=5) if frame is not None]
+    whole = [frame for frame in through_interrupts(load, listing, pages, pagination, every=5) if frame is not None]
     assert len(whole) > 3
     for frame in whole:
         assert frame["id"].tolist() == IDS[:8]
@@ -214,7 +216,7 @@ def test_an_interrupt_of_a_sync_leaves_a_store_that_goes_on(monkeypatch: pytest.
     client, stopped = platform.client(), 0
     for step in range(1, 100_000, 89):
         store = ab.Store(tmp_path / str(step), groups=2)
-        with interrupted_at(step, fetch, sync) as count:
+        with interrupted_at(step, page_loader, sync) as count:
             try:
                 store.sync(client, list(platform.sessions))
             except KeyboardInterrupt:
@@ -253,7 +255,7 @@ def test_an_interrupt_in_the_bar_keeps_what_has_arrived(monkeypatch: pytest.Monk
         if seen == 4:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("agentbook.frames.progress.Progress.add", add)
+    monkeypatch.setattr("agentbook.frames.load.progress.Progress.add", add)
     with pytest.raises(ab.PartialLoad, match="interrupted") as raised:
         ab.load_events(platform.client(), ["s", "t"], progress=True)
     assert raised.value.partial_frame["id"].tolist() == IDS[:40]

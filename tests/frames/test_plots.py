@@ -10,12 +10,13 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from agentbook.api.ids import first_id_at
-from agentbook.api.records import Record
-from agentbook.frames import picture, plots
-from agentbook.frames.load import FrameBuilder, to_frame
-from agentbook.frames.picture import COLOURS, INK, MOST_ROWS, SEVERITY_COLOURS, Picture
-from agentbook.frames.turns import turns as turns_of
+from agentbook.api.event_ids import first_id_at
+from agentbook.api.record import Record
+from agentbook.frames import plot
+from agentbook.frames.analysis.turns import turns as turns_of
+from agentbook.frames.parse.frame import FrameBuilder, to_frame
+from agentbook.frames.plot import chart
+from agentbook.frames.plot.chart import COLOURS, INK, MOST_ROWS, SEVERITY_COLOURS, Chart
 
 START = datetime(2026, 10, 3, 8, tzinfo=UTC)
 
@@ -56,27 +57,27 @@ def credentials_of(count: int) -> pd.DataFrame:
 DRAWN: list[tuple[str, Any, str]] = [
     (
         "activity_heatmap",
-        lambda: plots.activity_heatmap(events_of(), tz="Europe/Berlin"),
+        lambda: plot.activity_heatmap(events_of(), tz="Europe/Berlin"),
         "120 events by weekday and hour",
     ),
-    ("latency", lambda: plots.latency(events_of()), "Latency of 24 answered turns: median 4 s, 95th percentile 4 s."),
-    ("latency by", lambda: plots.latency(events_of(), by="workspace_id", freq="1h"), "Slowest by workspace_id: w0"),
-    ("turn_timeline", lambda: plots.turn_timeline(events_of(), "s1"), "Session s1: 16 turns, 8 answered, 8 failed."),
-    ("failures", lambda: plots.failures(events_of()), "24 of 48 turns failed (50.0 %): turn_timeout 24."),
-    ("credentials", lambda: plots.credentials(credentials_of(99)), "99 credentials of 50 integrations."),
+    ("latency", lambda: plot.latency(events_of()), "Latency of 24 answered turns: median 4 s, 95th percentile 4 s."),
+    ("latency by", lambda: plot.latency(events_of(), by="workspace_id", freq="1h"), "Slowest by workspace_id: w0"),
+    ("turn_timeline", lambda: plot.turn_timeline(events_of(), "s1"), "Session s1: 16 turns, 8 answered, 8 failed."),
+    ("failures", lambda: plot.failures(events_of()), "24 of 48 turns failed (50.0 %): turn_timeout 24."),
+    ("credentials", lambda: plot.credentials(credentials_of(99)), "99 credentials of 50 integrations."),
 ]
 EMPTY: list[Any] = [
-    lambda: plots.activity_heatmap(events_of(0)),
-    lambda: plots.latency(events_of(0)),
-    lambda: plots.turn_timeline(events_of(0)),
-    lambda: plots.failures(events_of(0)),
-    lambda: plots.credentials(credentials_of(0)),
+    lambda: plot.activity_heatmap(events_of(0)),
+    lambda: plot.latency(events_of(0)),
+    lambda: plot.turn_timeline(events_of(0)),
+    lambda: plot.failures(events_of(0)),
+    lambda: plot.credentials(credentials_of(0)),
 ]
 
 
 @pytest.mark.parametrize(("draw", "text"), [pytest.param(draw, text, id=name) for name, draw, text in DRAWN])
 def test_a_picture_says_what_it_shows_and_is_svg_that_repeats_itself(draw: Any, text: str) -> None:
-    one: Picture = draw()
+    one: Chart = draw()
     assert text in one.text
     bundle = one._repr_mimebundle_()
     assert list(bundle) == ["image/svg+xml", "text/plain"]
@@ -84,8 +85,8 @@ def test_a_picture_says_what_it_shows_and_is_svg_that_repeats_itself(draw: Any, 
     root = ET.fromstring(bundle["image/svg+xml"])
     assert root.tag == "{http://www.w3.org/2000/svg}svg"
     assert [child.text for child in root if child.tag.endswith("title")] == [one.text]
-    plots.credentials(credentials_of(3)).svg()
-    plots.failures(events_of(7)).svg()
+    plot.credentials(credentials_of(3)).svg()
+    plot.failures(events_of(7)).svg()
     assert draw().svg() == bundle["image/svg+xml"]
     assert len(one.data) <= MOST_ROWS
     assert "sk-5ecret" not in bundle["image/svg+xml"] + json.dumps(one.chart.to_dict())
@@ -101,7 +102,7 @@ def test_empty_frames_are_drawn_too(draw: Any) -> None:
 
 @pytest.mark.parametrize(
     "draw",
-    [plots.activity_heatmap, plots.latency, plots.turn_timeline, plots.failures],
+    [plot.activity_heatmap, plot.latency, plot.turn_timeline, plot.failures],
     ids=lambda draw: str(draw.__name__),
 )
 def test_events_without_instants_are_drawn_too(draw: Any) -> None:
@@ -153,12 +154,12 @@ def test_too_many_rows_are_refused_before_they_are_drawn() -> None:
         }
     )
     with pytest.raises(ValueError, match="choose a longer period"):
-        plots.latency(table, freq="1h")
-    assert len(plots.latency(table).data) <= 260
+        plot.latency(table, freq="1h")
+    assert len(plot.latency(table).data) <= 260
 
 
 def test_the_bars_of_a_timeline_are_the_steps_of_each_turn() -> None:
-    bars = plots.turn_timeline(events_of(7, sessions=1)).data
+    bars = plot.turn_timeline(events_of(7, sessions=1)).data
     assert bars.to_numpy().tolist() == [
         [1, "subtask", 0.0, 2.0],
         [1, "reply", 2.0, 4.0],
@@ -170,19 +171,19 @@ def test_the_bars_of_a_timeline_are_the_steps_of_each_turn() -> None:
 
 def test_which_session_must_be_said() -> None:
     with pytest.raises(ValueError, match="3 sessions: say which"):
-        plots.turn_timeline(events_of())
+        plot.turn_timeline(events_of())
     with pytest.raises(ValueError, match="no session 'x'; it has s0, s1, s2"):
-        plots.turn_timeline(events_of(), "x")
+        plot.turn_timeline(events_of(), "x")
     record = Record({"id": "s1", "workspace_id": "w"})
     address = "https://host/v1/sessions/s1/events"
     for named in (record, address, [record], pd.Series({"session_id": "s1"})):
-        assert plots.turn_timeline(events_of(), named).text == plots.turn_timeline(events_of(), "s1").text
+        assert plot.turn_timeline(events_of(), named).text == plot.turn_timeline(events_of(), "s1").text
     with pytest.raises(ValueError, match="draws one session, and session_id= names 2"):
-        plots.turn_timeline(events_of(), ["s0", "s1"])
+        plot.turn_timeline(events_of(), ["s0", "s1"])
 
 
 def test_saving(tmp_path: Any) -> None:
-    one = plots.failures(events_of())
+    one = plot.failures(events_of())
     assert one.save(tmp_path / "one.svg").read_text() == one.svg()
     assert one.save(tmp_path / "one.png").read_bytes().startswith(b"\x89PNG")
     with pytest.raises(ValueError, match=r"\.svg or \.png"):
@@ -193,34 +194,34 @@ def test_without_the_extra_the_error_says_what_to_install(monkeypatch: pytest.Mo
     def absent(name: str, package: str | None = None) -> Any:
         raise ImportError(f"No module named {name!r}")
 
-    monkeypatch.setattr(picture, "import_module", absent)
+    monkeypatch.setattr(chart, "import_module", absent)
     with pytest.raises(ImportError, match=r"pip install 'agentbook\[lab\]'"):
-        plots.failures(events_of())
+        plot.failures(events_of())
 
 
 def test_a_long_session_is_drawn_in_part_and_says_so() -> None:
-    long = plots.turn_timeline(events_of(5 * 210, sessions=1))
+    long = plot.turn_timeline(events_of(5 * 210, sessions=1))
     assert long.text.endswith("The first 200 are drawn.")
     assert long.data["turn"].max() == 200
     assert len(long.data) <= MOST_ROWS
     steps = events_of(30, sessions=1).assign(type="runtime_done", text=None, author_type=None)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plots, "MOST_BARS", 7)
-        part = plots.turn_timeline(steps)
+        patch.setattr(plot, "MOST_BARS", 7)
+        part = plot.turn_timeline(steps)
     assert part.text.endswith("Of their 31 bars the first 7 are drawn.")
     assert len(part.data) == 7
 
 
 def test_the_slowest_is_named_as_it_is_and_nothing_is_no_name() -> None:
     events = events_of(4, sessions=2)
-    assert "Slowest by turn: 1 (" in plots.latency(events, by="turn").text
-    assert "Slowest by agent_id: (not said) (" in plots.latency(events.assign(agent_id=None), by="agent_id").text
+    assert "Slowest by turn: 1 (" in plot.latency(events, by="turn").text
+    assert "Slowest by agent_id: (not said) (" in plot.latency(events.assign(agent_id=None), by="agent_id").text
 
 
 def test_a_picture_of_many_events_holds_few_rows() -> None:
     many = events_of(2000, sessions=3)
     assert len(many) == 6000
-    for one in (plots.activity_heatmap(many), plots.latency(many), plots.failures(many)):
+    for one in (plot.activity_heatmap(many), plot.latency(many), plot.failures(many)):
         assert len(one.data) <= 200
         assert len(one.chart.to_json()) < 60_000
 
@@ -228,6 +229,6 @@ def test_a_picture_of_many_events_holds_few_rows() -> None:
 @pytest.mark.parametrize("name", ["a:b", 'it\'s "one"', "x.y[0]", "group", "p50:Q"])
 def test_a_column_to_draw_by_may_have_any_name(name: str) -> None:
     turns = turns_of(events_of(10))
-    drawn = plots.latency(turns.assign(**{name: turns["session_id"]}), by=name, freq="1h")
+    drawn = plot.latency(turns.assign(**{name: turns["session_id"]}), by=name, freq="1h")
     assert {"s0", "s1", "s2", name} <= {one.text for one in ET.fromstring(drawn.svg()).iter() if one.text}
     assert name in drawn.data, "the picture's data have the column's own name"

@@ -17,12 +17,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import agentbook as ab
-from agentbook.frames import fetch
-from agentbook.frames.load import FrameBuilder
-from agentbook.frames.pace import Pace
+from agentbook.frames.load import page_loader
+from agentbook.frames.load.concurrency import ConcurrencyLimit
+from agentbook.frames.parse.frame import FrameBuilder
 from agentbook.frames.store import sync as syncing
 from agentbook.frames.store.manifest import Cursor, Manifest
-from agentbook.frames.store.place import Local, StoreBusy, StoreError, place_of
+from agentbook.frames.store.storage import Local, StoreBusy, StoreError, open_storage
 from agentbook.frames.store.store import Store
 from frames.platform import FakeEvents, event_id
 from frames.stored import DAY, everything, plain_rows, three_days
@@ -171,9 +171,9 @@ def sync_in_pieces(store: Store, platform: FakeEvents, data: st.DataObject) -> N
     client = ab.Client("http://h/v1", http_client=httpx.Client(transport=httpx.MockTransport(answer)))
     connections = data.draw(st.integers(1, 3))
     with pytest.MonkeyPatch.context() as patch, contextlib.suppress(KeyboardInterrupt):
-        patch.setattr(fetch, "MAX_PAGE", data.draw(st.integers(1, 5)))
-        patch.setattr(fetch, "_WORTH", 2)
-        patch.setattr(Pace, "target", property(lambda self: connections))
+        patch.setattr(page_loader, "MAX_PAGE", data.draw(st.integers(1, 5)))
+        patch.setattr(page_loader, "_WORTH", 2)
+        patch.setattr(ConcurrencyLimit, "target", property(lambda self: connections))
         patch.setattr(syncing, "COMMIT_ROWS", data.draw(st.integers(1, 9)))
         store.sync(client, ["a", "b"], full=data.draw(st.booleans()))
 
@@ -229,7 +229,7 @@ def test_a_store_may_lie_anywhere_fsspec_goes(platform: FakeEvents, tmp_path: Pa
     assert len(store.verify()) == 0
     with store._place.locked(0), pytest.raises(StoreBusy, match="process"):
         store.sync(client, wait_s=0)
-    assert isinstance(place_of(f"file://{tmp_path}"), Local)
+    assert isinstance(open_storage(f"file://{tmp_path}"), Local)
     with pytest.raises(StoreError, match="cannot be opened"):
         Store("nosuchprotocol://x")
 
@@ -256,7 +256,7 @@ def test_the_cursor_taken_from_columns_is_that_of_the_list_of_ids(
     ids = [f"zz-draft-{n}" if n in drafts else one for n, one in enumerate(ids)]
     builder = FrameBuilder("events", {"session_id": "s"})
     builder.add(json.dumps({"items": [{"id": one} for one in ids]}).encode())
-    place = place_of("memory://nowhere")
+    place = open_storage("memory://nowhere")
     sync = syncing.Sync(place, Manifest(), FakeEvents({}).client(), overlap_s, False)
     sync._begun = {"s": "the beginning"}
     window = syncing._window(sorted(ids, key=str.lower), int(overlap_s * 1000), "the beginning")

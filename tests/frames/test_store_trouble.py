@@ -21,7 +21,7 @@ import pandas as pd
 import pytest
 
 import agentbook as ab
-from agentbook.frames.store.place import LOCK, StoreBusy, StoreError, place_of
+from agentbook.frames.store.storage import LOCK, StoreBusy, StoreError, open_storage
 from agentbook.frames.store.store import Store
 from frames.platform import FakeEvents, event_id
 from frames.stored import DAY, everything, plain_rows, three_days
@@ -186,7 +186,7 @@ def test_a_second_sync_waits_or_says_who_is_at_it(platform: FakeEvents, tmp_path
 KILLED = """
     import os, signal, sys
     sys.path.insert(0, sys.argv[1])
-    from agentbook.frames.store import place, store, sync
+    from agentbook.frames.store import storage as place, store, sync
     from frames.platform import FakeEvents, event_id
     sync.COMMIT_ROWS = 20
     steps, real_replace, real_fsync = [0], os.replace, os.fsync
@@ -244,7 +244,7 @@ def test_two_processes_may_sync_at_once(platform: FakeEvents, tmp_path: Path) ->
 
 
 def test_a_lock_in_a_remote_place_is_renewed_and_its_loss_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    place = place_of("memory://a-renewed-lock")
+    place = open_storage("memory://a-renewed-lock")
 
     def lock() -> dict[str, Any]:
         found: dict[str, Any] = json.loads(place.read(LOCK) or b"{}")
@@ -256,7 +256,7 @@ def test_a_lock_in_a_remote_place_is_renewed_and_its_loss_is_noticed(monkeypatch
             assert time.monotonic() < deadline
             time.sleep(0.005)
 
-    monkeypatch.setattr("agentbook.frames.store.place.STALE_S", 0.05)
+    monkeypatch.setattr("agentbook.frames.store.storage.STALE_S", 0.05)
     with place.locked(0):
         first = lock()
         until(lambda: lock()["at"] > first["at"])

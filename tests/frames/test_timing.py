@@ -14,12 +14,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentbook.api.ids import first_id_at
-from agentbook.frames.compare import compare_periods
-from agentbook.frames.contexts import context_status
-from agentbook.frames.load import FrameBuilder, to_frame
-from agentbook.frames.timing import concurrency, gaps, idle_sessions, latency
-from agentbook.frames.turns import turns
+from agentbook.api.event_ids import first_id_at
+from agentbook.frames.analysis.comparison import compare_periods
+from agentbook.frames.analysis.contexts import context_status
+from agentbook.frames.analysis.timing import concurrency, gaps, idle_sessions, latency
+from agentbook.frames.analysis.turns import turns
+from agentbook.frames.parse.frame import FrameBuilder, to_frame
 
 START = datetime(2026, 10, 24, 22, tzinfo=UTC)
 SPANS = st.lists(st.tuples(st.integers(0, 30_000), st.integers(0, 20_000)), max_size=25)

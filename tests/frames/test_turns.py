@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentbook.api.ids import is_persisted
-from agentbook.api.limits import RUN_LIMITS
+from agentbook.api.event_ids import is_persisted
+from agentbook.api.run_limits import RUN_LIMITS
 from agentbook.events.turns import TurnLog
-from agentbook.frames import reading
-from agentbook.frames.load import FrameBuilder
-from agentbook.frames.turns import STATUSES, turns
+from agentbook.frames.analysis import event_columns
+from agentbook.frames.analysis.turns import STATUSES, turns
+from agentbook.frames.parse.frame import FrameBuilder
 
 START = datetime(2026, 10, 3, tzinfo=UTC)
 EXAMPLES = {
@@ -197,7 +197,7 @@ def test_the_clock_can_be_the_id() -> None:
         turns(frame, clock="wall")
 
 
-@pytest.mark.parametrize("column", reading.NEEDED)
+@pytest.mark.parametrize("column", event_columns.NEEDED)
 def test_a_missing_column_is_named(column: str) -> None:
     with pytest.raises(ValueError, match=f"turns needs the column '{column}'"):
         turns(frame_of({}).drop(columns=column))

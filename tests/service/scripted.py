@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from agentbook.service.runtime.base import Draft, Failure, Reply, Step, ToolDone, ToolStarted, TurnRequest
+from agentbook.service.engines.base import Draft, Failure, Reply, Step, ToolDone, ToolStarted, TurnRequest
 
 
 class Scripted:

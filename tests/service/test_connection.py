@@ -14,10 +14,11 @@ from uvicorn.server import ServerState
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
-from agentbook.service import socket, wire
-from agentbook.service.app import build
-from agentbook.service.connection import MOST_HEAD_BYTES, connections
+from agentbook.service.http import websocket
+from agentbook.service.http.app import build
+from agentbook.service.http.connection import MOST_HEAD_BYTES, connections
 from agentbook.service.store import events
+from agentbook.service.turns import event_json
 from service.world import World, basic
 
 pytestmark = pytest.mark.anyio
@@ -128,13 +129,13 @@ async def ended(listener: ClientConnection) -> tuple[int | None, str | None]:
 
 
 def written(id_: str, at: str) -> str:
-    return wire.message(id=id_, text="…", task_id="t", created_at=at, author={"type": "api_key"})
+    return event_json.message(id=id_, text="…", task_id="t", created_at=at, author={"type": "api_key"})
 
 
 async def test_a_key_that_may_not_read_on_is_told_so_while_it_listens(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(socket, "RECHECK_S", 0.0)
+    monkeypatch.setattr(websocket, "RECHECK_S", 0.0)
     workspace = world.workspace()
     world.agent_row()
     session = await world.start("hello")

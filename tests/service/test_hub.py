@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentbook.service import hub as hub_module
 from agentbook.service.clock import Clock
-from agentbook.service.hub import Cursor, Hub
 from agentbook.service.store import Published
+from agentbook.service.turns import live as hub_module
+from agentbook.service.turns.live import Cursor, Hub
 
 
 def event(number: int, type_: str = "message") -> Published:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from starlette.types import Message, Receive, Scope, Send
 
 from agentbook.service.errors import Refusal
-from agentbook.service.middleware import Bodies, host_name, loopback_hosts
+from agentbook.service.http.middleware import Bodies, host_name, loopback_hosts
 from service.world import World, error
 
 pytestmark = pytest.mark.anyio

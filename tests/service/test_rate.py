@@ -17,9 +17,9 @@ from websockets.sync.client import connect
 
 import agentbook as ab
 from agentbook.service import admin
-from agentbook.service.app import build
-from agentbook.service.middleware import Refusals, RequestIds
-from agentbook.service.rate import Rates, Window
+from agentbook.service.http.app import build
+from agentbook.service.http.middleware import Refusals, RequestIds
+from agentbook.service.http.rate_limit import Rates, Window
 from service.process import Service, command
 from service.world import World, basic, error
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from agentbook.service.clock import Clock
-from agentbook.service.runtime.base import (
+from agentbook.service.engines.base import (
     LlmCall,
     LlmUsage,
     Reply,
@@ -22,8 +22,8 @@ from agentbook.service.runtime.base import (
     ToolStarted,
     TurnRequest,
 )
-from agentbook.service.runtime.meter import MEBIBYTE, RunLimits
-from agentbook.service.turns import TurnSettings
+from agentbook.service.engines.meter import MEBIBYTE, RunLimits
+from agentbook.service.turns.runner import TurnSettings
 from service.world import World
 
 pytestmark = pytest.mark.anyio

@@ -12,9 +12,9 @@ import httpx
 import pytest
 
 import agentbook as ab
-from agentbook import local
+from agentbook import embedded
 from agentbook.service import admin, ids
-from agentbook.service.problem import Problem
+from agentbook.service.errors import OperatorError
 from agentbook.service.store import BEGINNING, Seeding, Store
 from service.process import Service, command
 
@@ -124,7 +124,7 @@ def test_secrets_come_from_the_seed_in_this_mode_alone(tmp_path: Path) -> None:
 def test_a_write_that_fails_takes_no_time(tmp_path: Path) -> None:
     store = Store(tmp_path, seeding=Seeding(1))
     admin.create_account(store, "ada", "user")
-    with pytest.raises(Problem):
+    with pytest.raises(OperatorError):
         admin.create_account(store, "ada", "user")
     admin.create_account(store, "bob", "user")
     store.close()
@@ -150,12 +150,12 @@ def test_parts_of_a_turn_do_not_depend_on_what_else_goes_on(tmp_path: Path) -> N
 def test_a_store_keeps_its_seed(tmp_path: Path) -> None:
     store = Store(tmp_path / "seeded", seeding=Seeding(1))
     store.close()
-    with pytest.raises(Problem, match="begun with the seed 1; use that one, or another --data directory"):
+    with pytest.raises(OperatorError, match="begun with the seed 1; use that one, or another --data directory"):
         Store(tmp_path / "seeded", seeding=Seeding(2))
     store = Store(tmp_path / "plain")
     admin.create_account(store, "ada", "user")
     store.close()
-    with pytest.raises(Problem, match="begun without a seed"):
+    with pytest.raises(OperatorError, match="begun without a seed"):
         Store(tmp_path / "plain", seeding=Seeding(2))
 
 
@@ -174,15 +174,15 @@ def test_the_embedded_service_takes_its_seed_and_speed_from_the_environment(
     seen = []
     for name in ("one", "two"):
         monkeypatch.setenv("AGENTBOOK_DATA", str(tmp_path / name))
-        running = local.service()
+        running = embedded.service()
         try:
-            with ab.Client(running.base_url, credentials=local.local_key(running)) as client:
+            with ab.Client(running.base_url, credentials=embedded.local_key(running)) as client:
                 session = client.sessions.start("acme~playground", agent_id="acme~verbose", prompt="2")
                 turn = client.sessions.ask(session, "3", timeout_s=60)
                 events = [dict(event) for event in client.sessions.events(session)]
                 seen.append((client.me.get()["credential"]["id"], session.id, turn.text, events))
         finally:
-            local._children[-1].terminate()
-            local._children.pop().wait(60)
+            embedded._children[-1].terminate()
+            embedded._children.pop().wait(60)
     assert seen[0] == seen[1]
     assert len(seen[0][3]) == 2 + 2 + 5

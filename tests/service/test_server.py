@@ -16,7 +16,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from agentbook.service import presence
+from agentbook.service import discovery_file
 from service.process import COMMAND, Service, command
 
 SCOPES = ("sessions:write", "workspaces:write", "agents:write")
@@ -204,12 +204,12 @@ def test_it_ends_when_the_last_process_that_uses_it_has_ended(tmp_path: Path) ->
     users.mkdir()
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as user:
         (users / str(user.pid)).touch()
-        assert presence.used(tmp_path)
+        assert discovery_file.used(tmp_path)
 
         async def watch() -> list[str]:
             ended: list[str] = []
             watching = asyncio.create_task(
-                presence.until_unused(tmp_path, lambda: ended.append("now"), unused_for_s=0.05)
+                discovery_file.until_unused(tmp_path, lambda: ended.append("now"), unused_for_s=0.05)
             )
             await asyncio.sleep(0.2)
             assert ended == []
@@ -221,18 +221,18 @@ def test_it_ends_when_the_last_process_that_uses_it_has_ended(tmp_path: Path) ->
 
         assert asyncio.run(watch()) == ["now"]
     assert list(users.iterdir()) == []
-    assert not presence.used(tmp_path)
+    assert not discovery_file.used(tmp_path)
 
 
 def test_this_process_is_alive_and_absurd_ones_are_not() -> None:
-    assert presence.is_alive(os.getpid())
-    assert not presence.is_alive(2**40)
+    assert discovery_file.is_alive(os.getpid())
+    assert not discovery_file.is_alive(2**40)
 
 
 def test_service_json_is_whole_at_every_moment(tmp_path: Path) -> None:
-    presence.announce(tmp_path, "http://127.0.0.1:1/v1", 1, "now")
+    discovery_file.announce(tmp_path, "http://127.0.0.1:1/v1", 1, "now")
     assert json.loads((tmp_path / "service.json").read_text())["port"] == 1
     assert [path.name for path in tmp_path.iterdir()] == ["service.json"]
-    presence.withdraw(tmp_path)
-    presence.withdraw(tmp_path)
+    discovery_file.withdraw(tmp_path)
+    discovery_file.withdraw(tmp_path)
     assert list(tmp_path.iterdir()) == []

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from agentbook.service import admin
-from agentbook.service.problem import Problem
+from agentbook.service.errors import OperatorError
 from agentbook.service.snapshot import restore, snapshot
 from agentbook.service.store import Store
 from agentbook.service.store.tables import SCHEMA_VERSION
@@ -118,11 +118,11 @@ def test_a_failed_export_leaves_the_old_file(tmp_path: Path) -> None:
 
 def test_a_snapshot_cannot_replace_the_store_or_come_from_nothing(tmp_path: Path) -> None:
     data = filled(tmp_path / "data", "ada")
-    with pytest.raises(Problem, match="is the store itself"):
+    with pytest.raises(OperatorError, match="is the store itself"):
         snapshot(data, data / "store.db")
-    with pytest.raises(Problem, match="There is no store"):
+    with pytest.raises(OperatorError, match="There is no store"):
         snapshot(tmp_path / "nowhere", tmp_path / "day.db")
-    with pytest.raises(Problem, match="Nothing was replaced"):
+    with pytest.raises(OperatorError, match="Nothing was replaced"):
         snapshot(data, tmp_path / "no" / "day.db")
     assert names(data) == ["ada"]
 
@@ -161,7 +161,7 @@ def test_what_is_no_snapshot_of_ours_is_refused_in_one_line(
     data, file = filled(tmp_path / "data", "ada"), tmp_path / "day.db"
     snapshot(data, file)
     spoil(file)
-    with pytest.raises(Problem, match=says) as refused:
+    with pytest.raises(OperatorError, match=says) as refused:
         restore(file, data)
     assert "\n" not in str(refused.value)
     assert names(data) == ["ada"]
@@ -173,7 +173,7 @@ def test_a_store_in_use_by_a_command_is_not_replaced(tmp_path: Path) -> None:
     with closing(sqlite3.connect(data / "store.db")) as busy:
         busy.execute("BEGIN")
         busy.execute("SELECT * FROM accounts").fetchall()
-        with pytest.raises(Problem, match="The store is as it was"):
+        with pytest.raises(OperatorError, match="The store is as it was"):
             restore(file, data)
     assert names(data) == ["ada"]
 

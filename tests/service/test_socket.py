@@ -19,7 +19,7 @@ from service.world import basic
 SCOPES = ("sessions:write", "workspaces:write", "agents:write")
 
 
-class Place:
+class Storage:
     """A service with one workspace and one scripted agent, and a key that may do everything."""
 
     def __init__(self, service: Service) -> None:
@@ -64,12 +64,12 @@ class Place:
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Storage]:
     data = Path(tmp_path_factory.mktemp("service")) / "data"
     command("accounts", "create", "acme", "--type", "organization", data=data)
     command("accounts", "create", "bob", "--type", "user", data=data)
     with Service(data, scripted=True) as service:
-        made = Place(service)
+        made = Storage(service)
         yield made
         made.http.close()
         assert service.stop() == 0
@@ -80,7 +80,7 @@ def read(socket: ClientConnection, count: int) -> list[dict[str, Any]]:
     return [json.loads(socket.recv(timeout=60)) for _ in range(count)]
 
 
-def test_without_from_id_only_what_happens_from_now_on(place: Place) -> None:
+def test_without_from_id_only_what_happens_from_now_on(place: Storage) -> None:
     session = place.start("before")
     place.settled(session, 2)
     with place.connect(session) as socket:
@@ -93,7 +93,7 @@ def test_without_from_id_only_what_happens_from_now_on(place: Place) -> None:
         assert kept == place.settled(session, 5)[2:]
 
 
-def test_with_from_id_the_backlog_and_then_live(place: Place) -> None:
+def test_with_from_id_the_backlog_and_then_live(place: Storage) -> None:
     session = place.start("one")
     for number in range(30):
         place.say(session, f"tool:x {number}")
@@ -105,7 +105,7 @@ def test_with_from_id_the_backlog_and_then_live(place: Place) -> None:
         assert read(socket, 1)[0]["content"]["text"].startswith("You said 'live'")
 
 
-def test_any_uuid_is_a_cursor_for_the_socket_as_it_is_for_the_list(place: Place) -> None:
+def test_any_uuid_is_a_cursor_for_the_socket_as_it_is_for_the_list(place: Storage) -> None:
     session = place.start("one")
     events = place.settled(session, 2)
     for cursor, after in (("00000000-0000-0000-0000-000000000000", events), (events[0]["id"].upper(), events[1:])):
@@ -116,7 +116,7 @@ def test_any_uuid_is_a_cursor_for_the_socket_as_it_is_for_the_list(place: Place)
         pass  # nothing is after it
 
 
-def test_no_gap_and_no_repeat_over_many_reconnects(place: Place) -> None:
+def test_no_gap_and_no_repeat_over_many_reconnects(place: Storage) -> None:
     session = place.start("zero")
     first = place.settled(session, 2)[0]
     writer = threading.Thread(target=lambda: [place.say(session, f"tool:x {n}") for n in range(60)])
@@ -131,7 +131,7 @@ def test_no_gap_and_no_repeat_over_many_reconnects(place: Place) -> None:
     assert seen == place.settled(session, 182)
 
 
-def test_drafts_while_a_turn_runs_whole_for_those_who_come_late(place: Place, tmp_path: Path) -> None:
+def test_drafts_while_a_turn_runs_whole_for_those_who_come_late(place: Storage, tmp_path: Path) -> None:
     session = place.start("hello")
     place.settled(session, 2)
     go, on = tmp_path / "go", tmp_path / "on"
@@ -163,7 +163,7 @@ def test_drafts_while_a_turn_runs_whole_for_those_who_come_late(place: Place, tm
             assert done["task_id"] != reply["task_id"]
 
 
-def test_types(place: Place) -> None:
+def test_types(place: Storage) -> None:
     session = place.start("one")
     first = place.settled(session, 2)[0]
     place.say(session, "draft:x limit")
@@ -183,7 +183,7 @@ def test_types(place: Place) -> None:
     assert first["type"] == "message"
 
 
-def test_refusals(place: Place) -> None:
+def test_refusals(place: Storage) -> None:
     session = place.start("one")
     secretless = place.key.partition(":")[0]
     cases = [
@@ -208,7 +208,7 @@ def test_refusals(place: Place) -> None:
     assert "<h1>401 Unauthorized</h1>" in body
 
 
-def test_a_handshake_that_names_no_type_is_refused_in_json(place: Place) -> None:
+def test_a_handshake_that_names_no_type_is_refused_in_json(place: Storage) -> None:
     url = f"{place.service.base_url.replace('http', 'ws', 1)}/sessions/nothing/events/ws"
     with pytest.raises(InvalidStatus) as caught:
         connect(url, additional_headers={"Authorization": basic(place.key)}, open_timeout=60)
@@ -217,7 +217,7 @@ def test_a_handshake_that_names_no_type_is_refused_in_json(place: Place) -> None
     assert json.loads(response.body) == {"error": "NotFound", "message": "Session not found"}
 
 
-def test_the_page_of_this_very_host_may_listen_and_handshakes_have_request_ids(place: Place) -> None:
+def test_the_page_of_this_very_host_may_listen_and_handshakes_have_request_ids(place: Storage) -> None:
     session = place.start("one")
     origin = place.service.base_url.removesuffix("/v1")
     with place.connect(session, headers={"Origin": origin}) as socket:
@@ -225,12 +225,12 @@ def test_the_page_of_this_very_host_may_listen_and_handshakes_have_request_ids(p
         assert len(socket.response.headers["X-Request-ID"]) == 36
 
 
-def test_a_plain_request_finds_nothing_there(place: Place) -> None:
+def test_a_plain_request_finds_nothing_there(place: Storage) -> None:
     session = place.start("one")
     assert place.http.get(f"/sessions/{session}/events/ws").status_code == 404
 
 
-def test_what_a_client_sends_changes_nothing(place: Place) -> None:
+def test_what_a_client_sends_changes_nothing(place: Storage) -> None:
     session = place.start("one")
     place.settled(session, 2)
     with place.connect(session) as socket:
@@ -246,7 +246,7 @@ def test_what_a_client_sends_changes_nothing(place: Place) -> None:
 def test_sockets_hear_a_goodbye(tmp_path: Path) -> None:
     command("accounts", "create", "acme", "--type", "organization", data=tmp_path)
     with Service(tmp_path, scripted=True) as service:
-        place = Place(service)
+        place = Storage(service)
         session = place.start("hang")
         with place.connect(session) as socket:
             place.http.close()
@@ -260,7 +260,7 @@ def test_sockets_hear_a_goodbye(tmp_path: Path) -> None:
 def test_the_secret_is_in_no_log(tmp_path: Path) -> None:
     command("accounts", "create", "acme", "--type", "organization", data=tmp_path)
     with Service(tmp_path, scripted=True) as service:
-        place = Place(service)
+        place = Storage(service)
         session = place.start("crash")
         place.settled(session, 2)
         with place.connect(session):

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from agentbook.service.platform import Platform
+from agentbook.service.state import Platform
 from service.world import World
 
 pytestmark = pytest.mark.anyio
@@ -146,7 +146,7 @@ async def test_an_answer_is_kept_until_the_store_takes_it(
         return await write(work)
 
     monkeypatch.setattr(filled.store, "write", full_disk)
-    monkeypatch.setattr("agentbook.service.turns._RETRY_S", (0.0,))
+    monkeypatch.setattr("agentbook.service.turns.runner._RETRY_S", (0.0,))
     filled.agent.gates.setdefault("go", asyncio.Event()).set()  # its turn may not have come to the gate yet
     await filled.idle()
     assert refused == 2
@@ -154,7 +154,7 @@ async def test_an_answer_is_kept_until_the_store_takes_it(
 
 
 async def test_text_that_utf8_cannot_carry(filled: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    from agentbook.service.runtime.base import Draft, Reply
+    from agentbook.service.engines.base import Draft, Reply
 
     async def run(_turn: object) -> Any:
         yield Draft("half \ud83d")

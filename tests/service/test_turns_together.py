@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agentbook.service.platform import Platform
+from agentbook.service.state import Platform
 from service.world import World
 
 pytestmark = pytest.mark.anyio

@@ -12,10 +12,10 @@ import httpx
 from sqlalchemy import insert, select, update
 
 from agentbook.service import admin, auth
-from agentbook.service.app import build
-from agentbook.service.platform import Platform
+from agentbook.service.http.app import build
+from agentbook.service.state import Platform
 from agentbook.service.store import tables as t
-from agentbook.service.turns import TurnSettings
+from agentbook.service.turns.runner import TurnSettings
 from service.databases import open_store
 from service.scripted import Scripted
 

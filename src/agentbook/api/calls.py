@@ -3,7 +3,7 @@
 A `Call` touches no socket. It says what to send, how much of it may be repeated, and how to read the reply, so that both
 clients, the tests and a person at a prompt see the same thing::
 
-    >>> from agentbook.api import agents
+    >>> from agentbook.api.endpoints import agents
     >>> call = agents.get("acme~helper")
     >>> call.method, call.path
     ('GET', 'agents/acme~helper')
@@ -19,7 +19,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from .records import Record
+from .record import Record
 
 T = TypeVar("T")
 

@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pandas as pd
 
+    from ..client import AsyncClient, Client
     from ..events.stream import AsyncEventStream, EventStream
     from ..events.turns import Turn
-    from .client import AsyncClient, Client
-    from .pages import AsyncListing, Listing
+    from ..listing import AsyncListing, Listing
 
 
 def listing_to_pandas(listing: Listing, progress: bool | None, reveal: bool) -> pd.DataFrame:
-    from ..frames.listing import load_listing
+    from ..frames.load.listing import load_listing
 
     return load_listing(listing, progress, reveal=reveal)
 
 
 async def listing_to_pandas_async(listing: AsyncListing, progress: bool | None, reveal: bool) -> pd.DataFrame:
-    from ..frames.listing import load_listing_async
+    from ..frames.load.listing import load_listing_async
 
     return await load_listing_async(listing, progress, reveal=reveal)
 

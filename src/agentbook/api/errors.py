@@ -35,8 +35,8 @@ from typing import Any
 
 import msgspec
 
-from .limits import run_limit
-from .records import shown
+from .record import shown
+from .run_limits import run_limit
 
 
 class AgentbookError(Exception):

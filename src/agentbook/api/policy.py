@@ -34,7 +34,7 @@ from .errors import (
     from_reply,
     unreachable,
 )
-from .gate import Gate
+from .rate_limit import RateLimitGate
 
 T = TypeVar("T")
 
@@ -85,7 +85,7 @@ class Settings:
 
     base_url: str
     credentials: Credentials | None
-    gate: Gate
+    gate: RateLimitGate
     timeout_s: float = 30.0
     deadline_s: float = 180.0
     monotonic: Callable[[], float] = time.monotonic

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from .calls import Call, Reply
-from .records import Record
+from .record import Record
 
 # How far the platform's clock may be from ours. An entity older than the call by more than this is somebody else's.
 CLOCK_SKEW_S = 5.0

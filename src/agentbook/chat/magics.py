@@ -16,7 +16,7 @@ from .panel import ChatPanel
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-    from ..api.client import AsyncClient
+    from ..client import AsyncClient
 
 arguments: Any = magic_arguments  # IPython's functions have no types
 ASKING_S = 30.0

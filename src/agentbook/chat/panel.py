@@ -18,21 +18,21 @@ import ipywidgets as widgets
 from ..events import loop
 from ..events.ask import finished
 from ..events.turns import Turn
-from .conversation import Conversation
-from .exchange import Exchange
-from .following import Follow
-from .frame import Frame
-from .heartbeat import awaited
-from .history import History
-from .message import whole
-from .pace import Pace
-from .static import StaticTwin, panel_html, show_bundle
-from .view import close_all, show_pictures_switch
+from .html.static_transcript import StaticTranscript, panel_html, show_bundle
+from .model.conversation import Conversation
+from .model.exchange import Exchange
+from .model.subscription import Follow
+from .text import whole
+from .widgets.await_on_loop import awaited
+from .widgets.history import History
+from .widgets.layout import PanelLayout
+from .widgets.throttle import Throttle
+from .widgets.view import close_all, show_pictures_switch
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ..api.client import AsyncClient, Client
+    from ..client import AsyncClient, Client
 
 # An open code block or table is sent anew at each flush until it ends: the longer it is, the fewer flushes.
 OPEN_CHARACTERS_PER_S = 160_000
@@ -58,7 +58,7 @@ class ChatPanel(widgets.VBox):  # type: ignore[misc]
         Whether pictures in replies are fetched from wherever the agent says. By default each is a link, and nothing is fetched,
         as an address can tell its server what was said here, until somebody presses Load pictures.
     follow : callable, optional
-        Gives a session's events as they happen; `agentbook.events.pump.subscribe` unless told otherwise.
+        Gives a session's events as they happen; `agentbook.events.reader.subscribe` unless told otherwise.
 
     Raises
     ------
@@ -101,8 +101,8 @@ class ChatPanel(widgets.VBox):  # type: ignore[misc]
         # What is learnt from the session comes when it comes, and a notebook's outputs are compared.
         self._made_with = self.conversation.agent_name
         self._uid = f"ap-{uuid.uuid4().hex[:12]}"
-        self._twin = StaticTwin(self._uid, panel_html)
-        self._frame = Frame(
+        self._twin = StaticTranscript(self._uid, panel_html)
+        self._frame = PanelLayout(
             self._uid,
             height,
             self._send_clicked,
@@ -114,7 +114,7 @@ class ChatPanel(widgets.VBox):  # type: ignore[misc]
         )
         self._history = History(self._frame.parts, self._frame.inner, self._retry_clicked, images=images)
         self._changed: set[Exchange] = set()
-        self._pace = Pace(self._draw, self._dear_s)
+        self._pace = Throttle(self._draw, self._dear_s)
         self._moving: asyncio.Task[None] | None = None  # to another session
         self._ended = False
         super().__init__(self._frame.children, layout=widgets.Layout(width="100%", max_width="980px"))
@@ -219,7 +219,7 @@ class ChatPanel(widgets.VBox):  # type: ignore[misc]
     def transcript(self) -> pd.DataFrame:
         """Everything said so far as a DataFrame, after waiting for the history to be read.
 
-        The columns are those of `agentbook.chat.transcript.to_frame`: role, text, event_id, session_id, asked_at,
+        The columns are those of `agentbook.chat.model.transcript.to_frame`: role, text, event_id, session_id, asked_at,
         time_to_first_event_s, time_to_reply_s, subtasks, status, request_id.
         """
         if self._attached is not None and not loop.on_loop_thread():

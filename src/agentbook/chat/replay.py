@@ -15,17 +15,17 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..api.ids import is_persisted
-from ..api.records import Record
+from ..api.event_ids import is_persisted
+from ..api.record import Record
 from ..events import loop
 from ..events.turns import Event, failure_of, moment_of, opens_turn, text_of
-from . import records
-from .conversation import Conversation
-from .entities import is_uuid
+from .model import records
+from .model.conversation import Conversation
+from .model.lookup import is_uuid
 from .panel import ChatPanel
 
 if TYPE_CHECKING:
-    from ..api.client import AsyncClient, Client
+    from ..client import AsyncClient, Client
 
 # The writing out of a reply: as long as a person takes to see that it is being written, in steps the panel can draw.
 WRITING_S = 1.0

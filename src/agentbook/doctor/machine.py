@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ..lab import port_is_free
-from ..local import KEY_FILE, data_directory, find
-from ..service.presence import is_alive
+from ..embedded import KEY_FILE, data_directory, find
+from ..jupyterlab import port_is_free
+from ..service.discovery_file import is_alive
 from .finding import Finding
 
 SERVE_PORT = 8765

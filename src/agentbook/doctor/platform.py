@@ -16,11 +16,11 @@ import yaml
 
 from ..api.auth import ApiKey
 from ..api.calls import Call, Reply
-from ..api.client import Client
 from ..api.errors import AgentbookError, ApiError, ConnectionFailed, InsufficientScope, Unauthorized
-from ..api.tokens import TokenStore
+from ..api.oauth.token_store import TokenStore
 from ..api.transport import is_loopback
-from ..local import KEY_FILE, configured_key, find, read_key
+from ..client import Client
+from ..embedded import KEY_FILE, configured_key, find, read_key
 from .finding import Finding
 
 MOST_SKEW_S = 30.0

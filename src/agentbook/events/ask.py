@@ -10,25 +10,25 @@ import asyncio
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
-from ..api.client import AsyncClient
+from ..api.endpoints.sessions import events as list_events
 from ..api.errors import DeadlineExceeded, ExecutionLimit, ServerError
-from ..api.ids import is_persisted
-from ..api.records import Record
-from ..api.sessions import events as list_events
+from ..api.event_ids import is_persisted
+from ..api.record import Record
+from ..client import AsyncClient
 from .cursor import Cursor
 from .loop import run, submit
-from .pump import subscribe
+from .reader import subscribe
 from .turns import Turn, TurnLog, opens_turn
 
 if TYPE_CHECKING:
-    from ..api.client import Client
+    from ..client import Client
 
 OPERATION = "sessions.ask"
 RECENT_EVENTS = 200  # read before asking, to know which earlier questions are open
 
 
 def ask(client: Client, session_id: str, text: str, timeout_s: float | None = None) -> Turn:
-    """Send `text`, wait for the reply; see `agentbook.api.sessions.Sessions.ask`."""
+    """Send `text`, wait for the reply; see `agentbook.api.endpoints.sessions.Sessions.ask`."""
     return finished(run(_ask(client.asynchronous(), session_id, text), timeout_s, operation=OPERATION))
 
 

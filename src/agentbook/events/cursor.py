@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
-from ..api.ids import is_persisted, milliseconds_of
+from ..api.event_ids import is_persisted, milliseconds_of
 
 OVERLAP_S = 5.0
 # Ids remembered at least, even where they are older than the overlap; more are kept while they are within it.

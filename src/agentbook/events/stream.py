@@ -13,12 +13,12 @@ from contextlib import aclosing
 from datetime import datetime
 from typing import Any, Self
 
-from ..api.client import AsyncClient
-from ..api.ids import first_id_at, is_persisted
-from ..api.records import Record
+from ..api.event_ids import first_id_at, is_persisted
+from ..api.record import Record
+from ..client import AsyncClient
 from .buffer import Buffer, Closed
 from .loop import submit
-from .pump import start, subscribe
+from .reader import start, subscribe
 
 BUFFER_EVENTS = 1000
 STALL_S = 5.0  # a socket is kept for a consumer that pauses this long; then it is closed and resumed later

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from ..api.ids import is_persisted
-from ..api.limits import run_limit
+from ..api.event_ids import is_persisted
+from ..api.run_limits import run_limit
 
 Event = Mapping[str, Any]
 
@@ -25,7 +25,7 @@ ENDS = ("runtime_done", "runtime_error")
 class Failure:
     """Why a turn failed.
 
-    `kind` is a key of `agentbook.api.limits.RUN_LIMITS` or ``"error"``; `status` is None where none was sent.
+    `kind` is a key of `agentbook.api.run_limits.RUN_LIMITS` or ``"error"``; `status` is None where none was sent.
     """
 
     message: str

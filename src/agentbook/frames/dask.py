@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from ..api.client import Client
-from .load import to_frame
-from .many import load_events as load_here
-from .require import STR, instant_of
-from .wanted import require_client, session_ids
+from ..client import Client
+from .analysis.validate import STR, instant_of
+from .load.events import load_events as load_here
+from .load.session_ids import require_client, session_ids
+from .parse.frame import to_frame
 
 if TYPE_CHECKING:
     from .store.store import Store

@@ -1,6 +1,6 @@
 """What the operator does to a store: accounts and keys. Works on a data directory whether the service runs or not.
 
-Plain functions over a `Store`, used by the `agentbook` command and by `agentbook.local`.
+Plain functions over a `Store`, used by the `agentbook` command and by `agentbook.embedded`.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import msgspec
 from sqlalchemy import Connection, insert, select, update
 
 from . import auth, contract
-from .operations import seen
+from .errors import OperatorError
+from .operations import access
 from .pages.visitor import new_link
-from .problem import Problem
 from .store import Store, Transaction
 from .store.tables import accounts, api_keys
 
@@ -48,7 +48,7 @@ def create_account(store: Store, name: str, type: str) -> str:
 
     Raises
     ------
-    Problem
+    OperatorError
         The type is none of the two, or the name is taken or cannot be one.
 
     Notes
@@ -64,16 +64,16 @@ def create_account(store: Store, name: str, type: str) -> str:
     36
     """
     if type not in ACCOUNT_TYPES:
-        raise Problem(f"An account is of type {' or '.join(ACCOUNT_TYPES)}, not {type!r}.")
+        raise OperatorError(f"An account is of type {' or '.join(ACCOUNT_TYPES)}, not {type!r}.")
     if not contract.is_name(name):
-        raise Problem(
+        raise OperatorError(
             f"{name!r} cannot be a name: use 1 to 120 characters without '~', '/', control characters or blanks at the "
             "ends, and nothing of the form of an id."
         )
 
     def create(tx: Transaction) -> str:
-        if seen.account(tx.db, name) is not None:
-            raise Problem(f"There is an account {name!r} already; choose another name.")
+        if access.account(tx.db, name) is not None:
+            raise OperatorError(f"There is an account {name!r} already; choose another name.")
         now, id_ = tx.clock.instant(), tx.clock.new_id()
         row = {"id": id_, "type": type, "name": name, "full_name": name, "created_at": now, "updated_at": now}
         tx.db.execute(insert(accounts), row)
@@ -98,7 +98,7 @@ def create_key(store: Store, account: str, name: str, scopes: Iterable[str]) -> 
 
     Raises
     ------
-    Problem
+    OperatorError
         The account is not there, the name is empty, or a scope is none.
 
     Notes
@@ -118,9 +118,9 @@ def create_key(store: Store, account: str, name: str, scopes: Iterable[str]) -> 
     try:
         granted = auth.scopes_from(scopes)
     except ValueError as error:
-        raise Problem(f"{error}.") from None
+        raise OperatorError(f"{error}.") from None
     if not name.strip() or "\x00" in name:
-        raise Problem("A key needs a name that says what it is for.")
+        raise OperatorError("A key needs a name that says what it is for.")
 
     def create(tx: Transaction) -> str:
         owner = _account(tx.db, account)
@@ -143,7 +143,7 @@ def create_key(store: Store, account: str, name: str, scopes: Iterable[str]) -> 
 def create_signin(store: Store, account: str) -> str:
     """The code of a link that signs in to the service's pages as an account: good once, for 15 minutes.
 
-    Raises `Problem` where there is no such account.
+    Raises `OperatorError` where there is no such account.
 
     Examples
     --------
@@ -160,7 +160,7 @@ def create_signin(store: Store, account: str) -> str:
 def list_keys(store: Store, account: str | None = None) -> list[KeyFacts]:
     """Every key of an account (None: of all accounts), in the order they were made, the revoked ones too.
 
-    Raises `Problem` where there is no such account.
+    Raises `OperatorError` where there is no such account.
     """
 
     def read(db: Connection) -> list[KeyFacts]:
@@ -178,14 +178,14 @@ def list_keys(store: Store, account: str | None = None) -> list[KeyFacts]:
 def revoke_key(store: Store, key_id: str) -> None:
     """Make a key stop working at once; one that is revoked already stays so.
 
-    Raises `Problem` where there is no such key. A whole ``id:secret`` is understood too, so that what is at hand can be
+    Raises `OperatorError` where there is no such key. A whole ``id:secret`` is understood too, so that what is at hand can be
     pasted.
     """
     id_ = key_id.partition(":")[0].strip().lower()
 
     def revoke(tx: Transaction) -> None:
         if tx.db.execute(select(api_keys.c.id).where(api_keys.c.id == id_)).first() is None:
-            raise Problem("There is no key of this id; `agentbook keys list` shows those there are.")
+            raise OperatorError("There is no key of this id; `agentbook keys list` shows those there are.")
         now = tx.clock.instant()
         live = (api_keys.c.id == id_) & api_keys.c.revoked_at.is_(None)
         tx.db.execute(update(api_keys).where(live).values(revoked_at=now, updated_at=now))
@@ -193,12 +193,12 @@ def revoke_key(store: Store, key_id: str) -> None:
     store.write_now(revoke)
 
 
-def _account(db: Connection, reference: str) -> seen.Row:
-    row = seen.account(db, reference)
+def _account(db: Connection, reference: str) -> access.Row:
+    row = access.account(db, reference)
     if row is None:
         names = db.execute(select(accounts.c.name).order_by(accounts.c.name).limit(6)).scalars().all()
         known = f"there are: {', '.join(names)}" if names else "there is none yet"
-        raise Problem(f"There is no account {reference!r} ({known}); make one with `agentbook accounts create`.")
+        raise OperatorError(f"There is no account {reference!r} ({known}); make one with `agentbook accounts create`.")
     return row
 
 

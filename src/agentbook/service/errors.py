@@ -16,6 +16,10 @@ import msgspec
 Headers = Iterable[tuple[bytes, bytes]]
 
 
+class OperatorError(Exception):
+    """The service cannot do what its operator asked. The message is one line that names the remedy."""
+
+
 class Refusal(Exception):
     """A request is refused.
 

@@ -12,7 +12,7 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from .problem import Problem
+from .errors import OperatorError
 from .store.engine import STORE_FILE, prepare_directory
 from .store.lock import DataLock
 from .store.tables import SCHEMA_VERSION, metadata
@@ -33,7 +33,7 @@ def snapshot(data: Path, file: Path) -> int:
 
     Raises
     ------
-    Problem
+    OperatorError
         There is no store, or the file cannot be written; one that was there before is then as it was.
 
     Examples
@@ -47,15 +47,15 @@ def snapshot(data: Path, file: Path) -> int:
     """
     store = data / STORE_FILE
     if not store.is_file():
-        raise Problem(f"There is no store in {data}; name its directory with --data.")
+        raise OperatorError(f"There is no store in {data}; name its directory with --data.")
     if file.exists() and file.samefile(store):
-        raise Problem(f"{file} is the store itself; name another file.")
+        raise OperatorError(f"{file} is the store itself; name another file.")
     try:
         with _fresh_beside(file) as fresh, contextlib.closing(sqlite3.connect(_uri(store), uri=True)) as db:
             db.execute(f"PRAGMA busy_timeout = {int(_BUSY_S * 1000)}")
             db.execute("VACUUM INTO ?", (str(fresh),))
     except (OSError, sqlite3.Error) as error:
-        raise Problem(f"Cannot write the snapshot {file}: {_reason(error)}. Nothing was replaced.") from None
+        raise OperatorError(f"Cannot write the snapshot {file}: {_reason(error)}. Nothing was replaced.") from None
     return file.stat().st_size
 
 
@@ -71,7 +71,7 @@ def restore(file: Path, data: Path) -> None:
 
     Raises
     ------
-    Problem
+    OperatorError
         A service is running, or the file is none of ours, damaged, or of a newer version. The store is then as it was.
     """
     _check(file)
@@ -85,32 +85,32 @@ def restore(file: Path, data: Path) -> None:
         ):
             source.backup(target)
     except (OSError, sqlite3.Error) as error:
-        raise Problem(f"Cannot restore {file} into {data}: {_reason(error)}. The store is as it was.") from None
+        raise OperatorError(f"Cannot restore {file} into {data}: {_reason(error)}. The store is as it was.") from None
     finally:
         lock.release()
 
 
 def _check(file: Path) -> None:
-    """Raise a `Problem` unless the file is a whole store that this version can read."""
+    """Raise a `OperatorError` unless the file is a whole store that this version can read."""
     try:
         if not file.is_file():
-            raise Problem(f"There is no file {file}.")
+            raise OperatorError(f"There is no file {file}.")
         with contextlib.closing(sqlite3.connect(_uri(file), uri=True)) as db:
             names = {row[0] for row in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
             version = db.execute("SELECT value FROM meta WHERE name = 'schema_version'").fetchone()
             if version is None or not {"accounts", "sessions", "events"} <= names & metadata.tables.keys():
-                raise Problem(f"{file} {_NOT_OURS}")
+                raise OperatorError(f"{file} {_NOT_OURS}")
             if int(version[0]) > SCHEMA_VERSION:
-                raise Problem(
+                raise OperatorError(
                     f"{file} was written by a newer agentbook (schema {version[0]}, this one has {SCHEMA_VERSION}); "
                     "use that version."
                 )
             if (found := db.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
-                raise Problem(f"{file} is damaged ({found.splitlines()[0]}); use another snapshot.")
+                raise OperatorError(f"{file} is damaged ({found.splitlines()[0]}); use another snapshot.")
     except (sqlite3.DatabaseError, ValueError):
-        raise Problem(f"{file} {_NOT_OURS}") from None
+        raise OperatorError(f"{file} {_NOT_OURS}") from None
     except OSError as error:
-        raise Problem(f"Cannot read {file}: {_reason(error)}.") from None
+        raise OperatorError(f"Cannot read {file}: {_reason(error)}.") from None
 
 
 def _close(store: Path) -> None:

@@ -11,11 +11,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import Connection, create_engine, event, select, text
 
-from agentbook.api.limits import RUN_LIMITS, run_limit
+from agentbook.api.run_limits import RUN_LIMITS, run_limit
 from agentbook.events.turns import TurnLog
-from agentbook.service import demo, ids, wire
-from agentbook.service.runtime.limits import RUN_FAILURES
+from agentbook.service import demo, ids
+from agentbook.service.engines.run_limits import RUN_FAILURES
 from agentbook.service.store import tables
+from agentbook.service.turns import event_json
 
 NOW = datetime(2026, 11, 20, 15, 30, tzinfo=UTC)
 
@@ -118,7 +119,7 @@ def test_wire_text_is_what_the_service_writes(store: Connection) -> None:
             edited += 1
             assert row.type == "message"
             continue
-        assert row.wire == wire.event(
+        assert row.wire == event_json.event(
             id=row.id,
             type=row.type,
             content=sent["content"],

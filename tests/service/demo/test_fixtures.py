@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Connection, create_engine, func, select
 
-from agentbook.service import demo, ids, wire
+from agentbook.service import demo, ids
 from agentbook.service.store import tables
+from agentbook.service.turns import event_json
 
 NOW = datetime(2026, 11, 20, 15, 30, tzinfo=UTC)
 
@@ -71,7 +72,7 @@ def test_equal_seeds_give_equal_rows_in_the_service_s_own_writing() -> None:
     for _session, id_, kind, task, author, created, sent in found[0]:
         read = json.loads(sent)
         assert read["author"]["type"] == author
-        assert sent == wire.event(
+        assert sent == event_json.event(
             id=id_, type=kind, content=read["content"], task_id=task, author=read["author"], created_at=created
         )
 

@@ -13,10 +13,10 @@ import httpx
 import pytest
 
 import agentbook as ab
-from agentbook.api.limits import RUN_LIMITS
-from agentbook.events.pump import BEGINNING
+from agentbook.api.run_limits import RUN_LIMITS
+from agentbook.events.reader import BEGINNING
+from agentbook.service.engines.run_limits import RUN_FAILURES
 from agentbook.service.faults.catalogue import CATALOGUE
-from agentbook.service.runtime.limits import RUN_FAILURES
 from service.process import Service
 
 SCOPES = ("agents:write", "sessions:write", "workspaces:write")

@@ -8,9 +8,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from agentbook.service import admin, auth, presence
+from agentbook.service import admin, auth, discovery_file
+from agentbook.service.errors import OperatorError
 from agentbook.service.pages.visitor import Visitor
-from agentbook.service.problem import Problem
 from service.oauth.flow import CALLBACK, HIDDEN, Pkce, location, ticked
 from service.process import Service, command
 
@@ -98,14 +98,14 @@ def test_a_link_without_a_service_to_lead_to(tmp_path: Path) -> None:
     )
     for torn in ("{", "[]", '{"pid": 1}', '{"base_url": "http://x/v1", "pid": 999999999}'):
         (tmp_path / "service.json").write_text(torn)
-        with pytest.raises(Problem, match="No service runs"):
-            presence.base_url(tmp_path)
+        with pytest.raises(OperatorError, match="No service runs"):
+            discovery_file.base_url(tmp_path)
 
 
 def test_a_link_for_nobody(tmp_path: Path) -> None:
     from agentbook.service.store import Store
 
     store = Store(tmp_path)
-    with pytest.raises(Problem, match="There is no account 'ada'"):
+    with pytest.raises(OperatorError, match="There is no account 'ada'"):
         admin.create_signin(store, "ada")
     store.close()

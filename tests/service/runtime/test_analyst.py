@@ -18,14 +18,15 @@ from hypothesis import strategies as st
 from sqlalchemy import Engine, create_engine, select, text
 
 from agentbook.events.turns import Turn, TurnLog
-from agentbook.service import demo, ids, wire
-from agentbook.service.runtime.analyst import Analyst
-from agentbook.service.runtime.analyst.grammar import Names, parse
-from agentbook.service.runtime.analyst.periods import NoSuchDate, find_periods
-from agentbook.service.runtime.analyst.question import EXAMPLES
-from agentbook.service.runtime.base import Message, Reply, ToolStarted
+from agentbook.service import demo, ids
+from agentbook.service.demo.agents.analyst import Analyst
+from agentbook.service.demo.agents.analyst.grammar import Names, parse
+from agentbook.service.demo.agents.analyst.periods import NoSuchDate, find_periods
+from agentbook.service.demo.agents.analyst.question import EXAMPLES
+from agentbook.service.engines.base import Message, Reply, ToolStarted
 from agentbook.service.store import tables
 from agentbook.service.store.activity import StoreActivity
+from agentbook.service.turns import event_json
 
 from .turns import reply, steps, tools
 
@@ -300,7 +301,7 @@ def test_an_agent_that_speaks_first_and_midnight_in_a_turn(tmp_path: Path) -> No
         for place, (kind, said, author) in enumerate(told):
             moment = at + 5_000 * place
             row = {"id": ids.id_at(moment, 0), "type": kind, "task_id": "t", "created_at": ids.instant_of_ms(moment)}
-            sent = wire.event(**row, content=said, author=author)
+            sent = event_json.event(**row, content=said, author=author)
             values = {**row, "session_id": session_id, "author_type": author["type"], "wire": sent}
             connection.execute(tables.events.insert().values(values))
     activity = StoreActivity(engine, account)

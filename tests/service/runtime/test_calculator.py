@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentbook.service.runtime.calculator import CannotCalculate, calculate, written
-from agentbook.service.runtime.engines import engine
+from agentbook.service.demo.agents.calculator import CannotCalculate, calculate, written
+from agentbook.service.engines.registry import engine
 
 from .turns import reply, steps, tools
 

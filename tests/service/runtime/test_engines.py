@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentbook.api.limits import RUN_LIMITS, run_limit
-from agentbook.service.runtime.base import Draft, Failure, Message, Reply
-from agentbook.service.runtime.engines import ENGINES, engine
-from agentbook.service.runtime.limits import RUN_FAILURES
+from agentbook.api.run_limits import RUN_LIMITS, run_limit
+from agentbook.service.engines.base import Draft, Failure, Message, Reply
+from agentbook.service.engines.registry import ENGINES, engine
+from agentbook.service.engines.run_limits import RUN_FAILURES
 
 from .turns import collect, reply, request, steps, tools
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentbook.service.runtime.base import Message
-from agentbook.service.runtime.guide import Guide, understand
-from agentbook.service.runtime.library import Library, library, read_page
+from agentbook.service.demo.agents.documentation import Library, library, read_page
+from agentbook.service.demo.agents.guide import Guide, understand
+from agentbook.service.engines.base import Message
 
 from .turns import collect, reply, request, steps, tools
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from agentbook.service.runtime.base import LlmCall, LlmUsage, StateSaved, Step, SubtaskStarted, ToolDone, ToolStarted
-from agentbook.service.runtime.meter import Budget, Meter, RunLimits
+from agentbook.service.engines.base import LlmCall, LlmUsage, StateSaved, Step, SubtaskStarted, ToolDone, ToolStarted
+from agentbook.service.engines.meter import Budget, Meter, RunLimits
 
 SMALL = RunLimits(
     state_bytes=100,

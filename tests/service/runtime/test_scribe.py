@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentbook.service.runtime.base import Message, ToolStarted
-from agentbook.service.runtime.library import Library, read_page
-from agentbook.service.runtime.scribe import Scribe
-from agentbook.service.runtime.scribe.orders import QUESTION, REFUSAL, UNKNOWN, Orders, read_orders
+from agentbook.service.demo.agents.documentation import Library, read_page
+from agentbook.service.demo.agents.prompt_agent import Scribe
+from agentbook.service.demo.agents.prompt_agent.instructions import QUESTION, REFUSAL, UNKNOWN, Orders, read_orders
+from agentbook.service.engines.base import Message, ToolStarted
 
 from .turns import reply, steps
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentbook.service.runtime.base import Message
-from agentbook.service.runtime.stand_in import NOTICE, StandIn, read
+from agentbook.service.demo.agents.stand_in import NOTICE, StandIn, read
+from agentbook.service.engines.base import Message
 
 from .turns import reply
 

@@ -7,7 +7,7 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agentbook.service.runtime.base import (
+from agentbook.service.engines.base import (
     ActivityReader,
     Draft,
     Failure,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agentbook.service.problem import Problem
+from agentbook.service.errors import OperatorError
 from agentbook.service.store import Store, default_data
 from agentbook.service.store.lock import DataLock
 from agentbook.service.store.tables import SCHEMA_VERSION
@@ -45,7 +45,7 @@ def test_a_store_of_another_version_is_left_alone(tmp_path: Path) -> None:
     Store(tmp_path).close()
     with sqlite3.connect(tmp_path / "store.db") as connection:
         connection.execute("UPDATE meta SET value = '999' WHERE name = 'schema_version'")
-    with pytest.raises(Problem, match=r"schema 999.*another --data directory"):
+    with pytest.raises(OperatorError, match=r"schema 999.*another --data directory"):
         Store(tmp_path)
 
 
@@ -72,13 +72,13 @@ def test_a_store_from_before_oauth_gets_its_tables_and_keeps_what_it_has(tmp_pat
 
 def test_a_file_that_is_no_store(tmp_path: Path) -> None:
     (tmp_path / "store.db").write_bytes(b"not a database, and longer than a header" * 100)
-    with pytest.raises(Problem, match="Cannot open the store"):
+    with pytest.raises(OperatorError, match="Cannot open the store"):
         Store(tmp_path)
 
 
 def test_a_data_directory_below_a_file(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(Problem, match=r"Cannot write to the data directory .*file/data"):
+    with pytest.raises(OperatorError, match=r"Cannot write to the data directory .*file/data"):
         Store(tmp_path / "file" / "data")
 
 
@@ -91,7 +91,7 @@ def test_a_data_directory_below_a_file(tmp_path: Path) -> None:
     ],
 )
 def test_a_database_that_cannot_be_used(tmp_path: Path, url: str, message: str) -> None:
-    with pytest.raises(Problem, match=message) as caught:
+    with pytest.raises(OperatorError, match=message) as caught:
         Store(tmp_path, url)
     assert "hunter2" not in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -106,7 +106,7 @@ def test_the_default_place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
 
 def test_one_holder_of_the_lock_at_a_time(tmp_path: Path) -> None:
     first = DataLock(tmp_path)
-    with pytest.raises(Problem, match=rf"\(pid {os.getpid()}\) is using"):
+    with pytest.raises(OperatorError, match=rf"\(pid {os.getpid()}\) is using"):
         DataLock(tmp_path)
     first.release()
     DataLock(tmp_path).release()

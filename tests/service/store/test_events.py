@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agentbook.service import wire
 from agentbook.service.store import Store, Transaction, events
+from agentbook.service.turns import event_json
 from service.databases import open_store
 
 COUNT = 23
@@ -30,7 +30,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Store, li
                     session,
                     "message",
                     "t",
-                    lambda id_, at, n=number: wire.message(
+                    lambda id_, at, n=number: event_json.message(
                         id=id_, text=str(n), task_id="t", created_at=at, author=AUTHOR
                     ),
                 )

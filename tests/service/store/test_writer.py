@@ -9,11 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import insert, select
 
-from agentbook.service import ids, wire
+from agentbook.service import ids
 from agentbook.service.clock import Clock
 from agentbook.service.store import Published, Store, Transaction, events
 from agentbook.service.store.tables import meta
 from agentbook.service.store.writer import Minter
+from agentbook.service.turns import event_json
 from service.databases import open_store
 
 pytestmark = pytest.mark.anyio
@@ -42,7 +43,7 @@ def say(tx: Transaction, session: str, text: str) -> Published:
     author = {"type": "user", "id": "u", "name": "u"}
 
     def write(id_: str, at: str) -> str:
-        return wire.message(id=id_, text=text, task_id="t", created_at=at, author=author)
+        return event_json.message(id=id_, text=text, task_id="t", created_at=at, author=author)
 
     return events.append(tx, session, "message", "t", write)
 

@@ -8,10 +8,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .. import records
-from ..conversation import Conversation
-from ..transcript import COLUMNS, rows_of, typed
-from .rounds import NONE, TIE, Comparison, Round
+from ..model import records
+from ..model.conversation import Conversation
+from ..model.transcript import COLUMNS, rows_of, typed
+from .comparison import NONE, TIE, Comparison, Round
 
 if TYPE_CHECKING:
     import pandas as pd

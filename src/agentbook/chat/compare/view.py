@@ -8,11 +8,11 @@ from typing import Any
 
 import ipywidgets as widgets
 
-from .. import bubbles
-from ..exchange import Exchange
-from ..render import plain
-from ..style import live_style
-from ..view import (
+from ..html import message_html
+from ..html.render import plain
+from ..html.style import live_style
+from ..model.exchange import Exchange
+from ..widgets.view import (
     LiveView,
     Parts,
     answer_while_busy,
@@ -22,8 +22,8 @@ from ..view import (
     show,
     show_pictures_switch,
 )
-from . import looks
-from .rounds import NONE, TIE, Choice, Comparison, Round
+from . import html
+from .comparison import NONE, TIE, Choice, Comparison, Round
 
 Prefer = Callable[[Round, Choice], None]
 
@@ -38,7 +38,7 @@ class RoundView:
         self._parts = parts
         self._images = images
         self._retry = retry
-        self._question = parts.html(looks.question(round_, live=True))
+        self._question = parts.html(html.question(round_, live=True))
         self._views = [LiveView(exchange, parts, retry, images=images) for exchange in round_.exchanges]
         sides = range(len(self._views))
         self._prefer: dict[Choice, Any] = {
@@ -81,7 +81,7 @@ class RoundView:
             chosen = self.round.preferred == side
             (self._columns[side].add_class if chosen else self._columns[side].remove_class)("ab-chosen")
         self._draw_buttons(labels)
-        self._said.value = plain(looks.verdict(self.round, labels))
+        self._said.value = plain(html.verdict(self.round, labels))
 
     def _renew(self, side: int, exchange: Exchange) -> None:
         """A retry is a new exchange: it takes the place of the one that failed."""
@@ -92,7 +92,7 @@ class RoundView:
     def _draw_buttons(self, labels: list[str]) -> None:
         for choice, made in self._prefer.items():
             chosen = self.round.preferred == choice
-            name = looks.short(labels[choice]) if isinstance(choice, int) else str(choice)
+            name = html.short(labels[choice]) if isinstance(choice, int) else str(choice)
             words = {TIE: "Tie", NONE: "None of them"}.get(name, f"Prefer {name}")
             made.description = (
                 f"✓ {words.replace('Prefer ', '')}{' preferred' if isinstance(choice, int) else ''}"
@@ -104,7 +104,7 @@ class RoundView:
             (made.add_class if chosen else made.remove_class)("ab-pressed")
 
 
-class CompareFrame:
+class CompareLayout:
     """The fixed widgets of a comparison.
 
     Attributes
@@ -132,7 +132,7 @@ class CompareFrame:
         self._retry, self._on_prefer = retry, prefer
         self.views: list[RoundView] = []
         self.head = parts.html("", "ab-headline")
-        self.inner = parts.box([parts.html(bubbles.EMPTY)], "ab-inner")
+        self.inner = parts.box([parts.html(message_html.EMPTY)], "ab-inner")
         # As in the panel: a column-reverse box stays at its end as it grows, and holds still where a reader has scrolled to.
         scrolling = widgets.Layout(flex_flow="column-reverse", overflow="auto", height=height, width="auto")
         self.log = widgets.VBox([self.inner], layout=scrolling)
@@ -147,7 +147,7 @@ class CompareFrame:
         composer = parts.row([self.input, self.stop, self.send], "ab-composer")
         bottom = parts.box([self.status, composer], "ab-bottom")
         self.children = [
-            parts.html(live_style(uid) + looks.STYLE),
+            parts.html(live_style(uid) + html.STYLE),
             parts.row([self.head, self.pictures], "ab-head"),
             self.log,
             bottom,
@@ -200,7 +200,7 @@ def title(comparison: Comparison) -> str:
     """The head: who is compared, and how often each was preferred."""
     hidden = comparison.blind
     names = f"{len(comparison.conversations)} agents, names hidden" if hidden else " · ".join(comparison.labels)
-    counted = looks.tally(comparison)
+    counted = html.tally(comparison)
     preferred = f'<span class="ab-session">preferred: {plain(counted)}</span>' if counted else ""
     return f'<div class="ab-title"><span class="ab-name">{plain(names)}</span>{preferred}</div>'
 
@@ -214,7 +214,7 @@ def describe(comparison: Comparison) -> tuple[str, bool]:
     last = comparison.rounds[-1]
     labels = comparison.shown_labels(last)
     lost = [
-        looks.short(label)
+        html.short(label)
         for label, side in zip(labels, comparison.conversations, strict=True)
         if side.connection == "reconnecting"
     ]

@@ -14,22 +14,22 @@ import ipywidgets as widgets
 
 from ...events import loop
 from ...events.turns import Turn
-from ..conversation import Follow
-from ..entities import each_of
-from ..exchange import Exchange
-from ..heartbeat import awaited
-from ..message import whole
-from ..pace import FLUSH_S, Pace
-from ..static import StaticTwin, show_bundle
-from ..view import close_all
-from . import looks, records
-from .rounds import Choice, Comparison, Round
-from .view import CompareFrame
+from ..html.static_transcript import StaticTranscript, show_bundle
+from ..model.conversation import Follow
+from ..model.exchange import Exchange
+from ..model.lookup import each_of
+from ..text import whole
+from ..widgets.await_on_loop import awaited
+from ..widgets.throttle import FLUSH_S, Throttle
+from ..widgets.view import close_all
+from . import html, records
+from .comparison import Choice, Comparison, Round
+from .view import CompareLayout
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ...api.client import AsyncClient, Client
+    from ...client import AsyncClient, Client
 
 CLOSING_S = 15.0
 OPEN_CHARACTERS_PER_S = 160_000
@@ -59,7 +59,7 @@ class Compare(widgets.VBox):  # type: ignore[misc]
     images : bool
         Whether pictures in replies are fetched, as in `ChatPanel`; by default not until somebody presses Load pictures.
     follow : callable, optional
-        Gives a session's events as they happen; `agentbook.events.pump.subscribe` unless told otherwise.
+        Gives a session's events as they happen; `agentbook.events.reader.subscribe` unless told otherwise.
 
     Raises
     ------
@@ -113,12 +113,12 @@ class Compare(widgets.VBox):  # type: ignore[misc]
             comparison.labels
         )  # an agent given by its id is known by name only later, and outputs are compared
         self._uid = f"ap-{uuid.uuid4().hex[:12]}"
-        self._twin = StaticTwin(self._uid, looks.static_html)
-        self._frame = CompareFrame(
+        self._twin = StaticTranscript(self._uid, html.static_html)
+        self._frame = CompareLayout(
             self._uid, height, self._send_clicked, self._stop_clicked, self._retry_clicked, self._prefer_clicked,
             self._pictures_clicked, images=images,
         )  # fmt: skip
-        self._pace = Pace(self._draw, self._pause_s)
+        self._pace = Throttle(self._draw, self._pause_s)
         self._ended = False
         super().__init__(self._frame.children, layout=widgets.Layout(width="100%"))
         self.add_class("ab-chat")

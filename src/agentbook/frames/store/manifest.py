@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from .place import Place, StoreError
+from .storage import Storage, StoreError
 
 NAME = "manifest.json"
 FORMAT = 1  # raised when an older agentbook could no longer read it
@@ -63,7 +63,7 @@ class _Version(msgspec.Struct):
     format: int
 
 
-def load(place: Place) -> Manifest | None:
+def load(place: Storage) -> Manifest | None:
     """The manifest of the store at a place; None where there is no store.
 
     Raises
@@ -93,7 +93,7 @@ def load(place: Place) -> Manifest | None:
         ) from error
 
 
-def save(place: Place, manifest: Manifest) -> None:
+def save(place: Storage, manifest: Manifest) -> None:
     """Replace the manifest: the moment at which a change of the store happens."""
     manifest.generation += 1
     place.write(NAME, msgspec.json.encode(manifest))

@@ -18,11 +18,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..columns import arrow_schema
-from ..ids import parse_ids
-from ..schemas import schema_of
+from ..parse.columns import arrow_schema
+from ..parse.ids import parse_ids
+from ..parse.schemas import schema_of
 from .manifest import Part
-from .place import TEMPORARY, Place, StoreError
+from .storage import TEMPORARY, Storage, StoreError
 
 ROOT = "events"
 SCHEMA = arrow_schema(schema_of("events"))
@@ -70,7 +70,7 @@ def partitioned(table: Any, group: int) -> Iterator[tuple[str, Any]]:
             yield f"{ROOT}/day={day}/group={group}", table.slice(start, end - start)
 
 
-def write(place: Place, directory: str, table: Any) -> Part:
+def write(place: Storage, directory: str, table: Any) -> Part:
     """One part, safe on disk."""
     import pyarrow.parquet as pq
 
@@ -85,7 +85,7 @@ def write(place: Place, directory: str, table: Any) -> Part:
     return Part(name, table.num_rows, data.size, zlib.crc32(data))
 
 
-def read(place: Place, parts: Sequence[Part], columns: Sequence[str] | None = None, condition: Any = None) -> Any:
+def read(place: Storage, parts: Sequence[Part], columns: Sequence[str] | None = None, condition: Any = None) -> Any:
     """The rows of some parts as one table, in the order of the parts."""
     if not parts:
         empty = SCHEMA.empty_table()
@@ -99,7 +99,7 @@ def read(place: Place, parts: Sequence[Part], columns: Sequence[str] | None = No
         raise found or StoreError(f"A part of the store {place.show('')} cannot be read: {error}.") from error
 
 
-def wrong_with(place: Place, part: Part) -> str | None:
+def wrong_with(place: Storage, part: Part) -> str | None:
     """What is wrong with a part's file; None if it is as it was written."""
     data = place.read(part.name)
     if data is None:
@@ -109,7 +109,7 @@ def wrong_with(place: Place, part: Part) -> str | None:
     return None
 
 
-def first_wrong(place: Place, parts: Iterable[Part]) -> FileNotFoundError | StoreError | None:
+def first_wrong(place: Storage, parts: Iterable[Part]) -> FileNotFoundError | StoreError | None:
     """The error of the first of these parts that is not as it was written; None where all are."""
     for part in parts:
         problem = wrong_with(place, part)
@@ -123,7 +123,7 @@ def first_wrong(place: Place, parts: Iterable[Part]) -> FileNotFoundError | Stor
     return None
 
 
-def dataset(place: Place, parts: Iterable[Part]) -> Any:
+def dataset(place: Storage, parts: Iterable[Part]) -> Any:
     """Some parts as a `pyarrow.dataset.Dataset`; nothing is read yet."""
     import pyarrow.dataset as ds
 

@@ -10,15 +10,15 @@ from typing import Any, Literal, TypeVar
 
 import pandas as pd
 
-from ...api.client import Client
-from ..load import jsonable, to_pandas
-from ..many import partial
-from ..turns import turns
-from ..wanted import require_client, session_ids
-from . import upkeep
+from ...client import Client
+from ..analysis.turns import turns
+from ..load.events import partial
+from ..load.session_ids import require_client, session_ids
+from ..parse.frame import jsonable, to_pandas
+from . import maintenance
 from .manifest import GROUPS, Manifest, load
-from .place import StoreBusy, StoreError, place_of
-from .selection import Selection, query
+from .query import Selection, query
+from .storage import StoreBusy, StoreError, open_storage
 from .sync import Sync, SyncReport
 
 T = TypeVar("T")
@@ -70,7 +70,7 @@ class Store:
         if groups < 1:
             raise ValueError(f"groups must be 1 or more, not {groups}.")
         self.path = os.path.expanduser(os.fspath(path))
-        self._place = place_of(self.path)
+        self._place = open_storage(self.path)
         self._groups = groups
         self._manifest()  # so that what is wrong with it is said here
 
@@ -313,7 +313,7 @@ class Store:
             A file cannot be read or written; the store is as it was.
         """
         with self._place.locked(wait_s):
-            return upkeep.compact(self._place, self._manifest())
+            return maintenance.compact(self._place, self._manifest())
 
     def verify(self, *, repair: bool = False, wait_s: float = WAIT_S) -> pd.DataFrame:
         """Check every file: what is wrong, one row each with ``file`` and ``problem``; no rows if all is well.
@@ -350,12 +350,12 @@ class Store:
                 if repair or isinstance(error, StoreBusy):
                     raise
                 # Who may not write here may look all the same.
-                found = self._settled(lambda manifest: upkeep.check(self._place, manifest, alone=False)[0])
+                found = self._settled(lambda manifest: maintenance.check(self._place, manifest, alone=False)[0])
             else:
                 manifest = self._manifest()
-                found, damaged = upkeep.check(self._place, manifest)
+                found, damaged = maintenance.check(self._place, manifest)
                 if repair:
-                    upkeep.forget(self._place, manifest, damaged)
+                    maintenance.forget(self._place, manifest, damaged)
         return pd.DataFrame(found, columns=["file", "problem"]).astype("str")
 
     def _settled(self, read: Callable[[Manifest], T]) -> T:

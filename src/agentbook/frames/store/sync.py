@@ -18,18 +18,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...api.client import Client
-from ...api.ids import is_persisted, milliseconds_of
-from ..fetch import Fetch
-from ..interrupts import shielded
-from ..load import MOST_PROBLEMS, Piece
-from ..order import not_ascending
-from ..progress import Progress
-from ..stretches import Session
-from ..wire import Problem
+from ...api.event_ids import is_persisted, milliseconds_of
+from ...client import Client
+from ..load.id_ranges import Session
+from ..load.interrupts import shielded
+from ..load.page_loader import PageLoader
+from ..load.progress import Progress
+from ..parse.frame import MOST_PROBLEMS, Piece
+from ..parse.json_columns import Problem
+from ..parse.page_checks import not_ascending
 from . import parts
 from .manifest import Cursor, Manifest, save
-from .place import Place
+from .storage import Storage
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -88,7 +88,7 @@ class SyncReport:
 class Sync:
     """One sync, under the store's lock."""
 
-    def __init__(self, place: Place, manifest: Manifest, client: Client, overlap_s: float, full: bool) -> None:
+    def __init__(self, place: Storage, manifest: Manifest, client: Client, overlap_s: float, full: bool) -> None:
         self._place = place
         self._manifest = manifest
         self._client = client
@@ -108,7 +108,7 @@ class Sync:
         self.report.sessions = len(sessions)
         self._begun = {session: self._begin(session) for session in sessions}
         with Progress(progress) as bar, ThreadPoolExecutor(1, thread_name_prefix="agentbook-commit") as self._pool:
-            fetch = Fetch(
+            fetch = PageLoader(
                 self._client, self._begun, self._arrived, bar.add, known=self._nothing_new, begun=self._take_part,
                 part_rows=COMMIT_ROWS,
             )  # fmt: skip
@@ -118,7 +118,7 @@ class Sync:
                 with shielded():
                     self._close(sessions, fetch)
 
-    def _close(self, sessions: Sequence[str], fetch: Fetch) -> None:
+    def _close(self, sessions: Sequence[str], fetch: PageLoader) -> None:
         """Write down what has come, whatever became of the rest."""
         self.report.requests = fetch.requests
         self.report.failed = dict(fetch.problems)
@@ -239,7 +239,7 @@ class Sync:
             return list(pool.map(lambda job: parts.write(self._place, *job), jobs))
 
 
-def clean(place: Place, manifest: Manifest) -> int:
+def clean(place: Storage, manifest: Manifest) -> int:
     """Remove what an interrupted change left behind; how many files that were."""
     named = {part.name for part in manifest.parts}
     left = [name for name in place.files(parts.ROOT) if name not in named and parts.is_ours(name)]
@@ -248,7 +248,7 @@ def clean(place: Place, manifest: Manifest) -> int:
     return len(left)
 
 
-def stored_ids(place: Place, manifest: Manifest, session: str) -> list[str]:
+def stored_ids(place: Storage, manifest: Manifest, session: str) -> list[str]:
     """All ids of a session that are in the store, ascending."""
     group = parts.group_of(session, manifest.groups)
     mine = [part for part in manifest.parts if (parts.key_of(part.name) or ("", -1))[1] == group]

@@ -12,9 +12,9 @@ from datetime import datetime
 from sqlalchemy import Connection, func, select
 
 from ..store import tables
-from . import credentials, history, notes, people, places, scribe
+from . import credentials, history, notes, people, prompt_agent, workspaces
 from .fixtures import fixtures
-from .mint import Mint, milliseconds
+from .seeded_ids import Mint, milliseconds
 from .summary import DemoSummary
 
 __all__ = ["DemoSummary", "fixtures", "write"]
@@ -59,15 +59,15 @@ def write(connection: Connection, *, seed: int, now: datetime) -> DemoSummary:
         raise ValueError(f"The store already has an account named {ACCOUNT!r}: demo data goes into a fresh one.")
     mint, now_ms = Mint(f"demo:{seed}:{milliseconds(now)}"), milliseconds(now)
     who = people.write(connection, mint, now_ms)
-    where = places.write(connection, mint, now_ms, who)
+    where = workspaces.write(connection, mint, now_ms, who)
     credentials.write(connection, mint, now_ms, who, where)
     told = history.write(connection, mint, now_ms, who, where)
     notes.write(connection, mint, now_ms, who, where, told)
-    where = scribe.write(connection, Mint(f"scribe:{seed}:{milliseconds(now)}"), now_ms, who, where)
+    where = prompt_agent.write(connection, Mint(f"scribe:{seed}:{milliseconds(now)}"), now_ms, who, where)
     return _summary(connection, who, where)
 
 
-def _summary(connection: Connection, who: people.People, where: places.Places) -> DemoSummary:
+def _summary(connection: Connection, who: people.People, where: workspaces.Places) -> DemoSummary:
     counts = {
         name: connection.execute(select(func.count()).select_from(table)).scalar_one()
         for name, table in tables.metadata.tables.items()

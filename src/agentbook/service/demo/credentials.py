@@ -12,10 +12,10 @@ from typing import Any
 from sqlalchemy import Connection
 
 from ..store import tables
-from .mint import DAY_MS, HOUR_MS, Mint
 from .people import People
-from .places import Places
 from .rows import as_json, insert
+from .seeded_ids import DAY_MS, HOUR_MS, Mint
+from .workspaces import Places
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,12 +15,12 @@ from typing import Any
 
 from sqlalchemy import Connection, func, select
 
-from ..runtime.limits import RUN_FAILURES, failure
+from ..engines.run_limits import RUN_FAILURES, failure
 from ..store import tables
-from . import rhythm, topics, wiretext
+from . import event_json, schedule, topics
 from .history import EVENT_COLUMNS
-from .mint import DAY_MS, Mint, milliseconds
 from .rows import insert, insert_tuples
+from .seeded_ids import DAY_MS, Mint, milliseconds
 from .summary import DemoSummary
 from .topics.thread import fill, slots
 
@@ -80,9 +80,9 @@ def fixtures(
     workspaces = _workspaces(connection, mint, now_ms, account_id, agents)
     texts = _texts(mint.rng)
     shares = _shares(mint.rng, sessions, events)
-    begins = rhythm.moments(mint.rng, sessions, now_ms)
-    who = wiretext.author("user", account_id, account)
-    authors = {name: wiretext.author("agent", id_, name) for name, id_ in agents.items()}
+    begins = schedule.moments(mint.rng, sessions, now_ms)
+    who = event_json.author("user", account_id, account)
+    authors = {name: event_json.author("agent", id_, name) for name, id_ in agents.items()}
     session_rows: list[dict[str, Any]] = []
     event_rows: list[tuple[Any, ...]] = []
     for begins_ms, share in zip(begins, shares, strict=True):
@@ -193,12 +193,12 @@ def _texts(rng: random.Random) -> _Texts:
         thread, values = rng.choice(threads), slots(rng)
         values["gist"] = fill(thread.gist, values, rng)
         exchange = rng.choice(thread.exchanges)
-        texts.asks.append(wiretext.text_content(fill(exchange.ask, values, rng)))
-        texts.replies.append(wiretext.text_content(fill(exchange.reply, values, rng)))
+        texts.asks.append(event_json.text_content(fill(exchange.ask, values, rng)))
+        texts.replies.append(event_json.text_content(fill(exchange.reply, values, rng)))
         texts.names.append(fill(thread.name, values, rng))
     for kind in RUN_FAILURES:
         known = failure(kind, "fixtures-1")
-        texts.failures.append(wiretext.failure_content(known.status, known.error, known.message))
+        texts.failures.append(event_json.failure_content(known.status, known.error, known.message))
     return texts
 
 
@@ -222,7 +222,7 @@ def _events(
 ) -> Iterator[tuple[Any, ...]]:
     """Exactly `count` events of one session; a last turn that does not fit stays unanswered."""
     # The loop that a million events go through: `random() * n` costs a fifth of `randint`.
-    rng, new_id, instant, event, chance = mint.rng, mint.id, mint.instant, wiretext.event, mint.rng.random
+    rng, new_id, instant, event, chance = mint.rng, mint.id, mint.instant, event_json.event, mint.rng.random
     # However long a session is, it ends before now: gaps shrink instead of running into the future.
     most = max(2, (now_ms - at) // (count + 1))
     pause_ms, step_ms = min(90_000, most), min(4_000, most)

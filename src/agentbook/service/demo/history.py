@@ -11,16 +11,16 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from ..runtime.limits import RUN_FAILURES, failure
+from ..engines.run_limits import RUN_FAILURES, failure
 from ..store import tables
-from . import rhythm, topics, wiretext
-from .mint import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, Mint
+from . import event_json, schedule, topics
 from .people import People
-from .places import Places
 from .plans import Plan, plans
 from .rows import insert, insert_tuples
+from .seeded_ids import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, Mint
 from .topics import Exchange, Thread
 from .topics.thread import fill, slots
+from .workspaces import Places
 
 EVENT_COLUMNS = ("session_id", "id", "type", "task_id", "author_type", "created_at", "wire")
 
@@ -147,9 +147,9 @@ class _Teller:
     ) -> tuple[list[tuple[Any, ...]], int, str]:
         """The events of one turn, when it ended, and how: answered, failed or unanswered."""
         task = self.mint.id(at)
-        who = wiretext.quoted(self.people.author(*speaker))
-        agent = wiretext.author("agent", self.places.agents[plan.agent], plan.agent)
-        said = wiretext.text_content(fill(exchange.ask, values, self.rng))
+        who = event_json.quoted(self.people.author(*speaker))
+        agent = event_json.author("agent", self.places.agents[plan.agent], plan.agent)
+        said = event_json.text_content(fill(exchange.ask, values, self.rng))
         events = [self._event(session_id, at, "message", said, task, speaker[0], who)]
         outcome = self._outcome(plan, at)
         slow = self._slowness(plan, at)
@@ -169,7 +169,7 @@ class _Teller:
             content = self._failure(kind, plan.workspace)
             events.append(self._event(session_id, at, "runtime_error", content, task, "agent", agent))
         else:
-            text = wiretext.text_content(fill(exchange.reply, values, self.rng))
+            text = event_json.text_content(fill(exchange.reply, values, self.rng))
             events.append(self._event(session_id, at, "runtime_done", text, task, "agent", agent))
         return events, at, outcome
 
@@ -181,12 +181,12 @@ class _Teller:
         if kind == "message" and self.rng.random() < _EDITED:
             # A late edit: somebody corrected what they had written.
             updated = self.mint.instant(min(self.now_ms, at + self.rng.randint(40, 9_000) * SECOND_MS))
-        wire = wiretext.event(id_, kind, content, task, author, created, updated)
+        wire = event_json.event(id_, kind, content, task, author, created, updated)
         return session_id, id_, kind, task, author_type, created, wire
 
     def _outcome(self, plan: Plan, at: int) -> str:
         chance = self.rng.random()
-        fails = _FAILS_IN_INCIDENT if rhythm.in_incident(at, self.now_ms) else _FAILS
+        fails = _FAILS_IN_INCIDENT if schedule.in_incident(at, self.now_ms) else _FAILS
         if self.owed and at > self.now_ms - 30 * DAY_MS:
             fails = max(fails, 0.05)
         if chance < fails and plan.agent != "echo":
@@ -194,7 +194,7 @@ class _Teller:
         return "unanswered" if chance > 1 - _NEVER_ANSWERED else "answered"
 
     def _slowness(self, plan: Plan, at: int) -> float:
-        slow = 3.2 if rhythm.in_incident(at, self.now_ms) else 1.0
+        slow = 3.2 if schedule.in_incident(at, self.now_ms) else 1.0
         if plan.agent == "data-desk" and at > self.now_ms - _SLOWER_SINCE_DAYS * DAY_MS:
             slow *= _SLOWER_BY
         return slow
@@ -202,14 +202,14 @@ class _Teller:
     def _failure_kind(self, at: int) -> str:
         if self.owed:
             return self.owed.popleft()
-        weights = _INCIDENT_FAILURES if rhythm.in_incident(at, self.now_ms) else _USUAL_FAILURES
+        weights = _INCIDENT_FAILURES if schedule.in_incident(at, self.now_ms) else _USUAL_FAILURES
         return self.rng.choices(list(weights), list(weights.values()))[0]
 
     def _failure(self, kind: str, workspace: str) -> str:
         if kind == "error":
-            return wiretext.failure_content(500, "ServerError", "Something went wrong")
+            return event_json.failure_content(500, "ServerError", "Something went wrong")
         known = failure(kind, workspace)
-        return wiretext.failure_content(known.status, known.error, known.message)
+        return event_json.failure_content(known.status, known.error, known.message)
 
 
 def write(connection: Connection, mint: Mint, now_ms: int, people: People, places: Places) -> History:

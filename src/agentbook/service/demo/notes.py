@@ -9,10 +9,10 @@ from sqlalchemy import Connection
 
 from ..store import tables
 from .history import History
-from .mint import DAY_MS, HOUR_MS, MINUTE_MS, Mint
 from .people import People
-from .places import Places
 from .rows import insert
+from .seeded_ids import DAY_MS, HOUR_MS, MINUTE_MS, Mint
+from .workspaces import Places
 
 _PER_WORKSPACE = {"support": 5, "data": 4, "on-call": 4, "release": 2, "finance": 1, "shop": 1}
 _MANUAL = (

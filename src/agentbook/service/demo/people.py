@@ -10,8 +10,8 @@ from typing import Any
 from sqlalchemy import Connection
 
 from ..store import tables
-from .mint import DAY_MS, HOUR_MS, Mint
 from .rows import as_json, insert
+from .seeded_ids import DAY_MS, HOUR_MS, Mint
 
 # name -> (full name, what the profile says)
 _USERS: dict[str, tuple[str, str]] = {

@@ -7,8 +7,8 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from . import rhythm, topics
-from .mint import DAY_MS
+from . import schedule, topics
+from .seeded_ids import DAY_MS
 from .topics import Thread
 
 
@@ -54,7 +54,7 @@ def _chats(rng: random.Random, now_ms: int) -> Iterator[Plan]:
     whole = sum(shares.values())
     for workspace, (share, agents, people) in _CHATS.items():
         until = now_ms - _ARCHIVED_DAYS_AGO.get(workspace, 0) * DAY_MS
-        for at in rhythm.moments(rng, round(_CHAT_COUNT * share / whole), now_ms, until):
+        for at in schedule.moments(rng, round(_CHAT_COUNT * share / whole), now_ms, until):
             agent = rng.choices(list(agents), list(agents.values()))[0]
             who = rng.choices(list(people), list(people.values()))[0]
             thread = rng.choice(topics.CHATS[workspace])
@@ -62,7 +62,9 @@ def _chats(rng: random.Random, now_ms: int) -> Iterator[Plan]:
 
 
 def _webhooks(rng: random.Random, now_ms: int) -> Iterator[Plan]:
-    moments = rhythm.around_the_clock(rng, _ALERT_COUNT, now_ms) + rhythm.during_incident(rng, _INCIDENT_COUNT, now_ms)
+    moments = schedule.around_the_clock(rng, _ALERT_COUNT, now_ms) + schedule.during_incident(
+        rng, _INCIDENT_COUNT, now_ms
+    )
     for at in moments:
         relay, person = ("trigger", "alert-relay"), ("user", rng.choice(("margaret", "edsger")))
         yield Plan(at, "on-call", "incident-helper", "webhook", relay, person, rng.choice(topics.ALERTS))
@@ -70,18 +72,18 @@ def _webhooks(rng: random.Random, now_ms: int) -> Iterator[Plan]:
 
 def _scheduled(rng: random.Random, now_ms: int) -> Iterator[Plan]:
     digest = ("trigger", "weekday-digest")
-    for at in rhythm.every_day(rng, now_ms, 7):
+    for at in schedule.every_day(rng, now_ms, 7):
         yield Plan(at, "release", "release-notes", "time", digest, digest, rng.choice(topics.DIGESTS))
 
 
 def _builds(rng: random.Random, now_ms: int) -> Iterator[Plan]:
     server = ("trigger", "build-server")
-    for at in rhythm.moments(rng, _BUILD_COUNT, now_ms):
+    for at in schedule.moments(rng, _BUILD_COUNT, now_ms):
         thread = rng.choices(topics.BUILDS, (4, 1))[0]
         yield Plan(at, "release", "release-notes", "api_trigger", server, server, thread)
 
 
 def _trials(rng: random.Random, now_ms: int) -> Iterator[Plan]:
-    for at in rhythm.moments(rng, _TRIAL_COUNT, now_ms):
+    for at in schedule.moments(rng, _TRIAL_COUNT, now_ms):
         who = ("user", rng.choice(("ada", "edsger")))
         yield Plan(at, "playground", "helpdesk", "agent_test", who, who, rng.choice(topics.TRIALS))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ..runtime.base import Failure
+from ..engines.base import Failure
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from .. import errors
+from ..engines.run_limits import RUN_FAILURES, failure
 from ..errors import Refusal
-from ..runtime.limits import RUN_FAILURES, failure
 from .actions import Action, Answer, EndTurn
 
 TOKEN, REGISTER = "*/oauth/token", "*/oauth/register"

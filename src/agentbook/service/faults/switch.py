@@ -14,7 +14,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from starlette.types import Scope
 
 from .. import contract
-from ..runtime.base import Failure
+from ..engines.base import Failure
 from .actions import Action, Answer, Cut, Delay, Drop, EndTurn
 from .catalogue import CATALOGUE
 

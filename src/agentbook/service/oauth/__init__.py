@@ -20,7 +20,7 @@ from . import authorize, clients, metadata, token
 from .web import Answers
 
 if TYPE_CHECKING:
-    from ..platform import Platform
+    from ..state import Platform
 
 __all__ = ["routes"]
 

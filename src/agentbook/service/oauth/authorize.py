@@ -24,7 +24,7 @@ from .metadata import RESOURCES
 from .web import NO_STORE, Fields, fields, one
 
 if TYPE_CHECKING:
-    from ..platform import Platform
+    from ..state import Platform
 
 REQUEST_S = 600
 # Asking needs no credential, so what is kept of it is bounded.

@@ -22,7 +22,7 @@ from ..store.tables import oauth_clients
 from .web import NO_STORE, body, json
 
 if TYPE_CHECKING:
-    from ..platform import Platform
+    from ..state import Platform
 
 GRANT_TYPES = ("authorization_code", "refresh_token")
 MOST_PER_HOUR = 10

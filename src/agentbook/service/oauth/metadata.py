@@ -16,7 +16,7 @@ from ..auth import SCOPES
 from .web import json
 
 if TYPE_CHECKING:
-    from ..platform import Platform
+    from ..state import Platform
 
 SERVER_PATH = "/.well-known/oauth-authorization-server"
 RESOURCE_PATH = "/.well-known/oauth-protected-resource"

@@ -13,7 +13,7 @@ from .grants import Refused
 from .web import NO_STORE, Fields, body, fields, is_form, json, one
 
 if TYPE_CHECKING:
-    from ..platform import Platform
+    from ..state import Platform
 
 _NEEDED = {
     "authorization_code": ("client_id", "code", "redirect_uri", "code_verifier"),

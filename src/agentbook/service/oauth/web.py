@@ -14,7 +14,7 @@ from starlette.types import Receive, Scope, Send
 from .. import errors
 
 if TYPE_CHECKING:
-    from ..platform import Platform
+    from ..state import Platform
 
 Answer = Callable[["Platform", Request], Awaitable[Response]]
 Fields = Mapping[str, list[str]]

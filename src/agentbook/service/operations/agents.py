@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, false, insert, or_, select, update
 
 from .. import errors
 from ..store.tables import agent_versions, agents, api_keys, workspace_agents
-from . import records, seen
+from . import access, records
 from .registry import Call, page, reads, writes
 
 # Templates whose engine must be set up outside this service: their agents never become READY here.
@@ -24,13 +24,13 @@ _ENGINES = {None: "llm", "LLM": "llm", "PLATFORM_NATIVE": "guide"}
 def list_agents(call: Call) -> dict[str, Any]:
     """Visible agents that pass every filter."""
     given = call.query
-    query = select(agents).where(seen.visible_agent(call.principal, reading=True), ~agents.c.is_archived)
+    query = select(agents).where(access.visible_agent(call.principal, reading=True), ~agents.c.is_archived)
     for name, condition in _FILTERS.items():
         if given[name] is not None and given[name] is not False:
             query = query.where(*condition(call, given[name]))
     if given["is_pinned"] is not None:
         query = query.where(agents.c.is_pinned if given["is_pinned"] else ~agents.c.is_pinned)
-    rows, total = seen.counted_page(call.db, seen.sorted_by(query, agents, given["sort_by"], "name"), given)
+    rows, total = access.counted_page(call.db, access.sorted_by(query, agents, given["sort_by"], "name"), given)
     return page(records.agents_(call.db, rows, call.principal), total, given)
 
 
@@ -38,7 +38,7 @@ def _installed_in(call: Call, reference: str) -> list[ColumnElement[bool]]:
     try:
         # What is installed is for those who may see agents ("Authentication", rule 4), and others see what nobody would.
         knows = call.principal is not None and call.principal.may("agents:read")
-        workspace = seen.workspace(call, reference) if knows else None
+        workspace = access.workspace(call, reference) if knows else None
     except errors.Refusal:
         workspace = None
     if workspace is None:
@@ -48,12 +48,12 @@ def _installed_in(call: Call, reference: str) -> list[ColumnElement[bool]]:
 
 
 def _owned_by(call: Call, reference: str) -> list[ColumnElement[bool]]:
-    owner = seen.account(call.db, reference)
+    owner = access.account(call.db, reference)
     return [agents.c.owner_id == owner["id"] if owner else false()]
 
 
 def _contributed_by(call: Call, reference: str) -> list[ColumnElement[bool]]:
-    person = seen.account(call.db, reference)
+    person = access.account(call.db, reference)
     if person is None:
         return [false()]
     authored = select(agent_versions.c.agent_id).where(_made_by(agent_versions.c.creator_id, person["id"]))
@@ -72,7 +72,7 @@ def _tagged(_call: Call, text: str) -> list[ColumnElement[bool]]:
     wanted = [msgspec.json.encode(tag).decode() for tag in _listed(text)]
     # At its beginning or after a comma: within a tag a quote has a backslash before it.
     places = [agents.c.tags_json.contains(f"{before}{tag}", autoescape=True) for tag in wanted for before in "[,"]
-    return [seen.combined(or_, [false(), *places])]
+    return [access.combined(or_, [false(), *places])]
 
 
 def _listed(text: str) -> list[str]:
@@ -80,7 +80,7 @@ def _listed(text: str) -> list[str]:
 
 
 _FILTERS: dict[str, Callable[[Call, Any], list[ColumnElement[bool]]]] = {
-    "search": lambda _call, text: seen.words_in(text, agents.c.name, agents.c.description),
+    "search": lambda _call, text: access.words_in(text, agents.c.name, agents.c.description),
     "published_only": lambda _call, _on: [
         agents.c.id.in_(select(agent_versions.c.agent_id).where(agent_versions.c.published_at.is_not(None)))
     ],
@@ -98,9 +98,9 @@ _FILTERS: dict[str, Callable[[Call, Any], list[ColumnElement[bool]]]] = {
 def create_agent(call: Call) -> dict[str, Any]:
     """A new agent of the caller's account, forked from a version where one is named."""
     body, caller = call.body, call.caller
-    owner_id = seen.own_account(call, body.get("owner_id"), "create an agent")
+    owner_id = access.own_account(call, body.get("owner_id"), "create an agent")
     if body["is_public"]:
-        seen.admin_or_403(call, owner_id, "make an agent public")
+        access.admin_or_403(call, owner_id, "make an agent public")
     taken = select(agents.c.id).where(agents.c.owner_id == owner_id, agents.c.name == body["name"])
     if call.db.execute(taken).first() is not None:
         raise errors.name_taken("Agent", f"{caller.account_name}~{body['name']}")
@@ -146,14 +146,14 @@ def _id(given: str | None) -> str | None:
     return None if given is None else given.lower()
 
 
-def _version_to_fork(call: Call, version_id: str | None) -> seen.Row | None:
+def _version_to_fork(call: Call, version_id: str | None) -> access.Row | None:
     """The version with its agent's template and engine; the 404 where the caller cannot see the agent."""
     if version_id is None:
         return None
     query = (
         select(agent_versions, agents.c.template, agents.c.engine)
         .join(agents, agents.c.id == agent_versions.c.agent_id)
-        .where(agent_versions.c.id == version_id.lower(), seen.visible_agent(call.principal, reading=False))
+        .where(agent_versions.c.id == version_id.lower(), access.visible_agent(call.principal, reading=False))
     )
     row = call.db.execute(query).mappings().first()
     if row is None:
@@ -164,17 +164,17 @@ def _version_to_fork(call: Call, version_id: str | None) -> seen.Row | None:
 @reads("getAgent", brief=True)
 def get_agent(call: Call) -> dict[str, Any]:
     """One agent; a denied read is the same 404 as an agent that is not there."""
-    row = seen.agent(call, call.path["agent_id_or_name"], reading=True)
+    row = access.agent(call, call.path["agent_id_or_name"], reading=True)
     return records.agents_(call.db, [row], call.principal)[0]
 
 
 @writes("updateAgent")
 def update_agent(call: Call) -> dict[str, Any]:
     """Change what the body names. OAuth tokens alone get here (openapi.yaml, security)."""
-    row = seen.own_agent(call, call.path["agent_id_or_name"])
+    row = access.own_agent(call, call.path["agent_id_or_name"])
     body = call.body
     if body.get("is_public"):
-        seen.admin_or_403(call, row["owner_id"], "make an agent public")
+        access.admin_or_403(call, row["owner_id"], "make an agent public")
     changes: dict[str, Any] = {name: body[name] for name in ("avatar_url", "category") if name in body}
     if "maintainer_id" in body:
         changes["maintainer_id"] = _id(body["maintainer_id"])
@@ -195,7 +195,7 @@ def update_agent(call: Call) -> dict[str, Any]:
 @writes("configureLlm")
 def configure_llm(call: Call) -> dict[str, Any]:
     """Commit a new version of an LLM agent."""
-    row = seen.own_agent(call, call.path["agent_id_or_name"])
+    row = access.own_agent(call, call.path["agent_id_or_name"])
     if row["setup_state"] != "READY":
         raise errors.conflict("Agent must be READY before it can be configured.")
     body = call.body
@@ -227,12 +227,12 @@ def _commit_version(call: Call, agent_id: str, fields: dict[str, Any]) -> str:
 @reads("listAgentVersions")
 def list_agent_versions(call: Call) -> dict[str, Any]:
     """Versions of a visible agent, newest first."""
-    agent = seen.agent(call, call.path["agent_id_or_name"], reading=True)
+    agent = access.agent(call, call.path["agent_id_or_name"], reading=True)
     own = call.principal is not None and call.principal.account_id == agent["owner_id"]
     query = select(agent_versions).where(agent_versions.c.agent_id == agent["id"])
     if call.query["type"] is not None:
         query = query.where(agent_versions.c.type == call.query["type"])
-    rows, total = seen.counted_page(call.db, query.order_by(agent_versions.c.id.desc()), call.query)
+    rows, total = access.counted_page(call.db, query.order_by(agent_versions.c.id.desc()), call.query)
     may_read = own and call.principal is not None and call.principal.may("agents:read")
     return page((records.version(row, with_prompt=may_read) for row in rows), total, call.query)
 
@@ -240,10 +240,10 @@ def list_agent_versions(call: Call) -> dict[str, Any]:
 @writes("publishAgentVersion")
 def publish_agent_version(call: Call) -> dict[str, Any]:
     """Publish a version, once, when its validation has passed (specification: "States and transitions", rule 2)."""
-    agent = seen.own_agent(call, call.path["agent_id_or_name"])
+    agent = access.own_agent(call, call.path["agent_id_or_name"])
     reference = call.path["version_id"].lower()
     row = None
-    if seen.storable(reference):
+    if access.storable(reference):
         query = select(agent_versions).where(agent_versions.c.agent_id == agent["id"], agent_versions.c.id == reference)
         row = call.db.execute(query).mappings().first()
     if row is None:

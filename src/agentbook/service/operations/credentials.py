@@ -9,14 +9,14 @@ from sqlalchemy import select
 
 from .. import errors
 from ..store.tables import credential_grants, credentials, workspace_agents
-from . import records, seen
+from . import access, records
 from .registry import Call, page, reads
 
 
 @reads("listCredentials")
 def list_credentials(call: Call) -> dict[str, Any]:
     """Credentials of the caller's own account, newest first; another account is the 404."""
-    account = seen.account_or_404(call, call.path["account_id_or_name"])
+    account = access.account_or_404(call, call.path["account_id_or_name"])
     if account["id"] != call.caller.account_id:
         raise errors.not_found("Account")
     given = call.query
@@ -24,12 +24,12 @@ def list_credentials(call: Call) -> dict[str, Any]:
     if given["integration"] is not None:
         query = query.where(credentials.c.integration == given["integration"])
     if given["search"] is not None:
-        query = query.where(*seen.words_in(given["search"], credentials.c.name, credentials.c.integration))
+        query = query.where(*access.words_in(given["search"], credentials.c.name, credentials.c.integration))
     if given["scope"] is not None:
         shared = credentials.c.owner_id == account["id"]
         query = query.where(shared if given["scope"] else ~shared)
     if given["workspace_id"] is not None:
-        workspace = seen.workspace(call, given["workspace_id"])
+        workspace = access.workspace(call, given["workspace_id"])
         granted = (
             select(credential_grants.c.credential_id)
             .join(workspace_agents, workspace_agents.c.id == credential_grants.c.workspace_agent_id)
@@ -39,11 +39,11 @@ def list_credentials(call: Call) -> dict[str, Any]:
         query = query.where(~in_workspace if given["grant_candidates"] else in_workspace)
     elif given["grant_candidates"]:
         query = query.where(~credentials.c.id.in_(select(credential_grants.c.credential_id)))
-    rows, total = seen.counted_page(call.db, query.order_by(credentials.c.id.desc()), given)
+    rows, total = access.counted_page(call.db, query.order_by(credentials.c.id.desc()), given)
     return page(_records(call, rows), total, given)
 
 
-def _records(call: Call, rows: list[seen.Row]) -> list[records.Record]:
+def _records(call: Call, rows: list[access.Row]) -> list[records.Record]:
     people = records.people_by_id(call.db, (row[c] for row in rows for c in ("creator_id", "target_id")))
     return [
         {

@@ -8,13 +8,13 @@ from .. import errors
 from ..auth import Principal
 from ..store import events
 from ..store.tables import sessions
-from . import seen
+from . import access
 from .registry import Call, page_of_wires, reads, writes
 
 
-def readable_session(db: Connection, caller: Principal, session_id: str) -> seen.Row:
+def readable_session(db: Connection, caller: Principal, session_id: str) -> access.Row:
     """The session, to a caller who may read its events: agents:read is needed too when it ran an agent."""
-    row = seen.session(db, caller, session_id)
+    row = access.session(db, caller, session_id)
     if row["agent_id"] is not None and caller.kind != "triggerApiKey":
         caller.require("agents:read")
     return row
@@ -40,7 +40,7 @@ def list_events(call: Call) -> bytes:
 def post_event(call: Call) -> bytes:
     """A follow-up in a chat that the caller initiated; the agent then answers. Anything else is the 404."""
     caller = call.caller
-    session = seen.session(call.db, caller, call.path["session_id"])
+    session = access.session(call.db, caller, call.path["session_id"])
     initiator = caller.id
     if session["type"] != "chat" or session["initiator_id"] != initiator:
         raise errors.not_found("Session")

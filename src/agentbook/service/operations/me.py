@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import select
 
 from ..store.tables import invitations, workspaces
-from . import records, seen
+from . import access, records
 from .registry import Call, page, reads
 
 
@@ -30,11 +30,11 @@ def get_me(call: Call) -> dict[str, Any]:
 @reads("listMyWorkspaces")
 def list_my_workspaces(call: Call) -> dict[str, Any]:
     """The account's own workspaces, and with ``which=all`` those of its organizations."""
-    query = select(workspaces).where(seen.visible_workspace(call.caller))
+    query = select(workspaces).where(access.visible_workspace(call.caller))
     if call.query["which"] == "my":
         query = query.where(workspaces.c.owner_id == call.caller.account_id)
-    query = seen.sorted_by(query, workspaces, call.query["sort_by"], "name")
-    rows, total = seen.counted_page(call.db, query, call.query)
+    query = access.sorted_by(query, workspaces, call.query["sort_by"], "name")
+    rows, total = access.counted_page(call.db, query, call.query)
     return page(records.workspaces(call.db, rows, call.caller), total, call.query)
 
 
@@ -42,5 +42,5 @@ def list_my_workspaces(call: Call) -> dict[str, Any]:
 def list_my_invitations(call: Call) -> dict[str, Any]:
     """Invitations sent to the account, newest first."""
     query = select(invitations).where(invitations.c.invitee_id == call.caller.account_id)
-    rows, total = seen.counted_page(call.db, query.order_by(invitations.c.id.desc()), call.query)
+    rows, total = access.counted_page(call.db, query.order_by(invitations.c.id.desc()), call.query)
     return page(records.invitations(call.db, rows), total, call.query)

@@ -17,7 +17,7 @@ from ..auth import Principal
 from ..store import Transaction
 
 if TYPE_CHECKING:
-    from ..platform import Platform
+    from ..state import Platform
 
 Handler = Callable[["Call"], "Mapping[str, Any] | bytes"]
 

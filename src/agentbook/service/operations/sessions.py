@@ -8,7 +8,7 @@ from sqlalchemy import Select, insert, select
 
 from .. import errors
 from ..store.tables import pending_turns, sessions
-from . import records, seen
+from . import access, records
 from .registry import Call, page, reads, writes
 
 _NAME_LENGTH = 80
@@ -17,11 +17,11 @@ _NAME_LENGTH = 80
 @writes("startSession")
 def start_session(call: Call) -> dict[str, Any]:
     """A new chat whose agent starts on the initial prompt at once."""
-    workspace = seen.own_workspace(call, call.path["workspace_id_or_name"])
+    workspace = access.own_workspace(call, call.path["workspace_id_or_name"])
     body, caller = call.body, call.caller
     if body["session_type"] != "chat":
         raise errors.forbidden(f"This credential cannot start sessions of type {body['session_type']}")
-    agent = seen.agent(call, body["agent_id"], reading=False)
+    agent = access.agent(call, body["agent_id"], reading=False)
     if workspace["archived_at"] is not None:
         raise errors.forbidden("This workspace is archived")
     if agent["is_archived"]:
@@ -51,21 +51,21 @@ def _first_line(prompt: str) -> str | None:
 @reads("listSessions")
 def list_sessions(call: Call) -> dict[str, Any]:
     """Sessions of a workspace; a key sees those of its own account's workspaces alone."""
-    workspace = seen.own_workspace(call, call.path["workspace_id_or_name"])
+    workspace = access.own_workspace(call, call.path["workspace_id_or_name"])
     query = _with_turn().where(sessions.c.workspace_id == workspace["id"])
     if call.query["type"] is not None:
         query = query.where(sessions.c.type == call.query["type"])
     if call.query["agent_id"] is not None:
-        query = query.where(sessions.c.agent_id == seen.agent(call, call.query["agent_id"], reading=False)["id"])
-    query = seen.sorted_by(query, sessions, call.query["sort_by"], "-id")
-    rows, total = seen.counted_page(call.db, query, call.query)
+        query = query.where(sessions.c.agent_id == access.agent(call, call.query["agent_id"], reading=False)["id"])
+    query = access.sorted_by(query, sessions, call.query["sort_by"], "-id")
+    rows, total = access.counted_page(call.db, query, call.query)
     return page(records.sessions(call.db, rows), total, call.query)
 
 
 @reads("getSession", brief=True)
 def get_session(call: Call) -> dict[str, Any]:
     """One session, and whether a turn of it is running."""
-    found = seen.session(call.db, call.caller, call.path["session_id"])
+    found = access.session(call.db, call.caller, call.path["session_id"])
     row = call.db.execute(_with_turn().where(sessions.c.id == found["id"])).mappings().one()
     return records.sessions(call.db, [row])[0]
 

@@ -8,34 +8,34 @@ from sqlalchemy import insert, select
 
 from .. import errors
 from ..store.tables import skills
-from . import records, seen
+from . import access, records
 from .registry import Call, page, reads, writes
 
 
 @reads("listSkills")
 def list_skills(call: Call) -> dict[str, Any]:
     """Skills of an account; of another account than the caller's only the public ones."""
-    account = seen.account_or_404(call, call.path["account_id_or_name"])
+    account = access.account_or_404(call, call.path["account_id_or_name"])
     given = call.query
     query = select(skills).where(skills.c.owner_id == account["id"])
     if account["id"] != call.caller.account_id:
         query = query.where(skills.c.is_public)
     if given["search"] is not None:
-        query = query.where(*seen.words_in(given["search"], skills.c.name, skills.c.overview))
+        query = query.where(*access.words_in(given["search"], skills.c.name, skills.c.overview))
     if given["archived"] is not None:
         query = query.where(skills.c.archived_at.is_not(None) if given["archived"] else skills.c.archived_at.is_(None))
-    rows, total = seen.counted_page(call.db, seen.sorted_by(query, skills, given["sort_by"], "name"), given)
+    rows, total = access.counted_page(call.db, access.sorted_by(query, skills, given["sort_by"], "name"), given)
     return page(_records(call, rows), total, given)
 
 
 @writes("createSkill")
 def create_skill(call: Call) -> dict[str, Any]:
     """A new skill of the caller's account."""
-    account = seen.account_or_404(call, call.path["account_id_or_name"])
-    owner_id = seen.own_account(call, account["id"], "create a skill")
+    account = access.account_or_404(call, call.path["account_id_or_name"])
+    owner_id = access.own_account(call, account["id"], "create a skill")
     body, caller = call.body, call.caller
     if body["is_public"]:
-        seen.admin_or_403(call, owner_id, "make a skill public")
+        access.admin_or_403(call, owner_id, "make a skill public")
     taken = select(skills.c.id).where(skills.c.owner_id == owner_id, skills.c.name == body["name"])
     if call.db.execute(taken).first() is not None:
         raise errors.name_taken("Skill", f"{account['name']}~{body['name']}")
@@ -56,7 +56,7 @@ def create_skill(call: Call) -> dict[str, Any]:
     return _records(call, [row])[0]
 
 
-def _records(call: Call, rows: list[seen.Row] | list[dict[str, Any]]) -> list[records.Record]:
+def _records(call: Call, rows: list[access.Row] | list[dict[str, Any]]) -> list[records.Record]:
     owners = records.accounts_by_id(call.db, (row["owner_id"] for row in rows), call.caller)
     return [
         {

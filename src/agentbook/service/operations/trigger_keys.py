@@ -12,7 +12,7 @@ from sqlalchemy import insert, select, update
 
 from .. import auth, errors
 from ..store.tables import api_keys
-from . import records, seen
+from . import access, records
 from .registry import Call, page, reads, writes
 
 
@@ -25,7 +25,7 @@ def list_trigger_keys(call: Call) -> dict[str, Any]:
         api_keys.c.workspace_id == workspace["id"],
         api_keys.c.account_id == call.caller.account_id,
     )
-    rows, total = seen.counted_page(call.db, query.order_by(api_keys.c.id.desc()), call.query)
+    rows, total = access.counted_page(call.db, query.order_by(api_keys.c.id.desc()), call.query)
     return page((_record(row) for row in rows), total, call.query)
 
 
@@ -35,7 +35,7 @@ def create_trigger_key(call: Call) -> dict[str, Any]:
     workspace = _workspace(call)
     if workspace["should_restrict_members"]:  # a person gets here, and the key would see nothing
         raise errors.forbidden("No key reaches a restricted workspace")
-    agent = seen.agent(call, call.body["agent_id"], reading=False)
+    agent = access.agent(call, call.body["agent_id"], reading=False)
     now, secret = call.writing.clock.instant(), call.writing.clock.secret()
     row = {
         "id": call.writing.clock.new_id(),
@@ -59,7 +59,7 @@ def revoke_trigger_key(call: Call) -> dict[str, Any]:
     """Make a trigger key stop working at once; one that is revoked already stays so."""
     workspace, reference = _workspace(call), call.path["trigger_key_id"].lower()
     row = None
-    if seen.storable(reference):
+    if access.storable(reference):
         query = select(api_keys.c.revoked_at).where(
             api_keys.c.id == reference,
             api_keys.c.kind == "trigger",
@@ -75,14 +75,14 @@ def revoke_trigger_key(call: Call) -> dict[str, Any]:
     return {}
 
 
-def _workspace(call: Call) -> seen.Row:
+def _workspace(call: Call) -> access.Row:
     """The workspace, if it is the very account's that the caller acts as: the key outlives a person's token."""
-    row = seen.own_workspace(call, call.path["workspace_id_or_name"])
+    row = access.own_workspace(call, call.path["workspace_id_or_name"])
     if row["owner_id"] != call.caller.account_id:
         raise errors.not_found("Workspace")
     return row
 
 
-def _record(row: seen.Row | dict[str, Any]) -> records.Record:
+def _record(row: access.Row | dict[str, Any]) -> records.Record:
     fields = ("id", "name", "workspace_id", "agent_id", "revoked_at", "created_at", "updated_at")
     return {field: row[field] for field in fields}

@@ -8,26 +8,26 @@ from sqlalchemy import delete, insert, select
 
 from .. import errors
 from ..store.tables import agents, contexts, credential_grants, workspace_agents, workspaces
-from . import records, seen
+from . import access, records
 from .registry import Call, page, reads, writes
 
 
 @reads("listAccountWorkspaces")
 def list_account_workspaces(call: Call) -> dict[str, Any]:
     """Workspaces of the caller's account, or of an organization it is a member of; any other account is the 404."""
-    account = seen.account_or_404(call, call.path["account_id_or_name"])
-    known = call.db.execute(seen.member_of(call.caller)).scalars().all()
+    account = access.account_or_404(call, call.path["account_id_or_name"])
+    known = call.db.execute(access.member_of(call.caller)).scalars().all()
     if account["id"] not in {call.caller.account_id, *known}:
         raise errors.not_found("Account")
     given = call.query
-    query = select(workspaces).where(workspaces.c.owner_id == account["id"], seen.visible_workspace(call.caller))
+    query = select(workspaces).where(workspaces.c.owner_id == account["id"], access.visible_workspace(call.caller))
     if given["archived"] is not None:
         archived = workspaces.c.archived_at.is_not(None)
         query = query.where(archived if given["archived"] else ~archived)
     for text in (given["search"], given["filter"]):
         if text is not None:
-            query = query.where(*seen.words_in(text, workspaces.c.name))
-    rows, total = seen.counted_page(call.db, seen.sorted_by(query, workspaces, given["sort_by"], "name"), given)
+            query = query.where(*access.words_in(text, workspaces.c.name))
+    rows, total = access.counted_page(call.db, access.sorted_by(query, workspaces, given["sort_by"], "name"), given)
     return page(records.workspaces(call.db, rows, call.caller), total, given)
 
 
@@ -35,7 +35,7 @@ def list_account_workspaces(call: Call) -> dict[str, Any]:
 def create_workspace(call: Call) -> dict[str, Any]:
     """A new workspace of the caller's account; a key is recorded as its creator."""
     caller, name = call.caller, call.body["name"]
-    owner_id = seen.own_account(call, call.body.get("owner_id"), "create a workspace")
+    owner_id = access.own_account(call, call.body.get("owner_id"), "create a workspace")
     taken = select(workspaces.c.id).where(workspaces.c.owner_id == owner_id, workspaces.c.name == name)
     if call.db.execute(taken).first() is not None:
         raise errors.name_taken("Workspace", f"{caller.account_name}~{name}")
@@ -57,13 +57,13 @@ def create_workspace(call: Call) -> dict[str, Any]:
 @reads("listContexts")
 def list_contexts(call: Call) -> dict[str, Any]:
     """Contexts of a workspace, newest first."""
-    workspace = seen.workspace(call, call.path["workspace_id_or_name"])
+    workspace = access.workspace(call, call.path["workspace_id_or_name"])
     query = select(contexts).where(contexts.c.workspace_id == workspace["id"]).order_by(contexts.c.id.desc())
-    rows, total = seen.counted_page(call.db, query, call.query)
+    rows, total = access.counted_page(call.db, query, call.query)
     return page((_context(row) for row in rows), total, call.query)
 
 
-def _context(row: seen.Row) -> records.Record:
+def _context(row: access.Row) -> records.Record:
     return {
         "id": row["id"],
         "task_id": row["task_id"],
@@ -83,21 +83,21 @@ def _context(row: seen.Row) -> records.Record:
 @reads("listWorkspaceAgents")
 def list_workspace_agents(call: Call) -> dict[str, Any]:
     """Agents installed in a workspace that the caller can see, in the order they were installed."""
-    workspace = seen.workspace(call, call.path["workspace_id_or_name"])
+    workspace = access.workspace(call, call.path["workspace_id_or_name"])
     query = (
         select(workspace_agents)
         .join(agents, agents.c.id == workspace_agents.c.agent_id)
-        .where(workspace_agents.c.workspace_id == workspace["id"], seen.visible_agent(call.caller, reading=True))
+        .where(workspace_agents.c.workspace_id == workspace["id"], access.visible_agent(call.caller, reading=True))
     )
-    rows, total = seen.counted_page(call.db, query.order_by(workspace_agents.c.id), call.query)
+    rows, total = access.counted_page(call.db, query.order_by(workspace_agents.c.id), call.query)
     return page(_installed(call, rows), total, call.query)
 
 
 @writes("installAgent")
 def install_agent(call: Call) -> dict[str, Any]:
     """A visible agent, installed in a workspace of the caller's account."""
-    workspace = seen.own_workspace(call, call.path["workspace_id_or_name"])
-    agent = seen.agent(call, call.body["agent_id"], reading=False)
+    workspace = access.own_workspace(call, call.path["workspace_id_or_name"])
+    agent = access.agent(call, call.body["agent_id"], reading=False)
     there = select(workspace_agents.c.id).where(
         workspace_agents.c.workspace_id == workspace["id"], workspace_agents.c.agent_id == agent["id"]
     )
@@ -122,11 +122,11 @@ def uninstall_agent(call: Call) -> dict[str, Any]:
     """Take an agent out of a workspace that the caller's account owns. Its sessions stay."""
     reference = call.path["workspace_agent_id"].lower()
     row = None
-    if seen.storable(reference):
+    if access.storable(reference):
         query = (
             select(workspace_agents.c.id)
             .join(workspaces, workspaces.c.id == workspace_agents.c.workspace_id)
-            .where(workspace_agents.c.id == reference, seen.visible_workspace(call.caller))
+            .where(workspace_agents.c.id == reference, access.visible_workspace(call.caller))
         )
         if call.caller.kind != "oauth2":
             query = query.where(workspaces.c.owner_id == call.caller.account_id)
@@ -138,7 +138,7 @@ def uninstall_agent(call: Call) -> dict[str, Any]:
     return {}
 
 
-def _installed(call: Call, rows: list[seen.Row] | list[dict[str, Any]]) -> list[records.Record]:
+def _installed(call: Call, rows: list[access.Row] | list[dict[str, Any]]) -> list[records.Record]:
     wanted = select(agents).where(agents.c.id.in_([row["agent_id"] for row in rows]))
     found = records.agents_(call.db, call.db.execute(wanted).mappings().all(), call.caller)
     by_id = {agent["id"]: agent for agent in found}

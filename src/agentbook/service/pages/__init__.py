@@ -19,7 +19,7 @@ from .html import problem_page
 from .visitor import Unproved
 
 if TYPE_CHECKING:
-    from ..platform import Platform
+    from ..state import Platform
 
 __all__ = ["routes"]
 

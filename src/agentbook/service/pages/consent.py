@@ -26,7 +26,7 @@ from .settings import scope_choices, top
 from .visitor import Visitor
 
 if TYPE_CHECKING:
-    from ..platform import Platform
+    from ..state import Platform
 
 _OVER = "This request has been answered already, or has waited for more than ten minutes. Start again from the client."
 

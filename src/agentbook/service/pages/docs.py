@@ -19,7 +19,7 @@ from .. import contract
 from .html import Child, Html, bar, el, page, row, table
 
 if TYPE_CHECKING:
-    from ..platform import Platform
+    from ..state import Platform
 
 Node = Mapping[str, Any]
 

@@ -25,7 +25,7 @@ from .html import Html, bar, el, hidden, page, row, table, text
 from .visitor import Row, Unproved, Visitor
 
 if TYPE_CHECKING:
-    from ..platform import Platform
+    from ..state import Platform
 
 MOST_NAME = 120
 

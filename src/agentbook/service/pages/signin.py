@@ -14,7 +14,7 @@ from .html import Html, bar, el, hidden, page
 from .visitor import Visitor
 
 if TYPE_CHECKING:
-    from ..platform import Platform
+    from ..state import Platform
 
 _HANDLE = re.compile(r"[A-Za-z0-9_-]{20,100}")
 _SPENT = "That link has been used, or is more than 15 minutes old. Make a new one."

@@ -25,7 +25,7 @@ from ..store import Transaction
 from ..store.tables import accounts, memberships, page_sessions, signin_links
 
 if TYPE_CHECKING:
-    from ..platform import Platform
+    from ..state import Platform
 
 SESSION_S = 12 * 3_600
 LINK_S = 15 * 60

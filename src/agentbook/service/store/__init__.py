@@ -15,7 +15,7 @@ import anyio.to_thread
 from sqlalchemy import Connection
 
 from ..clock import Clock
-from ..problem import Problem
+from ..errors import OperatorError
 from .activity import StoreActivity
 from .engine import default_data, open_engine
 from .seeded import BEGINNING, Seeding, clock_of
@@ -48,7 +48,7 @@ class Store:
 
     Raises
     ------
-    Problem
+    OperatorError
         It cannot be opened; the message says what to do.
     """
 
@@ -63,7 +63,7 @@ class Store:
         self.engine = open_engine(data, database)
         try:
             self.clock = clock or clock_of(self.engine, seeding)
-        except Problem:
+        except OperatorError:
             self.engine.dispose()
             raise
         self.on_events: Callable[[list[Published]], None] = _nobody

@@ -33,7 +33,7 @@ _CEILING_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class StoreActivity:
-    """Reads for one account: an `agentbook.service.runtime.base.ActivityReader`. May be called from any thread."""
+    """Reads for one account: an `agentbook.service.engines.base.ActivityReader`. May be called from any thread."""
 
     engine: Engine
     account_id: str

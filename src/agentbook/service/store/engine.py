@@ -17,7 +17,7 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event, insert, ma
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 
 from .. import ids
-from ..problem import Problem
+from ..errors import OperatorError
 from .tables import GROWN_FROM, SCHEMA_VERSION, meta, metadata
 
 STORE_FILE = "store.db"
@@ -33,7 +33,7 @@ def default_data() -> Path:
 def prepare_directory(data: Path) -> None:
     """Make sure the data directory is there, writable, and closed to other users (mode 0700).
 
-    Raises `Problem` where that cannot be.
+    Raises `OperatorError` where that cannot be.
     """
     try:
         data.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -44,7 +44,9 @@ def prepare_directory(data: Path) -> None:
             raise PermissionError(13, "Permission denied")
     except OSError as error:
         reason = error.strerror or type(error).__name__
-        raise Problem(f"Cannot write to the data directory {data} ({reason}); choose another with --data.") from None
+        raise OperatorError(
+            f"Cannot write to the data directory {data} ({reason}); choose another with --data."
+        ) from None
 
 
 def open_engine(data: Path, database: str | None = None) -> Engine:
@@ -59,7 +61,7 @@ def open_engine(data: Path, database: str | None = None) -> Engine:
 
     Raises
     ------
-    Problem
+    OperatorError
         The place cannot be written, the URL not be understood or reached, or the store belongs to another version.
     """
     if database is None:
@@ -74,8 +76,8 @@ def open_engine(data: Path, database: str | None = None) -> Engine:
         engine.dispose()
         where = str(data / STORE_FILE) if database is None else make_url(database).render_as_string(hide_password=True)
         reason = str(error.orig).strip().splitlines()[0] if str(error.orig).strip() else type(error.orig).__name__
-        raise Problem(f"Cannot open the store {where}: {reason}. Check the place, or choose another.") from None
-    except Problem:
+        raise OperatorError(f"Cannot open the store {where}: {reason}. Check the place, or choose another.") from None
+    except OperatorError:
         engine.dispose()
         raise
     return engine
@@ -88,7 +90,7 @@ def _sqlite(path: Path) -> Engine:
         with contextlib.closing(sqlite3.connect(path, timeout=_BUSY_TIMEOUT_S)) as connection:
             connection.execute("PRAGMA journal_mode = WAL").fetchone()
     except (OSError, sqlite3.Error) as error:
-        raise Problem(f"Cannot open the store {path}: {error}. Choose another --data directory.") from None
+        raise OperatorError(f"Cannot open the store {path}: {error}. Choose another --data directory.") from None
     engine = create_engine(
         URL.create("sqlite", database=str(path)),
         connect_args={"check_same_thread": False, "timeout": _BUSY_TIMEOUT_S},
@@ -125,15 +127,17 @@ def _by_url(database: str) -> Engine:
         if url.get_backend_name() == "postgresql" and "+" not in url.drivername:
             url = url.set(drivername="postgresql+psycopg")
         if url.get_backend_name() != "postgresql":
-            raise Problem(
+            raise OperatorError(
                 f"--database takes a PostgreSQL URL, not {url.get_backend_name()!r}; "
                 "for SQLite name a directory with --data."
             )
         return create_engine(url, pool_size=8, max_overflow=24, pool_pre_ping=True, hide_parameters=True)
     except (ArgumentError, NoSuchModuleError):
-        raise Problem("--database could not be understood; write it as postgresql://user:password@host/name.") from None
+        raise OperatorError(
+            "--database could not be understood; write it as postgresql://user:password@host/name."
+        ) from None
     except ModuleNotFoundError:
-        raise Problem("PostgreSQL needs the extra `postgres`: pip install 'agentbook[postgres]'.") from None
+        raise OperatorError("PostgreSQL needs the extra `postgres`: pip install 'agentbook[postgres]'.") from None
 
 
 def _bring_about_schema(connection: Connection) -> None:
@@ -148,7 +152,7 @@ def _bring_about_schema(connection: Connection) -> None:
     elif found in GROWN_FROM:  # the tables that were missing have just been made
         connection.execute(update(meta).where(meta.c.name == "schema_version").values(value=str(SCHEMA_VERSION)))
     elif found != str(SCHEMA_VERSION):
-        raise Problem(
+        raise OperatorError(
             f"The store was written by another version of agentbook (schema {found}, this one has {SCHEMA_VERSION}); "
             "use that version, or another --data directory."
         )

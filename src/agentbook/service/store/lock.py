@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import IO
 
-from ..problem import Problem
+from ..errors import OperatorError
 
 if sys.platform == "win32":
     import msvcrt
@@ -38,7 +38,7 @@ class DataLock:
         except OSError:
             holder = self._file.read().strip() or "unknown"
             self._file.close()
-            raise Problem(
+            raise OperatorError(
                 f"Another service (pid {holder}) is using {data}; stop it, or give this one its own --data directory."
             ) from None
         self._file.seek(0)

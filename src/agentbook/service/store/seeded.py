@@ -20,7 +20,7 @@ from sqlalchemy import Connection, Engine, insert, select, text, update
 
 from .. import ids
 from ..clock import Clock
-from ..problem import Problem
+from ..errors import OperatorError
 from .tables import accounts, meta
 
 STEP_MS = 1000
@@ -95,7 +95,7 @@ class SeededClock(Clock):
 def clock_of(engine: Engine, seeding: Seeding | None) -> Clock:
     """The clock of an opened store: its own where it was begun with a seed, or is begun with one now; else the system's.
 
-    Raises `Problem` where `seeding` does not fit the store.
+    Raises `OperatorError` where `seeding` does not fit the store.
     """
     with engine.execution_options(agentbook_begin="IMMEDIATE").begin() as db:
         kept = _fact(db, "seed")
@@ -106,13 +106,15 @@ def clock_of(engine: Engine, seeding: Seeding | None) -> Clock:
             _begin(db, seeding)
             kept = str(seeding.seed)
         elif seeding is not None and kept != str(seeding.seed):
-            raise Problem(f"This store was begun with the seed {kept}; use that one, or another --data directory.")
+            raise OperatorError(
+                f"This store was begun with the seed {kept}; use that one, or another --data directory."
+            )
         return SeededClock(int(kept), int(_fact(db, "clock") or 0))
 
 
 def _begin(db: Connection, seeding: Seeding) -> None:
     if db.execute(select(accounts.c.id).limit(1)).first() is not None:
-        raise Problem("This store was begun without a seed; --seed needs a --data directory of its own.")
+        raise OperatorError("This store was begun without a seed; --seed needs a --data directory of its own.")
     now = int(seeding.now.timestamp() * 1000)
     db.execute(insert(meta), [{"name": "seed", "value": str(seeding.seed)}, {"name": "clock", "value": str(now)}])
     db.execute(update(meta).where(meta.c.name == "created_at").values(value=ids.instant_of_ms(now)))

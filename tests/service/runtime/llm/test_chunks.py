@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentbook.service.runtime.llm.chunks import MOST_CHARACTERS, Answer, Gathering, Malformed, ToolCall
+from agentbook.service.engines.llm.chunks import MOST_CHARACTERS, Answer, Gathering, Malformed, ToolCall
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from agentbook.service.runtime.base import (
+from agentbook.service.engines.base import (
     Draft,
     Failure,
     LlmCall,
@@ -26,7 +26,7 @@ from agentbook.service.runtime.base import (
     ToolStarted,
     TurnRequest,
 )
-from agentbook.service.runtime.llm import LlmEngine, Settings
+from agentbook.service.engines.llm import LlmEngine, Settings
 from support.fake_openai import FakeOpenAI, Scripted, calls, cut, hang, raw, refusal, refuse, text
 
 from ..turns import collect, request
@@ -243,7 +243,7 @@ def test_a_refusal_says_how_long_to_wait(fake: FakeOpenAI, monkeypatch: pytest.M
         waits.append(seconds)
         await sleep(0)
 
-    monkeypatch.setattr("agentbook.service.runtime.llm.endpoint.asyncio.sleep", noted)
+    monkeypatch.setattr("agentbook.service.engines.llm.endpoint.asyncio.sleep", noted)
     end(fake, refuse(429, retry_after="3"), refuse(503, retry_after="9999"), text("x"))
     assert waits == [3.0, 20.0]
     waits.clear()

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentbook.service.runtime.base import Failure
-from agentbook.service.runtime.engines import engine
-from agentbook.service.runtime.llm import LlmEngine, Settings
-from agentbook.service.runtime.llm.settings import DEFAULT_BASE_URL, DEFAULT_MODEL, configured, from_environment
-from agentbook.service.runtime.stand_in import StandIn
+from agentbook.service.demo.agents.stand_in import StandIn
+from agentbook.service.engines.base import Failure
+from agentbook.service.engines.llm import LlmEngine, Settings
+from agentbook.service.engines.llm.settings import DEFAULT_BASE_URL, DEFAULT_MODEL, configured, from_environment
+from agentbook.service.engines.registry import engine
 
 from ..turns import steps
 

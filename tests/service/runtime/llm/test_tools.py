@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Engine, text
 
-from agentbook.service.runtime.base import TurnRequest
-from agentbook.service.runtime.llm import tools
-from agentbook.service.runtime.llm.chunks import ToolCall
-from agentbook.service.runtime.llm.tools import PLATFORM_TOOLS, callable_name, offered
+from agentbook.service.engines.base import TurnRequest
+from agentbook.service.engines.llm import tools
+from agentbook.service.engines.llm.chunks import ToolCall
+from agentbook.service.engines.llm.tools import PLATFORM_TOOLS, callable_name, offered
 from agentbook.service.store.activity import StoreActivity
 
 from ..turns import request

@@ -1,0 +1,384 @@
+"""Agents: list, search, create, update, configure, versions. Specification: "Endpoints", Agents."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from ..calls import UNSET, Call, ListCall, given, path, record, ref
+from ..discovery import offered, wire_field
+from ..endpoint import Endpoint, Listed, M, Noun
+from ..readback import create_read_back
+from ..record import Record
+
+TEMPLATES = ("LLM", "AUTO_MANAGED_STATE", "BLANK", "GOOSE", "PLATFORM_NATIVE", "OPENCLAW", "LANGGRAPH", "ADK")
+
+
+def list_(
+    *,
+    search: str | None = None,
+    fast: bool | None = None,
+    published_only: bool | None = None,
+    is_public: bool | None = None,
+    is_pinned: bool | None = None,
+    for_workspace: Any = None,
+    tags: str | Sequence[str] | None = None,
+    categories: str | Sequence[str] | None = None,
+    agent_types: str | Sequence[str] | None = None,
+    owner: Any = None,
+    contributor: Any = None,
+    sort_by: str | None = None,
+    limit: int | None = None,
+    offset: int = 0,
+) -> ListCall:
+    """The agents this credential can see: public ones, and with ``agents:read`` the account's own.
+
+    Parameters
+    ----------
+    search : str, optional
+        Words matched in name or description.
+    fast, published_only, is_public, is_pinned : bool, optional
+        Filters as the specification names them; None leaves the filter off.
+    for_workspace : str or Record, optional
+        A workspace by id, name or record.
+    tags, categories, agent_types : str or sequence of str, optional
+        Several are joined by commas.
+    owner, contributor : str or Record, optional
+        A user or organization by id, name or record.
+    sort_by : str, optional
+        Column name; a leading ``-`` means descending.
+    limit : int, optional
+        At most this many agents; None for all of them.
+    offset : int
+        Agents skipped at the start.
+
+    Returns
+    -------
+    Listing
+        Of agent records (their fields are the platform's: the specification does not show them).
+
+    Raises
+    ------
+    InvalidInput, Unauthorized, ServerError
+
+    Notes
+    -----
+    Specification: "Endpoints", Agents.
+
+    Examples
+    --------
+    >>> list_(search="support", published_only=True).call.query["published_only"]
+    True
+    """
+    query = {
+        "search": search,
+        "fast": fast,
+        "published_only": published_only,
+        "is_public": is_public,
+        "is_pinned": is_pinned,
+        "for_workspace": None if for_workspace is None else ref(for_workspace),
+        "tags": tags,
+        "categories": categories,
+        "agent_types": agent_types,
+        "owner": None if owner is None else ref(owner),
+        "contributor": None if contributor is None else ref(contributor),
+        "sort_by": sort_by,
+    }
+    return ListCall(Call("agents.list", "GET", "agents", record, query), "agents", limit=limit, offset=offset)
+
+
+def get(agent: Any) -> Call[Record]:
+    """One agent, by id or ``<owner>~<name>``.
+
+    Parameters
+    ----------
+    agent : str or Record
+        Id or name, or a record that has an id.
+
+    Returns
+    -------
+    Record
+
+    Raises
+    ------
+    NotFound
+        If it is absent, or private and invisible to this credential.
+
+    Notes
+    -----
+    Specification: "Endpoints", Agents.
+
+    Examples
+    --------
+    >>> get("acme~helper").path
+    'agents/acme~helper'
+    """
+    return Call("agents.get", "GET", path("agents", agent), record)
+
+
+def create(
+    name: str,
+    *,
+    description: str | None = UNSET,
+    is_public: bool = UNSET,
+    avatar_url: str | None = UNSET,
+    owner_id: Any = UNSET,
+    maintainer_id: str | None = UNSET,
+    category: str | None = UNSET,
+    tags: Sequence[str] | None = UNSET,
+    forked_from_version: str | None = UNSET,
+    template: str | None = UNSET,
+) -> Call[Record]:
+    """Create an agent; if the reply is lost, the agent is read back by its name.
+
+    Parameters
+    ----------
+    name : str
+        Unique in the account.
+    description, avatar_url, maintainer_id, category, forked_from_version : str or None, optional
+    is_public : bool, optional
+        A key cannot make an agent public.
+    owner_id : str or Record, optional
+        User or organization by id or name; left out, the caller's own account.
+    tags : sequence of str, optional
+    template : str, optional
+        One of ``LLM``, ``AUTO_MANAGED_STATE``, ``BLANK``, ``GOOSE``, ``PLATFORM_NATIVE``, ``OPENCLAW``, ``LANGGRAPH``,
+        ``ADK``; others are sent as they are.
+
+    Returns
+    -------
+    Record
+        The agent; its id is the top-level ``id``.
+
+    Raises
+    ------
+    Conflict
+        If the name is taken.
+    InsufficientScope
+        Without ``agents:write``.
+    OutcomeUnknown
+        If the reply was lost and reading back does not show the agent.
+
+    Notes
+    -----
+    Specification: "Endpoints", create-agent body.
+
+    Examples
+    --------
+    >>> create("helper", template="LLM").body
+    {'name': 'helper', 'template': 'LLM'}
+    """
+    body = given(
+        name=name,
+        description=description,
+        is_public=is_public,
+        avatar_url=avatar_url,
+        owner_id=owner_id if owner_id is UNSET or owner_id is None else ref(owner_id),
+        maintainer_id=maintainer_id,
+        category=category,
+        tags=tags if tags is UNSET or tags is None else list(tags),
+        forked_from_version=forked_from_version,
+        template=template,
+    )
+    full = f"{body['owner_id']}~{name}" if body.get("owner_id") else name
+    read_back = create_read_back("agents.create", path("agents", full), body)
+    return Call("agents.create", "POST", "agents", record, body=body, write=True, read_back=read_back)
+
+
+def update(
+    agent: Any,
+    *,
+    is_public: bool | None = UNSET,
+    is_archived: bool | None = UNSET,
+    is_pinned: bool | None = UNSET,
+    avatar_url: str | None = UNSET,
+    maintainer_id: str | None = UNSET,
+    category: str | None = UNSET,
+    tags: Sequence[str] | None = UNSET,
+) -> Call[Record]:
+    """Change an agent. For OAuth tokens only: a key gets `Unauthorized`.
+
+    An argument that is left out is not sent; None is sent as null.
+
+    Parameters
+    ----------
+    agent : str or Record
+    is_public, is_archived, is_pinned : bool or None, optional
+    avatar_url, maintainer_id : str or None, optional
+    category : str or None, optional
+        A category's id or name.
+    tags : sequence of str or None, optional
+
+    Returns
+    -------
+    Record
+        The agent as it is now.
+
+    Raises
+    ------
+    Unauthorized, InsufficientScope, Forbidden, NotFound, InvalidInput, OutcomeUnknown
+
+    Notes
+    -----
+    Specification: "Endpoints", update-agent body.
+
+    Examples
+    --------
+    >>> update("acme~helper", is_archived=True, category=None).body
+    {'is_archived': True, 'category': None}
+    """
+    body = given(
+        is_public=is_public,
+        is_archived=is_archived,
+        is_pinned=is_pinned,
+        avatar_url=avatar_url,
+        maintainer_id=maintainer_id,
+        category=category,
+        tags=tags if tags is UNSET or tags is None else list(tags),
+    )
+    return Call("agents.update", "PATCH", path("agents", agent), record, body=body, write=True)
+
+
+def configure_llm(
+    agent: Any,
+    *,
+    system_prompt: str,
+    description: str,
+    tools: Sequence[Mapping[str, Any]] = (),
+    platform_tools: Sequence[str] = UNSET,
+    mode: Literal["one-shot", "multi-turn"] = UNSET,
+    summary: str | None = UNSET,
+    version_number: str = UNSET,
+) -> Call[Record]:
+    """Commit a new version of an LLM agent.
+
+    Parameters
+    ----------
+    agent : str or Record
+    system_prompt, description : str
+    tools : sequence of mapping
+        Each ``{"integration": str, "tools": [str, ...]}``.
+    platform_tools : sequence of str, optional
+        Built-in tools the agent may call. The wire name of this field is read from the platform's openapi.yaml, once.
+    mode : {"one-shot", "multi-turn"}, optional
+        The platform's default is ``one-shot``.
+    summary : str or None, optional
+        What changed.
+    version_number : str, optional
+        The platform's default is ``1.0.0``.
+
+    Returns
+    -------
+    Record
+        The version, with its job.
+
+    Raises
+    ------
+    Conflict
+        While the agent is not READY.
+    InvalidInput, InsufficientScope, NotFound, OutcomeUnknown
+
+    Notes
+    -----
+    Specification: "Endpoints", configure-llm body; "States and transitions", rule 1.
+
+    Examples
+    --------
+    >>> configure_llm("acme~helper", system_prompt="Be brief.", description="d").body["tools"]
+    []
+    """
+    body = given(
+        system_prompt=system_prompt,
+        description=description,
+        tools=[dict(tool) for tool in tools],
+        mode=mode,
+        summary=summary,
+        version_number=version_number,
+    )
+    call = Call("agents.configure_llm", "POST", path("agents", agent, "configure-llm"), record, body=body, write=True)
+    if platform_tools is UNSET:
+        return call
+    return wire_field(call, "/agents/{}/configure-llm", known=set(body), suffix="tools", value=list(platform_tools))
+
+
+def publish(agent: Any, version_id: Any) -> Call[Record]:
+    """Publish a version of an agent, where the platform's openapi.yaml offers it.
+
+    Parameters
+    ----------
+    agent, version_id : str or Record
+
+    Returns
+    -------
+    Record
+        The version.
+
+    Raises
+    ------
+    NotOffered
+        If the platform does not describe such a path; the specification shows none.
+    Conflict
+        If it is published already, being published, or not validated.
+    InsufficientScope, NotFound, OutcomeUnknown
+
+    Notes
+    -----
+    Specification: "States and transitions", rule 2; "Endpoints", gaps in this part.
+
+    Examples
+    --------
+    >>> publish("acme~helper", "0199a0b2-0000-7000-8000-000000000000").method
+    'POST'
+    """
+    where = path("agents", agent, "versions", version_id, "publish")
+    call = Call("agents.publish", "POST", where, record, write=True)
+    return offered(call, "/agents/{}/versions/{}/publish")
+
+
+def versions(
+    agent: Any, *, type: Literal["EPHEMERAL", "COMMITTED"] | None = None, limit: int | None = None, offset: int = 0
+) -> ListCall:
+    """An agent's versions.
+
+    Parameters
+    ----------
+    agent : str or Record
+    type : {"EPHEMERAL", "COMMITTED"}, optional
+        None for both.
+    limit : int, optional
+        At most this many; None for all.
+    offset : int
+        Items skipped at the start.
+
+    Returns
+    -------
+    Listing
+        Of version records (their fields are the platform's).
+
+    Raises
+    ------
+    NotFound, InvalidInput
+
+    Notes
+    -----
+    Specification: "Endpoints", Agents.
+
+    Examples
+    --------
+    >>> versions("acme~helper", type="COMMITTED").call.path
+    'agents/acme~helper/versions'
+    """
+    call = Call("agents.versions", "GET", path("agents", agent, "versions"), record, {"type": type})
+    return ListCall(call, "agent_versions", limit=limit, offset=offset)
+
+
+class Agents(Noun[M]):
+    """``client.agents``."""
+
+    list = Listed(list_)
+    get = Endpoint(get)
+    create = Endpoint(create)
+    update = Endpoint(update)
+    configure_llm = Endpoint(configure_llm)
+    versions = Listed(versions)
+    publish = Endpoint(publish)

@@ -1,0 +1,123 @@
+"""The current user or account. Specification: "Endpoints", Organizations and the current user."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Literal
+
+from ..calls import SMALL_MAX_PAGE, Call, ListCall, record
+from ..discovery import wire_selector
+from ..endpoint import Endpoint, Listed, M, Noun
+from ..record import Record
+
+
+def get() -> Call[Record]:
+    """Whom this credential acts as. A key without any scope may call it.
+
+    Returns
+    -------
+    Record
+        Its shape is the platform's: the specification does not show it.
+
+    Raises
+    ------
+    Unauthorized
+
+    Notes
+    -----
+    Specification: "Authentication", rule 2.
+
+    Examples
+    --------
+    >>> get().path
+    'me'
+    """
+    return Call("me.get", "GET", "me", record)
+
+
+def workspaces(
+    *,
+    which: Literal["my", "all"] | None = None,
+    sort_by: str | None = None,
+    limit: int | None = None,
+    offset: int = 0,
+) -> ListCall:
+    """The current user's workspaces.
+
+    Parameters
+    ----------
+    which : {"my", "all"}, optional
+        ``all`` adds the workspaces of the user's organizations. The parameter's wire name is read from the platform's
+        openapi.yaml, once. None leaves it to the platform, whose default is ``my``.
+    sort_by : str, optional
+        Column name; a leading ``-`` means descending.
+    limit : int, optional
+        At most this many; None for all.
+    offset : int
+        Items skipped at the start.
+
+    Returns
+    -------
+    Listing
+
+    Raises
+    ------
+    Unauthorized, InsufficientScope, InvalidInput, NotOffered
+
+    Notes
+    -----
+    Specification: "Endpoints", Organizations and the current user; "Limits" (pages of at most 500).
+
+    Examples
+    --------
+    >>> workspaces(sort_by="-created_at").call.query
+    {'sort_by': '-created_at'}
+    """
+    if which not in (None, "my", "all"):
+        raise ValueError(f"which must be 'my' or 'all', not {which!r}.")
+    call = Call("me.workspaces", "GET", "me/workspaces", record, {"sort_by": sort_by})
+    listing = ListCall(call, "workspaces", max_page=SMALL_MAX_PAGE, limit=limit, offset=offset)
+    return (
+        listing
+        if which is None
+        else replace(listing, refine=lambda page: wire_selector(page, "/me/workspaces", value=which))
+    )
+
+
+def invitations(*, limit: int | None = None, offset: int = 0) -> ListCall:
+    """Invitations sent to the current user.
+
+    Parameters
+    ----------
+    limit : int, optional
+        At most this many; None for all.
+    offset : int
+        Items skipped at the start.
+
+    Returns
+    -------
+    Listing
+
+    Raises
+    ------
+    Unauthorized
+
+    Notes
+    -----
+    Specification: "Endpoints", Organizations and the current user; "Limits" (pages of at most 500).
+
+    Examples
+    --------
+    >>> invitations().call.path
+    'me/invitations'
+    """
+    call = Call("me.invitations", "GET", "me/invitations", record)
+    return ListCall(call, "invitations", max_page=SMALL_MAX_PAGE, limit=limit, offset=offset)
+
+
+class Me(Noun[M]):
+    """``client.me``."""
+
+    get = Endpoint(get)
+    workspaces = Listed(workspaces)
+    invitations = Listed(invitations)

@@ -1,0 +1,329 @@
+"""Sessions: start, read, follow up, stream. Specification: "Endpoints", Workspaces and sessions; "Events"."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from .. import doors
+from ..calls import Call, ListCall, Reply, path, record, ref
+from ..discovery import offered
+from ..endpoint import Async, Endpoint, Listed, M, Noun, Sync
+from ..event_ids import first_id_at
+from ..record import Record
+
+if TYPE_CHECKING:
+    from ...events.stream import AsyncEventStream, EventStream
+    from ...events.turns import Turn
+
+
+def start(workspace: Any, *, agent_id: Any, prompt: str) -> Call[Record]:
+    """Start a chat: the agent begins on `prompt` at once.
+
+    Parameters
+    ----------
+    workspace : str or Record
+        Id or ``<owner>~<name>``, of a workspace the key's account owns.
+    agent_id : str or Record
+        The agent, by id or name.
+    prompt : str
+        The first message.
+
+    Returns
+    -------
+    Record
+        The session; its id is the top-level ``id``.
+
+    Raises
+    ------
+    InsufficientScope
+        Without ``sessions:write``.
+    NotFound, Forbidden, InvalidInput, OutcomeUnknown
+
+    Notes
+    -----
+    Specification: "Endpoints", Workspaces and sessions; "Authentication", rule 9.
+
+    Examples
+    --------
+    >>> start("acme~support", agent_id="0199a0b2-0000-7000-8000-000000000000", prompt="Hello").body["session_type"]
+    'chat'
+    """
+    body = {"session_type": "chat", "agent_id": ref(agent_id), "initial_prompt": prompt}
+    return Call("sessions.start", "POST", path("workspaces", workspace, "sessions"), _started, body=body, write=True)
+
+
+def _started(reply: Reply) -> Record:
+    session = record(reply)
+    if not isinstance(session.get("id"), str) or not session["id"]:
+        raise msgspec.ValidationError("a session without an id")  # nobody could read it or go on with it
+    return session
+
+
+def events(
+    session_id: Any,
+    *,
+    from_id: str | None = None,
+    since: datetime | str | None = None,
+    sort_by: str = "id",
+    limit: int | None = None,
+    offset: int = 0,
+) -> ListCall:
+    """The persisted events of a session.
+
+    Parameters
+    ----------
+    session_id : str or Record
+    from_id : str, optional
+        Only events with a greater id.
+    since : datetime or str, optional
+        Only events of this instant or later, by the millisecond in their ids; naive times are UTC.
+    sort_by : str
+        ``id`` (the default here): oldest first, read by cursor, so that nothing added meanwhile can shift a page. The
+        platform's own default is ``-id``, newest first.
+    limit : int, optional
+        At most this many events; None for all.
+    offset : int
+
+    Returns
+    -------
+    Listing
+        Of event records.
+
+    Raises
+    ------
+    NotFound
+        If there is no such session, or this credential cannot see it.
+    InsufficientScope
+        Without ``workspaces:read``, or ``agents:read`` where the session ran an agent.
+    InvalidInput
+
+    Notes
+    -----
+    Specification: "Endpoints", Workspaces and sessions; "Events", rules 1 and 2.
+
+    Examples
+    --------
+    >>> events("0199a0b2-0000-7000-8000-000000000000").keyset
+    True
+    """
+    if since is not None and from_id is None:
+        from_id = first_id_at(since)
+    session = ref(session_id)
+    call = Call(
+        "sessions.events", "GET", path("sessions", session, "events"), record, {"from_id": from_id, "sort_by": sort_by}
+    )
+    keyset = sort_by == "id" and offset == 0
+    return ListCall(call, "events", limit=limit, offset=offset, keyset=keyset, context={"session_id": session})
+
+
+def send(session_id: Any, text: str) -> Call[Record]:
+    """Post a follow-up message. Only to a chat this key started.
+
+    Parameters
+    ----------
+    session_id : str or Record
+    text : str
+
+    Returns
+    -------
+    Record
+        What the platform answered: on most, the message event.
+
+    Raises
+    ------
+    NotFound
+        If this key did not start the session.
+    InsufficientScope, InvalidInput, OutcomeUnknown
+
+    Notes
+    -----
+    Specification: "Endpoints", Workspaces and sessions; "Authentication", rule 9.
+
+    Examples
+    --------
+    >>> send("0199a0b2-0000-7000-8000-000000000000", "And in October?").body
+    {'content': 'And in October?', 'mode': 'text'}
+    """
+    body = {"content": text, "mode": "text"}
+    return Call("sessions.send", "POST", path("sessions", session_id, "events"), record, body=body, write=True)
+
+
+def get(session_id: Any) -> Call[Record]:
+    """One session, where the platform's openapi.yaml offers it.
+
+    Parameters
+    ----------
+    session_id : str or Record
+
+    Returns
+    -------
+    Record
+
+    Raises
+    ------
+    NotOffered
+        If the platform does not describe such a path; the specification shows none.
+    NotFound, InsufficientScope
+
+    Notes
+    -----
+    Specification: "Endpoints", gaps in this part.
+
+    Examples
+    --------
+    >>> get("0199a0b2-0000-7000-8000-000000000000").method
+    'GET'
+    """
+    return offered(Call("sessions.get", "GET", path("sessions", session_id), record), "/sessions/{}")
+
+
+def list_(workspace: Any, *, sort_by: str | None = None, limit: int | None = None, offset: int = 0) -> ListCall:
+    """A workspace's sessions, where the platform's openapi.yaml offers the list.
+
+    Parameters
+    ----------
+    workspace : str or Record
+        Id or ``<owner>~<name>``.
+    sort_by : str, optional
+        Column name; a leading ``-`` means descending.
+    limit : int, optional
+        At most this many; None for all.
+    offset : int
+
+    Returns
+    -------
+    Listing
+
+    Raises
+    ------
+    NotOffered
+        If the platform does not describe such a path; the specification shows none.
+    NotFound, InsufficientScope
+
+    Notes
+    -----
+    Specification: "Endpoints", gaps in this part.
+
+    Examples
+    --------
+    >>> list_("acme~support").call.path
+    'workspaces/acme~support/sessions'
+    """
+    call = Call("sessions.list", "GET", path("workspaces", workspace, "sessions"), record, {"sort_by": sort_by})
+    return ListCall(
+        call, "sessions", limit=limit, offset=offset, refine=lambda page: offered(page, "/workspaces/{}/sessions")
+    )
+
+
+class _Operations(Noun[M]):
+    start = Endpoint(start)
+    events = Listed(events)
+    send = Endpoint(send)
+    get = Endpoint(get)
+    list = Listed(list_)
+
+
+class Sessions(_Operations[Sync]):
+    """``client.sessions``."""
+
+    def stream(
+        self,
+        session_id: Any,
+        *,
+        from_id: str | None = None,
+        since: datetime | str | None = None,
+        types: Sequence[str] | None = None,
+    ) -> EventStream:
+        """A session's events as they happen: each persisted one exactly once, in order, across reconnects.
+
+        Parameters
+        ----------
+        session_id : str or Record
+        from_id : str, optional
+            Replay what came after this event first, then go on live.
+        since : datetime or str, optional
+            Replay from this instant, then go on live. With neither, live events only.
+        types : sequence of str, optional
+            Only events of these types; None for all.
+
+        Returns
+        -------
+        EventStream
+            An iterator of event records, to be closed or used in a ``with`` block. Drafts are among them.
+
+        Raises
+        ------
+        NotFound, Unauthorized, InsufficientScope, InvalidInput, StreamClosed
+
+        Notes
+        -----
+        Specification: "Endpoints", Session events WebSocket; "Events", rule 6.
+
+        Examples
+        --------
+        >>> with client.sessions.stream(session.id, since="2020-01-01") as stream:
+        ...     for event in stream:  # goes on with what happens; here it is left at the first reply
+        ...         if event.type == "runtime_done":
+        ...             break
+        """
+        return doors.stream(self._client, ref(session_id), from_id=from_id, since=since, types=types)
+
+    def ask(self, session_id: Any, text: str, *, timeout_s: float | None = None) -> Turn:
+        """Send a message and wait for the reply.
+
+        Parameters
+        ----------
+        session_id : str or Record
+        text : str
+        timeout_s : float, optional
+            Seconds to wait for the reply; None waits without end. The agent goes on working after a timeout.
+
+        Returns
+        -------
+        Turn
+            Answered, with text, latency and events.
+
+        Raises
+        ------
+        ExecutionLimit
+            If the run hit a limit.
+        ServerError
+            If the run failed otherwise.
+        DeadlineExceeded
+            If no reply came in time.
+        NotFound
+            If this key did not start the session.
+
+        Notes
+        -----
+        Specification: "Events", rules 3 to 5; "Errors", runtime limit failures.
+
+        Examples
+        --------
+        >>> client.sessions.ask(session.id, "What is an event?", timeout_s=60).status
+        'answered'
+        """
+        return doors.ask(self._client, ref(session_id), text, timeout_s)
+
+
+class AsyncSessions(_Operations[Async]):
+    """``client.sessions`` of `AsyncClient`."""
+
+    def stream(
+        self,
+        session_id: Any,
+        *,
+        from_id: str | None = None,
+        since: datetime | str | None = None,
+        types: Sequence[str] | None = None,
+    ) -> AsyncEventStream:
+        """A session's events as they happen, for ``async for``; see `Sessions.stream`."""
+        return doors.stream_async(self._client, ref(session_id), from_id=from_id, since=since, types=types)
+
+    async def ask(self, session_id: Any, text: str, *, timeout_s: float | None = None) -> Turn:
+        """Send a message and wait for the reply; see `Sessions.ask`."""
+        return await doors.ask_async(self._client, ref(session_id), text, timeout_s)

@@ -1,0 +1,113 @@
+"""Skills of an account: list and create. Specification: "Endpoints", Accounts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..calls import UNSET, Call, ListCall, given, path, record
+from ..endpoint import Endpoint, Listed, M, Noun
+from ..readback import create_read_back
+from ..record import Record
+
+
+def list_(
+    account: Any,
+    *,
+    search: str | None = None,
+    archived: bool | None = None,
+    sort_by: str | None = None,
+    limit: int | None = None,
+    offset: int = 0,
+) -> ListCall:
+    """An account's skills.
+
+    Parameters
+    ----------
+    account : str or Record
+        Id or name.
+    search : str, optional
+    archived : bool, optional
+        None leaves the filter off.
+    sort_by : str, optional
+        Column name; a leading ``-`` means descending.
+    limit : int, optional
+        At most this many; None for all.
+    offset : int
+        Items skipped at the start.
+
+    Returns
+    -------
+    Listing
+        Of skill records (their fields are the platform's).
+
+    Raises
+    ------
+    InsufficientScope
+        Without ``skills:read``.
+    NotFound, InvalidInput
+
+    Notes
+    -----
+    Specification: "Endpoints", Accounts.
+
+    Examples
+    --------
+    >>> list_("acme", search="sql").call.path
+    'accounts/acme/skills'
+    """
+    query = {"search": search, "archived": archived, "sort_by": sort_by}
+    call = Call("skills.list", "GET", path("accounts", account, "skills"), record, query)
+    return ListCall(call, "skills", limit=limit, offset=offset)
+
+
+def create(
+    account: Any,
+    name: str,
+    *,
+    overview: str | None = UNSET,
+    is_public: bool = UNSET,
+    avatar_url: str | None = UNSET,
+) -> Call[Record]:
+    """Create a skill; if the reply is lost, it is looked up by its name.
+
+    Parameters
+    ----------
+    account : str or Record
+        Id or name.
+    name : str
+    overview, avatar_url : str or None, optional
+    is_public : bool, optional
+        A key cannot make a skill public.
+
+    Returns
+    -------
+    Record
+
+    Raises
+    ------
+    Forbidden
+        With `is_public` true, for a key.
+    InsufficientScope
+        Without ``skills:write``.
+    InvalidInput, OutcomeUnknown
+
+    Notes
+    -----
+    Specification: "Endpoints", Accounts.
+
+    Examples
+    --------
+    >>> create("acme", "sql").body
+    {'name': 'sql'}
+    """
+    body = given(name=name, overview=overview, is_public=is_public, avatar_url=avatar_url)
+    where = path("accounts", account, "skills")
+    read_back = create_read_back("skills.create", where, body, query={"search": name, "limit": 1000})
+    return Call("skills.create", "POST", where, record, body=body, write=True, read_back=read_back)
+
+
+class Skills(Noun[M]):
+    """``client.skills``."""
+
+    list = Listed(list_)
+    create = Endpoint(create)

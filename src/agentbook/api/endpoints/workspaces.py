@@ -1,0 +1,246 @@
+"""Workspaces: list, create, contexts, and the agents in them. Specification: "Endpoints", Accounts; Workspaces and sessions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..calls import SMALL_MAX_PAGE, UNSET, Call, ListCall, given, path, record, ref
+from ..discovery import offered
+from ..endpoint import Endpoint, Listed, M, Noun
+from ..record import Record
+
+
+def list_(
+    account: Any,
+    *,
+    archived: bool | None = None,
+    filter: str | None = None,
+    search: str | None = None,
+    sort_by: str | None = None,
+    limit: int | None = None,
+    offset: int = 0,
+) -> ListCall:
+    """An account's workspaces. Those with ``should_restrict_members`` never appear for an account key.
+
+    Parameters
+    ----------
+    account : str or Record
+        Id or name.
+    archived : bool, optional
+        None leaves the filter off.
+    filter, search : str, optional
+    sort_by : str, optional
+        Column name; a leading ``-`` means descending.
+    limit : int, optional
+        At most this many; None for all.
+    offset : int
+        Items skipped at the start.
+
+    Returns
+    -------
+    Listing
+
+    Raises
+    ------
+    InsufficientScope
+        Without ``workspaces:read``.
+    NotFound, InvalidInput
+
+    Notes
+    -----
+    Specification: "Endpoints", Accounts.
+
+    Examples
+    --------
+    >>> list_("acme", archived=False).call.path
+    'accounts/acme/workspaces'
+    """
+    query = {"archived": archived, "filter": filter, "search": search, "sort_by": sort_by}
+    call = Call("workspaces.list", "GET", path("accounts", account, "workspaces"), record, query)
+    return ListCall(call, "workspaces", limit=limit, offset=offset)
+
+
+def create(name: str, *, owner_id: Any = UNSET) -> Call[Record]:
+    """Create a workspace.
+
+    Parameters
+    ----------
+    name : str
+    owner_id : str or Record, optional
+        Must be the key's own account; left out, it is.
+
+    Returns
+    -------
+    Record
+        The workspace; its id is the top-level ``id``.
+
+    Raises
+    ------
+    Forbidden
+        If `owner_id` is another account.
+    InsufficientScope
+        Without ``workspaces:write``.
+    InvalidInput, OutcomeUnknown
+
+    Notes
+    -----
+    Specification: "Endpoints", Workspaces and sessions.
+
+    Examples
+    --------
+    >>> create("support").body
+    {'name': 'support'}
+    """
+    body = given(name=name, owner_id=owner_id if owner_id is UNSET else ref(owner_id))
+    return Call("workspaces.create", "POST", "workspaces", record, body=body, write=True)
+
+
+def contexts(workspace: Any, *, limit: int | None = None, offset: int = 0) -> ListCall:
+    """A workspace's contexts.
+
+    Parameters
+    ----------
+    workspace : str or Record
+        Id or ``<owner>~<name>``.
+    limit : int, optional
+        At most this many; None for all.
+    offset : int
+        Items skipped at the start.
+
+    Returns
+    -------
+    Listing
+
+    Raises
+    ------
+    Unauthorized, NotFound
+
+    Notes
+    -----
+    Specification: "Endpoints", Workspaces and sessions; "Limits" (pages of at most 500).
+
+    Examples
+    --------
+    >>> contexts("acme~support").call.path
+    'workspaces/acme~support/contexts'
+    """
+    call = Call("workspaces.contexts", "GET", path("workspaces", workspace, "contexts"), record)
+    return ListCall(call, "contexts", max_page=SMALL_MAX_PAGE, limit=limit, offset=offset)
+
+
+def agents(workspace: Any, *, limit: int | None = None, offset: int = 0) -> ListCall:
+    """The agents installed in a workspace, where the platform's openapi.yaml offers the list.
+
+    Parameters
+    ----------
+    workspace : str or Record
+        Id or ``<owner>~<name>``.
+    limit : int, optional
+        At most this many; None for all.
+    offset : int
+        Items skipped at the start.
+
+    Returns
+    -------
+    Listing
+        Of workspace-agent records, whose `id` is what `uninstall_agent` takes.
+
+    Raises
+    ------
+    NotOffered
+        If the platform does not describe such a path; the specification shows none.
+    InsufficientScope, NotFound
+
+    Notes
+    -----
+    Specification: "Endpoints", gaps in this part; "Authentication", rule 4.
+
+    Examples
+    --------
+    >>> agents("acme~support").call.path
+    'workspaces/acme~support/agents'
+    """
+    call = Call("workspaces.agents", "GET", path("workspaces", workspace, "agents"), record)
+    return ListCall(
+        call, "workspace_agents", limit=limit, offset=offset, refine=lambda page: offered(page, "/workspaces/{}/agents")
+    )
+
+
+def install_agent(workspace: Any, agent_id: Any) -> Call[Record]:
+    """Install an agent in a workspace, where the platform's openapi.yaml offers it.
+
+    Parameters
+    ----------
+    workspace, agent_id : str or Record
+
+    Returns
+    -------
+    Record
+        The workspace agent.
+
+    Raises
+    ------
+    NotOffered
+        If the platform does not describe such a path; the specification shows none.
+    Conflict, InsufficientScope, NotFound, OutcomeUnknown
+
+    Notes
+    -----
+    Specification: "Endpoints", gaps in this part.
+
+    Examples
+    --------
+    >>> install_agent("acme~support", "acme~helper").body
+    {'agent_id': 'acme~helper'}
+    """
+    call = Call(
+        "workspaces.install_agent",
+        "POST",
+        path("workspaces", workspace, "agents"),
+        record,
+        body={"agent_id": ref(agent_id)},
+        write=True,
+    )
+    return offered(call, "/workspaces/{}/agents")
+
+
+def uninstall_agent(workspace_agent_id: Any) -> Call[Record]:
+    """Remove an agent from a workspace.
+
+    Parameters
+    ----------
+    workspace_agent_id : str or Record
+        The id of the installation, not of the agent.
+
+    Returns
+    -------
+    Record
+        Empty.
+
+    Raises
+    ------
+    NotFound, InsufficientScope, OutcomeUnknown
+
+    Notes
+    -----
+    Specification: "Endpoints", Workspaces and sessions.
+
+    Examples
+    --------
+    >>> uninstall_agent("0199a0b2-0000-7000-8000-000000000000").method
+    'DELETE'
+    """
+    return Call(
+        "workspaces.uninstall_agent", "DELETE", path("workspace_agents", workspace_agent_id), record, write=True
+    )
+
+
+class Workspaces(Noun[M]):
+    """``client.workspaces``."""
+
+    list = Listed(list_)
+    create = Endpoint(create)
+    contexts = Listed(contexts)
+    agents = Listed(agents)
+    install_agent = Endpoint(install_agent)
+    uninstall_agent = Endpoint(uninstall_agent)

@@ -1,0 +1,160 @@
+"""Where OAuth tokens are kept between kernels: the system's keyring where there is one, else a file that only its owner can read.
+
+A refresh token works once, and using a spent one revokes every token of the authorization ("Authentication", rule 8). So tokens
+are read, renewed and written under one lock for all processes of this user: two kernels never spend the same token.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ..auth import Hidden
+
+KEYRING_SERVICE = "agentbook"
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """What one authorization gave. Its repr shows no token."""
+
+    base_url: str
+    client_id: str
+    token_endpoint: str
+    access_token: str
+    refresh_token: str | None = None
+    scope: str | None = None
+
+    def renewed(self, reply: dict[str, Any]) -> Tokens:
+        """With what the token endpoint answered; a refresh token that it does not replace stays."""
+        return replace(
+            self,
+            access_token=str(reply["access_token"]),
+            refresh_token=str(reply.get("refresh_token") or self.refresh_token or "") or None,
+            scope=str(reply.get("scope") or self.scope or "") or None,
+        )
+
+    def __repr__(self) -> str:
+        return f"Tokens({self.base_url!r}, client_id={self.client_id!r}, scope={self.scope!r}, …)"
+
+
+class TokenStore:
+    """The tokens of one platform.
+
+    Parameters
+    ----------
+    base_url
+        The platform's versioned address.
+    directory
+        Where the lock and, without a keyring, the tokens are; None for this system's place for configuration.
+    """
+
+    def __init__(self, base_url: str, directory: Path | None = None) -> None:
+        if directory is None:
+            import platformdirs
+
+            directory = platformdirs.user_config_path("agentbook") / "tokens"
+        self.base_url = base_url.rstrip("/")
+        name = hashlib.sha256(self.base_url.encode()).hexdigest()[:24]
+        self._path = directory / f"{name}.json"
+        self._lock_path = directory / f"{name}.lock"
+
+    def load(self) -> Tokens | None:
+        """The tokens, or None where there are none."""
+        text = self._from_keyring() or self._from_file()
+        try:
+            tokens = Tokens(**json.loads(text)) if text else None
+        except (ValueError, TypeError):
+            return None
+        return tokens if tokens is not None and tokens.base_url == self.base_url else None
+
+    def save(self, tokens: Tokens) -> None:
+        """Keep them, whole or not at all."""
+        text = Hidden(json.dumps(asdict(tokens)))
+        if not self._to_keyring(text):
+            self._prepare()
+            fresh = self._path.with_suffix(f".{os.getpid()}-{threading.get_ident()}")
+            with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            fresh.replace(self._path)
+
+    def forget(self) -> None:
+        """Remove them."""
+        self._path.unlink(missing_ok=True)
+        keyring = _keyring()
+        if keyring is not None:
+            with contextlib.suppress(Exception):
+                keyring.delete_password(KEYRING_SERVICE, self._account)
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """One process and one thread at a time."""
+        self._prepare()
+        handle = os.open(self._lock_path, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            lock_file(handle)
+            yield
+        finally:
+            os.close(handle)
+
+    def _prepare(self) -> None:
+        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+    @property
+    def _account(self) -> str:
+        return f"oauth {self.base_url}"
+
+    def _from_file(self) -> str | None:
+        try:
+            return self._path.read_text()
+        except OSError:
+            return None
+
+    def _from_keyring(self) -> str | None:
+        keyring = _keyring()
+        # A keyring without a working backend raises errors of its own kinds; then it is as if there were none.
+        with contextlib.suppress(Exception):
+            found: str | None = keyring.get_password(KEYRING_SERVICE, self._account) if keyring else None
+            return found
+        return None
+
+    def _to_keyring(self, text: str) -> bool:
+        keyring = _keyring()
+        if keyring is None:
+            return False
+        try:
+            keyring.set_password(KEYRING_SERVICE, self._account, text)
+        except Exception:
+            return False
+        self._path.unlink(missing_ok=True)
+        return True
+
+
+def _keyring() -> Any:
+    try:
+        import keyring
+    except ImportError:
+        return None
+    return keyring
+
+
+def lock_file(handle: int) -> None:
+    """Take the lock of an open file, waiting for whoever holds it; closing the file gives it back."""
+    if sys.platform == "win32":
+        import msvcrt
+
+        msvcrt.locking(handle, msvcrt.LK_LOCK, 1)
+    else:
+        import fcntl
+
+        fcntl.flock(handle, fcntl.LOCK_EX)

@@ -1,0 +1,1 @@
+"""Agent text as safe HTML: Markdown, formulas, messages, static transcripts."""

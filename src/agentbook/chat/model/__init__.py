@@ -1,0 +1,1 @@
+"""Conversations without widgets: exchanges, transcripts, subscriptions."""

@@ -1,0 +1,176 @@
+"""The lab's record: what each variant answered to each input, as objects while a run goes on and as a table for the analysis."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from ..model.transcript import texts
+from .checks import Check, Verdict
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+STATUSES = ("asking", "answered", "failed", "stopped")
+Key = tuple[str, str, int]
+
+# column -> dtype; the checks' columns follow them.
+COLUMNS = {
+    "variant": "str",
+    "agent": "str",
+    "version": "str",
+    "input": "str",
+    "repeat": "int64",
+    "reply": "str",
+    "latency_s": "float64",
+    "status": "category",
+    "reason": "str",
+    "session_id": "str",
+    "request_id": "str",
+    "asked_at": "datetime64[us, UTC]",
+}
+LAST = ("passed", "check_error")
+
+
+@dataclass(slots=True)
+class Answer:
+    """One variant asked one input, once.
+
+    Attributes
+    ----------
+    variant, input : str
+    repeat : int
+        From 1; the same input may be asked several times.
+    status : {"asking", "answered", "failed", "stopped"}
+    reason : str or None
+        Why it failed, in words.
+    still_open : bool
+        Whether the agent may still finish the turn: then it is looked for in its session before it is asked again.
+    latency_s : float or None
+        Seconds from sending to the reply.
+    verdicts : dict of str to Verdict
+        By the checks' names; only of answered ones.
+    """
+
+    variant: str
+    input: str
+    repeat: int = 1
+    status: str = "asking"
+    agent: str | None = None
+    version: str | None = None
+    reply: str | None = None
+    reason: str | None = None
+    session_id: str | None = None
+    request_id: str | None = None
+    asked_at: datetime | None = None
+    latency_s: float | None = None
+    still_open: bool = False
+    verdicts: dict[str, Verdict] = field(default_factory=dict)
+
+    @property
+    def key(self) -> Key:
+        return self.variant, self.input, self.repeat
+
+    def judge(self, checks: Iterable[Check]) -> None:
+        """Hold it against the checks it has no verdict of yet."""
+        if self.status == "answered" and self.reply is not None:
+            for check in checks:
+                if check.name not in self.verdicts:
+                    self.verdicts[check.name] = check.judge(self.reply, self.input)
+
+    def passed(self, names: Iterable[str]) -> bool | None:
+        """Whether it passed all of these checks; None where it was not answered or one of them could not tell."""
+        verdicts = [self.verdicts.get(name, Verdict(None)).passed for name in names]
+        if not verdicts or self.status != "answered":
+            return None
+        return False if False in verdicts else None if None in verdicts else True
+
+    def as_data(self) -> dict[str, Any]:
+        """It as plain data, ready for JSON."""
+        data = asdict(self)
+        data["asked_at"] = self.asked_at.isoformat() if self.asked_at is not None else None
+        return data
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Answer:
+        """The answer that `as_data` told."""
+        known = {each.name for each in fields(cls)}
+        told = {name: value for name, value in data.items() if name in known}
+        told["asked_at"] = datetime.fromisoformat(data["asked_at"]) if data.get("asked_at") else None
+        told["verdicts"] = {name: Verdict(**verdict) for name, verdict in data.get("verdicts", {}).items()}
+        if told.get("status") not in STATUSES:
+            raise ValueError(f"{told.get('status')!r} is no status; there are {', '.join(STATUSES)}.")
+        return cls(**told)
+
+
+def to_frame(answers: Sequence[Answer], checks: Sequence[str] = ()) -> pd.DataFrame:
+    """Answers as a tidy DataFrame.
+
+    Parameters
+    ----------
+    answers : sequence of Answer
+    checks : sequence of str
+        Names of the checks that get a column.
+
+    Returns
+    -------
+    DataFrame
+        One row for each variant, input and repeat; typed the same when empty.
+
+        ===========  ===================  ====  ==================================================================
+        column       dtype                unit  meaning
+        ===========  ===================  ====  ==================================================================
+        variant      str                        its name
+        agent        str                        the agent that answered, as it was named
+        version      str                        version number the agent had
+        input        str
+        repeat       int64                      from 1
+        reply        str                        missing until there is one
+        latency_s    float64              s     from sending to the reply
+        status       category                   answered, failed, stopped; asking while a run goes on
+        reason       str                        of what failed, why
+        session_id   str                        where it was asked
+        request_id   str                        of the request that was refused
+        asked_at     datetime64[us, UTC]
+        (check)      boolean                    a column for each check: passed or not; missing without a reply
+        (..)_score   float64                    beside a check whose function gives scores
+        passed       boolean                    whether it passed every check
+        check_error  str                        of checks that could not tell, why
+        ===========  ===================  ====  ==================================================================
+
+    Examples
+    --------
+    >>> frame = to_frame([Answer("brief", "Hi", status="answered", reply="Hello.")])
+    >>> frame.loc[0, ["variant", "reply", "status"]].tolist()
+    ['brief', 'Hello.', 'answered']
+    """
+    import pandas as pd
+
+    scored = {name for each in answers for name, verdict in each.verdicts.items() if verdict.score is not None}
+    columns: dict[str, Any] = {name: [getattr(each, name) for each in answers] for name in COLUMNS}
+    frame = pd.DataFrame(columns, columns=list(COLUMNS), dtype=object)
+    dtype: Any
+    for column, dtype in COLUMNS.items():
+        if dtype.startswith("datetime"):
+            frame[column] = pd.to_datetime(frame[column], utc=True).astype(dtype)
+        elif dtype == "category":
+            frame[column] = pd.Categorical(frame[column], categories=list(STATUSES))
+        elif dtype == "str":
+            frame[column] = texts(frame[column])
+        else:
+            frame[column] = frame[column].astype(dtype)
+    for name in checks:
+        verdicts = [each.verdicts.get(name, Verdict(None)) for each in answers]
+        frame[name] = pd.array([verdict.passed for verdict in verdicts], dtype="boolean")
+        if name in scored:
+            frame[f"{name}_score"] = pd.array([verdict.score for verdict in verdicts], dtype="float64")
+    frame["passed"] = pd.array([each.passed(checks) for each in answers], dtype="boolean")
+    frame["check_error"] = texts(pd.Series([_errors(each, checks) for each in answers], dtype=object))
+    return frame
+
+
+def _errors(answer: Answer, checks: Sequence[str]) -> str | None:
+    verdicts = ((name, answer.verdicts.get(name)) for name in checks)
+    return "; ".join(f"{name}: {verdict.error}" for name, verdict in verdicts if verdict and verdict.error) or None

@@ -1,0 +1,191 @@
+"""The session-events WebSocket: one connection, its messages, and what its refusals mean.
+
+No reconnecting here (see `agentbook.events.reader`): `opened` gives one socket or raises a typed error. Specification:
+"Endpoints", Session events WebSocket.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import msgspec
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
+
+from ..api.auth import Credentials, Hidden, without_credential
+from ..api.calls import UNREADABLE
+from ..api.errors import ApiError, from_reply, unreachable
+from ..api.record import Record
+from ..client import AsyncClient
+
+OPERATION = "sessions.stream"
+MAX_SIZE_BYTES = 64 * 2**20  # an event may carry a reply of megabytes; the default of 1 MiB ends in a reconnect loop
+OPEN_TIMEOUT_S = 15.0
+TOO_BIG = 1009
+POLICY = 1008
+
+# websockets logs the Authorization header of a handshake at DEBUG. This logger stands outside the logging tree, so no
+# configuration can turn DEBUG on for it.
+_logger = logging.Logger("agentbook.events.websocket", level=logging.WARNING)
+_logger.addHandler(logging.NullHandler())
+
+# A platform may accept a handshake and then close with a refusal instead of answering the handshake with a status.
+_DELIBERATE = (1000, 1003, 1007, POLICY)
+_REFUSED_BY_NAME = {
+    "Unauthorized": 401,
+    "InsufficientScope": 403,
+    "Forbidden": 403,
+    "NotFound": 404,
+    "TooManyRequests": 429,
+}
+_REFUSED_BY_CODE = {4400: 400, 4401: 401, 4403: 403, 4404: 404, 4429: 429, 400: 400, 401: 401, 403: 403, 404: 404}
+
+
+class _Connect(connect):
+    """websockets' connect, which never follows a redirect: the credential would travel along."""
+
+    def process_redirect(self, exc: Exception) -> Exception | str:
+        return exc
+
+
+class Disconnected(Exception):
+    """The socket is gone, and it is not a refusal. `code` is the close code, None without one."""
+
+    def __init__(self, code: int | None, reason: str) -> None:
+        super().__init__(f"closed ({code if code is not None else 'no code'}{', ' + reason if reason else ''})")
+        self.code = code
+
+
+class Socket:
+    """One open connection: iterate it for events, drafts among them."""
+
+    def __init__(self, connection: ClientConnection, credentials: Credentials | None = None) -> None:
+        self._connection = connection
+        self._credentials = credentials
+        self._told: dict[str, Any] | None = None  # an error that came as a message
+
+    async def receive(self) -> Record:
+        """The next event.
+
+        Raises
+        ------
+        ApiError
+            If the platform closed with a refusal.
+        Disconnected
+            If the connection ended otherwise, whatever the code.
+        """
+        while True:
+            try:
+                frame = await self._connection.recv(decode=False)
+            except ConnectionClosed as closed:
+                code = closed.rcvd.code if closed.rcvd else None
+                reason = self._without_credential(closed.rcvd.reason if closed.rcvd else "")
+                sent = closed.sent.code if closed.sent else None
+                refused = _refusal_told(code, self._told) or _refusal(code, reason)
+                raise refused or Disconnected(TOO_BIG if sent == TOO_BIG else code, reason) from None
+            try:
+                event = msgspec.json.decode(frame)
+            except UNREADABLE:
+                continue  # not an event; the list read after the next text event shows whatever this was
+            if not isinstance(event, dict):
+                continue
+            if "id" in event or "type" in event:
+                self._told = None
+                return Record(event)
+            if isinstance(event.get("message"), str):
+                self._told = {**event, "message": self._without_credential(event["message"])}
+
+    def _without_credential(self, text: str) -> str:
+        return without_credential(text.encode(), self._credentials).decode()
+
+
+def _refusal_told(code: int | None, told: dict[str, Any] | None) -> ApiError | None:
+    """What a platform refused that took the handshake, sent an error as its message and closed."""
+    if told is None or not (code in _DELIBERATE or 4000 <= (code or 0) < 5000):
+        return None
+    status = _REFUSED_BY_CODE.get(code or 0) or _REFUSED_BY_NAME.get(str(told.get("error")), 400)
+    return from_reply(status, {}, msgspec.json.encode(told), operation=OPERATION)
+
+
+def _refusal(code: int | None, reason: str) -> ApiError | None:
+    status = _REFUSED_BY_CODE.get(code or 0)
+    if status is None and code == POLICY:
+        status = next(
+            (known for known in (401, 403, 404, 400) if str(known) in reason or _NAMES[known] in reason.lower()), None
+        )
+    if status is None:
+        return None
+    return from_reply(
+        status, {}, msgspec.json.encode({"message": reason or f"closed with {code}"}), operation=OPERATION
+    )
+
+
+_NAMES = {400: "invalid", 401: "auth", 403: "scope", 404: "not found"}
+
+
+@asynccontextmanager
+async def opened(
+    client: AsyncClient, session_id: str, *, from_id: str | None, types: Sequence[str] | None
+) -> AsyncIterator[Socket]:
+    """A connected socket.
+
+    Raises
+    ------
+    ApiError
+        If the handshake is refused: the same types as a REST call's.
+    ConnectionFailed
+        If the platform cannot be reached.
+    """
+    uri = _uri(client.base_url, session_id, from_id, types)
+    headers = {"Accept": "application/json"}
+    authorization = Hidden(client.auth.socket_authorization() or "") if client.auth is not None else None
+    if authorization:
+        headers["Authorization"] = authorization
+    try:
+        connection = await _Connect(
+            uri,
+            additional_headers=headers,
+            max_size=MAX_SIZE_BYTES,
+            compression=None,
+            **client.network.of_websockets(client.base_url),
+            open_timeout=OPEN_TIMEOUT_S,
+            close_timeout=2.0,
+            logger=_logger,
+        )
+    except InvalidStatus as refused:
+        response = refused.response
+        reply_headers = {name.lower(): value for name, value in response.headers.raw_items()}
+        if response.status_code < 400:
+            raise ApiError(
+                f"{OPERATION}: the handshake was answered with {response.status_code} in place of an upgrade. Redirects are not "
+                "followed, since the credential would travel along. Check base_url, and whether a proxy lets WebSockets pass.",
+                operation=OPERATION,
+                status=response.status_code,
+                request_id=reply_headers.get("x-request-id"),
+            ) from None
+        raise from_reply(
+            response.status_code,
+            reply_headers,
+            without_credential(bytes(response.body or b""), client.auth),
+            operation=OPERATION,
+        ) from None
+    except (OSError, TimeoutError, InvalidHandshake) as error:
+        raise unreachable(OPERATION, client.base_url, f"{type(error).__name__}: {error}") from None
+    try:
+        yield Socket(connection, client.auth)
+    finally:
+        await connection.close()
+
+
+def _uri(base_url: str, session_id: str, from_id: str | None, types: Sequence[str] | None) -> str:
+    query: dict[str, Any] = {}
+    if from_id:
+        query["from_id"] = from_id
+    if types:
+        query["types"] = ",".join(types)
+    address = "ws" + base_url.removeprefix("http") + f"/sessions/{quote(session_id, safe='')}/events/ws"
+    return f"{address}?{urlencode(query)}" if query else address

@@ -1,0 +1,1 @@
+"""Pure functions of frames: turns, activity, timing, failures, periods, credentials."""

@@ -1,0 +1,89 @@
+"""Which workspaces may use a credential, by the specification's rules of a workspace's flags.
+
+``required_credentials_mode``: ``SHARED`` takes account credentials alone, ``MEMBER`` the acting member's own alone, unset
+both. ``restrict_account_credentials``: account credentials serve only once granted or connected to the workspace's agents.
+An account's credentials serve in its own workspaces; a member's wherever that member acts. An archived workspace runs
+nothing. (Specification: "Resources and their fields", Workspace.)
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Container, Iterable
+from typing import Any
+
+import pandas as pd
+
+from ...api.calls import ref
+from .validate import STR, require
+
+_COLUMNS = ("open_in", "open_if_granted", "closed_in")
+
+
+def usable_in(report: pd.DataFrame, workspaces: pd.DataFrame | None) -> pd.DataFrame:
+    """JSON lists of workspace names for each row of ``pool`` and ``owner_id``: ``open_in``, ``open_if_granted``,
+    ``closed_in``. All null without workspaces; null too where the pool is unknown.
+    """
+    if workspaces is None:
+        return pd.DataFrame({column: pd.Series(None, report.index, dtype="str") for column in _COLUMNS})
+    require(
+        workspaces, "id", "owner_id", "archived_at", "required_credentials_mode", "restrict_account_credentials",
+        what="credential_report (workspaces)",
+    )  # fmt: skip
+    rules = _rules(workspaces)
+    # The answer depends on pool and owner alone: few pairs, however many credentials.
+    pairs = report[["pool", "owner_id"]].astype(STR).drop_duplicates()
+    answers = {pair: _answer(*pair, rules) for pair in zip(pairs["pool"], pairs["owner_id"], strict=True)}
+    found = [answers[pair] for pair in zip(report["pool"].astype(STR), report["owner_id"].astype(STR), strict=True)]
+    return pd.DataFrame(
+        {column: pd.Series([one[n] for one in found], report.index, dtype="str") for n, column in enumerate(_COLUMNS)}
+    )
+
+
+def owners_named(account: Any, frames: Iterable[pd.DataFrame], known: Container[str]) -> set[str]:
+    """The ids of the owners that an id, a name or a record means; a `ValueError` says that it is none of them."""
+    name, ids, named = ref(account), set[str](), set[str]()
+    for frame in frames:
+        ids |= set(frame["owner_id"].dropna())
+        if "owner_name" in frame:
+            named |= set(frame.loc[frame["owner_name"] == name, "owner_id"].dropna())
+    if name in ids or name in known or not ids:
+        return {name}
+    if not named:
+        shown = ", ".join(sorted(ids)[:5]) + (", …" if len(ids) > 5 else "")
+        raise ValueError(
+            f"account_id={name!r} is none of the owners here ({shown}), neither by id nor by a name that the workspaces "
+            "say. Of an account that owns nothing here, give the id among known_ids too."
+        )
+    return named
+
+
+def _rules(workspaces: pd.DataFrame) -> pd.DataFrame:
+    name = workspaces["id"]
+    for column in ("name", "full_name"):
+        if column in workspaces:
+            name = workspaces[column].fillna(name)
+    return pd.DataFrame(
+        {
+            "name": name,
+            "owner_id": workspaces["owner_id"],
+            "live": workspaces["archived_at"].isna(),
+            "mode": workspaces["required_credentials_mode"].astype(STR).fillna(""),
+            "restricted": workspaces["restrict_account_credentials"].fillna(False).astype("bool"),
+        }
+    ).sort_values("name")
+
+
+def _answer(pool: str, owner: object, rules: pd.DataFrame) -> tuple[str | None, str | None, str | None]:
+    if pool == "unknown":
+        return None, None, None
+    if pool == "account":
+        rules = rules[rules["owner_id"] == owner]
+        allowed = rules["live"] & (rules["mode"] != "MEMBER")
+        granted = allowed & rules["restricted"]
+    else:
+        allowed = rules["live"] & (rules["mode"] != "SHARED")
+        granted = allowed & False
+    masks = (allowed & ~granted, granted, ~allowed)
+    names = [json.dumps(rules.loc[mask, "name"].dropna().to_list(), ensure_ascii=False) for mask in masks]
+    return names[0], names[1], names[2]

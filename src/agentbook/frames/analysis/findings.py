@@ -1,0 +1,132 @@
+"""What deserves a look about a credential, how bad it is, how sure it is, and what to do.
+
+``exact`` rests on values as sent, ``proxy`` on a value that stands for something else (an update for a rotation),
+``derived`` on the specification's rules, ``relative`` on what the given frames happen to show.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from .activity import about
+from .validate import STR, require
+
+AGE_DAYS = (30, 90, 180, 365)
+SEVERITIES = ("none", "low", "medium", "high")
+FINDING_COLUMNS = ("check", "severity", "certainty", "finding", "advice")
+
+
+def credential_findings(report: pd.DataFrame) -> pd.DataFrame:
+    """One row per finding of a `credential_report`, the most severe first.
+
+    Parameters
+    ----------
+    report : DataFrame
+        From `credential_report`.
+
+    Returns
+    -------
+    DataFrame
+        ``id``, ``name``, ``integration``, ``check``, ``finding``, ``advice`` (str), ``severity`` (ordered category),
+        ``certainty`` (str: exact, proxy, derived or relative).
+
+    Raises
+    ------
+    ValueError
+        A column is missing; the message names it.
+
+    Notes
+    -----
+    Specification: "Resources and their fields", IntegrationCredentials.
+
+    Examples
+    --------
+    >>> report = pd.DataFrame({"id": ["c1"], "name": ["n"], "integration": ["github"], "findings":
+    ...     '[{"check": "unsigned_webhook", "severity": "high", "certainty": "exact", "finding": "f", "advice": "a"}]'})
+    >>> credential_findings(report)[["id", "check", "severity"]].values.tolist()
+    [['c1', 'unsigned_webhook', 'high']]
+    """
+    require(report, "id", "name", "integration", "findings", what="credential_findings")
+    named = report[["id", "name", "integration", "findings"]].astype(object).itertuples(index=False, name=None)
+    rows = [
+        {"id": id_, "name": name, "integration": integration, **finding}
+        for id_, name, integration, findings in named
+        for finding in json.loads(str(findings))
+    ]
+    columns = ["id", "name", "integration", *FINDING_COLUMNS]
+    frame = pd.DataFrame(rows, columns=columns).astype(dict.fromkeys(columns, STR))
+    frame["severity"] = frame["severity"].astype(pd.CategoricalDtype(pd.Index(SEVERITIES, dtype="str"), ordered=True))
+    return about(frame.sort_values("severity", ascending=False, kind="stable", ignore_index=True), report, "findings")
+
+
+def find(report: pd.DataFrame, source: pd.DataFrame) -> pd.DataFrame:
+    """One row per finding: the credential's row number and the columns of `FINDING_COLUMNS`."""
+    age, since = report["age_days"], report["days_since_update"]
+    never = report["never_updated"].fillna(False).astype("bool")
+    on = source["webhook_enabled"].fillna(False).astype("bool")
+    idle = on & ~source["has_active_webhook_triggers"].fillna(True).astype("bool")
+    nowhere = report["open_in"].eq("[]") & report["open_if_granted"].eq("[]")
+    days = since.round().astype("Int64").astype("str")
+    many = report["alike"].astype("str")
+    checks: list[tuple[pd.Series, str, str, str, Any, str]] = [
+        (report["webhook"] == "unsigned", "unsigned_webhook", "high", "exact",
+         "its webhook is on and not signed", "sign it: anybody who knows the address can trigger it"),
+        (on & (report["webhook"] == "unknown"), "unread_signature", "low",
+         "relative", "its webhook is on, and how it is signed is sent in a form that is not known here",
+         "look at its signature_type in `extra`"),
+        (idle, "idle_webhook", "low", "exact", "its webhook is on and starts nothing", "switch it off"),
+        (on & source["webhook_owner_identifier"].isna(), "webhook_without_owner", "low", "exact",
+         "its webhook names no owner identifier", "connect it again"),
+        (report["duplicate_of"].notna(), "duplicate", "medium", "exact",
+         "same integration, owner, auth config and parameters as " + report["duplicate_of"].fillna(""),
+         "keep one and remove the others"),
+        ((report["duplicates"] == 0) & (report["alike"] > 0), "alike", "low", "relative",
+         many + " more of this integration and owner", "check whether all of them are needed"),
+        (report["owner"] == "none", "no_owner", "medium", "exact", "it has no owner", "find out whose it is, or remove it"),
+        (report["owner"] == "unknown", "unknown_owner", "low", "relative",
+         "its owner is not among the ids seen here", "check that the owner still belongs here"),
+        (report["creator"] == "none", "no_creator", "low", "exact", "nobody is recorded as its creator", "find out whose it is"),
+        (report["creator"] == "unknown", "unknown_creator", "low", "relative",
+         "its creator is not among the ids seen here", "check that the creator still belongs here"),
+        (report["target"] == "unknown", "unknown_target", "low", "relative",
+         "its target is not among the ids seen here", "check that what it points at still exists"),
+        (never & (age > AGE_DAYS[2]), "never_updated", "medium", "proxy",
+         "unchanged since it was created " + days + " days ago", "rotate it"),
+        (~never & (since > AGE_DAYS[3]), "not_updated", "medium", "proxy", "unchanged for " + days + " days", "rotate it"),
+        (~never & (since > AGE_DAYS[2]) & (since <= AGE_DAYS[3]), "not_updated", "low", "proxy",
+         "unchanged for " + days + " days", "plan its rotation"),
+        (nowhere, "closed_everywhere", "low", "derived",
+         "no workspace seen here may use it", "remove it, or change a workspace's required_credentials_mode"),
+        (source["params"].isna() | source["params"].eq("{}"), "no_parameters", "low", "exact",
+         "it holds no parameters", "check that it was ever completed"),
+    ]  # fmt: skip
+    parts = []
+    for mask, check, severity, certainty, finding, advice in checks:
+        rows = np.flatnonzero(mask.fillna(False).to_numpy(dtype=bool))
+        text = finding.iloc[rows].to_numpy() if isinstance(finding, pd.Series) else finding
+        parts.append(
+            pd.DataFrame({"row": rows, "check": check, "severity": severity, "certainty": certainty, "finding": text,
+                          "advice": advice})
+        )  # fmt: skip
+    found = pd.concat([part for part in parts if len(part)] or parts[:1], ignore_index=True)
+    rank = found["severity"].map({name: n for n, name in enumerate(SEVERITIES)}).astype("int64")
+    return found.assign(rank=rank).sort_values(
+        ["row", "rank"], ascending=[True, False], kind="stable", ignore_index=True
+    )
+
+
+def worst(findings: pd.DataFrame, count: int) -> pd.Categorical:
+    codes = np.zeros(count, np.int64)
+    np.maximum.at(codes, findings["row"].to_numpy(dtype=np.int64), findings["rank"].to_numpy(dtype=np.int64))
+    return pd.Categorical.from_codes(codes, categories=pd.Index(SEVERITIES, dtype="str"), ordered=True)
+
+
+def listed(findings: pd.DataFrame, count: int) -> pd.Series:
+    lists: list[list[Any]] = [[] for _ in range(count)]
+    for row, finding in zip(findings["row"], findings[list(FINDING_COLUMNS)].to_dict("records"), strict=True):
+        lists[row].append(finding)
+    return pd.Series([json.dumps(one) for one in lists], dtype="str")

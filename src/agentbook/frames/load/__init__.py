@@ -1,0 +1,1 @@
+"""Loading lists: pages at the same time, id ranges, resume, progress."""

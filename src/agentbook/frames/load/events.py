@@ -1,0 +1,183 @@
+"""The events of many sessions in one frame, over one bounded pool of connections."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Literal
+
+from ...api.errors import PartialLoad
+from ...api.event_ids import first_id_at
+from ...client import Client
+from ..analysis.validate import instant_of
+from ..parse.frame import FrameBuilder, Piece
+from .concurrency import MOST
+from .id_ranges import Session
+from .interrupts import shielded
+from .page_loader import PageLoader
+from .progress import Progress
+from .session_ids import require_client, session_ids
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+OPERATION = "load_events"
+
+
+def load_events(
+    client: Client,
+    sessions: Any = None,
+    *,
+    workspace: Any = None,
+    since: datetime | str | None = None,
+    progress: bool | None = None,
+    errors: Literal["raise", "keep"] = "raise",
+    concurrency: int = MOST,
+) -> pd.DataFrame:
+    """The persisted events of many sessions as one DataFrame.
+
+    Parameters
+    ----------
+    client : Client
+    sessions : str, Record, DataFrame or iterable, optional
+        Session ids, addresses (URLs) or records, a `Listing` of sessions, workspace records, a frame of sessions or
+        workspaces, or one with a column ``session_id`` (such as ``ab.session_log.sessions()``). Repeated ids are read once.
+    workspace : str or Record, optional
+        All sessions of this workspace instead, where the platform lists them.
+    since : datetime or str, optional
+        Only events of this instant or later, by the millisecond in their ids; None for all. Naive times are UTC.
+    progress : bool, optional
+        True shows a bar with rows and rate.
+    errors : {"raise", "keep"}
+        What to do about sessions that cannot be read: raise `PartialLoad`, or return what there is, marked incomplete;
+        ``attrs["agentbook"]["failed_sessions"]`` names those of which events are missing.
+    concurrency : int
+        Requests under way at most, default 24. As many as the latency seen makes worth while are used: one on a link
+        without any. Long sessions are read in several stretches of time at once.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per event, in the order of `sessions` and by id within each. Columns as for
+        ``client.sessions.events(...).to_pandas()``, with ``session_id``. ``attrs["agentbook"]`` names the sessions that
+        failed, and in ``problems`` events that came twice, out of order, or of a session that was not asked for.
+
+    Raises
+    ------
+    PartialLoad
+        If some sessions could not be read, or on an interrupt: `partial_frame` has the others and what had arrived of
+        these, `problems` names them, `resume()` reads only what is missing.
+    NotOffered
+        A workspace was given, and this platform does not list sessions.
+    TypeError
+        `client` is no `Client`.
+    ValueError
+        An argument makes no sense: the message names it.
+
+    Notes
+    -----
+    Specification: "Endpoints", Workspaces and sessions; "Events", rule 1.
+
+    Examples
+    --------
+    >>> events = load_events(client, client.sessions.list("acme~support", limit=3))
+    >>> events.attrs["agentbook"]["complete"], events["session_id"].nunique()
+    (True, 3)
+    """
+    require_client(client, "ab.load_events")
+    if errors not in ("raise", "keep"):
+        raise ValueError(f"errors must be 'raise' or 'keep', not {errors!r}.")
+    if concurrency < 1:
+        raise ValueError(f"concurrency must be 1 or more, not {concurrency!r}.")
+    load = _Load(client, session_ids(client, sessions, workspace), since, progress, concurrency)
+    return load.run(errors)
+
+
+class _Load:
+    """A load that can stop and go on: what has arrived is kept, by session."""
+
+    def __init__(
+        self, client: Client, sessions: list[str], since: Any, progress: bool | None, concurrency: int
+    ) -> None:
+        self._client = client
+        self._sessions = sessions
+        self._since = None if since is None else instant_of(since, "since")
+        self._progress = progress
+        self._concurrency = concurrency
+        self._pieces: dict[str, list[Piece]] = {}  # of whole sessions
+        self._left: dict[str, Session] = {}  # those that were begun and are not whole
+        self._builder = FrameBuilder("events")  # the first `_begun` sessions' rows, in order
+        self._begun = 0
+        self._requests = 0
+
+    def run(self, errors: str) -> pd.DataFrame:
+        problems: dict[str, str] = {}
+        interrupted: BaseException | None = None
+        try:
+            with Progress(self._progress) as bar:
+                self._fetch(problems, bar)
+        except KeyboardInterrupt as stopped:
+            interrupted = stopped
+        with shielded():
+            if interrupted is not None:
+                problems.update({session: "interrupted" for session in self._sessions if session not in self._pieces})
+            frame = self._frame(problems)
+        if interrupted is None and (not problems or errors == "keep"):
+            return frame
+        raise partial(OPERATION, problems, len(self._sessions), frame, lambda: self.run(errors)) from interrupted
+
+    def _fetch(self, problems: dict[str, str], bar: Progress) -> None:
+        begin = None if self._since is None else first_id_at(self._since)
+        missing = {session: self._left.get(session, begin) for session in self._sessions if session not in self._pieces}
+        fetch = PageLoader(self._client, missing, self._arrived, bar.add, concurrency=self._concurrency)
+        try:
+            fetch.run()
+        finally:
+            self._left.update(fetch.left)
+            self._requests += fetch.requests
+            problems.update({session: fetch.problems[session] for session in missing if session in fetch.problems})
+
+    def _arrived(self, session: str, pieces: list[Piece]) -> None:
+        self._pieces[session] = pieces
+        while self._begun < len(self._sessions) and self._sessions[self._begun] in self._pieces:
+            done = self._sessions[self._begun]
+            for piece in self._pieces[done]:
+                self._builder.keep(piece)
+            self._pieces[done] = []  # its rows are the builder's
+            self._begun += 1
+
+    def _frame(self, problems: Mapping[str, str]) -> pd.DataFrame:
+        builder = self._builder.copy() if self._begun < len(self._sessions) else self._builder
+        for session in self._sessions[self._begun :]:
+            begun = self._left.get(session)
+            for piece in self._pieces.get(session, begun.pieces() if begun is not None else ()):
+                builder.keep(piece)
+        return builder.finish(
+            {
+                "operation": OPERATION,
+                "parameters": {
+                    "sessions": len(self._sessions),
+                    "since": None if self._since is None else self._since.isoformat(),
+                },
+                "loaded_at": datetime.now(UTC).isoformat(timespec="seconds"),
+                "requests": self._requests,
+                "complete": not problems,
+                "failed_sessions": dict(problems),
+            }
+        )
+
+
+def partial(
+    operation: str, problems: Mapping[str, str], asked: int, frame: Any, resume: Callable[[], Any] | None
+) -> PartialLoad:
+    """The error of a load that has some sessions and lacks others."""
+    names = ", ".join(list(problems)[:3]) + (", …" if len(problems) > 3 else "")
+    first = next(iter(problems.values()), "interrupted")
+    return PartialLoad(
+        f"{operation}: {len(problems)} of {asked} sessions are not whole ({names}): {first.rstrip('.')}. "
+        f"{'The store' if frame is None else 'error.partial_frame'} has what has arrived; error.resume() reads what is missing.",
+        operation=operation,
+        partial_frame=frame,
+        problems=problems,
+        _resume=resume,
+    )

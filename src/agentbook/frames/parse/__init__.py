@@ -1,0 +1,1 @@
+"""From the bytes of a page to Arrow columns: schemas, content, ids, masking, problems."""

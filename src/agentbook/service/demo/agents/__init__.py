@@ -1,0 +1,1 @@
+"""The agents of the demo data: they answer without a network."""

@@ -1,0 +1,294 @@
+# ruff: noqa: E501 - prose and tables of facts: a sentence or a row is one line
+"""Where things happen: workspaces, agents with their versions, which agent is installed where, skills."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection
+
+from ..engines.run_limits import RUN_FAILURES
+from ..store import tables
+from .people import People
+from .prompts import VERSIONS
+from .rows import as_json, insert
+from .seeded_ids import DAY_MS, HOUR_MS, Mint
+
+# (owner, name, creator, days ago, settings)
+_WORKSPACES: tuple[tuple[str, str, str, int, dict[str, Any]], ...] = (
+    ("acme", "support", "ada", 250, {"required_credentials_mode": "SHARED"}),
+    ("acme", "data", "alan", 240, {"unlimited_power_mode": True}),
+    ("acme", "release", "barbara", 200, {}),
+    ("acme", "on-call", "margaret", 198, {"restrict_account_credentials": True}),
+    ("acme", "sales", "tim", 170, {"required_credentials_mode": "MEMBER"}),
+    ("acme", "finance", "grace", 165, {"should_restrict_members": True, "required_credentials_mode": "SHARED"}),
+    ("acme", "playground", "edsger", 60, {}),
+    ("acme", "onboarding", "ada", 245, {"archived": 12}),
+    ("northwind", "shop", "radia", 58, {}),
+    ("ada", "notes", "ada", 48, {}),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Agent:
+    owner: str
+    name: str
+    creator: str
+    days: int
+    engine: str
+    template: str
+    category: str
+    tags: tuple[str, ...]
+    description: str
+    is_public: bool = False
+    is_archived: bool = False
+    is_pinned: bool = False
+    setup_state: str = "READY"
+
+
+_AGENTS: tuple[_Agent, ...] = (
+    _Agent("acme", "guide", "edsger", 235, "guide", "PLATFORM_NATIVE", "documentation", ("docs", "help"), "Answers questions about agentbook and the platform from the documentation, and names its sources.", is_public=True, is_pinned=True),
+    _Agent("acme", "analyst", "alan", 234, "analyst", "PLATFORM_NATIVE", "analytics", ("sql", "activity"), "Counts sessions, messages, failures and waiting times of this account by real queries.", is_public=True, is_pinned=True),
+    _Agent("acme", "helpdesk", "ada", 228, "llm", "LLM", "support", ("orders", "returns"), "Looks up orders, explains returns, helps with devices.", is_public=True),
+    _Agent("acme", "data-desk", "alan", 220, "llm", "LLM", "analytics", ("sql", "warehouse"), "Answers questions from the warehouse."),
+    _Agent("acme", "release-notes", "barbara", 195, "llm", "LLM", "engineering", ("releases",), "Writes release notes and the morning digest."),
+    _Agent("acme", "incident-helper", "margaret", 190, "llm", "LLM", "engineering", ("alerts", "runbook"), "Reads alerts and metrics, proposes one action at a time."),
+    _Agent("acme", "contract-reader", "tim", 160, "llm", "LLM", "sales", ("contracts",), "Quotes clauses of contracts. Private to acme."),
+    _Agent("acme", "onboarding-buddy", "ada", 236, "llm", "LLM", "people", ("handbook",), "Welcomed new colleagues; archived with its workspace.", is_archived=True),
+    _Agent("acme", "forecaster", "katherine", 5, "langgraph", "LANGGRAPH", "analytics", ("demand",), "Forecasts demand. Still being set up.", setup_state="PENDING"),
+    _Agent("northwind", "shop-assistant", "radia", 57, "llm", "LLM", "support", ("shop",), "Helps the shop's customers. Private to northwind."),
+    _Agent("northwind", "calculator", "linus", 50, "calculator", "PLATFORM_NATIVE", "utilities", ("arithmetic",), "Does arithmetic exactly, one operation at a time.", is_public=True),
+    _Agent("ada", "diary", "ada", 47, "llm", "LLM", "personal", ("notes",), "Keeps Ada's notes."),
+    *(
+        _Agent("acme", name, "edsger", 55, name, "PLATFORM_NATIVE", "teaching", ("teaching",), description)
+        for name, description in {
+            "echo": "Says back what it is told.",
+            "verbose": "Runs many subtasks before it answers: say how many.",
+            "slow": "Takes as many seconds as it is told.",
+            "flaky": "Fails about three turns in ten.",
+        }.items()
+    ),
+    *(
+        _Agent("acme", f"limit-{kind.replace('_', '-')}", "edsger", 54, f"limit-{kind.replace('_', '-')}", "PLATFORM_NATIVE", "teaching", ("teaching", "limits"), f"Ends every turn with: {failure.message.replace('{name}', 'the workspace')}")
+        for kind, failure in RUN_FAILURES.items()
+    ),
+)  # fmt: skip
+
+# workspace -> agents installed in it
+_INSTALLED: dict[str, tuple[str, ...]] = {
+    "support": ("helpdesk", "guide"),
+    "data": ("data-desk", "analyst"),
+    "release": ("release-notes",),
+    "on-call": ("incident-helper", "analyst"),
+    "sales": ("contract-reader", "helpdesk"),
+    "finance": ("data-desk",),
+    "playground": (
+        "guide", "analyst", "helpdesk", "calculator", "echo", "verbose", "slow", "flaky",
+        *(f"limit-{kind.replace('_', '-')}" for kind in RUN_FAILURES),
+    ),
+    "onboarding": ("onboarding-buddy",),
+    "shop": ("shop-assistant", "calculator"),
+    "notes": ("diary",),
+}  # fmt: skip
+# A workspace agent's own declaration overrides its workspace's.
+_OWN_MODE = {("sales", "helpdesk"): "SHARED", ("data", "data-desk"): "MEMBER"}
+
+# (owner, name, overview, days, public, archived)
+_SKILLS: tuple[tuple[str, str, str, int, bool, bool], ...] = (
+    ("acme", "track-a-parcel", "Finds a parcel by order number with any of our carriers.", 150, False, False),
+    ("acme", "careful-sql", "Runs a total two ways and reports both.", 120, False, False),
+    ("acme", "house-style", "Rewrites a text in the words we use.", 100, True, False),
+    ("acme", "read-a-runbook", "Quotes the section of a runbook that fits an alert.", 95, False, False),
+    ("acme", "quote-a-clause", "Cites a contract's clause with its number.", 60, False, False),
+    ("acme", "fax-a-confirmation", "Sent confirmations by fax.", 330, False, True),
+    ("northwind", "gift-finder", "Suggests presents by price.", 40, False, False),
+    ("ada", "summarise-my-week", "Makes one page of a week's notes.", 30, False, False),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Ids by name; `installed` maps (workspace, agent) to the workspace agent's id."""
+
+    workspaces: Mapping[str, str]
+    agents: Mapping[str, str]
+    installed: Mapping[tuple[str, str], str]
+
+
+def write(connection: Connection, mint: Mint, now_ms: int, people: People) -> Places:
+    """Workspaces, agents, versions, installations and skills; trigger keys learn their workspace and agent."""
+    workspaces = [_workspace(mint, now_ms, people, *facts) for facts in _WORKSPACES]
+    insert(connection, tables.workspaces, workspaces)
+    agents = [_agent(mint, now_ms, people, agent) for agent in _AGENTS]
+    insert(connection, tables.agents, agents)
+    workspace_ids = {row["name"]: row["id"] for row in workspaces}
+    agent_ids = {row["name"]: row["id"] for row in agents}
+    insert(connection, tables.agent_versions, _versions(mint, now_ms, people, agent_ids))
+    installed = _installations(mint, now_ms, people, workspace_ids, agent_ids)
+    insert(connection, tables.workspace_agents, installed)
+    insert(connection, tables.skills, _skills(mint, now_ms, people))
+    places = Places(
+        workspace_ids,
+        agent_ids,
+        {(workspace, agent): row["id"] for (workspace, agent), row in zip(_pairs(), installed, strict=True)},
+    )
+    _aim_triggers(connection, people, places)
+    return places
+
+
+def _pairs() -> list[tuple[str, str]]:
+    return [(workspace, agent) for workspace, agents in _INSTALLED.items() for agent in agents]
+
+
+def _times(mint: Mint, created_ms: int, updated_ms: int | None = None) -> dict[str, str]:
+    return {"created_at": mint.instant(created_ms), "updated_at": mint.instant(updated_ms or created_ms)}
+
+
+def _workspace(
+    mint: Mint, now_ms: int, people: People, owner: str, name: str, creator: str, days: int, settings: dict[str, Any]
+) -> dict[str, Any]:
+    created = now_ms - days * DAY_MS - mint.rng.randrange(8 * HOUR_MS)
+    archived = now_ms - settings["archived"] * DAY_MS if "archived" in settings else None
+    by_key = name == "playground"
+    return {
+        "id": mint.id(created),
+        "owner_id": people.accounts[owner],
+        "creator_id": people.keys["notebooks"] if by_key else people.accounts[creator],
+        "creator_type": "api_key" if by_key else "user",
+        "name": name,
+        "restrict_account_credentials": settings.get("restrict_account_credentials", False),
+        "should_restrict_members": settings.get("should_restrict_members", False),
+        "unlimited_power_mode": settings.get("unlimited_power_mode", False),
+        "required_credentials_mode": settings.get("required_credentials_mode"),
+        "archived_at": mint.instant(archived) if archived else None,
+        "archived_by_id": people.accounts[creator] if archived else None,
+        **_times(mint, created, archived or created + mint.rng.randrange(20 * DAY_MS)),
+    }
+
+
+def _agent(mint: Mint, now_ms: int, people: People, agent: _Agent) -> dict[str, Any]:
+    created = now_ms - agent.days * DAY_MS - mint.rng.randrange(8 * HOUR_MS)
+    return {
+        "id": mint.id(created),
+        "owner_id": people.accounts[agent.owner],
+        "creator_id": people.accounts[agent.creator],
+        "maintainer_id": people.accounts[agent.creator],
+        "name": agent.name,
+        "description": agent.description,
+        "category": agent.category,
+        "tags_json": as_json(list(agent.tags)),
+        "template": agent.template,
+        "engine": agent.engine,
+        "setup_state": agent.setup_state,
+        "is_public": agent.is_public,
+        "is_archived": agent.is_archived,
+        "is_pinned": agent.is_pinned,
+        **_times(mint, created, min(now_ms, created + mint.rng.randrange(4 * DAY_MS))),
+    }
+
+
+def _versions(mint: Mint, now_ms: int, people: People, agent_ids: Mapping[str, str]) -> list[dict[str, Any]]:
+    rows = []
+    described = {agent.name: agent for agent in _AGENTS}
+    for name, versions in VERSIONS.items():
+        for version in versions:
+            created = now_ms - version.days * DAY_MS - mint.rng.randrange(8 * HOUR_MS)
+            tools = [{"integration": integration, "tools": list(names)} for integration, names in version.tools]
+            rows.append(
+                {
+                    "id": mint.id(created),
+                    "agent_id": agent_ids[name],
+                    "creator_id": people.accounts[described[name].creator],
+                    "type": version.type,
+                    "version_number": version.number,
+                    "description": described[name].description,
+                    "summary": version.summary,
+                    "system_prompt": version.system_prompt,
+                    "mode": version.mode,
+                    "tools_json": as_json(tools),
+                    "validation": version.validation,
+                    "published_at": mint.instant(created + 600_000) if version.published else None,
+                    **_times(mint, created, created + 600_000 if version.published else None),
+                }
+            )
+    # Agents without a prompt have one committed version too: what runs is always a version.
+    for agent in _AGENTS:
+        if agent.name not in VERSIONS:
+            created = now_ms - agent.days * DAY_MS + HOUR_MS
+            rows.append(
+                {
+                    "id": mint.id(created),
+                    "agent_id": agent_ids[agent.name],
+                    "creator_id": people.accounts[agent.creator],
+                    "type": "COMMITTED",
+                    "version_number": "1.0.0",
+                    "description": agent.description,
+                    "summary": None,
+                    "system_prompt": None,
+                    "mode": "multi-turn",
+                    "tools_json": "[]",
+                    "validation": "PASSED",
+                    "published_at": mint.instant(created),
+                    **_times(mint, created),
+                }
+            )
+    return rows
+
+
+def _installations(
+    mint: Mint, now_ms: int, people: People, workspace_ids: Mapping[str, str], agent_ids: Mapping[str, str]
+) -> list[dict[str, Any]]:
+    days = {facts[1]: facts[3] for facts in _WORKSPACES}
+    born = {agent.name: agent.days for agent in _AGENTS}
+    creators = {facts[1]: facts[2] for facts in _WORKSPACES}
+    rows = []
+    for workspace, agent in _pairs():
+        created = now_ms - min(days[workspace], born[agent]) * DAY_MS + mint.rng.randrange(HOUR_MS, 20 * HOUR_MS)
+        rows.append(
+            {
+                "id": mint.id(created),
+                "workspace_id": workspace_ids[workspace],
+                "agent_id": agent_ids[agent],
+                "creator_id": people.accounts[creators[workspace]],
+                "required_credentials_mode": _OWN_MODE.get((workspace, agent)),
+                **_times(mint, created),
+            }
+        )
+    return rows
+
+
+def _skills(mint: Mint, now_ms: int, people: People) -> list[dict[str, Any]]:
+    rows = []
+    for owner, name, overview, days, public, archived in _SKILLS:
+        created = now_ms - days * DAY_MS - mint.rng.randrange(8 * HOUR_MS)
+        gone = created + 200 * DAY_MS if archived else None
+        rows.append(
+            {
+                "id": mint.id(created),
+                "owner_id": people.accounts[owner],
+                "creator_id": people.accounts["ada" if owner != "northwind" else "radia"],
+                "name": name,
+                "overview": overview,
+                "is_public": public,
+                "archived_at": mint.instant(gone) if gone else None,
+                **_times(mint, created, gone),
+            }
+        )
+    return rows
+
+
+def _aim_triggers(connection: Connection, people: People, places: Places) -> None:
+    """A trigger key reaches one workspace and runs one agent there."""
+    aims = {
+        "build-server": ("release", "release-notes"),
+        "weekday-digest": ("release", "release-notes"),
+        "alert-relay": ("on-call", "incident-helper"),
+    }
+    for name, (workspace, agent) in aims.items():
+        connection.execute(
+            tables.api_keys.update()
+            .where(tables.api_keys.c.id == people.keys[name])
+            .values(workspace_id=places.workspaces[workspace], agent_id=places.agents[agent])
+        )

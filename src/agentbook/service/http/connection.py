@@ -1,0 +1,134 @@
+"""One HTTP connection: uvicorn's protocol, with closed what it leaves open.
+
+As it ships it takes a request's head of any size (5 MB in one header) for any time (one that never ends was held open for
+ever), answers what is no HTTP in words of its own without a request id, and hands each handshake to the websockets package,
+which leaves those that it cannot read (a line over 8 KiB, say) without any answer. Here all of these get the service's own
+refusals (specification: "Errors").
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from typing import ClassVar
+
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from websockets.http11 import Request
+from websockets.server import ServerProtocol
+
+from .. import errors
+from ..state import Platform
+
+MOST_HEAD_BYTES = 64 * 1024
+MOST_HEAD_S = 30.0
+_LINGER_S = 2.0  # for the rest of what is being sent: closing at once would take the answer away from its reader
+
+_UNKNOWN_METHOD = re.compile(rb"[!#-'*+.0-9A-Z^-z|~-]{1,40} [!-~]+ HTTP/1\.[01]\r\n")
+_HEADER = re.compile(rb"([!-9;-~]+):[ \t]*([^\r\n]*)\r\n")
+
+
+def connections(platform: Platform, *, most_s: float = MOST_HEAD_S) -> type[Connection]:
+    """The class of a platform's connections, as uvicorn takes it; `most_s` is how long a request's head may take."""
+    return type("PlatformConnection", (Connection,), {"platform": platform, "most_s": most_s})
+
+
+class Connection(HttpToolsProtocol):
+    """One connection; made by uvicorn."""
+
+    platform: ClassVar[Platform]
+    most_s: ClassVar[float]
+
+    _in_head = True  # from the beginning of a request (or of the connection) to the end of its head
+    _head_bytes = 0
+    _head_timer: asyncio.TimerHandle | None = None
+    _refused = False
+    _last = b""
+    _upgrades: bool | None = None  # None: not known yet of this request
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._head_timer = self.loop.call_later(self.most_s, self._too_slow)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._head_is_whole()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self._refused:
+            return
+        self._last = data
+        super().data_received(data)
+        if self._in_head and not self._refused:
+            self._head_bytes += len(data)
+            if self._head_bytes > MOST_HEAD_BYTES:
+                self._refuse(errors.head_too_large(MOST_HEAD_BYTES))
+            elif self._head_timer is None:
+                self._head_timer = self.loop.call_later(self.most_s, self._too_slow)
+
+    def on_message_begin(self) -> None:
+        self._in_head, self._upgrades = True, None
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        self._in_head = False
+        if self._head_timer is not None or self._head_bytes:
+            self._head_is_whole()
+        super().on_headers_complete()
+
+    def handle_websocket_upgrade(self) -> None:
+        # A browser behind a proxy may bring many cookies along, and the socket reads none.
+        self.scope["headers"] = [(name, value) for name, value in self.scope["headers"] if name != b"cookie"]
+        super().handle_websocket_upgrade()
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer what cannot be parsed, a method that the parser does not know among it."""
+        if not self.url and _UNKNOWN_METHOD.match(self._last):
+            self.headers = [(name.lower(), value) for name, value in _HEADER.findall(self._last)]
+            self._refuse(errors.method_not_allowed(["GET", "HEAD", "POST", "PATCH", "DELETE"]))
+        else:
+            self._refuse(errors.bad_request("This is no HTTP request that can be read."))
+
+    def _should_upgrade(self) -> bool:
+        """Whether this is a handshake that the websockets package answers; any other is a request like all others."""
+        if self._upgrades is None:
+            lines = [b"%b: %b\r\n" % field for field in self.headers if field[0] != b"cookie"]
+            head = b"%b %b HTTP/1.1\r\n%b\r\n" % (self.parser.get_method(), self.url, b"".join(lines))
+            self._upgrades = super()._should_upgrade() and _is_answered(head)
+        return self._upgrades
+
+    def _head_is_whole(self) -> None:
+        self._head_bytes = 0
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+    def _too_slow(self) -> None:
+        self._head_timer = None
+        if self.parser is None or self.transport.is_closing():
+            return
+        if self.cycle is None and self.headers is None:  # nothing was asked, so there is nothing to answer
+            self.transport.close()
+        else:
+            self._refuse(errors.too_slow(self.most_s, "head"))
+
+    def _refuse(self, refusal: errors.Refusal) -> None:
+        self._refused = True
+        self._head_is_whole()
+        status, fields, body = errors.render(refusal, self.headers or (), self.platform.root_url)
+        fields += [(b"x-request-id", self.platform.store.clock.request_id().encode()), (b"connection", b"close")]
+        head = b"".join(b"%b: %b\r\n" % field for field in (*self.server_state.default_headers, *fields))
+        self.transport.write(STATUS_LINE[status] + head + b"\r\n" + body)
+        if self.cycle is not None and not self.cycle.response_complete:
+            self.transport.close()
+        else:
+            self.transport.write_eof()
+            self.loop.call_later(_LINGER_S, self.transport.close)
+
+
+def _is_answered(head: bytes) -> bool:
+    """Whether the websockets package answers this handshake with an upgrade: it is asked, on the side."""
+    protocol = ServerProtocol(logger=logging.getLogger("uvicorn.error"))
+    protocol.receive_data(head)
+    requests = protocol.events_received()
+    return bool(requests) and isinstance(requests[0], Request) and protocol.accept(requests[0]).status_code == 101

@@ -1,0 +1,68 @@
+"""The platform put together: its store, its live delivery, its turns. What every handler can reach."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from .engines.base import Runtime
+from .faults import Switch
+from .store import Store
+from .turns.live import Hub
+from .turns.runner import Turns, TurnSettings
+
+
+def _shipped(name: str) -> Runtime:
+    """The engine of that name. Loaded with the first turn: a service that only answers reads starts without them."""
+    from .engines.registry import engine
+
+    return engine(name)
+
+
+class Platform:
+    """One running platform on one store.
+
+    Parameters
+    ----------
+    store
+        Opened; closed by `aclose`.
+    engines
+        The `Runtime` of an engine's name; None means those that ship in the package.
+    settings
+        How turns are run.
+    root_url
+        The service's address without the version path, as it stands in the metadata documents.
+    hosts
+        The Host headers that are answered; None answers any.
+    requests_per_minute
+        The allotment of each key and address; 0 for no limit.
+    faults
+        Faults on demand; None where there are none.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        engines: Callable[[str], Runtime] | None = None,
+        settings: TurnSettings | None = None,
+        root_url: str = "http://127.0.0.1:8765",
+        hosts: frozenset[str] | None = None,
+        requests_per_minute: int = 0,
+        faults: Switch | None = None,
+    ) -> None:
+        self.store = store
+        self.root_url = root_url
+        self.hosts = hosts
+        self.requests_per_minute = requests_per_minute
+        self.faults = faults
+        self.hub = Hub(store.clock)
+        store.on_events = self.hub.publish
+        self.turns = Turns(store, self.hub, engines or _shipped, settings or TurnSettings())
+        if faults is not None:
+            self.turns.intercept = faults.for_turn
+
+    async def aclose(self) -> None:
+        """Stop turns and sockets, finish waiting writes, close the store."""
+        self.hub.close()
+        await self.turns.aclose()
+        self.store.close()

@@ -1,0 +1,1 @@
+"""Running a turn: the runner, budgets, live delivery."""

@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+from agentbook.api.rate_limit import PROBE_POLL_S, WINDOW_S, RateLimitGate, gate_of
+
+DATE = "Sat, 21 Nov 2026 10:00:{:02d} GMT"
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_an_open_gate_lets_everything_through() -> None:
+    gate = RateLimitGate(Clock())
+    assert [gate.admit() for _ in range(5)] == [0.0] * 5
+
+
+def test_a_refusal_closes_it_until_the_servers_next_minute() -> None:
+    clock = Clock()
+    gate = RateLimitGate(clock)
+    assert gate.admit() == 0.0
+    gate.refused(DATE.format(42))
+    assert gate.closed
+    assert gate.admit() == 18.0
+    clock.now += 17.9
+    assert 0 < gate.admit() < 0.2
+
+
+def test_one_probe_goes_first_and_the_others_follow_when_it_passed() -> None:
+    clock = Clock()
+    gate = RateLimitGate(clock)
+    gate.refused(DATE.format(59))
+    clock.now += 1.0
+    assert gate.admit() == 0.0  # the probe
+    assert gate.admit() == PROBE_POLL_S
+    gate.passed()
+    assert not gate.closed
+    waits = [gate.admit() for _ in range(3)]
+    assert all(0 < wait <= 0.05 for wait in waits)  # a ramp, not a burst
+    clock.now += 0.06
+    assert gate.admit() == 0.0
+
+
+def test_a_refused_probe_waits_a_whole_minute_from_then() -> None:
+    clock = Clock()
+    gate = RateLimitGate(clock)
+    gate.refused(DATE.format(50))
+    clock.now += 10
+    assert gate.admit() == 0.0
+    gate.refused(DATE.format(50))
+    assert gate.admit() == WINDOW_S
+
+
+def test_a_lost_probe_makes_room_for_another() -> None:
+    clock = Clock()
+    gate = RateLimitGate(clock)
+    gate.refused(None)
+    clock.now += WINDOW_S
+    assert gate.admit() == 0.0
+    gate.lost()
+    assert gate.admit() == 0.0
+
+
+def test_refusals_of_requests_under_way_do_not_move_it() -> None:
+    clock = Clock()
+    gate = RateLimitGate(clock)
+    for second in (50, 51, 52):
+        assert gate.admit() == (0.0 if second == 50 else 10.0)
+        gate.refused(DATE.format(second))
+    assert gate.admit() == 10.0
+
+
+def test_a_credential_has_one_gate_in_the_process() -> None:
+    clock = Clock()
+    gate = gate_of("http://h/v1", "key:a", clock)
+    assert gate_of("http://h/v1", "key:a", clock) is gate
+    assert gate_of("http://h/v1", "key:b", clock) is not gate
+    assert gate_of("http://other/v1", "key:a", clock) is not gate

@@ -1,0 +1,81 @@
+"""What `tests/benchmarks/chat.py` notes in the page: what came over the wire, and when what was painted."""
+
+from __future__ import annotations
+
+# Every frame a kernel's socket brings, with its kind; and per panel, after the frame in which it was painted, the greatest
+# token number shown, the status line and the number of questions.
+PROBE = """
+(() => {
+  const wire = window.wire = {bytes: 0, frames: [], total: 0};
+  const Real = window.WebSocket;
+  const kind = data => { try {
+    const view = new DataView(data), text = new TextDecoder();
+    const at = n => Number(view.getBigUint64(8 * (n + 1), true));
+    return JSON.parse(text.decode(data.slice(at(1), at(2)))).msg_type;
+  } catch (e) { return '?'; } };
+  window.WebSocket = class extends Real {
+    constructor(...given) {
+      super(...given);
+      if (!String(given[0]).includes('/channels')) return;
+      this.addEventListener('message', e => {
+        const size = typeof e.data === 'string' ? e.data.length : e.data.byteLength;
+        wire.bytes += size; wire.total += 1;
+        wire.frames.push([Date.now(), typeof e.data === 'string' ? '?' : kind(e.data), size]);
+      });
+    }
+  };
+  window.paints = {};
+  let due = false;
+  const deep = (node, out) => {
+    if (node.nodeType === 3) out.push(node.data);
+    else if (node.nodeName !== 'STYLE' && node.nodeName !== 'SCRIPT') {
+      if (node.shadowRoot) deep(node.shadowRoot, out);
+      for (const child of node.childNodes) deep(child, out);
+    }
+    return out;
+  };
+  const last = text => { const all = text.match(/w\\d+/g); return all ? Math.max(...all.slice(-30).map(w => +w.slice(1))) : -1; };
+  const look = () => {
+    const seen = [...document.querySelectorAll('.jp-OutputArea .ab-chat')].map(panel => {
+      const bodies = panel.querySelectorAll('.ab-agent-body'), body = bodies[bodies.length - 1];
+      const line = panel.querySelector('.ab-statusline');
+      const tail = body ? body.textContent : '';
+      return [last(tail), line ? line.textContent : '', panel.querySelectorAll('.ab-me').length];
+    });
+    if (window.watchPeer) {
+      const area = document.querySelectorAll('.jp-Notebook .jp-CodeCell')[window.watchPeer - 1];
+      seen.push([area ? last(deep(area.querySelector('.jp-OutputArea') || area, []).join('')) : -1, '', 0]);
+    }
+    return seen;
+  };
+  const painted = () => {
+    due = false;
+    const now = Date.now();
+    look().forEach(([token, status, asked], k) => {
+      const all = window.paints[k] = window.paints[k] || [], before = all[all.length - 1];
+      if (!before || before[1] !== token || before[2] !== status || before[3] !== asked) all.push([now, token, status, asked]);
+    });
+  };
+  // After the frame: requestAnimationFrame runs before it is painted, a message posted there arrives after, ahead of any timer.
+  const after = new MessageChannel();
+  after.port1.onmessage = painted;
+  const soon = () => { if (!due) { due = true; requestAnimationFrame(() => after.port2.postMessage(0)); } };
+  new MutationObserver(soon).observe(document, {subtree: true, childList: true, characterData: true});
+  setInterval(() => { if (window.watchPeer) soon(); }, 20);  // a shadow tree tells no observer outside
+})();
+"""
+
+# A click by the page itself, so that no driver's way to the browser is counted; the time it was made, in ms.
+CLICK = """name => { const found = [...document.querySelectorAll('.jp-OutputArea .ab-chat button.' + name)]
+  .filter(b => !b.disabled && b.offsetParent); found[0].click(); return Date.now(); }"""
+
+SHOWS_STOP = """() => {
+  const button = document.querySelector('.jp-OutputArea .ab-chat button.ab-stop');
+  return !!(button && button.offsetParent);
+}"""
+
+# The numbers of the answers in the panel, in the order they stand there.
+ANSWERS = r"""() => {
+  const text = document.querySelector('.jp-OutputArea .ab-chat').textContent;
+  return (text.match(/Answer \d+\./g) || []).map(found => +found.match(/\d+/)[0]);
+}"""

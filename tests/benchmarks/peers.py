@@ -1,0 +1,166 @@
+"""How fast others read their platform's history into a DataFrame, side by side with agentbook, in one run on this machine.
+
+    python tests/benchmarks/peers.py [--peers phoenix,mlflow,langgraph] [--rows 20000] [--quick] [--cache DIR]
+
+Each peer is installed into an environment of its own below the cache, and its own server is started on loopback with so many
+rows. agentbook reads as many events from its embedded service, started the same way, and from pages serialised beforehand.
+The rows/s of peers hold their servers' cost too; CPU is the reading process's alone, so it compares the clients. Prints a
+Markdown table; a peer that cannot be installed or started is named with the reason, and the others go on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import venv
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+# Instead of this folder, whose service.py would stand before the tests' folder of that name.
+sys.path[0] = str(HERE.parent)
+sys.path.append(str(HERE / "peers"))
+
+from common import measured  # noqa: E402
+
+import agentbook as ab  # noqa: E402
+from benchmarks.wire import Platform  # noqa: E402
+from service.process import Service, command  # noqa: E402
+
+SCOPES = ("agents:read", "sessions:read", "workspaces:read")
+PAGE = 1000
+INSTALL_S = 900
+RUN_S = 1500
+
+
+@dataclass(frozen=True)
+class Peer:
+    """What to install, and the script that measures it."""
+
+    packages: tuple[str, ...]
+    script: str
+
+
+PEERS = {
+    "phoenix": Peer(("arize-phoenix==20.26.1",), "phoenix_spans.py"),
+    "mlflow": Peer(("mlflow==3.17.2",), "mlflow_runs.py"),
+    "langgraph": Peer(("langgraph-cli[inmem]==0.4.40", "langgraph-sdk==0.4.14", "pandas>=3"), "langgraph_threads.py"),
+}
+
+
+class NotMeasured(Exception):
+    """Why a peer has no numbers."""
+
+
+def environment(peer: Peer, folder: Path) -> Path:
+    """The Python of the peer's environment, installed if it is not there yet."""
+    python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+    done = folder / "installed.txt"
+    wanted = "\n".join(peer.packages)
+    if done.is_file() and done.read_text() == wanted:
+        return python
+    uv = shutil.which("uv", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]))
+    if uv:
+        _run([uv, "venv", "-q", "--clear", "--python", sys.executable, str(folder)], 120)
+        _run([uv, "pip", "install", "-q", "--python", str(python), *peer.packages], INSTALL_S)
+    else:
+        venv.create(folder, with_pip=True, clear=True)
+        _run([str(python), "-m", "pip", "install", "-q", *peer.packages], INSTALL_S)
+    done.write_text(wanted)
+    return python
+
+
+def _run(arguments: list[str], limit_s: float) -> str:
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            out, err = process.communicate(timeout=limit_s)
+        except BaseException as stopped:
+            process.terminate()  # asked, not killed: it ends its server
+            try:
+                process.communicate(timeout=60)
+            except subprocess.TimeoutExpired:
+                process.kill()
+            if isinstance(stopped, subprocess.TimeoutExpired):
+                raise NotMeasured(f"{Path(arguments[0]).name} did not end within {limit_s:.0f} s") from None
+            raise
+    if process.returncode:
+        raise NotMeasured((err.strip() or out.strip() or "no output").splitlines()[-1])
+    return out
+
+
+def peer_lines(peer: Peer, folder: Path, rows: int) -> list[dict[str, Any]]:
+    """What the peer's script measured."""
+    python = environment(peer, folder)
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as work:
+        said = _run([str(python), str(HERE / "peers" / peer.script), str(rows), work], RUN_S)
+    lines = [json.loads(line) for line in said.splitlines() if line.startswith('{"what"')]
+    if not lines:
+        raise NotMeasured("its script measured nothing")
+    return lines
+
+
+def ours(rows: int) -> list[dict[str, Any]]:
+    """agentbook on its embedded service, and on pages that cost the server nothing."""
+    sessions = -(-rows // PAGE)
+    lines = []
+    with tempfile.TemporaryDirectory() as work:
+        data = Path(work)
+        with Service(data, "--bare") as service:
+            command("fixtures", "--sessions", str(sessions), "--events", str(rows), data=data)
+            with ab.Client(service.base_url, credentials=service.key(*SCOPES)) as client:
+                listed = [
+                    session
+                    for workspace in client.workspaces.list("acme")
+                    for session in client.sessions.list(workspace)
+                ]
+                known = len(ab.load_events(client, listed))
+                what = "agentbook `load_events`, its embedded service on SQLite"
+                lines.append(measured(what, known, lambda: ab.load_events(client, listed)))
+            service.stop()
+    with Platform(sessions, PAGE, 0) as platform, ab.Client(platform.base_url) as client:
+        what = "agentbook `load_events`, pages serialised beforehand"
+        lines.append(measured(what, sessions * PAGE, lambda: ab.load_events(client, platform.sessions)))
+    return lines
+
+
+def row(line: dict[str, Any], best: dict[str, Any]) -> str:
+    rate, cpu = line["rows"] / line["wall_s"], 1e6 * line["cpu_s"] / line["rows"]
+    ratio = rate / (best["rows"] / best["wall_s"])
+    cells = f"| {line['what']} | {line['rows']:,} | {rate:,.0f} | {cpu:.1f} |"
+    beside = "1" if line is best else f"{ratio:,.1f} × faster" if ratio > 1 else f"{1 / ratio:,.1f} × slower"
+    return f"{cells} {beside} |"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--peers", default=",".join(PEERS), help="which, separated by commas")
+    parser.add_argument("--rows", type=int, default=20_000)
+    parser.add_argument("--quick", action="store_true", help="2,000 rows")
+    parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()) / "agentbook-peers")
+    given = parser.parse_args()
+    wanted = [name for name in given.peers.split(",") if name]
+    unknown = [name for name in wanted if name not in PEERS]
+    if unknown:
+        parser.error(f"there is no peer {unknown[0]!r}; there are {', '.join(PEERS)}")
+    rows = 2_000 if given.quick else given.rows
+    mine = ours(rows)
+    print("| what | rows | rows/s | client CPU, µs a row | beside the first |\n|---|---|---|---|---|")
+    for line in mine:
+        print(row(line, mine[0]), flush=True)
+    for name in wanted:
+        try:
+            for line in peer_lines(PEERS[name], given.cache / name, rows):
+                print(row(line, mine[0]), flush=True)
+        except NotMeasured as reason:
+            print(f"| {name}: not measured | | | | {str(reason).replace('|', '/')[:300]} |", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

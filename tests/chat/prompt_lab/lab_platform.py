@@ -1,0 +1,189 @@
+"""A platform of one process for the lab: agents with one configuration each, their versions, and many sessions at once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from datetime import UTC, datetime
+from typing import Any
+
+from agentbook.api.errors import Conflict, NotFound
+from agentbook.api.record import Record
+from agentbook.events import reader
+
+KEY = {"type": "api_key", "id": "k1", "name": "laptop"}
+AGENT = {"type": "agent", "id": "a1", "name": "agent"}
+NOT_READY = "Agent must be READY before it can be configured."
+Reply = Callable[[Record, str], str | BaseException | None]
+
+
+def refused(kind: type[Any], status: int, message: str) -> Any:
+    return kind(message, operation="agents.configure_llm", status=status, message=message, request_id="req-9")
+
+
+class LabPlatform:
+    """Client and pump in one. `reply` is given the agent's configuration and the message; None leaves the turn open.
+
+    Attributes
+    ----------
+    calls : list of tuple
+        Every request that changes something, in order.
+    open_now, most_open : int
+        Questions open at this moment, and the most there were.
+    """
+
+    def __init__(self, reply: Reply | None = None) -> None:
+        self.reply: Reply = reply or (lambda settings, text: f"{settings.get('system_prompt')}: {text}")
+        self.agents, self.sessions = Agents(self), Sessions(self)
+        self.records: dict[str, Record] = {}
+        self.history: dict[str, list[Record]] = {}
+        self.events: dict[str, list[Record]] = {}
+        self.readers: dict[str, list[asyncio.Queue[Record]]] = {}
+        self.calls: list[tuple[Any, ...]] = []
+        self.refusals: list[BaseException] = []
+        self.hides_prompts = False
+        self.hold: asyncio.Event | None = None
+        self.open_now = self.most_open = 0
+        self.tasks: set[asyncio.Task[None]] = set()
+        self._count = 0
+        self.add_agent("acme~writer", system_prompt="original", description="writes", tools=[], mode="one-shot")
+
+    def asynchronous(self) -> LabPlatform:
+        return self
+
+    def add_agent(self, name: str, **settings: Any) -> str:
+        agent_id = f"0199a0b2-0000-7000-8000-{len(self.records):012x}"
+        self.records[agent_id] = Record(id=agent_id, full_name=name, name=name.split("~")[1], setup_state="READY")
+        self.history[agent_id] = [self.version(version_number="1.0.0", **settings)] if settings else []
+        return agent_id
+
+    def version(self, **settings: Any) -> Record:
+        record = Record(id=self.next_id(), type="COMMITTED", created_at=datetime.now(UTC).isoformat(), **settings)
+        return record
+
+    def next_id(self) -> str:
+        self._count += 1
+        return f"01900000-0000-7000-8000-{self._count:012x}"
+
+    def find(self, agent: Any) -> str:
+        wanted = agent if isinstance(agent, str) else agent["id"]
+        for record in self.records.values():
+            if wanted in (record["id"], record["full_name"], record["name"]):
+                return str(record["id"])
+        raise refused(NotFound, 404, "Agent not found")
+
+    def prompts(self, agent: str = "acme~writer") -> list[str]:
+        """The system prompts the agent was given, oldest first."""
+        return [version["system_prompt"] for version in self.history[self.find(agent)]]
+
+    def configured(self) -> list[str]:
+        return [call[2]["system_prompt"] for call in self.calls if call[0] == "configure"]
+
+    def asked(self) -> list[str]:
+        return [call[2] for call in self.calls if call[0] == "start"]
+
+    # Sessions
+
+    async def follow(
+        self, client: Any, session_id: str, *, from_id: str, on_state: Callable[[str], None]
+    ) -> AsyncGenerator[Record]:
+        if session_id not in self.events:
+            raise refused(NotFound, 404, "Session not found")
+        queue: asyncio.Queue[Record] = asyncio.Queue()
+        readers = self.readers.setdefault(session_id, [])
+        readers.append(queue)
+        try:
+            for event in list(self.events[session_id]):
+                if from_id == reader.BEGINNING or event["id"] > from_id:
+                    yield event
+            on_state("live")
+            while True:
+                yield await queue.get()
+        finally:
+            readers.remove(queue)
+
+    def persist(self, session_id: str, type: str, content: Any, author: Any) -> Record:
+        stamp = datetime.now(UTC).isoformat()
+        event = Record(
+            id=self.next_id(),
+            type=type,
+            content=content,
+            task_id="t0",
+            author=author,
+            created_at=stamp,
+            updated_at=stamp,
+        )
+        self.events[session_id].append(event)
+        for queue in self.readers.get(session_id, []):
+            queue.put_nowait(event)
+        return event
+
+    def answer(self, session_id: str, text: str) -> None:
+        self.persist(session_id, "runtime_done", {"text": text}, AGENT)
+
+    async def play(self, session_id: str, agent_id: str, prompt: str) -> None:
+        # As the platform does: a turn runs on the newest committed version there is when it begins.
+        settings = (self.history[agent_id] or [Record()])[-1]
+        self.open_now += 1
+        self.most_open = max(self.most_open, self.open_now)
+        try:
+            if self.hold is not None:
+                await self.hold.wait()
+            await asyncio.sleep(0)
+            said = self.reply(settings, prompt)
+        finally:
+            self.open_now -= 1
+        if isinstance(said, BaseException):
+            content = {"status": 500, "error": "ServerError", "message": str(said)}
+            self.persist(session_id, "runtime_error", content, AGENT)
+        elif said is not None:
+            self.answer(session_id, said)
+
+
+class Agents:
+    def __init__(self, platform: LabPlatform) -> None:
+        self._platform = platform
+
+    async def get(self, agent: Any) -> Record:
+        await asyncio.sleep(0)
+        return Record(self._platform.records[self._platform.find(agent)])
+
+    def versions(self, agent: Any, *, limit: int | None = None) -> AsyncIterator[Record]:
+        return self._versions(self._platform.find(agent))
+
+    async def _versions(self, agent_id: str) -> AsyncIterator[Record]:
+        await asyncio.sleep(0)
+        for version in reversed(self._platform.history[agent_id]):
+            hidden = {"system_prompt": None} if self._platform.hides_prompts else {}
+            yield Record({**version, **hidden})
+
+    async def configure_llm(self, agent: Any, **settings: Any) -> Record:
+        agent_id = self._platform.find(agent)
+        await asyncio.sleep(0)
+        self._platform.calls.append(("configure", agent_id, settings))
+        if self._platform.refusals:
+            raise self._platform.refusals.pop(0)
+        made = self._platform.version(**settings)
+        self._platform.history[agent_id].append(made)
+        return Record({**made, "job": {"status": "COMPLETED"}})
+
+
+class Sessions:
+    def __init__(self, platform: LabPlatform) -> None:
+        self._platform = platform
+
+    async def start(self, workspace: Any, *, agent_id: Any, prompt: str) -> Record:
+        await asyncio.sleep(0)
+        platform = self._platform
+        platform.calls.append(("start", agent_id, prompt))
+        session_id = f"01900000-0000-7000-9000-{len(platform.events):012x}"
+        platform.events[session_id] = []
+        platform.persist(session_id, "message", {"text": prompt}, KEY)
+        task = asyncio.get_running_loop().create_task(platform.play(session_id, agent_id, prompt))
+        platform.tasks.add(task)
+        task.add_done_callback(platform.tasks.discard)
+        return Record(id=session_id, workspace_id=str(workspace), name=None)
+
+
+def not_ready(times: int) -> list[BaseException]:
+    return [refused(Conflict, 409, NOT_READY) for _ in range(times)]

@@ -1,0 +1,350 @@
+"""What client and service must both obey: the real client against the real service, operation by operation."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import agentbook as ab
+from service.process import Service, lasting_port
+
+WORKSPACE = "acme~playground"
+
+# Every list operation of the specification, and those in its gaps that the embedded service offers.
+LISTS: dict[str, Callable[[Any], Any]] = {
+    "agents": lambda c: c.agents.list(),
+    "agent versions": lambda c: c.agents.versions("acme~helpdesk"),
+    "skills": lambda c: c.skills.list("acme"),
+    "credentials": lambda c: c.credentials.list("acme"),
+    "workspaces": lambda c: c.workspaces.list("acme"),
+    "my workspaces": lambda c: c.me.workspaces(which="all"),
+    "contexts": lambda c: c.workspaces.contexts("acme~support"),
+    "invitations": lambda c: c.organizations.invitations("acme"),
+    "my invitations": lambda c: c.me.invitations(),
+    "sessions": lambda c: c.sessions.list("acme~support"),
+    "events": lambda c: c.sessions.events(c.sessions.list("acme~support").first().id),
+    "workspace agents": lambda c: c.workspaces.agents("acme~support"),
+}
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_a_list_is_the_same_iterated_counted_framed_and_awaited(client: ab.Client, name: str) -> None:
+    listing = LISTS[name](client)
+    records = list(listing)
+    frame = LISTS[name](client).to_pandas()
+    assert len(listing) == len(records) == len(frame)
+    assert frame.attrs["agentbook"]["complete"] is True
+    assert frame.attrs["agentbook"]["problem_count"] == 0
+    if name not in ("my invitations",):
+        assert len(records) > 0
+    assert [record["id"] for record in records] == frame["id"].tolist()
+
+    async def awaited() -> pd.DataFrame:
+        async with ab.AsyncClient(client.base_url, credentials=client.auth) as twin:
+            if name == "events":
+                session = await twin.sessions.list("acme~support").first()
+                return await twin.sessions.events(session).to_pandas()
+            return await LISTS[name](twin).to_pandas()
+
+    pd.testing.assert_frame_equal(asyncio.run(awaited()), frame)
+
+
+def test_a_list_is_the_same_in_arrow(client: ab.Client) -> None:
+    frame, table = client.agents.list().to_pandas(), client.agents.list().to_arrow()
+    assert table.column("id").to_pylist() == frame["id"].tolist()
+    assert table.num_columns == frame.shape[1]
+
+
+def test_a_page_size_of_one_gives_the_same_list(client: ab.Client) -> None:
+    whole = [record.id for record in client.agents.list(sort_by="name")]
+    parts = [client.agents.list(sort_by="name", limit=1, offset=at).first() for at in range(len(whole))]
+    assert [part.id for part in parts if part] == whole
+
+
+def test_a_question_is_answered_streamed_and_recorded(client: ab.Client) -> None:
+    session = client.sessions.start(WORKSPACE, agent_id=client.agents.get("acme~guide").id, prompt="What is a turn?")
+    assert session.initiator_id == client.auth.key_id  # type: ignore[union-attr]
+    first = reply_to_the_prompt(client, session.id)
+    turn = client.sessions.ask(session, "What is a credential?", timeout_s=60)
+    assert turn.status == "answered"
+    assert turn.text
+    assert turn.subtasks == 1
+    assert turn.latency_s is not None
+    assert turn.latency_s >= 0
+    events = client.sessions.events(session).to_pandas()
+    turns = ab.turns(events)
+    assert turns["status"].tolist() == ["answered", "answered"]
+    assert events.loc[events["text"].notna() & (events["type"] == "runtime_done"), "text"].tolist() == [
+        first,
+        turn.text,
+    ]
+    assert events["id"].is_monotonic_increasing
+
+
+def reply_to_the_prompt(client: ab.Client, session_id: str) -> str:
+    from agentbook.events.reader import BEGINNING
+
+    drafts = ""
+    with client.sessions.stream(session_id, from_id=BEGINNING) as stream:
+        while (event := stream.get(timeout_s=60)) is not None:
+            if event.type == "runtime_draft" and "delta" in event.content:
+                drafts = drafts[: event.content["offset"]] + event.content["delta"]
+            if event.type == "runtime_done" and "text" in event.content:
+                assert event.content["text"].startswith(drafts)
+                return str(event.content["text"])
+    raise AssertionError("no reply came")
+
+
+def test_the_analyst_counts_what_is_there(client: ab.Client) -> None:
+    session = client.sessions.start(WORKSPACE, agent_id="acme~analyst", prompt="How many sessions are there?")
+    text = reply_to_the_prompt(client, session.id)
+    names = [workspace.full_name for workspace in client.workspaces.list("acme")]
+    known = sum(len(client.sessions.list(name)) for name in names)
+    assert f"{known:,}" in text.replace("\u202f", ",") or str(known) in text
+
+
+def test_an_async_client_asks(client: ab.Client) -> None:
+    async def ask() -> ab.Turn:
+        async with ab.AsyncClient(client.base_url, credentials=client.auth) as twin:
+            session = await twin.sessions.start(WORKSPACE, agent_id="acme~echo", prompt="one")
+            return await twin.sessions.ask(session.id, "two", timeout_s=60)
+
+    turn = asyncio.run(ask())
+    assert (turn.status, turn.prompt) == ("answered", "two")
+    assert "two" in (turn.text or "")
+
+
+@pytest.mark.parametrize(
+    ("agent", "kind"),
+    [
+        ("limit-state-size", "state_size"),
+        ("limit-llm-request-size", "llm_request_size"),
+        ("limit-llm-calls", "llm_calls"),
+        ("limit-llm-tokens", "llm_tokens"),
+        ("limit-agent-tasks", "agent_tasks"),
+        ("limit-tool-fan-out", "tool_fan_out"),
+        ("limit-budget", "budget"),
+        ("limit-synchronous-steps", "synchronous_steps"),
+        ("limit-turn-timeout", "turn_timeout"),
+    ],
+)
+def test_a_run_limit_is_raised_as_what_it_is(client: ab.Client, agent: str, kind: str) -> None:
+    session = client.sessions.start(WORKSPACE, agent_id=f"acme~{agent}", prompt="go")
+    with pytest.raises(ab.ExecutionLimit) as raised:
+        client.sessions.ask(session.id, "again", timeout_s=60)
+    assert raised.value.kind == kind
+    assert raised.value.turn.status == "failed"
+
+
+def test_an_answer_that_takes_too_long_is_a_deadline(service: Service, key: str, tmp_path: Any) -> None:
+    with Service(tmp_path / "slow") as slow:
+        with ab.Client(
+            slow.base_url, credentials=slow.key(*("sessions:write", "agents:read", "workspaces:read"))
+        ) as client:
+            session = client.sessions.start(WORKSPACE, agent_id="acme~slow", prompt="go")
+            began = time.monotonic()
+            with pytest.raises(ab.DeadlineExceeded, match="may still finish"):
+                client.sessions.ask(session.id, "again", timeout_s=0.3)
+            assert time.monotonic() - began < 30
+        slow.stop()
+
+
+def test_a_service_that_dies_and_returns_loses_nothing(tmp_path: Any) -> None:
+    from agentbook.events.reader import BEGINNING
+
+    data, port = tmp_path / "data", lasting_port()
+    with Service(data, "--speed", "0", "--port", port) as service:
+        client = ab.Client(
+            service.base_url, credentials=service.key("sessions:write", "agents:read", "workspaces:read")
+        )
+        session = client.sessions.start(WORKSPACE, agent_id="acme~echo", prompt="before")
+        stream = client.sessions.stream(session.id, from_id=BEGINNING)
+        seen = until_reply(stream)
+        service.stop(9)
+    with Service(data, "--speed", "0", "--port", port) as service:
+        client.sessions.send(session.id, "after")
+        seen += until_reply(stream)
+        stream.close()
+        persisted = [event.id for event in client.sessions.events(session.id)]
+        assert [event.id for event in seen] == persisted
+        client.close()
+        service.stop()
+
+
+def until_reply(stream: Any) -> list[Any]:
+    seen = []
+    while True:
+        event = stream.get(timeout_s=60)
+        assert event is not None, seen
+        if event.type != "runtime_draft":
+            seen.append(event)
+        if event.type == "runtime_done" and "text" in event.content:
+            return seen
+
+
+# -- what is refused ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("act", "kind", "says"),
+    [
+        (lambda c: c.agents.get("acme~nobody"), ab.NotFound, "Agent not found"),
+        (lambda c: c.workspaces.list("nobody").first(), ab.NotFound, "not found"),
+        (lambda c: c.sessions.start("acme~nowhere", agent_id="acme~guide", prompt="x"), ab.NotFound, "not found"),
+        (lambda c: c.sessions.start(WORKSPACE, agent_id="acme~nobody", prompt="x"), ab.NotFound, "not found"),
+        (lambda c: c.sessions.events(str(uuid.uuid4())).first(), ab.NotFound, "not found"),
+        (lambda c: c.sessions.send(str(uuid.uuid4()), "x"), ab.NotFound, "not found"),
+        (lambda c: c.agents.update("acme~guide", is_pinned=True), ab.Unauthorized, "cannot access this endpoint"),
+        (lambda c: c.skills.create("acme", "x", is_public=True), ab.Forbidden, ""),
+        (lambda c: c.workspaces.create("x", owner_id="northwind"), ab.Forbidden, ""),
+        (lambda c: c.agents.create("guide"), ab.Conflict, "already exists"),
+        (lambda c: c.agents.list(sort_by="secret").first(), ab.InvalidInput, "sort_by"),
+        (lambda c: c.request("PUT", "me"), ab.MethodNotAllowed, "not allowed"),
+        (lambda c: c.request("GET", "nowhere"), ab.NotFound, ""),
+    ],
+)
+def test_a_refusal_is_typed_and_carries_the_request_id(
+    client: ab.Client, act: Callable[[Any], Any], kind: type[ab.ApiError], says: str
+) -> None:
+    with pytest.raises(kind) as raised:
+        act(client)
+    assert says in raised.value.message
+    assert raised.value.request_id
+
+
+def test_a_key_without_scopes_can_only_ask_who_it_is(service: Service) -> None:
+    with ab.Client(service.base_url, credentials=service.key()) as bare:
+        assert bare.me.get().name == "acme"
+        with pytest.raises(ab.InsufficientScope) as raised:
+            bare.workspaces.list("acme").first()
+        assert raised.value.missing_scope == "workspaces:read"
+
+
+@pytest.mark.parametrize("scheme", ["basic", "bearer"])
+def test_both_schemes_of_a_key_work_on_requests_and_streams(service: Service, key: str, scheme: Any) -> None:
+    with ab.Client(service.base_url, credentials=ab.ApiKey(key, scheme=scheme)) as client:
+        session = client.sessions.start(WORKSPACE, agent_id="acme~echo", prompt="one")
+        assert client.sessions.ask(session.id, "two", timeout_s=60).status == "answered"
+
+
+def test_a_wrong_key_is_refused_on_requests_and_streams(service: Service, client: ab.Client, key: str) -> None:
+    session = client.sessions.list("acme~support").first()
+    wrong = key.split(":")[0] + ":wrong"
+    with ab.Client(service.base_url, credentials=wrong) as stranger:
+        with pytest.raises(ab.Unauthorized, match="Invalid API key"):
+            stranger.me.get()
+        with stranger.sessions.stream(session.id) as stream, pytest.raises(ab.Unauthorized):  # type: ignore[union-attr]
+            stream.get(timeout_s=60)
+
+
+def test_public_agents_need_no_credential(service: Service) -> None:
+    with ab.Client(service.base_url) as nobody:
+        agents = list(nobody.agents.list())
+        assert agents
+        assert all(agent.is_public for agent in agents)
+        with pytest.raises(ab.Unauthorized, match="Not authenticated"):
+            nobody.me.get()
+
+
+def test_many_names_stay_one_path_segment(client: ab.Client) -> None:
+    for name in ("ümlaut agent", "50% off?", "a#b", "..", "a.b"):
+        made = client.agents.create(f"{name} {uuid.uuid4().hex[:6]}", template="BLANK")
+        assert client.agents.get(f"acme~{made.name}").id == made.id
+
+
+def test_agents_are_created_configured_and_versioned(client: ab.Client) -> None:
+    name = f"tutor-{uuid.uuid4().hex[:8]}"
+    agent = client.agents.create(name, template="LLM", description="Explains things.", tags=None)
+    assert client.agents.get(agent.id).name == name
+    version = client.agents.configure_llm(
+        agent.id,
+        system_prompt="Explain it to a ten-year-old.",
+        description="Explains things.",
+        mode="multi-turn",
+        version_number="1.1.0",
+        platform_tools=[],
+    )
+    assert version.id
+    versions = client.agents.versions(agent.id, type="COMMITTED").to_pandas()
+    assert versions["id"].tolist() == [version.id]
+
+
+def test_a_version_is_published_once(client: ab.Client) -> None:
+    agent = client.agents.create(f"published-{uuid.uuid4().hex[:8]}", template="LLM")
+    version = client.agents.configure_llm(agent.id, system_prompt="Be brief.", description="Brief.")
+    assert client.agents.publish(agent.id, version.id).id == version.id
+    with pytest.raises(ab.Conflict, match="already published"):
+        client.agents.publish(agent.id, version.id)
+
+
+def test_an_agent_is_installed_and_uninstalled(client: ab.Client) -> None:
+    workspace = client.workspaces.create(f"lab-{uuid.uuid4().hex[:8]}")
+    installed = client.workspaces.install_agent(workspace, "acme~guide")
+    assert [one.id for one in client.workspaces.agents(workspace)] == [installed.id]
+    assert client.workspaces.uninstall_agent(installed) == {}
+    assert list(client.workspaces.agents(workspace)) == []
+    with pytest.raises(ab.NotFound):
+        client.workspaces.uninstall_agent(installed)
+
+
+def test_one_session_is_read_where_the_platform_offers_it(client: ab.Client) -> None:
+    session = client.sessions.list("acme~support").first()
+    assert session is not None
+    assert client.sessions.get(session).id == session.id
+
+
+def test_eight_threads_share_one_client(client: ab.Client) -> None:
+    found: list[int] = []
+    threads = [threading.Thread(target=lambda: found.append(len(list(client.agents.list())))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 8
+    assert len(set(found)) == 1
+
+
+# -- many sessions -----------------------------------------------------------------------------------------------------
+
+
+def test_many_sessions_load_into_one_frame(client: ab.Client) -> None:
+    sessions = list(client.sessions.list("acme~support", limit=30))
+    events = ab.load_events(client, sessions)
+    one_by_one = [[event.id for event in client.sessions.events(session)] for session in sessions]
+    assert events["id"].tolist() == [event_id for ids in one_by_one for event_id in ids]
+    assert events["session_id"].drop_duplicates().tolist() == [session.id for session in sessions]
+
+
+def test_a_session_that_cannot_be_read_is_named_and_the_rest_is_kept(client: ab.Client) -> None:
+    good = [session.id for session in client.sessions.list("acme~support", limit=3)]
+    gone = str(uuid.uuid4())
+    with pytest.raises(ab.PartialLoad) as raised:
+        ab.load_events(client, [good[0], gone, *good[1:]])
+    assert set(raised.value.problems) == {gone}
+    assert raised.value.partial_frame["session_id"].drop_duplicates().tolist() == good
+    kept = ab.load_events(client, [gone, *good], errors="keep")
+    assert kept.attrs["agentbook"]["complete"] is False
+    assert gone in kept.attrs["agentbook"]["failed_sessions"]
+    with pytest.raises(ab.PartialLoad):
+        raised.value.resume()
+
+
+def test_no_secret_is_in_a_frame_of_credentials(client: ab.Client) -> None:
+    listing = client.credentials.list("acme")
+    frame = listing.to_pandas()
+    text = frame.to_csv()
+    secrets = [
+        value
+        for record in listing
+        for name, value in (record["params"] or {}).items()
+        if isinstance(value, str) and any(word in name for word in ("token", "secret", "password", "key"))
+    ]
+    assert secrets
+    assert not [secret for secret in secrets if secret in text or secret in repr(list(listing))]

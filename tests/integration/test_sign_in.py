@@ -1,0 +1,310 @@
+"""A person signs in: the real client's OAuth against the real service, with a browser that is played by a script."""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+import agentbook as ab
+from agentbook.api.oauth import sign_in as oauth
+from agentbook.api.oauth.sign_in import OAuthSession, sign_in, stored
+from agentbook.api.oauth.token_store import TokenStore
+from service.oauth.flow import form_of, ticked
+from service.process import Service, command
+
+
+class Browser:
+    """Signed in as somebody; opens the address it is given, ticks what it is told to, and follows the redirect back."""
+
+    def __init__(self, service: Service, account: str = "ada", *, decision: str = "allow", follow: bool = True) -> None:
+        self.http = httpx.Client(headers={"Accept": "text/html"}, follow_redirects=False)
+        self.decision = decision
+        self.follow = follow
+        self.scopes: list[str] | None = None
+        self.ended_at = ""
+        link = command("signin", "--account", account, data=service.data).stdout.strip()
+        assert self.http.get(link).status_code in (200, 303)
+
+    def open(self, address: str) -> None:
+        answer = self.http.get(address)
+        while answer.is_redirect:
+            answer = self.http.get(answer.url.join(answer.headers["location"]))
+        assert answer.status_code == 200, answer.text
+        data = form_of(answer, decision=self.decision, scope=self.scopes if self.scopes is not None else ticked(answer))
+        account = data.get("account") or answer.text.split('name="account" value="')[1].split('"')[0]
+        origin = f"{answer.url.scheme}://{answer.url.netloc.decode()}"
+        answer = self.http.post(
+            answer.url.join("consent"),
+            data={**data, "account": account},
+            headers={"Origin": origin, "Sec-Fetch-Site": "same-origin"},
+        )
+        assert answer.status_code == 303, answer.text
+        self.ended_at = answer.headers["location"]
+        if self.follow:
+            assert "You can close this window" in self.http.get(self.ended_at).text
+
+
+@pytest.fixture
+def store(service: Service, tmp_path: Path) -> TokenStore:
+    return TokenStore(service.base_url, tmp_path / "tokens")
+
+
+@pytest.fixture(scope="module")
+def kept(service: Service, tmp_path_factory: pytest.TempPathFactory) -> TokenStore:
+    return TokenStore(service.base_url, tmp_path_factory.mktemp("tokens"))
+
+
+@pytest.fixture(scope="module")
+def session(service: Service, kept: TokenStore) -> Iterator[OAuthSession]:
+    store, browser = kept, Browser(service)
+    yield sign_in(service.base_url, open_browser=browser.open, paste=False, store=store)
+    browser.http.close()
+
+
+def client_of(service: Service, session: OAuthSession) -> ab.Client:
+    return ab.Client(service.base_url, credentials=session)
+
+
+def test_a_person_signs_in_and_acts_as_themselves(service: Service, session: OAuthSession, kept: TokenStore) -> None:
+    with client_of(service, session) as client:
+        assert client.me.get().name == "ada"
+        # What no key can do: change an agent.
+        name = client.agents.create("ada-s-own", template="BLANK").id
+        assert client.agents.update(name, is_pinned=True).is_pinned is True
+    assert stat.S_IMODE(kept._path.stat().st_mode) == 0o600
+
+
+def test_only_what_was_asked_for_is_granted(service: Service, store: TokenStore) -> None:
+    browser = Browser(service)
+    session = sign_in(service.base_url, scopes=["agents:read"], open_browser=browser.open, paste=False, store=store)
+    assert session.scope == "agents:read"
+    with client_of(service, session) as client, pytest.raises(ab.InsufficientScope):
+        client.agents.create("x")
+    browser.http.close()
+
+
+def test_without_a_browser_the_address_is_pasted(service: Service, store: TokenStore, capsys: Any) -> None:
+    browser = Browser(service, follow=False)
+
+    def person(prompt: str) -> str:
+        address = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("http"))
+        browser.open(address)
+        return f"  {browser.ended_at}\n"
+
+    session = sign_in(service.base_url, paste=True, ask=person, store=store)
+    with client_of(service, session) as client:
+        assert client.me.get().name == "ada"
+    browser.http.close()
+
+
+def test_a_refusal_is_said(service: Service, store: TokenStore) -> None:
+    browser = Browser(service, decision="deny")
+    with pytest.raises(ab.OAuthError) as raised:
+        sign_in(service.base_url, open_browser=browser.open, paste=False, store=store)
+    assert raised.value.error == "access_denied"
+    assert store.load() is None
+    browser.http.close()
+
+
+def test_an_answer_to_another_sign_in_is_not_taken(service: Service, store: TokenStore) -> None:
+    with pytest.raises(ab.OAuthError, match="not the answer"):
+        sign_in(
+            service.base_url, paste=True, ask=lambda prompt: "http://127.0.0.1/callback?code=x&state=y", store=store
+        )
+
+
+def test_the_tokens_are_found_again(
+    service: Service, session: OAuthSession, kept: TokenStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    again = stored(service.base_url, store=kept)
+    assert again is not None
+    assert again.authorization() == session.authorization()
+    monkeypatch.setattr("agentbook.embedded.stored", lambda address: stored(address, store=kept))
+    monkeypatch.delenv("AGENTBOOK_BASE_URL", raising=False)
+    with ab.connect(service.base_url + "/") as client:
+        assert client.me.get().name == "ada"
+    again.sign_out()
+    assert stored(service.base_url, store=kept) is None
+    kept.save(again._tokens)
+
+
+def spoil(session: OAuthSession) -> str:
+    """As if the access token had run out: the platform no longer knows it."""
+    from dataclasses import replace
+
+    session._tokens = replace(session._tokens, access_token="spent-" + "x" * 30)
+    session._store.save(session._tokens)
+    return session.authorization()
+
+
+def test_an_access_token_that_ran_out_is_renewed_on_the_way(service: Service, session: OAuthSession) -> None:
+    spent = spoil(session)
+    with client_of(service, session) as client:
+        assert client.me.get().name == "ada"
+        assert session.authorization() != spent
+        # A write is sent again too: refused, it was not applied.
+        spoil(session)
+        assert client.agents.create("renewed", template="BLANK").id
+
+    async def awaited() -> str:
+        spoil(session)
+        async with ab.AsyncClient(service.base_url, credentials=session) as twin:
+            return str((await twin.me.get()).name)
+
+    assert asyncio.run(awaited()) == "ada"
+
+
+def test_eight_threads_renew_once(service: Service, session: OAuthSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    from agentbook.api.oauth import sign_in as oauth
+
+    spent, asked, post = spoil(session), [], oauth._post_form
+    monkeypatch.setattr(oauth, "_post_form", lambda address, form: (asked.append(form), post(address, form))[1])
+    names: list[str] = []
+    with client_of(service, session) as client:
+        threads = [threading.Thread(target=lambda: names.append(client.me.get().name)) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert names == ["ada"] * 8
+    assert len(asked) == 1
+    assert session.authorization() != spent
+
+
+KERNEL = """
+import sys
+from pathlib import Path
+import agentbook as ab
+from agentbook.api import oauth
+from agentbook.api.oauth import stored
+from agentbook.api.tokens import TokenStore
+base_url, directory = sys.argv[1:]
+session = stored(base_url, store=TokenStore(base_url, Path(directory)))
+sys.stdin.readline()
+print(ab.Client(base_url, credentials=session).me.get().name)
+"""
+
+
+def test_four_kernels_never_revoke_each_other(service: Service, session: OAuthSession, kept: TokenStore) -> None:
+    spoil(session)
+    directory = str(kept._path.parent)
+    kernels = [
+        subprocess.Popen(
+            [sys.executable, "-c", KERNEL, service.base_url, directory],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(4)
+    ]
+    answers = [kernel.communicate("go\n", timeout=60)[0].strip() for kernel in kernels]
+    assert answers == ["ada"] * 4
+    with client_of(service, session) as client:
+        assert client.me.get().name == "ada"
+
+
+def test_an_authorization_that_has_ended_says_to_sign_in(service: Service, session: OAuthSession) -> None:
+    from dataclasses import replace
+
+    whole = session._tokens
+    spoil(session)
+    session._tokens = replace(session._tokens, refresh_token="spent")
+    session._store.save(session._tokens)
+    with client_of(service, session) as client, pytest.raises(ab.OAuthError) as raised:
+        client.me.get()
+    assert raised.value.error == "invalid_grant"
+    assert "Sign in again" in str(raised.value)
+    session._tokens = whole
+    session._store.save(whole)
+
+
+def test_no_token_is_in_a_repr_or_a_pickle(session: OAuthSession) -> None:
+    token = session.authorization().removeprefix("Bearer ")
+    assert token not in repr(session) + repr(session._tokens)
+    with pytest.raises(TypeError):
+        pickle.dumps(session)
+
+
+def test_a_person_streams_by_polling(service: Service, session: OAuthSession, client: ab.Client) -> None:
+    from agentbook.events.reader import BEGINNING
+
+    with client_of(service, session) as mine:
+        workspace = mine.workspaces.create("mine-" + session.identity[-6:])
+        chat = mine.sessions.start(workspace.id, agent_id="acme~guide", prompt="What is a turn?")
+        with mine.sessions.stream(chat.id, from_id=BEGINNING) as stream:
+            kinds = []
+            while "reply" not in kinds:
+                event = stream.get(timeout_s=60)
+                assert event is not None, kinds
+                kinds.append("reply" if event.type == "runtime_done" and "text" in event.content else event.type)
+    assert kinds[0] == "message"
+
+
+def test_a_platform_without_oauth_says_so(service: Service, store: TokenStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    from agentbook.api.oauth import sign_in as oauth
+
+    monkeypatch.setattr(oauth.re, "search", lambda *_: None)
+    with pytest.raises(ab.AgentbookError) as raised:
+        sign_in(service.base_url, paste=True, store=store)
+    monkeypatch.undo()
+    assert "Use an API key instead" in str(raised.value)
+
+
+@pytest.mark.parametrize("address", ["http://elsewhere/token", "javascript:x", "ftp://h/", ""])
+def test_a_code_is_sent_nowhere_it_could_be_read(address: str) -> None:
+    from agentbook.api.oauth.sign_in import _trusted
+
+    with pytest.raises(ab.AgentbookError, match="only https"):
+        _trusted(address, "token_endpoint")
+
+
+@pytest.mark.parametrize(
+    ("base_url", "resource", "trusted"),
+    [
+        ("https://host/v1", "https://host/v1", True),
+        ("https://host:443/v1", "https://host/mcp", True),
+        ("http://127.0.0.1:8765/v1", "https://agents.example.org/v1", True),  # its own, behind a proxy
+        ("https://evil.example/v1", "https://host/v1", False),
+        ("https://host:444/v1", "https://host/v1", False),
+        ("https://host/v1", "http://host/v1", False),
+        ("https://host/v1", "https://host.evil.example/v1", False),
+        ("https://host/v1", "https://host:port/v1", False),
+    ],
+)
+def test_a_platform_gets_no_tokens_of_another(
+    base_url: str, resource: str, trusted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    endpoints = ("authorization_endpoint", "token_endpoint", "registration_endpoint")
+    server = {"issuer": "https://host", "code_challenge_methods_supported": ["S256"]}
+    server |= dict.fromkeys(endpoints, "https://host/v1/oauth")
+    found = {"resource": resource, "authorization_servers": ["https://host"]}
+    monkeypatch.setattr(
+        oauth, "_resource_metadata", lambda _url: "https://host/.well-known/oauth-protected-resource/v1"
+    )
+    monkeypatch.setattr(oauth, "_get", lambda address: found if "protected-resource" in address else server)
+    if trusted:
+        assert oauth.discover(base_url).resource == resource
+    else:
+        with pytest.raises(ab.AgentbookError, match="another platform"):
+            oauth.discover(base_url)
+
+
+def test_too_many_registrations_are_said_at_once(service: Service, store: TokenStore) -> None:
+    def outcome() -> type[Exception]:
+        try:
+            sign_in(service.base_url, paste=True, ask=lambda prompt: "", store=store)
+        except ab.AgentbookError as error:
+            return type(error)
+        raise AssertionError("nobody approved")
+
+    assert ab.RateLimited in [outcome() for _ in range(11)]

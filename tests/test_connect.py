@@ -1,0 +1,274 @@
+"""Finding the platform: the order of the places, and the embedded service that is started, shared and ended."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+import agentbook as ab
+from agentbook import doctor, embedded
+
+
+@pytest.fixture
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    for name in ("AGENTBOOK_BASE_URL", "AGENTBOOK_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    data = tmp_path / "data"
+    monkeypatch.setenv("AGENTBOOK_DATA", str(data))
+    yield data
+    for child in embedded._children:
+        child.terminate()
+        child.wait(60)
+    embedded._children.clear()
+
+
+def test_arguments_come_first(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AGENTBOOK_BASE_URL", "https://env/v1")
+    monkeypatch.setenv("AGENTBOOK_API_KEY", "env:s")
+    client = ab.connect("https://arg/v1", api_key="arg:s")
+    assert (client.base_url, repr(client.auth)) == ("https://arg/v1", "ApiKey('arg:…')")
+    assert not data.exists()
+
+
+def test_the_environment_comes_next(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AGENTBOOK_BASE_URL", "https://env/v1/")
+    monkeypatch.setenv("AGENTBOOK_API_KEY", "env:s")
+    client = ab.connect()
+    assert (client.base_url, repr(client.auth)) == ("https://env/v1", "ApiKey('env:…')")
+
+
+def test_the_environments_key_is_not_sent_elsewhere(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AGENTBOOK_BASE_URL", "https://env/v1")
+    monkeypatch.setenv("AGENTBOOK_API_KEY", "env:s")
+    assert ab.connect("https://other/v1").auth is None
+    assert ab.connect("https://env/v1").auth is not None
+
+
+def test_an_empty_address_is_named_by_its_variable(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AGENTBOOK_BASE_URL", " ")
+    with pytest.raises(ValueError, match=r"AGENTBOOK_BASE_URL is set and empty\. Unset it"):
+        ab.connect()
+
+
+def test_the_keyring_has_keys_by_address(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = {("agentbook", "https://ring/v1"): "ring:s"}
+    monkeypatch.setitem(
+        sys.modules,
+        "keyring",
+        SimpleNamespace(get_password=lambda *asked: kept.get(asked)),  # type: ignore[arg-type]
+    )
+    assert repr(ab.connect("https://ring/v1").auth) == "ApiKey('ring:…')"
+    assert ab.connect("https://elsewhere/v1").auth is None
+
+
+def test_a_keyring_that_fails_is_no_key(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: str) -> str:
+        raise RuntimeError("no backend")
+
+    monkeypatch.setitem(sys.modules, "keyring", SimpleNamespace(get_password=broken))  # type: ignore[arg-type]
+    assert ab.connect("https://ring/v1").auth is None
+
+
+def test_the_embedded_service_is_started_once_shared_and_keyed(data: Path) -> None:
+    clients: list[ab.Client] = []
+    threads = [threading.Thread(target=lambda: clients.append(ab.connect())) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    code = "import agentbook as ab; c = ab.connect(); print(c.base_url, c.auth.key_id, c.me.get().name)"
+    other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=90, check=True).stdout
+    [address] = {client.base_url for client in clients}
+    [key_id] = {client.auth.key_id for client in clients}  # type: ignore[union-attr]
+    assert other.split() == [address, key_id, "acme"]
+    assert stat.S_IMODE((data / embedded.KEY_FILE).stat().st_mode) == 0o600
+    assert stat.S_IMODE(data.stat().st_mode) == 0o700
+    for client in clients:
+        client.close()
+
+
+def test_a_revoked_key_is_replaced(data: Path) -> None:
+    before = ab.connect()
+    subprocess.run([sys.executable, "-m", "agentbook", "keys", "revoke", before.auth.key_id], check=True, timeout=60)  # type: ignore[union-attr]
+    with pytest.raises(ab.Unauthorized):
+        before.me.get()
+    with ab.connect() as after:
+        assert after.me.get().name == "acme"
+        assert after.auth.key_id != before.auth.key_id  # type: ignore[union-attr]
+    before.close()
+
+
+def test_a_service_that_ended_comes_back_at_its_address(data: Path) -> None:
+    first = embedded.service()
+    [process] = embedded._children
+    process.terminate()
+    process.wait(60)
+    embedded._children.clear()
+    assert not (data / "service.json").exists()
+    assert embedded.service().base_url == first.base_url, "what was stored with it would be another platform's"
+    [process] = embedded._children
+    process.terminate()
+    process.wait(60)
+    embedded._children.clear()
+    with socket.create_server(("127.0.0.1", int(first.base_url.rpartition(":")[2].partition("/")[0]))):
+        assert embedded.service().base_url != first.base_url
+
+
+def test_a_service_that_was_killed_is_started_again(data: Path) -> None:
+    first = embedded.service()
+    [process] = embedded._children
+    process.kill()
+    process.wait(60)
+    embedded._children.clear()
+    second = embedded.service()
+    assert second.pid != first.pid
+    assert embedded.find() == second
+
+
+def test_with_the_service_killed_under_it_a_client_says_what_to_do_and_the_next_connect_mends_it(data: Path) -> None:
+    client = ab.connect(timeout_s=5, deadline_s=5)
+    before = client.me.get().id
+    [process] = embedded._children
+    process.kill()
+    process.wait(60)
+    embedded._children.clear()
+    with pytest.raises(ab.ConnectionFailed, match="`agentbook doctor`") as raised:
+        client.me.get()
+    assert "\n" not in str(raised.value)
+    told = [finding for finding in doctor.examine() if finding.about == "embedded service"]
+    assert "connect() again" in told[0].advice
+    with ab.connect() as again:
+        assert again.me.get().id == before
+        # On the port it had: what was made before the accident, a panel among it, goes on.
+        assert again.base_url == client.base_url
+        assert client.me.get().id == before
+    client.close()
+
+
+def test_a_port_that_somebody_else_took_meanwhile_is_left_to_them(data: Path) -> None:
+    data.mkdir()
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        facts = {"base_url": "http://127.0.0.1:9/v1", "pid": 2**22, "port": port}
+        (data / "service.json").write_text(json.dumps(facts))
+        assert embedded.service().base_url != f"http://127.0.0.1:{port}/v1"
+
+
+def test_whoever_has_the_port_of_a_dead_service_is_not_taken_for_it(data: Path) -> None:
+    data.mkdir()
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait(60)
+    with HTTPServer(("127.0.0.1", 0), Impostor) as impostor:
+        threading.Thread(target=impostor.serve_forever, daemon=True).start()
+        facts = {"base_url": f"http://127.0.0.1:{impostor.server_port}/v1", "port": 1}
+        for pid in (ended.pid, 0, -1, 2**40):
+            (data / "service.json").write_text(json.dumps(facts | {"pid": pid}))
+            assert embedded.find() is None, pid
+        (data / "service.json").write_text(json.dumps(facts | {"pid": os.getpid()}))
+        assert embedded.find() is not None
+        impostor.shutdown()
+
+
+class Impostor(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+def test_two_users_have_a_service_and_a_key_each(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with ab.connect() as mine:
+        monkeypatch.setenv("AGENTBOOK_DATA", str(tmp_path / "theirs"))
+        with ab.connect() as theirs:
+            assert mine.base_url != theirs.base_url
+            with ab.Client(theirs.base_url, credentials=mine.auth) as intruder, pytest.raises(ab.Unauthorized):
+                intruder.me.get()
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can try as somebody else")
+def test_somebody_elses_directory_is_one_clear_error(data: Path) -> None:
+    with ab.connect():
+        pass
+    # Everything is imported before it becomes somebody else, who may not be able to read this environment.
+    code = (
+        "import agentbook as ab, os, agentbook.doctor, agentbook.service.store, agentbook.embedded\n"
+        "os.setuid(65534)\n"
+        "try: ab.connect()\n"
+        "except ab.ConnectionFailed as error: print(error)"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True).stdout
+    assert "Set AGENTBOOK_DATA to a directory that can be written" in said
+    assert len(said.splitlines()) == 1
+
+
+WORK = """
+import socket
+known, resolve = ("127.0.0.1", "localhost", None), socket.getaddrinfo
+def offline(host, *args, **options):
+    if host not in known:
+        raise socket.gaierror(-3, "Temporary failure in name resolution")
+    return resolve(host, *args, **options)
+socket.getaddrinfo = offline
+import agentbook as ab
+with ab.connect() as client:
+    events = ab.load_events(client, client.sessions.list("acme~support", limit=3))
+    picture = ab.plot.activity_heatmap(events)
+    panel = ab.ChatPanel(client, workspace="acme~playground", agent="guide")
+    print(events["session_id"].nunique(), "<svg" in picture.svg(), panel.ask("What is a turn?", timeout_s=60).status)
+    panel.close()
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="there is no folder here in which even root cannot write")
+def test_all_of_it_works_without_a_network_in_a_folder_that_cannot_be_written(data: Path) -> None:
+    pytest.importorskip("vl_convert")
+    # A proxy that is not there, as in an office whose network is gone.
+    environment = {**os.environ, "http_proxy": "http://127.0.0.1:9", "HTTPS_PROXY": "http://127.0.0.1:9"}
+    ended = subprocess.run(
+        [sys.executable, "-c", WORK], cwd="/proc", env=environment, capture_output=True, text=True, timeout=200
+    )
+    assert ended.stdout.split() == ["3", "True", "answered"], ended.stderr
+
+
+def test_a_directory_that_cannot_be_written_is_one_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AGENTBOOK_BASE_URL", raising=False)
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    monkeypatch.setenv("AGENTBOOK_DATA", str(blocked / "data"))
+    with pytest.raises(ab.ConnectionFailed, match="AGENTBOOK_DATA"):
+        ab.connect()
+
+
+def test_what_the_service_says_when_it_cannot_start_is_passed_on(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (data / "store.db").mkdir(parents=True)
+    with pytest.raises(ab.ConnectionFailed) as raised:
+        ab.connect()
+    assert "did not start" in str(raised.value)
+    assert "Traceback" not in str(raised.value)
+
+
+def test_service_facts_of_another_process_are_not_believed(data: Path) -> None:
+    data.mkdir()
+    for facts in ("", "{}", '{"base_url": "http://127.0.0.1:9/v1", "pid": 1}', '{"base_url": 3, "pid": "x"}'):
+        (data / "service.json").write_text(facts)
+        assert embedded.find() is None
+
+
+def test_finding_starts_nothing(data: Path) -> None:
+    assert embedded.find() is None
+    assert not data.exists()

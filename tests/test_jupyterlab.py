@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import nbformat
+import nbformat.sign
+import pytest
+
+import agentbook as ab
+from agentbook import jupyterlab
+
+
+def test_the_tutorials_are_copied_and_what_a_user_changed_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package, folder = tmp_path / "package", tmp_path / "mine"
+    package.mkdir()
+    (package / "01.ipynb").write_text("one")
+    (package / "02.ipynb").write_text("two")
+    for name in (
+        "how-to/export.ipynb",
+        "how-to/data/session.json",
+        "images/panel.png",
+        ".ipynb_checkpoints/01.ipynb",
+        "__pycache__/x.pyc",
+    ):
+        (package / name).parent.mkdir(parents=True, exist_ok=True)
+        (package / name).write_text("how")
+    monkeypatch.setattr(jupyterlab, "tutorials", lambda: package)
+    jupyterlab.copy_tutorials(folder)
+    copied = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+    assert copied == [jupyterlab.MANIFEST, "01.ipynb", "02.ipynb", "how-to/data/session.json", "how-to/export.ipynb"]
+    (folder / "01.ipynb").write_text("mine")
+    (folder / "how-to" / "export.ipynb").write_text("mine too")
+    (package / "how-to" / "export.ipynb").write_text("how, revised")
+    (package / "01.ipynb").write_text("one, revised")
+    (package / "02.ipynb").write_text("two, revised")
+    jupyterlab.copy_tutorials(folder)
+    assert (folder / "01.ipynb").read_text() == "mine"
+    assert (folder / "how-to" / "export.ipynb").read_text() == "mine too"
+    assert (folder / "02.ipynb").read_text() == "two, revised"
+    (folder / "02.ipynb").unlink()
+    jupyterlab.copy_tutorials(folder)
+    assert (folder / "02.ipynb").read_text() == "two, revised"
+
+
+def test_a_folder_that_cannot_be_written_is_one_clear_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ab.AgentbookError, match="AGENTBOOK_DATA"):
+        jupyterlab.copy_tutorials(tmp_path / "file" / "tutorials")
+
+
+def test_the_tutorials_came_along() -> None:
+    assert (jupyterlab.tutorials() / "01-first-look.ipynb").is_file()  # type: ignore[operator]
+
+
+def test_a_port_in_use_is_said_in_one_line_before_anything_starts(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        environment = {**os.environ, "AGENTBOOK_DATA": str(tmp_path / "data")}
+        ended = subprocess.run(
+            [sys.executable, "-m", "agentbook", "lab", "--no-browser", "--port", port],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env=environment,
+            check=False,
+        )
+    assert ended.returncode == 1
+    assert ended.stderr.splitlines() == [
+        f"agentbook: port {port} is in use; choose another with --port, or leave it out to take a free one."
+    ]
+    assert not (tmp_path / "data").exists()
+
+
+def test_jupyterlab_opens_the_first_tutorial(tmp_path: Path) -> None:
+    (tmp_path / "02-b.ipynb").write_text("")
+    (tmp_path / "01-a.ipynb").write_text("")
+    command = jupyterlab._command(tmp_path, browser=False, port=9999)
+    assert command[:3] == [sys.executable, "-m", "jupyterlab"]
+    assert {"--no-browser", "--LabApp.default_url=/lab/tree/01-a.ipynb", "--ServerApp.port=9999"} <= set(command)
+
+
+def test_kernels_find_the_same_data_and_this_environments_commands_wherever_they_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scripts = sysconfig.get_path("scripts")
+    monkeypatch.setenv("PATH", os.pathsep.join(["/somewhere", scripts, "/usr/bin"]))
+    environment = jupyterlab._environment(tmp_path)
+    assert environment["PATH"].split(os.pathsep) == [scripts, "/somewhere", "/usr/bin"]
+    assert environment["AGENTBOOK_DATA"] == str(tmp_path)
+    monkeypatch.setenv("JUPYTER_CONFIG_PATH", "/mine")
+    places = jupyterlab._environment(tmp_path)["JUPYTER_CONFIG_PATH"].split(os.pathsep)
+    assert places[1:] == ["/mine"]
+    page = json.loads((Path(places[0]) / "labconfig" / "page_config.json").read_text())
+    assert page["disabledExtensions"] == {"@jupyterlab/apputils-extension:announcements": True}
+    monkeypatch.delenv("PATH")
+    assert jupyterlab._environment(tmp_path)["PATH"].startswith(scripts + os.pathsep)
+
+
+def test_a_data_directory_that_depends_on_the_folder_is_made_absolute_before_the_kernels_get_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("AGENTBOOK_DATA", "mine")
+    monkeypatch.setenv("AGENTBOOK_BASE_URL", "http://127.0.0.1:9/v1")  # nothing is started
+    started: list[tuple[list[str], dict[str, str]]] = []
+    monkeypatch.setattr(jupyterlab, "_run", lambda command, environment: started.append((command, environment)) or 0)
+    assert jupyterlab.lab(browser=False) == 0
+    [(command, environment)] = started
+    assert environment["AGENTBOOK_DATA"] == str(tmp_path / "mine")
+    assert f"--ServerApp.root_dir={tmp_path / 'mine' / 'tutorials'}" in command
+
+
+def test_copies_that_nobody_changed_are_signed_so_that_jupyterlab_shows_their_pictures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / "jupyter"))
+    folder = jupyterlab.copy_tutorials(tmp_path / "tutorials")
+    mine = folder / "02-agents-and-prompts.ipynb"
+    mine.write_text(mine.read_text().replace("Agents and prompts", "My agents"))
+    assert jupyterlab.trust(folder) == len(list(folder.rglob("*.ipynb"))) - 1
+    notary = nbformat.sign.NotebookNotary()
+    assert notary.check_signature(nbformat.read(folder / "01-first-look.ipynb", as_version=4))
+    assert not notary.check_signature(nbformat.read(mine, as_version=4))
+    notary.store.close()
