@@ -34,7 +34,8 @@ COMMAND = [sys.executable, "-c", "from agentbook.cli import main; main()"]
 BENCHED = r"""
 import asyncio, sys, threading, time
 from pathlib import Path
-from agentbook.service import server, wire
+from agentbook.service.http import server
+from agentbook.service.turns import event_json
 from agentbook.service.store import events
 
 build = server.build
@@ -63,7 +64,7 @@ def benched(platform):
             for _ in range(number):
                 text = f"{time.monotonic():.6f} ".ljust(size, "x")
                 author = {"type": "api_key", "id": "k", "name": "k"}
-                events.append(tx, session, "message", "t", lambda i, at: wire.message(
+                events.append(tx, session, "message", "t", lambda i, at: event_json.message(
                     id=i, text=text, task_id="t", created_at=at, author=author))
         step = 1 if pause else 100
         for start in range(0, count, step):

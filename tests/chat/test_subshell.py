@@ -16,7 +16,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:Kernel is running over TCP")
 MADE = """
 import threading, time
 import ipywidgets as widgets
-from agentbook.chat.view import answer_while_busy, button
+from agentbook.chat.widgets.view import answer_while_busy, button
 heard = []
 box = widgets.Textarea(continuous_update=False)
 answer_while_busy(box)

@@ -23,7 +23,7 @@ import sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from service.scripted import Scripted
-from agentbook.service.server import run
+from agentbook.service.http.server import run
 run(data=Path(sys.argv[2]), port=0, bare=True, speed=0, engines=Scripted())
 """
 

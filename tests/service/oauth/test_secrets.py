@@ -20,7 +20,7 @@ import sys
 from pathlib import Path
 from agentbook.service.operations import HANDLERS
 from agentbook.service.operations.registry import Registered
-from agentbook.service.server import run
+from agentbook.service.http.server import run
 def crash(call):
     raise RuntimeError("a crash of this test")
 HANDLERS["getMe"] = Registered(crash, "brief")

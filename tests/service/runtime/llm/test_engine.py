@@ -312,7 +312,7 @@ def test_without_the_package(monkeypatch: pytest.MonkeyPatch, fake: FakeOpenAI) 
 def test_the_package_is_loaded_with_the_first_turn_alone() -> None:
     load = """
 import sys
-from agentbook.service.runtime.engines import engine
+from agentbook.service.engines.registry import engine
 print(type(engine("llm")).__name__, "openai" in sys.modules)
 """
     environment = {"OPENAI_API_KEY": KEY, "PATH": "", "PYTHONPATH": str(Path(__file__).parents[4] / "src")}
