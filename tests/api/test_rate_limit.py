@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pytest
+
 from agentbook.api.rate_limit import PROBE_POLL_S, WINDOW_S, RateLimitGate, gate_of
 
 DATE = "Sat, 21 Nov 2026 10:00:{:02d} GMT"
@@ -18,6 +20,7 @@ def test_an_open_gate_lets_everything_through() -> None:
     assert [gate.admit() for _ in range(5)] == [0.0] * 5
 
 
+@pytest.mark.proves("429 TooManyRequests")
 def test_a_refusal_closes_it_until_the_servers_next_minute() -> None:
     clock = Clock()
     gate = RateLimitGate(clock)
@@ -29,6 +32,7 @@ def test_a_refusal_closes_it_until_the_servers_next_minute() -> None:
     assert 0 < gate.admit() < 0.2
 
 
+@pytest.mark.proves("429: wait for the next minute")
 def test_one_probe_goes_first_and_the_others_follow_when_it_passed() -> None:
     clock = Clock()
     gate = RateLimitGate(clock)
@@ -44,6 +48,7 @@ def test_one_probe_goes_first_and_the_others_follow_when_it_passed() -> None:
     assert gate.admit() == 0.0
 
 
+@pytest.mark.proves("429: wait for the next minute")
 def test_a_refused_probe_waits_a_whole_minute_from_then() -> None:
     clock = Clock()
     gate = RateLimitGate(clock)

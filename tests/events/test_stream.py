@@ -71,6 +71,7 @@ def test_since_is_a_cursor(platform: FakePlatform, client: Any) -> None:
         assert numbers(take(stream, 2)) == [4, 5]
 
 
+@pytest.mark.proves("sessions.stream")
 def test_many_cuts_lose_and_repeat_nothing(platform: FakePlatform, client: Any) -> None:
     count, batch = 10_000, 50
     platform.sends_drafts = True
@@ -195,6 +196,7 @@ def test_a_rate_limited_handshake_waits_at_the_gate(
     assert len(platform.handshakes) == 2  # refused once, then one probe; nothing in between
 
 
+@pytest.mark.proves("the same types on a handshake")
 @pytest.mark.parametrize(
     ("status", "body", "kind"),
     [
@@ -217,6 +219,7 @@ def test_a_refused_handshake_is_the_typed_error(
     assert raised.value.operation == "sessions.stream"
 
 
+@pytest.mark.proves("the same types as a close code")
 @pytest.mark.parametrize(("code", "kind"), [(4404, ab.NotFound), (4401, ab.Unauthorized)])
 def test_a_refusal_as_a_close_code_is_the_typed_error(
     platform: FakePlatform, client: Any, code: int, kind: type[ab.ApiError]

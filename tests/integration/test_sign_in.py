@@ -75,6 +75,7 @@ def client_of(service: Service, session: OAuthSession) -> ab.Client:
     return ab.Client(service.base_url, credentials=session)
 
 
+@pytest.mark.proves("agents.update")
 def test_a_person_signs_in_and_acts_as_themselves(service: Service, session: OAuthSession, kept: TokenStore) -> None:
     with client_of(service, session) as client:
         assert client.me.get().name == "ada"
@@ -147,6 +148,7 @@ def spoil(session: OAuthSession) -> str:
     return session.authorization()
 
 
+@pytest.mark.proves("401 Invalid OAuth token")
 def test_an_access_token_that_ran_out_is_renewed_on_the_way(service: Service, session: OAuthSession) -> None:
     spent = spoil(session)
     with client_of(service, session) as client:
@@ -213,6 +215,7 @@ def test_four_kernels_never_revoke_each_other(service: Service, session: OAuthSe
         assert client.me.get().name == "ada"
 
 
+@pytest.mark.proves("OAuth invalid_grant")
 def test_an_authorization_that_has_ended_says_to_sign_in(service: Service, session: OAuthSession) -> None:
     from dataclasses import replace
 
@@ -299,6 +302,7 @@ def test_a_platform_gets_no_tokens_of_another(
             oauth.discover(base_url)
 
 
+@pytest.mark.proves("OAuth registration 429")
 def test_too_many_registrations_are_said_at_once(service: Service, store: TokenStore) -> None:
     def outcome() -> type[Exception]:
         try:
