@@ -15,11 +15,11 @@ from ..analysis.activity import failures as failure_table
 from ..analysis.credentials import credential_report
 from ..analysis.findings import SEVERITIES
 from ..analysis.periods import zone_name
-from ..analysis.timeline import MOST_BARS, MOST_TURNS, bars_of, one_session
 from ..analysis.timing import latency as latency_table
 from ..analysis.turns import is_turns, turns
 from ..analysis.validate import STR, group_of, require, with_instants
 from .chart import COLOURS, FAINT, INK, SEVERITY_COLOURS, Chart, altair, data_of, drawn, listed, wall_clock
+from .timeline import MOST_BARS, MOST_TURNS, bars_of, one_session
 
 _NAMED = {"15min": "15 minutes", "1h": "hour", "6h": "6 hours", "1D": "day", "W": "week", "M": "month"}
 _STEPS = tuple(_NAMED)

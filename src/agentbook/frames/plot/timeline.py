@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ..analysis.event_columns import read
+from ..analysis.turns import assign
 from ..load.session_ids import session_ids
-from ..plot.chart import listed
-from .event_columns import read
-from .turns import assign
+from .chart import listed
 
 MOST_TURNS = 200
 MOST_BARS = 4_000
