@@ -22,7 +22,7 @@ SMOKE = """
 import importlib.metadata, sys
 from pathlib import Path
 import agentbook as ab
-from agentbook import lab
+from agentbook import jupyterlab as lab
 home = Path(ab.__file__).parent
 assert home.is_relative_to(sys.prefix), home
 assert ab.__version__ == importlib.metadata.version("agentbook")

@@ -188,8 +188,8 @@ import sys
 from pathlib import Path
 import agentbook as ab
 from agentbook.api import oauth
-from agentbook.api.oauth import stored
-from agentbook.api.tokens import TokenStore
+from agentbook.api.oauth.sign_in import stored
+from agentbook.api.oauth.token_store import TokenStore
 base_url, directory = sys.argv[1:]
 session = stored(base_url, store=TokenStore(base_url, Path(directory)))
 sys.stdin.readline()
