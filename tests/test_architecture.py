@@ -105,23 +105,35 @@ def test_making_a_client_is_light() -> None:
 
 
 def test_every_public_name_is_there_and_listed() -> None:
-    for name in agentbook.__dir__():
+    for name in dir(agentbook):
         assert getattr(agentbook, name) is not None, name
     assert set(agentbook._HOMES) == set(agentbook.__all__)
+
+
+def test_the_error_classes_are_all_listed_by_their_module_and_not_by_the_package() -> None:
     errors = {
         name
         for name, value in vars(agentbook.errors).items()
         if isinstance(value, type)
-        and issubclass(value, agentbook.AgentbookError)
+        and issubclass(value, (agentbook.AgentbookError, UserWarning))
         and value.__module__.startswith("agentbook")
     }
-    # UncertainServerError is both of its parents, and is caught as one of them.
-    assert errors - {"UncertainServerError"} == set(agentbook._ERRORS)
+    assert errors == set(dir(agentbook.errors))
+    assert errors.isdisjoint(dir(agentbook))
+    assert agentbook.NotFound is agentbook.errors.NotFound
 
 
-def test_a_name_that_is_not_there_says_which_are() -> None:
-    with pytest.raises(AttributeError, match="ChatPanel"):
-        agentbook.ChatPannel  # noqa: B018
+@pytest.mark.parametrize(
+    ("misspelt", "name"), [("ChatPannel", "ChatPanel"), ("turn", "turns"), ("NotFond", "NotFound")]
+)
+def test_a_misspelt_name_suggests_the_nearest(misspelt: str, name: str) -> None:
+    with pytest.raises(AttributeError, match=f"agentbook has no attribute '{misspelt}'; did you mean '{name}'"):
+        getattr(agentbook, misspelt)
+
+
+def test_a_name_like_no_other_lists_the_names_that_exist() -> None:
+    with pytest.raises(AttributeError, match="it has: ApiKey, AsyncClient, "):
+        agentbook.xyz  # noqa: B018
 
 
 @pytest.mark.parametrize("path", sorted(SRC.rglob("*.py")), ids=lambda path: path.relative_to(SRC).as_posix())

@@ -106,7 +106,7 @@ def members(path: str, kind: type) -> Iterator[Name]:
 
 def public() -> Iterator[Name]:
     """Every name a user meets: the package's, the modules' it lists, the nouns' of a client, and the lists'."""
-    for name in (*ab.__all__, *ab._ERRORS):
+    for name in (*ab.__all__, *ab.errors.__all__):
         value = getattr(ab, name)
         if inspect.ismodule(value):
             # Of a module without a list of its own: what it defines; of the errors, the errors.

@@ -26,7 +26,7 @@ from agentbook import jupyterlab as lab
 home = Path(ab.__file__).parent
 assert home.is_relative_to(sys.prefix), home
 assert ab.__version__ == importlib.metadata.version("agentbook")
-for name in (*ab.__all__, *ab._ERRORS):
+for name in (*ab.__all__, *ab.errors.__all__):
     getattr(ab, name)
 assert (home / "py.typed").is_file()
 assert (home / "service" / "openapi.yaml").is_file()

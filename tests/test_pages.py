@@ -146,6 +146,6 @@ def test_what_a_page_names_of_the_command_is_there(name: str) -> None:
 
 def test_every_public_name_is_explained_on_a_page() -> None:
     text = "\n".join(section.text for section in library().sections)
-    errors = set(ab._ERRORS)
+    errors = set(ab.errors.__all__)
     unexplained = [name for name in ab.__all__ if not re.search(rf"\b{name}\b", text) and name not in errors]
     assert unexplained == []

@@ -6,13 +6,16 @@
     True
     >>> panel = ab.ChatPanel(client, workspace="acme~playground", agent="guide")
 
-Every name below is imported when it is first used, so that ``import agentbook`` costs next to nothing.
+Each public name is imported on first use, so ``import agentbook`` itself is fast. Error
+classes live in `agentbook.errors`; ``agentbook.NotFound`` and the like work too.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from ._names import missing_attribute
 
 if TYPE_CHECKING:
     from .api.auth import ApiKey, OAuthToken
@@ -42,7 +45,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-# name -> module it lives in. The errors are all of agentbook.api.errors.
+# Public name -> the module that defines it.
 _HOMES = {
     "ApiKey": "api.auth",
     "AsyncClient": "client",
@@ -71,39 +74,17 @@ _HOMES = {
     "hour_of_week": "frames.analysis.activity",
     "idle_sessions": "frames.analysis.timing",
     "latency": "frames.analysis.timing",
-    "session_log": "frames.session_log",
     "load_events": "frames.load.events",
     "plot": "frames.plot",
     "problems": "frames.parse.problems",
     "replay": "chat.replay",
+    "session_log": "frames.session_log",
     "session_summary": "frames.analysis.activity",
     "sign_in": "api.oauth.sign_in",
     "turns": "frames.analysis.turns",
     "with_sessions": "frames.analysis.labels",
 }
-_MODULES = {"dask", "errors", "session_log", "plot"}
-_ERRORS = (
-    "AgentbookError",
-    "ApiError",
-    "Conflict",
-    "ConnectionFailed",
-    "DeadlineExceeded",
-    "ExecutionLimit",
-    "Forbidden",
-    "InsufficientScope",
-    "InvalidInput",
-    "MethodNotAllowed",
-    "NotFound",
-    "NotOffered",
-    "OAuthError",
-    "OutcomeUnknown",
-    "PartialLoad",
-    "RateLimited",
-    "ServerError",
-    "StreamClosed",
-    "TooLarge",
-    "Unauthorized",
-)
+_MODULES = {"dask", "errors", "plot", "session_log"}
 
 __all__ = [
     "ApiKey",
@@ -146,19 +127,23 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name) or ("api.errors" if name in _ERRORS else None)
-    if home is None:
-        raise AttributeError(f"agentbook has no {name!r}; it has: {', '.join(__all__)}.")
-    module = import_module(f".{home}", __name__)
-    value = module if name in _MODULES else getattr(module, name)
+    if name in _HOMES:
+        module = import_module(f".{_HOMES[name]}", __name__)
+        value = module if name in _MODULES else getattr(module, name)
+    else:
+        # Error classes are reachable here too, but dir(agentbook) does not list them.
+        errors = import_module(".api.errors", __name__)
+        if name not in errors.__all__:
+            raise missing_attribute(__name__, name, __all__, unlisted=errors.__all__)
+        value = getattr(errors, name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, *_ERRORS, "__version__"])
+    return [*__all__, "__version__"]
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """``%load_ext agentbook``: the magics ``%chat`` and ``%%chat``."""
+    """Register the magics ``%chat`` and ``%%chat``; called by ``%load_ext agentbook``."""
     import_module(".chat.magics", __name__).load(shell)

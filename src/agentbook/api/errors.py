@@ -38,6 +38,35 @@ import msgspec
 from .record import shown
 from .run_limits import run_limit
 
+__all__ = [
+    "AgentbookError",
+    "ApiError",
+    "Conflict",
+    "ConnectionFailed",
+    "DeadlineExceeded",
+    "ExecutionLimit",
+    "Forbidden",
+    "IncompleteWarning",
+    "InsufficientScope",
+    "InvalidInput",
+    "MethodNotAllowed",
+    "NotFound",
+    "NotOffered",
+    "OAuthError",
+    "OutcomeUnknown",
+    "PartialLoad",
+    "RateLimited",
+    "ServerError",
+    "StreamClosed",
+    "TooLarge",
+    "Unauthorized",
+    "UncertainServerError",
+]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
 
 class AgentbookError(Exception):
     """The root of all errors that agentbook raises.
