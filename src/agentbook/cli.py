@@ -287,8 +287,8 @@ def fixtures(sessions: int, events: int, seed: int, account: str, data: Path | N
 @_one_line
 def snapshot(file: Path, data: Path | None) -> None:
     """Write the whole store into FILE, while the service runs or not; replaces FILE at once or not at all."""
-    from .service.snapshot import snapshot as write
     from .service.store import default_data
+    from .service.store.snapshot import snapshot as write
 
     click.echo(f"{write(data or default_data(), file)} bytes in {file}")
 
@@ -299,8 +299,8 @@ def snapshot(file: Path, data: Path | None) -> None:
 @_one_line
 def restore(file: Path, data: Path | None) -> None:
     """Put the store in FILE in the place of the present one; no service may be running on it."""
-    from .service.snapshot import restore as put_back
     from .service.store import default_data
+    from .service.store.snapshot import restore as put_back
 
     put_back(file, data or default_data())
 

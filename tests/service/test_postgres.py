@@ -22,20 +22,24 @@ from service.process import Service, command
 HERE = Path(__file__).parent
 # Whole modules whose stores come from `databases.open_store`.
 MODULES = (
+    "oauth/test_access_tokens.py",
     "oauth/test_authorize.py",
     "oauth/test_clients.py",
     "oauth/test_metadata.py",
     "oauth/test_token.py",
-    "oauth/test_tokens_at_work.py",
-    "operations",
+    "operations/test_access.py",
+    "operations/test_accounts.py",
+    "operations/test_agents.py",
+    "operations/test_sessions.py",
+    "operations/test_trigger_keys.py",
+    "operations/test_visibility.py",
+    "operations/test_workspaces.py",
     "pages/test_pages.py",
-    "store/test_confined.py",
+    "store/test_activity.py",
     "store/test_events.py",
     "store/test_writer.py",
-    "test_access.py",
     "test_run_limits.py",
     "test_turns.py",
-    "test_visibility.py",
 )
 
 

@@ -8,8 +8,7 @@ the HTTP side, and `connection` reaches the connection under a request, to cut i
 from __future__ import annotations
 
 from .administration import Administration, admin_token
-from .connection import Reachable
-from .middleware import Faults
+from .middleware import Faults, Reachable
 from .switch import Switch
 
 __all__ = ["Administration", "Faults", "Reachable", "Switch", "admin_token"]

@@ -1,19 +1,60 @@
-"""Every row of the specification's three error tables, by a name under which it can be provoked ("Errors").
-
-Each row says what it does and where it happens unless a match says otherwise.
-"""
+"""What a fault does, and a catalogue of named faults: every row of the specification's three error tables ("Errors")."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 from .. import errors
+from ..engines.base import Failure
 from ..engines.run_limits import RUN_FAILURES, failure
 from ..errors import Refusal
-from .actions import Action, Answer, EndTurn
 
 TOKEN, REGISTER = "*/oauth/token", "*/oauth/register"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Refuse the request. `oauth` writes the error as RFC 6749 does, with `message` as ``error_description``."""
+
+    status: int
+    error: str | None
+    message: str
+    challenge: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    oauth: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Delay:
+    """Let the request wait, then let it go on."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """Cut the connection without an answer: ``before`` the request is carried out, or ``after``."""
+
+    when: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Close a socket with this code after so many frames; None cuts the connection without a word."""
+
+    code: int | None
+    after_frames: int
+
+
+@dataclass(frozen=True, slots=True)
+class EndTurn:
+    """End an agent's turn with this failure."""
+
+    failure: Failure
+
+
+Action = Answer | Delay | Drop | Cut | EndTurn
 
 
 @dataclass(frozen=True, slots=True)

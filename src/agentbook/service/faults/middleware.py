@@ -1,18 +1,49 @@
-"""Faults happen here: right behind the rate limit, in front of everything that looks at a request."""
+"""Where faults happen: behind the rate limit and in front of everything that looks at a request.
+
+ASGI does not show the connection under a request, so `Reachable` puts what cuts it into the scope.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+from typing import Any
 
 import msgspec
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..errors import Refusal
-from .actions import Answer, Cut, Delay, Drop
 from .administration import PREFIX
-from .connection import ABORT, cut
+from .catalogue import Answer, Cut, Delay, Drop
 from .switch import Switch
+
+ABORT = "agentbook.abort"
+
+
+class Reachable:
+    """The outermost layer, right under uvicorn: puts what cuts the connection into the scope.
+
+    uvicorn's `send` is a method of the object that owns the transport; there is no other way to it.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "lifespan":
+            transport: Any = getattr(getattr(send, "__self__", None), "transport", None)
+            scope[ABORT] = getattr(transport, "abort", None)
+        await self.app(scope, receive, send)
+
+
+async def cut(scope: Scope, receive: Receive) -> None:
+    """Cut the connection, and wait until the server has seen that it is gone, so that it wants no answer any more."""
+    abort = scope.get(ABORT)
+    if abort is None:
+        raise RuntimeError("the connection cannot be reached here")
+    abort()
+    while not (await receive())["type"].endswith(".disconnect"):
+        pass
 
 
 class Faults:

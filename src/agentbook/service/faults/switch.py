@@ -15,8 +15,7 @@ from starlette.types import Scope
 
 from .. import contract
 from ..engines.base import Failure
-from .actions import Action, Answer, Cut, Delay, Drop, EndTurn
-from .catalogue import CATALOGUE
+from .catalogue import CATALOGUE, Action, Answer, Cut, Delay, Drop, EndTurn
 
 SOCKET = "streamEvents"  # the socket's name among operations; openapi.yaml cannot hold it
 _MOST_FAULTS = 1000

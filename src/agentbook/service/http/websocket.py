@@ -16,7 +16,7 @@ from sqlalchemy import Connection
 from starlette.types import Receive, Scope, Send
 
 from .. import auth, errors, ids
-from ..operations.events import readable_session
+from ..operations.sessions import readable_session
 from ..state import Platform
 from ..store import events
 from ..turns.live import TYPES, Cursor

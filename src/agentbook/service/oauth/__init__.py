@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 from starlette.routing import BaseRoute, Route
 
+from ..web.forms import Answers
 from . import authorize, clients, metadata, token
-from .web import Answers
 
 if TYPE_CHECKING:
     from ..state import Platform

@@ -19,9 +19,10 @@ from starlette.responses import RedirectResponse, Response
 from .. import auth, errors, ids
 from ..store import Transaction
 from ..store.tables import oauth_requests
+from ..web.forms import NO_STORE, Fields, fields, one
+from ..web.html import problem_page
 from . import clients
 from .metadata import RESOURCES
-from .web import NO_STORE, Fields, fields, one
 
 if TYPE_CHECKING:
     from ..state import Platform
@@ -130,7 +131,5 @@ def back_to_client(platform: Platform, redirect_uri: str, state: str | None, ans
 def _not_to_the_client(request: Request, problems: list[str]) -> Response:
     """Said to whoever looks at the answer: a page to a person, the service's usual refusal to a program."""
     if "text/html" in request.headers.get("accept", "text/html"):
-        from ..pages.html import problem_page
-
         return problem_page(request, 400, "This request cannot be answered", *problems)
     raise errors.invalid_input(f"query.{problem}" for problem in problems)

@@ -19,7 +19,7 @@ from starlette.responses import Response
 from .. import auth, contract, errors, ids
 from ..store import Transaction
 from ..store.tables import oauth_clients
-from .web import NO_STORE, body, json
+from ..web.forms import NO_STORE, body, json
 
 if TYPE_CHECKING:
     from ..state import Platform

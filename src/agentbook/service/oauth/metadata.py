@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from .. import errors
 from ..auth import SCOPES
-from .web import json
+from ..web.forms import json
 
 if TYPE_CHECKING:
     from ..state import Platform

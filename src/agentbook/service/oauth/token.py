@@ -8,9 +8,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ..store import Transaction
+from ..web.forms import NO_STORE, Fields, body, fields, is_form, json, one
 from . import clients, grants
 from .grants import Refused
-from .web import NO_STORE, Fields, body, fields, is_form, json, one
 
 if TYPE_CHECKING:
     from ..state import Platform

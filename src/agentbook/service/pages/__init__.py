@@ -13,9 +13,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from ..oauth.web import Answer, Answers
+from ..web.forms import Answer, Answers
+from ..web.html import problem_page
 from . import consent, docs, settings, signin
-from .html import problem_page
 from .visitor import Unproved
 
 if TYPE_CHECKING:

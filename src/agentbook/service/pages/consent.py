@@ -18,10 +18,10 @@ from .. import auth
 from ..oauth import grants
 from ..oauth.authorize import back_to_client
 from ..oauth.grants import Asked
-from ..oauth.web import NO_STORE, Fields
 from ..store import Transaction
+from ..web.forms import NO_STORE, Fields
+from ..web.html import Html, el, hidden, page, problem_page
 from . import visitor as visitors
-from .html import Html, el, hidden, page, problem_page
 from .settings import scope_choices, top
 from .visitor import Visitor
 

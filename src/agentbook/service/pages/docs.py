@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from .. import contract
-from .html import Child, Html, bar, el, page, row, table
+from ..web.html import Child, Html, bar, el, page, row, table
 
 if TYPE_CHECKING:
     from ..state import Platform

@@ -17,11 +17,11 @@ from starlette.responses import RedirectResponse, Response
 
 from .. import auth
 from ..oauth import grants
-from ..oauth.web import NO_STORE, Fields
 from ..store import Transaction
 from ..store.tables import accounts, api_keys, oauth_authorizations
+from ..web.forms import NO_STORE, Fields
+from ..web.html import Html, bar, el, hidden, page, row, table, text
 from . import visitor as visitors
-from .html import Html, bar, el, hidden, page, row, table, text
 from .visitor import Row, Unproved, Visitor
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from ..web.html import Html, bar, el, hidden, page
 from . import visitor as visitors
-from .html import Html, bar, el, hidden, page
 from .visitor import Visitor
 
 if TYPE_CHECKING:

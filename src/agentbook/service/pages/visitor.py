@@ -20,9 +20,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from .. import auth, errors, ids
-from ..oauth.web import Fields, body, fields, is_form
 from ..store import Transaction
 from ..store.tables import accounts, memberships, page_sessions, signin_links
+from ..web.forms import Fields, body, fields, is_form
 
 if TYPE_CHECKING:
     from ..state import Platform

@@ -8,7 +8,7 @@ import pytest
 
 from agentbook.service import contract
 from service.oauth.flow import ready, tokens
-from service.test_access import TABLE, granted
+from service.operations.test_access import TABLE, granted
 from service.world import ALL, World, basic, error
 
 pytestmark = pytest.mark.anyio

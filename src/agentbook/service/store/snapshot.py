@@ -12,10 +12,10 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from .errors import OperatorError
-from .store.engine import STORE_FILE, prepare_directory
-from .store.lock import DataLock
-from .store.tables import SCHEMA_VERSION, metadata
+from ..errors import OperatorError
+from .engine import STORE_FILE, prepare_directory
+from .lock import DataLock
+from .tables import SCHEMA_VERSION, metadata
 
 _BUSY_S = 30.0
 _NOT_OURS = "is not a snapshot of agentbook's store; name a file that `agentbook snapshot` wrote."

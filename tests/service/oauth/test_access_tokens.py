@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from service.oauth.flow import Flow, ready, tokens
-from service.test_access import TABLE
+from service.operations.test_access import TABLE
 from service.world import ALL, World, error
 
 pytestmark = pytest.mark.anyio

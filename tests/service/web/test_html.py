@@ -5,7 +5,7 @@ import html
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentbook.service.pages.html import Html, el, text
+from agentbook.service.web.html import Html, el, text
 
 
 @given(st.text(), st.text())

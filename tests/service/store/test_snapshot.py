@@ -17,8 +17,8 @@ import pytest
 
 from agentbook.service import admin
 from agentbook.service.errors import OperatorError
-from agentbook.service.snapshot import restore, snapshot
 from agentbook.service.store import Store
+from agentbook.service.store.snapshot import restore, snapshot
 from agentbook.service.store.tables import SCHEMA_VERSION
 from service.process import COMMAND, Service, command
 

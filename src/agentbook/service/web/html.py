@@ -31,7 +31,7 @@ _ICON = (
     "%3Cpath d='M5 5h22a3 3 0 0 1 3 3v13a3 3 0 0 1-3 3H14l-7 6v-6H5a3 3 0 0 1-3-3V8a3 3 0 0 1 3-3z' fill='%233b5bdb'/%3E"
     "%3Cpath d='M8 12h16M8 17h10' stroke='white' stroke-width='2.6' stroke-linecap='round'/%3E%3C/svg%3E"
 )
-_STYLE = files("agentbook.service.pages").joinpath("style.css").read_text(encoding="utf-8")
+_STYLE = files("agentbook.service.web").joinpath("style.css").read_text(encoding="utf-8")
 _VOID = frozenset({"br", "hr", "img", "input", "link", "meta"})
 _STYLE_HASH = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
