@@ -31,16 +31,17 @@ if TYPE_CHECKING:
     from .events.nested import allow_nested_loops
     from .events.turns import Turn
     from .frames import dask, plot, session_log
-    from .frames.analysis.activity import activity, failures, hour_of_week, session_summary
+    from .frames.analysis.activity import activity, hour_of_week, session_summary
     from .frames.analysis.comparison import compare_periods
     from .frames.analysis.contexts import context_status
     from .frames.analysis.credentials import credential_report, credential_summary
+    from .frames.analysis.failures import failures
     from .frames.analysis.findings import credential_findings
     from .frames.analysis.labels import with_sessions
-    from .frames.analysis.timing import concurrency, gaps, idle_sessions, latency
+    from .frames.analysis.timing import activity_gaps, concurrency, idle_sessions, latency
     from .frames.analysis.turns import turns
     from .frames.load.events import load_events
-    from .frames.parse.problems import problems
+    from .frames.parse.problems import load_problems
     from .frames.store.store import Store
 
 __version__ = "0.1.0"
@@ -59,6 +60,7 @@ _HOMES = {
     "Turn": "events.turns",
     "Variant": "chat.prompt_lab.variant",
     "activity": "frames.analysis.activity",
+    "activity_gaps": "frames.analysis.timing",
     "allow_nested_loops": "events.nested",
     "compare_periods": "frames.analysis.comparison",
     "concurrency": "frames.analysis.timing",
@@ -69,14 +71,13 @@ _HOMES = {
     "credential_summary": "frames.analysis.credentials",
     "dask": "frames.dask",
     "errors": "api.errors",
-    "failures": "frames.analysis.activity",
-    "gaps": "frames.analysis.timing",
+    "failures": "frames.analysis.failures",
     "hour_of_week": "frames.analysis.activity",
     "idle_sessions": "frames.analysis.timing",
     "latency": "frames.analysis.timing",
     "load_events": "frames.load.events",
+    "load_problems": "frames.parse.problems",
     "plot": "frames.plot",
-    "problems": "frames.parse.problems",
     "replay": "chat.replay",
     "session_log": "frames.session_log",
     "session_summary": "frames.analysis.activity",
@@ -99,6 +100,7 @@ __all__ = [
     "Turn",
     "Variant",
     "activity",
+    "activity_gaps",
     "allow_nested_loops",
     "compare_periods",
     "concurrency",
@@ -110,13 +112,12 @@ __all__ = [
     "dask",
     "errors",
     "failures",
-    "gaps",
     "hour_of_week",
     "idle_sessions",
     "latency",
     "load_events",
+    "load_problems",
     "plot",
-    "problems",
     "replay",
     "session_log",
     "session_summary",

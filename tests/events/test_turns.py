@@ -11,7 +11,7 @@ from agentbook.api.record import Record
 from agentbook.events.ask import _ours
 from agentbook.events.turns import Failure, Turn, TurnLog, failure_of, moment_of, opens_turn, text_of
 from agentbook.frames.analysis.turns import turns as table_of
-from agentbook.frames.parse.frame import to_frame
+from agentbook.frames.parse import to_frame
 from support.fake_platform import START_MS, event_id
 
 KEY = {"type": "api_key", "id": "k1"}

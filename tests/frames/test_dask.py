@@ -35,12 +35,12 @@ ANALYSES: dict[str, tuple[Any, dict[str, Any]]] = {
     "failures": (ab.failures, {"as_of": AS_OF}),
     "latency": (ab.latency, {"freq": "1D"}),
     "concurrency": (ab.concurrency, {}),
-    "gaps": (ab.gaps, {"longer_than": "30s"}),
+    "activity_gaps": (ab.activity_gaps, {"longer_than": "30s"}),
     "idle_sessions": (ab.idle_sessions, {"as_of": AS_OF}),
     "compare_periods": (ab.compare_periods, {"as_of": MIDDLE, "period": "5min"}),
 }
 BY_SESSION: dict[str, tuple[Any, dict[str, Any]]] = {
-    **{name: ANALYSES[name] for name in ("turns", "session_summary", "gaps", "idle_sessions")},
+    **{name: ANALYSES[name] for name in ("turns", "session_summary", "activity_gaps", "idle_sessions")},
     "activity": (ab.activity, {"freq": "1min", "by": "session_id", "fill": False}),
     "latency": (ab.latency, {"by": "session_id"}),
     "compare_periods": (ab.compare_periods, {"as_of": MIDDLE, "period": "5min", "by": "session_id"}),
@@ -146,7 +146,8 @@ def main():
     client = ab.Client(base_url, credentials=os.environ["AGENTBOOK_API_KEY"])
     secret = os.environ["AGENTBOOK_API_KEY"].split(":")[1].encode()
     events = ab.dask.load_events(client, sessions, partitions=6)
-    options = {"turns": {"as_of": "2030-01-01"}, "session_summary": {"as_of": "2030-01-01"}, "gaps": {"longer_than": "0s"},
+    options = {"turns": {"as_of": "2030-01-01"}, "session_summary": {"as_of": "2030-01-01"},
+               "activity_gaps": {"longer_than": "0s"},
                "idle_sessions": {"as_of": "2030-01-01"}, "activity": {"freq": "1h", "by": "session_id", "fill": False},
                "latency": {"by": "session_id"}, "failures": {"by": "session_id"},
                "compare_periods": {"by": "session_id", "as_of": "2026-10-01T08:04:00", "period": "2min"}}

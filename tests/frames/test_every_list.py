@@ -110,7 +110,7 @@ def test_a_list_loads_with_its_schema(path: str, count: int) -> None:
     assert re.fullmatch("/v1" + re.sub(r"\{\w+\}", "x", path), asked[0])
     assert frame.dtypes.map(str).to_dict() == describe(resource)["dtype"].to_dict()
     assert frame["id"].to_list() == [ID.format(n) for n in range(count)]
-    assert len(ab.problems(frame)) == 0
+    assert len(ab.load_problems(frame)) == 0
     for item, extra in zip(items, frame["extra"], strict=True):
         wires = {column.wire.partition(".")[0] for column in SCHEMAS[resource].columns if column.wire}
         assert set(item) - wires <= set(json.loads(extra) if isinstance(extra, str) else ()), "a field is lost"

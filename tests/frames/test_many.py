@@ -19,7 +19,7 @@ from agentbook.frames.load import concurrency, page_loader
 from agentbook.frames.load.concurrency import ConcurrencyLimit
 from agentbook.frames.load.session_ids import session_ids
 from agentbook.frames.parse import frame as load
-from agentbook.frames.parse.frame import to_frame
+from agentbook.frames.parse import to_frame
 from frames.platform import FakeEvents, event_id
 
 

@@ -84,7 +84,7 @@ def test_a_listing_of_events_ends_early_no_more_silently() -> None:
     assert (frame["id"].tolist(), frame.attrs["agentbook"]["complete"]) == (IDS, True)
     assert listing(2, nameless(*range(10))).to_pandas()["id"].tolist() == IDS, "it was read again"
     stranger = listing(2, lambda items, *rest: ([{**items[0], "session_id": "t"}, *items[1:]], *rest)).to_pandas()
-    assert ab.problems(stranger)[["row", "problem"]].to_numpy().tolist() == [
+    assert ab.load_problems(stranger)[["row", "problem"]].to_numpy().tolist() == [
         [10, "an event of a session that was not asked for"]
     ]
 

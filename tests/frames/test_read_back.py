@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 import agentbook as ab
-from frames.test_bad_input import OF_EVENTS, same
-from frames.test_plots import credentials_of, events_of
+from frames.analysis.test_bad_input import OF_EVENTS, same
+from frames.plot.test_plot import credentials_of, events_of
 
 
 def in_arrow(frame: pd.DataFrame) -> pd.DataFrame:

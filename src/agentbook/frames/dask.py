@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from ..client import Client
-from .analysis.validate import STR, instant_of
+from .analysis.validate import instant_of
 from .load.events import load_events as load_here
 from .load.session_ids import require_client, session_ids
 from .parse.frame import to_frame
+from .parse.schemas import STR
 
 if TYPE_CHECKING:
     from .store.store import Store
@@ -125,8 +126,8 @@ def apply(events: Any, analysis: Callable[..., pd.DataFrame], **options: Any) ->
     events : dask.dataframe.DataFrame
         As `load_events` or `Store.to_dask` give it: whole sessions in each partition.
     analysis : callable
-        From a frame of events to a frame, session by session: `turns`, `session_summary`, `gaps`, `idle_sessions`, or your
-        own. Those that count over all sessions (`activity`, `failures`, `latency`, `concurrency`, `compare_periods`) give
+        From a frame of events to a frame, session by session: `turns`, `session_summary`, `activity_gaps`, `idle_sessions`, or
+        your own. Those that count over all sessions (`activity`, `failures`, `latency`, `concurrency`, `compare_periods`) give
         their tables partition by partition; apply them to the computed turns instead, or with ``by="session_id"``.
     **options
         For `analysis`. Where it takes ``as_of``, give it: partitions are loaded at different instants.

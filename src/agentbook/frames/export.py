@@ -20,7 +20,7 @@ def to_arrow(frame: pd.DataFrame) -> Any:
 
     Examples
     --------
-    >>> from agentbook.frames.parse.frame import to_frame
+    >>> from agentbook.frames.parse import to_frame
     >>> table = to_arrow(to_frame("workspaces", []))
     >>> str(table.schema.field("created_at").type), json.loads(table.schema.metadata[KEY])["complete"]
     ('timestamp[us, tz=UTC]', True)

@@ -172,7 +172,7 @@ def sessions(client: Client | None = None) -> pd.DataFrame:
     """
     import pandas as pd
 
-    from .analysis.validate import STR
+    from .parse.schemas import STR
 
     found: dict[tuple[str, str], dict[str, Any]] = {}
     problems = []

@@ -15,7 +15,8 @@ from typing import Any
 import pandas as pd
 
 from ...api.calls import ref
-from .validate import STR, require
+from ..parse.schemas import STR
+from .validate import require
 
 _COLUMNS = ("open_in", "open_if_granted", "closed_in")
 

@@ -62,7 +62,7 @@ def compare_periods(
 
     Examples
     --------
-    >>> from agentbook.frames.parse.frame import to_frame
+    >>> from agentbook.frames.parse import to_frame
     >>> page = b'''{"items": [{"id": "019a0b1c-0000-7000-8000-000000000001", "created_at": "2026-10-03T08:00:00Z"}]}'''
     >>> frame = to_frame("events", [page], context={"session_id": "s1"})
     >>> table = compare_periods(frame, as_of="2026-10-04T00:00:00Z").set_index("metric")

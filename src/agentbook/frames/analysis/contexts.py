@@ -6,8 +6,9 @@ from typing import Any
 
 import pandas as pd
 
+from ..parse.schemas import STR
 from .activity import about
-from .validate import STR, moment_of, require, with_instants
+from .validate import moment_of, require, with_instants
 
 
 def context_status(contexts: pd.DataFrame, *, as_of: Any = None) -> pd.DataFrame:
@@ -51,7 +52,7 @@ def context_status(contexts: pd.DataFrame, *, as_of: Any = None) -> pd.DataFrame
 
     Examples
     --------
-    >>> from agentbook.frames.parse.frame import to_frame
+    >>> from agentbook.frames.parse import to_frame
     >>> page = b'''{"items": [{"id": "1", "status": "DRAFT", "summary": "s", "created_at": "2026-10-01T00:00:00Z"}]}'''
     >>> table = context_status(to_frame("contexts", [page]), as_of="2026-10-03T00:00:00Z")
     >>> table[["status", "contexts", "with_summary", "age_p50_days"]].values.tolist()

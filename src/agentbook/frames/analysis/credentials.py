@@ -15,10 +15,11 @@ import numpy as np
 import pandas as pd
 
 from ..parse.masking import NO_HOST, host_of
+from ..parse.schemas import STR
 from .access import owners_named, usable_in
 from .activity import about
 from .findings import AGE_DAYS, SEVERITIES, find, listed, worst
-from .validate import STR, group_of, moment_of, require, with_instants
+from .validate import group_of, moment_of, require, with_instants
 
 AGE_BUCKETS = ("0-30 days", "31-90 days", "91-180 days", "181-365 days", "over 365 days")
 POOLS = ("account", "member", "unknown")
@@ -122,7 +123,7 @@ def credential_report(
 
     Examples
     --------
-    >>> from agentbook.frames.parse.frame import to_frame
+    >>> from agentbook.frames.parse import to_frame
     >>> page = b'''{"items": [{"id": "c1", "integration": "github", "owner_id": "o", "webhook_enabled": true,
     ...   "created_at": "2026-01-01T00:00:00Z", "updated_at": "2026-01-01T00:00:00Z"}]}'''
     >>> report = credential_report(to_frame("credentials", [page]), now="2026-10-03")
@@ -201,7 +202,7 @@ def credential_summary(
 
     Examples
     --------
-    >>> from agentbook.frames.parse.frame import to_frame
+    >>> from agentbook.frames.parse import to_frame
     >>> page = b'{"items": [{"id": "c1", "integration": "github"}, {"id": "c2", "integration": {"name": "github"}}]}'
     >>> credential_summary(to_frame("credentials", [page]))[["integration", "credentials"]].values.tolist()
     [['github', 2]]

@@ -17,7 +17,8 @@ import pyarrow.compute as pc
 
 from ...events.turns import ENDS, Failure, failure_of
 from ..parse.ids import parse_ids
-from .validate import STR, require, with_instants
+from ..parse.schemas import STR
+from .validate import require, with_instants
 
 Flags = npt.NDArray[np.bool_]
 Whole = npt.NDArray[np.int64]

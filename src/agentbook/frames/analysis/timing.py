@@ -167,7 +167,7 @@ def _per_period(steps: pd.DataFrame, freq: str, tz: str) -> pd.DataFrame:
     return pd.DataFrame({"period": periods, "most": most, "mean": np.diff(area) / np.diff(edge)})
 
 
-def gaps(events: pd.DataFrame, *, longer_than: str | pd.Timedelta = "30min") -> pd.DataFrame:
+def activity_gaps(events: pd.DataFrame, *, longer_than: str | pd.Timedelta = "30min") -> pd.DataFrame:
     """Pauses within sessions, the longest first.
 
     Parameters
@@ -194,14 +194,14 @@ def gaps(events: pd.DataFrame, *, longer_than: str | pd.Timedelta = "30min") -> 
 
     Examples
     --------
-    >>> from agentbook.frames.parse.frame import to_frame
+    >>> from agentbook.frames.parse import to_frame
     >>> page = b'''{"items": [{"id": "019a0b1c-0000-7000-8000-000000000001", "created_at": "2026-10-03T08:00:00Z"},
     ...                       {"id": "019a0b1c-0000-7000-8000-000000000002", "created_at": "2026-10-03T09:00:00Z"}]}'''
     >>> gaps(to_frame("events", [page], context={"session_id": "s1"}))["gap_s"].to_list()
     [3600.0]
     """
     longest = length_of(longer_than, "longer_than")
-    rows = read(events, what="gaps").events
+    rows = read(events, what="activity_gaps").events
     dated = rows[rows["created_at"].notna()]
     before = dated.groupby("session_id", sort=False)["created_at"].shift()
     pause = dated["created_at"] - before
@@ -213,7 +213,7 @@ def gaps(events: pd.DataFrame, *, longer_than: str | pd.Timedelta = "30min") -> 
             "gap_s": pause.dt.total_seconds(),
         }
     )[pause > longest]
-    return about(frame.sort_values("gap_s", ascending=False, kind="stable", ignore_index=True), events, "gaps")
+    return about(frame.sort_values("gap_s", ascending=False, kind="stable", ignore_index=True), events, "activity_gaps")
 
 
 def idle_sessions(events: pd.DataFrame, *, after: str | pd.Timedelta = "7D", as_of: Any = None) -> pd.DataFrame:
@@ -245,7 +245,7 @@ def idle_sessions(events: pd.DataFrame, *, after: str | pd.Timedelta = "7D", as_
 
     Examples
     --------
-    >>> from agentbook.frames.parse.frame import to_frame
+    >>> from agentbook.frames.parse import to_frame
     >>> page = b'''{"items": [{"id": "019a0b1c-0000-7000-8000-000000000001", "type": "runtime_done",
     ...   "content": {"text": "Done."}, "created_at": "2026-10-03T08:00:00Z"}]}'''
     >>> frame = to_frame("events", [page], context={"session_id": "s1"})

@@ -94,7 +94,7 @@ def turns(
 
     Examples
     --------
-    >>> from agentbook.frames.parse.frame import to_frame
+    >>> from agentbook.frames.parse import to_frame
     >>> page = b'''{"items": [
     ...   {"id": "019a0b1c-0000-7000-8000-000000000001", "type": "message", "content": {"text": "How many?"},
     ...    "author": {"type": "api_key"}, "created_at": "2026-10-03T08:15:00Z"},

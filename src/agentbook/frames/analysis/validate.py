@@ -14,9 +14,6 @@ import pyarrow as pa
 
 from ..parse.frame import to_pandas
 
-# What `"str"` means unless pandas' option `future.infer_string` is off: then a null becomes the text "nan".
-STR = pd.StringDtype(na_value=np.nan)
-
 
 def require(frame: pd.DataFrame, *columns: str, what: str) -> None:
     """Raise a `ValueError` that names the first missing columns and what was to be computed.

@@ -10,7 +10,7 @@ from ...api.errors import PartialLoad
 from ...api.event_ids import first_id_at
 from ...client import Client
 from ..analysis.validate import instant_of
-from ..parse.frame import FrameBuilder, Piece
+from ..parse.frame import FrameBuilder, ParsedPage
 from .concurrency import MOST
 from .id_ranges import Session
 from .interrupts import shielded
@@ -104,7 +104,7 @@ class _Load:
         self._since = None if since is None else instant_of(since, "since")
         self._progress = progress
         self._concurrency = concurrency
-        self._pieces: dict[str, list[Piece]] = {}  # of whole sessions
+        self._pieces: dict[str, list[ParsedPage]] = {}  # of whole sessions
         self._left: dict[str, Session] = {}  # those that were begun and are not whole
         self._builder = FrameBuilder("events")  # the first `_begun` sessions' rows, in order
         self._begun = 0
@@ -137,12 +137,12 @@ class _Load:
             self._requests += fetch.requests
             problems.update({session: fetch.problems[session] for session in missing if session in fetch.problems})
 
-    def _arrived(self, session: str, pieces: list[Piece]) -> None:
+    def _arrived(self, session: str, pieces: list[ParsedPage]) -> None:
         self._pieces[session] = pieces
         while self._begun < len(self._sessions) and self._sessions[self._begun] in self._pieces:
             done = self._sessions[self._begun]
             for piece in self._pieces[done]:
-                self._builder.keep(piece)
+                self._builder.append(piece)
             self._pieces[done] = []  # its rows are the builder's
             self._begun += 1
 
@@ -151,7 +151,7 @@ class _Load:
         for session in self._sessions[self._begun :]:
             begun = self._left.get(session)
             for piece in self._pieces.get(session, begun.pieces() if begun is not None else ()):
-                builder.keep(piece)
+                builder.append(piece)
         return builder.finish(
             {
                 "operation": OPERATION,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow.compute as pc
 
 from ...api.event_ids import is_persisted, milliseconds_of
-from ..parse.frame import Piece
+from ..parse.frame import ParsedPage
 
 
 @dataclass(slots=True, eq=False)
@@ -24,7 +24,7 @@ class IdRange:
     busy: bool = True
     split: bool = False  # it began at a made-up id
     done: bool = False
-    pieces: list[Piece] = field(default_factory=list)
+    pieces: list[ParsedPage] = field(default_factory=list)
 
 
 @dataclass(slots=True, eq=False)
@@ -45,7 +45,7 @@ class Session:
     def __post_init__(self) -> None:
         self.from_start = self.begin is None
 
-    def pieces(self) -> list[Piece]:
+    def pieces(self) -> list[ParsedPage]:
         """What has arrived, in the order of ids; without gaps only where all its stretches are done."""
         return [piece for one in sorted(self.stretches, key=lambda one: one.start) for piece in one.pieces]
 
@@ -59,9 +59,9 @@ class Session:
         """The id up to which all has arrived."""
         return next((one.cursor for one in sorted(self.stretches, key=lambda one: one.start) if not one.done), None)
 
-    def take_beginning(self) -> list[Piece]:
+    def take_beginning(self) -> list[ParsedPage]:
         """The pieces before the first gap. They are the session's no more, which from then on begins after them."""
-        taken: list[Piece] = []
+        taken: list[ParsedPage] = []
         for stretch in sorted(self.stretches, key=lambda one: one.start):
             taken += stretch.pieces
             stretch.pieces = []
@@ -103,18 +103,18 @@ def last_id_of(milliseconds: int) -> str:
     return f"{digits[:8]}-{digits[8:]}-7fff-bfff-ffffffffffff"
 
 
-def until(piece: Piece, end: str) -> Piece:
+def until(piece: ParsedPage, end: str) -> ParsedPage:
     """The rows of a piece up to and with the id `end`; they ascend."""
     return _first(piece, pc.sum(pc.less_equal(pc.utf8_lower(piece.batch["id"]), end)).as_py() or 0)
 
 
-def with_the_last(piece: Piece) -> Piece:
+def with_the_last(piece: ParsedPage) -> ParsedPage:
     """The rows of a piece up to its last id: those after it, which have none, come again with the next page."""
     ids = piece.batch["id"]
     return piece if ids[-1].is_valid else _first(piece, len(ids) - pc.index(pc.is_valid(ids[::-1]), True).as_py())
 
 
-def last_of(piece: Piece) -> str | None:
+def last_of(piece: ParsedPage) -> str | None:
     """The last id of a piece; None where it has none."""
     if not piece.rows:
         return None
@@ -123,6 +123,6 @@ def last_of(piece: Piece) -> str | None:
     return last if last is not None or ids.null_count == len(ids) else ids.drop_null()[-1].as_py()
 
 
-def _first(piece: Piece, count: int) -> Piece:
+def _first(piece: ParsedPage, count: int) -> ParsedPage:
     problems = [problem for problem in piece.problems if problem.row is None or problem.row < count]
     return replace(piece, rows=count, batch=piece.batch.slice(0, count) if count else None, problems=problems)

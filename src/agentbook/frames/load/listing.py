@@ -15,7 +15,7 @@ from ...api.errors import AgentbookError, PartialLoad
 from ...api.pagination import Page, Pagination
 from ...listing import PASSES, warn_incomplete
 from ..parse.frame import FrameBuilder
-from ..parse.page_checks import check_session
+from ..parse.page_checks import check_session_ids
 from .interrupts import shielded
 from .progress import Progress
 
@@ -48,10 +48,10 @@ class _Load:
     def take(self, page: Page, bar: Progress) -> None:
         """Take in a page of this pass."""
         with shielded():
-            piece = self.builder.read(page.body)
+            piece = self.builder.parse(page.body)
             if self._session is not None and piece.rows:
-                check_session(self._session, piece)
-            self.builder.keep(piece)
+                check_session_ids(self._session, piece)
+            self.builder.append(piece)
         bar.add(piece.rows, page.total_count)
 
     def go_on(self) -> None:

@@ -21,8 +21,8 @@ from ...api.errors import AgentbookError, InvalidInput, NotFound
 from ...api.event_ids import is_persisted, milliseconds_of
 from ...api.pagination import Page
 from ...client import Client
-from ..parse.frame import FrameBuilder, Piece
-from ..parse.page_checks import are_clean, check
+from ..parse.frame import FrameBuilder, ParsedPage
+from ..parse.page_checks import all_in_order, check_page
 from .concurrency import MOST, ConcurrencyLimit
 from .id_ranges import IdRange, Session, end_of, expected, last_id_of, last_of, until, with_the_last
 from .interrupts import Interrupts
@@ -67,7 +67,7 @@ class PageLoader:
         self,
         client: Client,
         wanted: Mapping[str, str | Session | None],
-        done: Callable[[str, list[Piece]], None],
+        done: Callable[[str, list[ParsedPage]], None],
         rows: Callable[[int], None] = lambda rows: None,
         *,
         known: Callable[[str, Callable[[], list[str | None]]], bool] | None = None,
@@ -272,8 +272,8 @@ class PageLoader:
                 if len(self._small) >= self._small_most or self._small_bytes >= _TOGETHER_BYTES:
                     self._read_small()
                 return
-        piece = self._reader.read(got.body, {"session_id": session.id})
-        check(session.id, piece)
+        piece = self._reader.parse(got.body, {"session_id": session.id})
+        check_page(session.id, piece)
         self._keep(stretch, got, piece)
         self._pace.seen(got.wait_s, got.cost_s + time.thread_time() - busy)
 
@@ -283,11 +283,11 @@ class PageLoader:
         self._small_most *= 2  # the first alone: what it costs says how many requests to make
         busy = time.thread_time()
         contexts = [{"session_id": stretch.session.id} for stretch, _ in small]
-        pieces = self._reader.read_together([got.body for _, got in small], contexts)
-        clean = are_clean(pieces)
+        pieces = self._reader.parse_together([got.body for _, got in small], contexts)
+        clean = all_in_order(pieces)
         for (stretch, got), piece in zip(small, pieces, strict=True):
             if not clean:
-                check(stretch.session.id, piece)
+                check_page(stretch.session.id, piece)
             try:
                 self._keep(stretch, got, piece)
             except AgentbookError as error:
@@ -297,9 +297,9 @@ class PageLoader:
             self._pace.seen(got.wait_s, got.cost_s + each)
         self._hand_over()
 
-    def _keep(self, stretch: IdRange, got: PageBody, piece: Piece) -> None:
+    def _keep(self, stretch: IdRange, got: PageBody, piece: ParsedPage) -> None:
         session, has_more = stretch.session, got.pagination.has_more
-        if not piece.whole:
+        if not piece.readable:
             raise _ends_early(session, f"a page could not be read: {piece.problems[0].problem}")
         last = last_of(piece)
         if last is not None and stretch.cursor is not None and last.lower() <= stretch.cursor.lower():

@@ -1,1 +1,9 @@
-"""From the bytes of a page to Arrow columns: schemas, content, ids, masking, problems."""
+"""From the bytes of a page to Arrow columns and DataFrames.
+
+`schemas` says which columns a resource has, `json_columns` reads the JSON of a page,
+`columns` makes Arrow columns of it, and `frame` joins the pages of a load.
+"""
+
+from .frame import to_frame
+
+__all__ = ["to_frame"]

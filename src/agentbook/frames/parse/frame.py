@@ -24,21 +24,21 @@ from .json_columns import PageReader, Problem
 from .schemas import schema_of
 
 # More are counted, not listed: pandas copies `attrs` with every slice.
-MOST_PROBLEMS = 100
+MAX_PROBLEMS = 100
 # Batches are joined to such a size while they arrive: what is freed is used again at once, and few pieces make quick columns.
 _JOINED = 32_768
 _PANDAS_TYPES: dict[Any, Any] = {pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class ParsedPage:
     """A page that was read: its rows as a record batch (None where there are none), and what could not be read."""
 
     rows: int
     batch: Any
     problems: list[Problem]
     context: Mapping[str, Any]
-    whole: bool = True
+    readable: bool = True
 
 
 class FrameBuilder:
@@ -59,7 +59,7 @@ class FrameBuilder:
         Rows so far.
     problems : list of dict
         What could not be read, at most `MOST_PROBLEMS`; `problem_count` counts all.
-    whole : bool
+    readable : bool
         False once a page could not be read at all.
 
     Examples
@@ -77,7 +77,7 @@ class FrameBuilder:
         self.pages = 0
         self.problems: list[dict[str, Any]] = []
         self.problem_count = 0
-        self.whole = True
+        self.readable = True
         self._schema = schema_of(resource)
         self._context = dict(context or {})
         self._reveal = reveal
@@ -109,28 +109,28 @@ class FrameBuilder:
         context : mapping, optional
             As for the builder, for this page alone; added to the builder's.
         """
-        piece = self.read(page, context)
-        self.keep(piece)
+        piece = self.parse(page, context)
+        self.append(piece)
         return piece.rows
 
-    def read(self, page: bytes, context: Mapping[str, Any] | None = None) -> Piece:
+    def parse(self, page: bytes, context: Mapping[str, Any] | None = None) -> ParsedPage:
         """The same without keeping it: for pages that arrive in another order than they are wanted in."""
         known = {**self._context, **(context or {})}
         values = self._reader.read(page)
         batch: Any = self._maker.make(values, known) if values.count else None
         for name in [name for name in known if name not in self._names] if values.count else []:
             batch = batch.append_column(name, constant(known[name], values.count))
-        return Piece(values.count, batch, values.problems, known, values.whole)
+        return ParsedPage(values.count, batch, values.problems, known, values.readable)
 
-    def read_together(self, pages: Sequence[bytes], contexts: Sequence[Mapping[str, Any]]) -> list[Piece]:
-        """As `read` for each of several small pages, whose rows become slices of one batch.
+    def parse_together(self, pages: Sequence[bytes], contexts: Sequence[Mapping[str, Any]]) -> list[ParsedPage]:
+        """As `parse` for each of several small pages, whose rows become slices of one batch.
 
         The columns of a batch cost as much as a hundred rows of it.
         """
         together = self._reader.read_together(pages) if len(pages) > 1 else None
         told = {name for context in contexts for name in context}
         if together is None or self._context or not together[0].fields.keys() >= {(name,) for name in told}:
-            return [self.read(page, context) for page, context in zip(pages, contexts, strict=True)]
+            return [self.parse(page, context) for page, context in zip(pages, contexts, strict=True)]
         values, counts = together
         ends = list(itertools.accumulate(counts))
         for name in told:
@@ -146,19 +146,19 @@ class FrameBuilder:
             at = bisect.bisect_right(ends, row)
             problems[at].append(replace(problem, row=row - (ends[at] - counts[at])))
         return [
-            Piece(count, batch.slice(end - count, count) if count else None, mine, context)
+            ParsedPage(count, batch.slice(end - count, count) if count else None, mine, context)
             for count, end, mine, context in zip(counts, ends, problems, contexts, strict=True)
         ]
 
-    def keep(self, piece: Piece) -> None:
-        """Append what `read` gave, to this builder or another of the same resource."""
+    def append(self, piece: ParsedPage) -> None:
+        """Append what `parse` gave, to this builder or another of the same resource."""
         if piece.rows:
             self._small.append(piece.batch)
             self._small_rows += piece.rows
             if self._small_rows >= _JOINED:
                 self._join()
         self._note(piece.problems, piece.context)
-        self.whole = self.whole and piece.whole
+        self.readable = self.readable and piece.readable
         self.rows += piece.rows
         self.pages += 1
 
@@ -171,14 +171,14 @@ class FrameBuilder:
     def copy(self) -> FrameBuilder:
         """Another builder with the same rows, to go on with apart from this one."""
         other = FrameBuilder(self.resource, self._context, reveal=self._reveal)
-        other.rows, other.pages, other.whole = self.rows, self.pages, self.whole
+        other.rows, other.pages, other.readable = self.rows, self.pages, self.readable
         other.problems, other.problem_count = list(self.problems), self.problem_count
         other._batches, other._small, other._small_rows = list(self._batches), list(self._small), self._small_rows
         return other
 
     def _note(self, problems: list[Problem], known: Mapping[str, Any]) -> None:
         self.problem_count += len(problems)
-        for problem in problems[: MOST_PROBLEMS - len(self.problems)]:
+        for problem in problems[: MAX_PROBLEMS - len(self.problems)]:
             where = {name: str(value) for name, value in known.items()}
             row = None if problem.row is None else self.rows + problem.row
             raw = problem.raw if problem.raw is None or len(problem.raw) <= 200 else problem.raw[:199] + "…"
@@ -215,7 +215,7 @@ class FrameBuilder:
     def describe(self, provenance: Mapping[str, Any]) -> dict[str, Any]:
         """What ``attrs["agentbook"]`` holds: the caller's provenance, the resource, and what could not be read."""
         said = jsonable(provenance)
-        complete = bool(said.pop("complete", True)) and self.whole
+        complete = bool(said.pop("complete", True)) and self.readable
         problems = [*said.pop("problems", []), *self.problems]
         count = int(said.pop("problem_count", 0)) + self.problem_count
         return {"resource": self.resource, **said, "complete": complete, "problem_count": count, "problems": problems}
@@ -297,4 +297,4 @@ def jsonable(value: Any) -> Any:
     return msgspec.json.decode(msgspec.json.encode(value, enc_hook=str))
 
 
-__all__ = ["MOST_PROBLEMS", "TEXT", "FrameBuilder", "Piece", "jsonable", "to_frame", "to_pandas"]
+__all__ = ["MAX_PROBLEMS", "TEXT", "FrameBuilder", "ParsedPage", "jsonable", "to_frame", "to_pandas"]

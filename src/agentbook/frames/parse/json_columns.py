@@ -52,7 +52,7 @@ class Values:
     extras : dict
         Row to field to raw JSON (or a dict of such), for what no column holds.
     problems : list of Problem
-    whole : bool
+    readable : bool
         False where the page itself could not be read.
     """
 
@@ -60,7 +60,7 @@ class Values:
     fields: dict[Path, list[Any]] = field(default_factory=dict)
     extras: Extras = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
-    whole: bool = True
+    readable: bool = True
 
 
 @dataclass(slots=True)
@@ -300,4 +300,4 @@ def _page_of(item: Any) -> Any:
 
 
 def _unreadable(problem: str, page: bytes) -> Values:
-    return Values(problems=[Problem(None, "", problem, page[:200].decode("utf-8", "replace"))], whole=False)
+    return Values(problems=[Problem(None, "", problem, page[:200].decode("utf-8", "replace"))], readable=False)

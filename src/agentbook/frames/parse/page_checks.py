@@ -10,17 +10,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .frame import Piece
+from .frame import ParsedPage
 from .json_columns import Problem
 
 
-def check(session: str, piece: Piece) -> None:
+def check_page(session: str, piece: ParsedPage) -> None:
     """Note what a page of this session may not hold: an id twice or out of order, an event of another session."""
     if not piece.rows:
         return
-    check_session(session, piece)
+    check_session_ids(session, piece)
     ids = piece.batch["id"]
-    if (backwards := not_ascending(ids)) is not None:
+    if (backwards := out_of_order(ids)) is not None:
         for row in pc.indices_nonzero(backwards).to_pylist():
             one = ids[row].as_py()
             said = "out of order: the platform was asked for ascending ids"
@@ -29,7 +29,7 @@ def check(session: str, piece: Piece) -> None:
             piece.problems.append(Problem(row, "id", said, msgspec.json.encode(one).decode()))
 
 
-def check_session(session: str, piece: Piece) -> None:
+def check_session_ids(session: str, piece: ParsedPage) -> None:
     """Note events of another session."""
     named = piece.batch["session_id"]
     other = pc.not_equal(named, session)
@@ -39,7 +39,7 @@ def check_session(session: str, piece: Piece) -> None:
             piece.problems.append(Problem(row, "session_id", "an event of a session that was not asked for", raw))
 
 
-def are_clean(pieces: Sequence[Piece]) -> bool:
+def all_in_order(pieces: Sequence[ParsedPage]) -> bool:
     """Whether no piece holds an id out of order or a row of another session, by one look at all of them."""
     full = [piece for piece in pieces if piece.rows]
     if not full:
@@ -55,7 +55,7 @@ def are_clean(pieces: Sequence[Piece]) -> bool:
     return not backwards.any() and len(runs.values) == len(full) and runs.values.to_pylist() == told
 
 
-def not_ascending(ids: Any) -> Any:
+def out_of_order(ids: Any) -> Any:
     """Which ids are not greater than the one before, as flags; None if all are. Missing ids are passed over."""
     filled = pc.fill_null_forward(ids) if ids.null_count else ids
     backwards = pc.less_equal(filled[1:], filled[:-1])

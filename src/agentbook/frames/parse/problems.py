@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pandas as pd
 
-from ..analysis.validate import STR
+from .schemas import STR
 
 COLUMNS = ("row", "field", "problem", "raw")
 
 
-def problems(frame: pd.DataFrame) -> pd.DataFrame:
+def load_problems(frame: pd.DataFrame) -> pd.DataFrame:
     """What was wrong with the items of a loaded frame, one row each.
 
     Parameters
     ----------
     frame : DataFrame
-        As `load_events`, ``Listing.to_pandas()`` or `ledger.sessions` give it; slices of it know the same.
+        As `load_events`, ``Listing.to_pandas()`` or `session_log.sessions` give it; slices of it know the same.
 
     Returns
     -------
@@ -44,19 +44,19 @@ def problems(frame: pd.DataFrame) -> pd.DataFrame:
 
     Examples
     --------
-    >>> from agentbook.frames.parse.frame import to_frame
+    >>> from agentbook.frames.parse import to_frame
     >>> page = b'{"items": [{"id": "e1", "type": 7}]}'
-    >>> problems(to_frame("events", [page]))[["row", "field", "raw"]].values.tolist()
+    >>> load_problems(to_frame("events", [page]))[["row", "field", "raw"]].values.tolist()
     [[0, 'type', '7']]
     """
     about = frame.attrs.get("agentbook", {})
     if "problems" not in about:
         raise ValueError(
-            'problems reads what a load noted in attrs["agentbook"], and this frame has no such note: give the loaded frame.'
+            'load_problems reads what a load noted in attrs["agentbook"], and this frame has no such note: give the loaded frame.'
         )
     found = about["problems"]
     further = dict.fromkeys(name for one in found for name in one if name not in COLUMNS)
     table = pd.DataFrame(found, columns=[*COLUMNS, *further])
     table = table.astype({"row": "Int64", **dict.fromkeys([*COLUMNS[1:], *further], STR)})
-    table.attrs["agentbook"] = {"derived": "problems", "problem_count": about.get("problem_count", len(found))}
+    table.attrs["agentbook"] = {"derived": "load_problems", "problem_count": about.get("problem_count", len(found))}
     return table

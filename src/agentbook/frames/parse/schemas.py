@@ -10,8 +10,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
 
+# The dtype of texts. Plain "str" means something else when pandas' option
+# `future.infer_string` is off: a null then becomes the text "nan".
+STR = pd.StringDtype(na_value=np.nan)
 DTYPES: dict[str, str] = {
     "id": "str",
     "text": "str",

@@ -11,13 +11,14 @@ from typing import Any
 import pandas as pd
 
 from ..analysis.activity import WEEKDAYS, hour_of_week
-from ..analysis.activity import failures as failure_table
 from ..analysis.credentials import credential_report
+from ..analysis.failures import failures as failure_table
 from ..analysis.findings import SEVERITIES
 from ..analysis.periods import zone_name
 from ..analysis.timing import latency as latency_table
 from ..analysis.turns import is_turns, turns
-from ..analysis.validate import STR, group_of, require, with_instants
+from ..analysis.validate import group_of, require, with_instants
+from ..parse.schemas import STR
 from .chart import COLOURS, FAINT, INK, SEVERITY_COLOURS, Chart, altair, data_of, drawn, listed, wall_clock
 from .timeline import MOST_BARS, MOST_TURNS, bars_of, one_session
 
@@ -53,7 +54,7 @@ def activity_heatmap(events: pd.DataFrame, *, tz: str | tzinfo = "UTC") -> Chart
 
     Examples
     --------
-    >>> from agentbook.frames.parse.frame import to_frame
+    >>> from agentbook.frames.parse import to_frame
     >>> page = b'''{"items": [{"id": "019a0b1c-0000-7000-8000-000000000001", "created_at": "2026-10-03T23:15:00Z"}]}'''
     >>> activity_heatmap(to_frame("events", [page], context={"session_id": "s1"}))
     1 event by weekday and hour (UTC). Most on Saturday at 23:00 (1). None on 6 of 7 weekdays.
@@ -188,7 +189,7 @@ def turn_timeline(events: pd.DataFrame, session_id: Any = None) -> Chart:
 
     Examples
     --------
-    >>> from agentbook.frames.parse.frame import to_frame
+    >>> from agentbook.frames.parse import to_frame
     >>> page = b'''{"items": [
     ...   {"id": "019a0b1c-0000-7000-8000-000000000001", "type": "message", "content": {"text": "How many?"},
     ...    "author": {"type": "api_key"}, "created_at": "2026-10-03T08:15:00Z"},
@@ -257,7 +258,7 @@ def failures(data: pd.DataFrame) -> Chart:
 
     Examples
     --------
-    >>> from agentbook.frames.parse.frame import to_frame
+    >>> from agentbook.frames.parse import to_frame
     >>> page = b'''{"items": [{"id": "019a0b1c-0000-7000-8000-000000000001", "type": "runtime_done",
     ...   "content": {"text": "exceeded LLM call limit for this execution tree"}}]}'''
     >>> failures(to_frame("events", [page], context={"session_id": "s1"}))
@@ -311,7 +312,7 @@ def credentials(report: pd.DataFrame, *, most: int = 30) -> Chart:
 
     Examples
     --------
-    >>> from agentbook.frames.parse.frame import to_frame
+    >>> from agentbook.frames.parse import to_frame
     >>> page = b'{"items": [{"id": "c1", "integration": "github", "params": {"token": "x"}, "webhook_enabled": true}]}'
     >>> credentials(to_frame("credentials", [page]))
     1 credential of 1 integration. By worst finding: 1 high. Most: github 1.

@@ -24,9 +24,9 @@ from ..load.id_ranges import Session
 from ..load.interrupts import shielded
 from ..load.page_loader import PageLoader
 from ..load.progress import Progress
-from ..parse.frame import MOST_PROBLEMS, Piece
+from ..parse.frame import MAX_PROBLEMS, ParsedPage
 from ..parse.json_columns import Problem
-from ..parse.page_checks import not_ascending
+from ..parse.page_checks import out_of_order
 from . import parts
 from .manifest import Cursor, Manifest, save
 from .storage import Storage
@@ -72,7 +72,7 @@ class SyncReport:
 
     def note(self, session: str, problems: Sequence[Problem]) -> None:
         self.problem_count += len(problems)
-        for problem in problems[: max(MOST_PROBLEMS - len(self._problems), 0)]:
+        for problem in problems[: max(MAX_PROBLEMS - len(self._problems), 0)]:
             raw = problem.raw if problem.raw is None or len(problem.raw) <= 200 else problem.raw[:199] + "…"
             self._problems.append(
                 {
@@ -160,7 +160,7 @@ class Sync:
     def _nothing_new(self, session: str, ids: Callable[[], list[str | None]]) -> bool:
         return session in self._manifest.sessions and ids() == self._known[session]
 
-    def _arrived(self, session: str, pieces: list[Piece]) -> None:
+    def _arrived(self, session: str, pieces: list[ParsedPage]) -> None:
         self._take(session, pieces)
         del self._known[session]
 
@@ -174,7 +174,7 @@ class Sync:
             if pieces:
                 self._take(session.id, pieces)
 
-    def _take(self, session: str, pieces: list[Piece]) -> None:
+    def _take(self, session: str, pieces: list[ParsedPage]) -> None:
         known = self._known[session]
         previous = self._manifest.sessions.get(session)
         for piece in pieces:
@@ -276,7 +276,7 @@ def _only_new(table: Any, session: str, known: list[str]) -> Any:
         keep = pc.and_(keep, pc.invert(pc.is_in(table["id"], pa.array(known, table["id"].type))))
     if not pc.all(keep).as_py():
         table = table.filter(keep)
-    if not_ascending(table["id"]) is not None:
+    if out_of_order(table["id"]) is not None:
         first: dict[str, int] = {}
         for row, one in enumerate(table["id"].to_pylist()):
             first.setdefault(one, row)

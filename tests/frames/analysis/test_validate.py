@@ -15,9 +15,9 @@ import pytest
 import agentbook as ab
 from agentbook.frames.analysis.validate import instant_of, length_of
 from agentbook.frames.load.session_ids import session_ids
-from agentbook.frames.parse.frame import to_frame
+from agentbook.frames.parse import to_frame
 from frames.platform import FakeEvents, event_id
-from frames.test_plots import events_of
+from frames.plot.test_plot import events_of
 
 
 @pytest.mark.parametrize("number", [7, 7.0, True, np.int64(7), np.float32(7), np.True_])
@@ -26,7 +26,7 @@ def test_a_number_is_no_length_of_time_and_no_instant(number: Any, tmp_path: Pat
     lengths = {
         "period": lambda: ab.compare_periods(events, period=number),
         "after": lambda: ab.idle_sessions(events, after=number),
-        "longer_than": lambda: ab.gaps(events, longer_than=number),
+        "longer_than": lambda: ab.activity_gaps(events, longer_than=number),
         "unanswered_after": lambda: ab.turns(events, unanswered_after=number),
     }
     for name, call in lengths.items():

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from agentbook.frames.analysis.credentials import credential_report, credential_summary
 from agentbook.frames.analysis.findings import SEVERITIES, credential_findings
-from agentbook.frames.parse.frame import to_frame
+from agentbook.frames.parse import to_frame
 
 NOW = datetime(2026, 10, 3, tzinfo=UTC)
 

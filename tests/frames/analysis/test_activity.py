@@ -19,17 +19,16 @@ from agentbook.api.event_ids import first_id_at, is_persisted
 from agentbook.api.run_limits import RUN_LIMITS
 from agentbook.events.turns import TurnLog, failure_of, opens_turn, text_of
 from agentbook.frames.analysis.activity import (
-    FAILURE_KINDS,
     WEEKDAYS,
     activity,
-    failures,
     hour_of_week,
     session_summary,
 )
+from agentbook.frames.analysis.failures import FAILURE_KINDS, failures
 from agentbook.frames.analysis.timing import concurrency
 from agentbook.frames.analysis.turns import turns
 from agentbook.frames.parse.frame import FrameBuilder
-from frames.test_turns import EXAMPLES
+from frames.analysis.test_turns import EXAMPLES
 
 # The clocks of Berlin go back on 25 October 2026, those of Kolkata and Lord Howe are off the hour.
 START = datetime(2026, 10, 24, 20, tzinfo=UTC)

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from agentbook.api.event_ids import first_id_at
 from agentbook.frames.analysis.comparison import compare_periods
 from agentbook.frames.analysis.contexts import context_status
-from agentbook.frames.analysis.timing import concurrency, gaps, idle_sessions, latency
+from agentbook.frames.analysis.timing import activity_gaps, concurrency, idle_sessions, latency
 from agentbook.frames.analysis.turns import turns
 from agentbook.frames.parse.frame import FrameBuilder, to_frame
 
@@ -118,7 +118,7 @@ def test_gaps_and_idle_sessions(offsets: dict[str, list[float]]) -> None:
         ((b - a, name, a) for name, seconds in offsets.items() for a, b in pairwise(seconds) if b - a > 1800),
         reverse=True,
     )
-    found = gaps(frame)
+    found = activity_gaps(frame)
     assert found["gap_s"].is_monotonic_decreasing
     begins = [(at - START).total_seconds() for at in found["begins_at"]]
     assert sorted(zip(found["gap_s"], found["session_id"], begins, strict=True), reverse=True) == wanted

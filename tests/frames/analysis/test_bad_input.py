@@ -29,7 +29,7 @@ OF_EVENTS: dict[str, Callable[[pd.DataFrame], pd.DataFrame]] = {
     "failures": lambda frame: ab.failures(frame, as_of=AS_OF),
     "latency": ab.latency,
     "concurrency": ab.concurrency,
-    "gaps": lambda frame: ab.gaps(frame, longer_than="10s"),
+    "activity_gaps": lambda frame: ab.activity_gaps(frame, longer_than="10s"),
     "idle_sessions": lambda frame: ab.idle_sessions(frame, as_of=AS_OF),
     "compare_periods": lambda frame: ab.compare_periods(frame, as_of=AS_OF, period="2000D"),
 }
@@ -107,7 +107,7 @@ def test_an_analysis_says_which_column_holds_no_instants(name: str, platform: Fa
     [
         (lambda frame: ab.turns(frame, unanswered_after="soon"), "unanswered_after must be a length of time"),
         (lambda frame: ab.turns(frame, as_of="soon"), "as_of must be a time such as"),
-        (lambda frame: ab.gaps(frame, longer_than=None), "longer_than must be a length of time"),
+        (lambda frame: ab.activity_gaps(frame, longer_than=None), "longer_than must be a length of time"),
         (lambda frame: ab.idle_sessions(frame, after="-1D"), "after must be a length of time"),
         (lambda frame: ab.compare_periods(frame, period="0D"), "period must be longer than nothing"),
         (lambda frame: ab.compare_periods(frame, period="-1D"), "period must be a length of time"),
@@ -164,7 +164,7 @@ def test_every_bad_item_is_a_row_or_a_problem() -> None:
     body = json.dumps({"items": items}).replace('"malformed"', "NaN")
     frame = to_frame("events", [body.encode()], context={"session_id": "s"})
     assert len(frame) == len(items)
-    found = ab.problems(frame)
+    found = ab.load_problems(frame)
     said = set(zip(found["row"].fillna(-1), found["field"], strict=True))
     assert said >= {(1, "$item"), (2, "id"), (3, "type"), (3, "created_at"), (4, "created_at")}
     assert found["problem"].ne("").all()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import agentbook as ab
 from agentbook.frames.parse import problems as module
-from agentbook.frames.parse.frame import to_frame
+from agentbook.frames.parse import to_frame
 
 NAMES = st.sampled_from(["a", "b", "c", "d"])
 
@@ -82,15 +82,15 @@ def test_what_is_wrong_is_said(sessions: dict[str, Any], columns: Any, message: 
 
 
 def test_problems_are_a_frame() -> None:
-    none = ab.problems(to_frame("events", []))
+    none = ab.load_problems(to_frame("events", []))
     assert list(none.columns) == list(module.COLUMNS)
     page = json.dumps({"items": [{"id": "e", "type": 7}, 3]}).encode()
     loaded = to_frame("events", [page, b"<html>"], context={"session_id": "s"})
-    found = ab.problems(loaded[:1])
+    found = ab.load_problems(loaded[:1])
     assert found["session_id"].to_list() == ["s"] * 3
     assert found[["field", "raw"]].fillna("").to_numpy().tolist() == [["type", "7"], ["$item", "3"], ["", "<html>"]]
     assert found["row"].isna().to_list() == [False, False, True]
     assert {name: found.dtypes[name] for name in none} == none.dtypes.to_dict()
     assert found.attrs["agentbook"]["problem_count"] == 3
     with pytest.raises(ValueError, match="give the loaded frame"):
-        ab.problems(ab.turns(loaded))
+        ab.load_problems(ab.turns(loaded))
