@@ -1,10 +1,12 @@
-"""Finding the platform: the order of the places, and the embedded service that is started, shared and ended."""
+"""`connect`: where the address and the key come from, and how the embedded service starts."""
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import socket
+import ssl
 import stat
 import subprocess
 import sys
@@ -33,12 +35,24 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     embedded._children.clear()
 
 
-def test_arguments_come_first(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_arguments_take_precedence(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AGENTBOOK_BASE_URL", "https://env/v1")
     monkeypatch.setenv("AGENTBOOK_API_KEY", "env:s")
     client = ab.connect("https://arg/v1", api_key="arg:s")
     assert (client.base_url, repr(client.auth)) == ("https://arg/v1", "ApiKey('arg:…')")
     assert not data.exists()
+
+
+def test_connect_takes_what_a_client_takes(data: Path) -> None:
+    context = ssl.create_default_context()
+    options = {"timeout_s": 5.0, "deadline_s": 6.0, "tls": context, "proxy": "http://127.0.0.1:3128"}
+    client = ab.connect("https://arg/v1", credentials="arg:s", **options)
+    assert repr(client.auth) == "ApiKey('arg:…')"
+    assert (client.network.tls, client.network.proxy) == (context, "http://127.0.0.1:3128")
+    parameters = inspect.signature(ab.connect).parameters
+    assert parameters.keys() - {"api_key"} == inspect.signature(ab.Client).parameters.keys()
+    for name in options:
+        assert parameters[name] == inspect.signature(ab.Client).parameters[name]
 
 
 def test_the_environment_comes_next(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,7 +62,7 @@ def test_the_environment_comes_next(data: Path, monkeypatch: pytest.MonkeyPatch)
     assert (client.base_url, repr(client.auth)) == ("https://env/v1", "ApiKey('env:…')")
 
 
-def test_the_environments_key_is_not_sent_elsewhere(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environments_key_is_not_sent_to_another_address(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AGENTBOOK_BASE_URL", "https://env/v1")
     monkeypatch.setenv("AGENTBOOK_API_KEY", "env:s")
     assert ab.connect("https://other/v1").auth is None
@@ -62,17 +76,17 @@ def test_an_empty_address_is_named_by_its_variable(data: Path, monkeypatch: pyte
 
 
 def test_the_keyring_has_keys_by_address(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    kept = {("agentbook", "https://ring/v1"): "ring:s"}
+    entries = {("agentbook", "https://ring/v1"): "ring:s"}
     monkeypatch.setitem(
         sys.modules,
         "keyring",
-        SimpleNamespace(get_password=lambda *asked: kept.get(asked)),  # type: ignore[arg-type]
+        SimpleNamespace(get_password=lambda *entry: entries.get(entry)),  # type: ignore[arg-type]
     )
     assert repr(ab.connect("https://ring/v1").auth) == "ApiKey('ring:…')"
     assert ab.connect("https://elsewhere/v1").auth is None
 
 
-def test_a_keyring_that_fails_is_no_key(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_keyring_that_fails_counts_as_no_key(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: str) -> str:
         raise RuntimeError("no backend")
 
@@ -109,34 +123,34 @@ def test_a_revoked_key_is_replaced(data: Path) -> None:
     before.close()
 
 
-def test_a_service_that_ended_comes_back_at_its_address(data: Path) -> None:
-    first = embedded.service()
+def test_a_service_is_started_again_at_its_former_address(data: Path) -> None:
+    first = embedded.find_or_start()
     [process] = embedded._children
     process.terminate()
     process.wait(60)
     embedded._children.clear()
     assert not (data / "service.json").exists()
-    assert embedded.service().base_url == first.base_url, "what was stored with it would be another platform's"
+    assert embedded.find_or_start().base_url == first.base_url, "stored data would seem to come from another platform"
     [process] = embedded._children
     process.terminate()
     process.wait(60)
     embedded._children.clear()
     with socket.create_server(("127.0.0.1", int(first.base_url.rpartition(":")[2].partition("/")[0]))):
-        assert embedded.service().base_url != first.base_url
+        assert embedded.find_or_start().base_url != first.base_url
 
 
 def test_a_service_that_was_killed_is_started_again(data: Path) -> None:
-    first = embedded.service()
+    first = embedded.find_or_start()
     [process] = embedded._children
     process.kill()
     process.wait(60)
     embedded._children.clear()
-    second = embedded.service()
+    second = embedded.find_or_start()
     assert second.pid != first.pid
     assert embedded.find() == second
 
 
-def test_with_the_service_killed_under_it_a_client_says_what_to_do_and_the_next_connect_mends_it(data: Path) -> None:
+def test_after_a_service_was_killed_clients_say_what_to_do_and_connect_starts_it_again(data: Path) -> None:
     client = ab.connect(timeout_s=5, deadline_s=5)
     before = client.me.get().id
     [process] = embedded._children
@@ -146,17 +160,17 @@ def test_with_the_service_killed_under_it_a_client_says_what_to_do_and_the_next_
     with pytest.raises(ab.ConnectionFailed, match="`agentbook doctor`") as raised:
         client.me.get()
     assert "\n" not in str(raised.value)
-    told = [finding for finding in doctor.examine() if finding.about == "embedded service"]
-    assert "connect() again" in told[0].advice
+    [finding] = [finding for finding in doctor.examine() if finding.about == "embedded service"]
+    assert "connect() again" in finding.advice
     with ab.connect() as again:
         assert again.me.get().id == before
-        # On the port it had: what was made before the accident, a panel among it, goes on.
+        # On its former port, so that existing clients and panels work again.
         assert again.base_url == client.base_url
         assert client.me.get().id == before
     client.close()
 
 
-def test_a_port_that_somebody_else_took_meanwhile_is_left_to_them(data: Path) -> None:
+def test_a_port_that_another_program_took_meanwhile_is_not_used(data: Path) -> None:
     data.mkdir()
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -164,10 +178,10 @@ def test_a_port_that_somebody_else_took_meanwhile_is_left_to_them(data: Path) ->
         port = taken.getsockname()[1]
         facts = {"base_url": "http://127.0.0.1:9/v1", "pid": 2**22, "port": port}
         (data / "service.json").write_text(json.dumps(facts))
-        assert embedded.service().base_url != f"http://127.0.0.1:{port}/v1"
+        assert embedded.find_or_start().base_url != f"http://127.0.0.1:{port}/v1"
 
 
-def test_whoever_has_the_port_of_a_dead_service_is_not_taken_for_it(data: Path) -> None:
+def test_another_program_on_the_port_of_a_dead_service_is_not_mistaken_for_it(data: Path) -> None:
     data.mkdir()
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait(60)
@@ -200,20 +214,20 @@ def test_two_users_have_a_service_and_a_key_each(data: Path, tmp_path: Path, mon
                 intruder.me.get()
 
 
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can try as somebody else")
-def test_somebody_elses_directory_is_one_clear_error(data: Path) -> None:
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can become another user")
+def test_another_users_directory_is_one_clear_error(data: Path) -> None:
     with ab.connect():
         pass
-    # Everything is imported before it becomes somebody else, who may not be able to read this environment.
+    # Import everything first: the other user may not be able to read this environment.
     code = (
         "import agentbook as ab, os, agentbook.doctor, agentbook.service.store, agentbook.embedded\n"
         "os.setuid(65534)\n"
         "try: ab.connect()\n"
         "except ab.ConnectionFailed as error: print(error)"
     )
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True).stdout
-    assert "Set AGENTBOOK_DATA to a directory that can be written" in said
-    assert len(said.splitlines()) == 1
+    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True).stdout
+    assert "Set AGENTBOOK_DATA to a directory that can be written" in output
+    assert len(output.splitlines()) == 1
 
 
 WORK = """
@@ -227,17 +241,17 @@ socket.getaddrinfo = offline
 import agentbook as ab
 with ab.connect() as client:
     events = ab.load_events(client, client.sessions.list("acme~support", limit=3))
-    picture = ab.plot.activity_heatmap(events)
+    chart = ab.plot.activity_heatmap(events)
     panel = ab.ChatPanel(client, workspace="acme~playground", agent="guide")
-    print(events["session_id"].nunique(), "<svg" in picture.svg(), panel.ask("What is a turn?", timeout_s=60).status)
+    print(events["session_id"].nunique(), "<svg" in chart.svg(), panel.ask("What is a turn?", timeout_s=60).status)
     panel.close()
 """
 
 
-@pytest.mark.skipif(not Path("/proc/self").exists(), reason="there is no folder here in which even root cannot write")
-def test_all_of_it_works_without_a_network_in_a_folder_that_cannot_be_written(data: Path) -> None:
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="no folder here that even root cannot write")
+def test_everything_works_without_a_network_in_a_folder_that_cannot_be_written(data: Path) -> None:
     pytest.importorskip("vl_convert")
-    # A proxy that is not there, as in an office whose network is gone.
+    # With a proxy that does not answer, as in an office without network.
     environment = {**os.environ, "http_proxy": "http://127.0.0.1:9", "HTTPS_PROXY": "http://127.0.0.1:9"}
     ended = subprocess.run(
         [sys.executable, "-c", WORK], cwd="/proc", env=environment, capture_output=True, text=True, timeout=200
@@ -254,7 +268,7 @@ def test_a_directory_that_cannot_be_written_is_one_clear_error(tmp_path: Path, m
         ab.connect()
 
 
-def test_what_the_service_says_when_it_cannot_start_is_passed_on(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_services_own_error_is_passed_on_when_it_cannot_start(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (data / "store.db").mkdir(parents=True)
     with pytest.raises(ab.ConnectionFailed) as raised:
         ab.connect()
@@ -262,7 +276,7 @@ def test_what_the_service_says_when_it_cannot_start_is_passed_on(data: Path, mon
     assert "Traceback" not in str(raised.value)
 
 
-def test_service_facts_of_another_process_are_not_believed(data: Path) -> None:
+def test_a_discovery_file_about_another_process_is_not_trusted(data: Path) -> None:
     data.mkdir()
     for facts in ("", "{}", '{"base_url": "http://127.0.0.1:9/v1", "pid": 1}', '{"base_url": 3, "pid": "x"}'):
         (data / "service.json").write_text(facts)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from ._names import missing_attribute
 
 if TYPE_CHECKING:
+    from ._connect import connect
     from .api.auth import ApiKey, OAuthToken
     from .api.oauth.sign_in import sign_in
     from .chat.compare.widget import Compare
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from .chat.prompt_lab.variant import Variant
     from .chat.replay import replay
     from .client import AsyncClient, Client
-    from .embedded import connect
     from .events.nested import allow_nested_loops
     from .events.turns import Turn
     from .frames import dask, plot, session_log
@@ -64,7 +64,7 @@ _HOMES = {
     "allow_nested_loops": "events.nested",
     "compare_periods": "frames.analysis.comparison",
     "concurrency": "frames.analysis.timing",
-    "connect": "embedded",
+    "connect": "_connect",
     "context_status": "frames.analysis.contexts",
     "credential_findings": "frames.analysis.findings",
     "credential_report": "frames.analysis.credentials",

@@ -1,7 +1,8 @@
-"""`agentbook lab`: JupyterLab on the tutorials, with a platform behind it.
+"""`agentbook lab`: JupyterLab on the tutorials, with a platform to run them against.
 
-The tutorials that came with the package are copied to a folder of the user's, so that they can be run and changed where the
-package itself is read-only. A copy that was changed is never touched again; an untouched one follows the package.
+The tutorials that come with the package are copied to a folder of the user's, because the
+package itself may be read-only. A copy that the user changed is never overwritten; an
+unchanged copy is updated with the package.
 """
 
 from __future__ import annotations
@@ -12,29 +13,30 @@ import importlib
 import importlib.util
 import json
 import os
-import socket
 import subprocess
 import sys
 import sysconfig
 from pathlib import Path
 
 from .api.errors import AgentbookError
-from .embedded import data_directory, service
+from .embedded import data_directory, find_or_start, port_is_free
 
-# Nobody who looks for a first chart wants to be asked about news.
+# Do not ask newcomers whether they want to see JupyterLab's news.
 PAGE_CONFIG = {"disabledExtensions": {"@jupyterlab/apputils-extension:announcements": True}}
-MANIFEST = ".copied.json"  # what was copied: path below the folder -> SHA-256
+MANIFEST = ".copied.json"  # of each copied file: path below the folder -> SHA-256
 
 
 def lab(*, browser: bool = True, port: int | None = None) -> int:
-    """Start the embedded service if no platform is configured, then JupyterLab on the tutorials.
+    """Start JupyterLab on the tutorials; first the embedded service if it is needed.
+
+    It is needed if no platform is configured.
 
     Parameters
     ----------
     browser : bool
         Open a browser.
     port : int, optional
-        JupyterLab's port, which must be free then; None takes 8888 or the next free one.
+        JupyterLab's port, which must be free. None: 8888 or the next free one.
 
     Returns
     -------
@@ -44,7 +46,8 @@ def lab(*, browser: bool = True, port: int | None = None) -> int:
     Raises
     ------
     AgentbookError
-        If JupyterLab is not installed, the port is taken, or the service cannot be started.
+        If JupyterLab is not installed, the port is in use, or the service cannot be
+        started.
     """
     if importlib.util.find_spec("jupyterlab") is None:
         raise AgentbookError("JupyterLab is not installed here; install it with: pip install 'agentbook[lab]'")
@@ -52,8 +55,8 @@ def lab(*, browser: bool = True, port: int | None = None) -> int:
         raise AgentbookError(f"port {port} is in use; choose another with --port, or leave it out to take a free one.")
     data = data_directory().absolute()  # kernels run in other folders
     if "AGENTBOOK_BASE_URL" not in os.environ:
-        running = service(data)
-        print(f"The embedded service answers at {running.base_url} (data in {data}).", file=sys.stderr)
+        service = find_or_start(data)
+        print(f"The embedded service answers at {service.base_url} (data in {data}).", file=sys.stderr)
     folder = copy_tutorials(data / "tutorials")
     trust(folder)
     print(f"The tutorials are in {folder}.", file=sys.stderr, flush=True)
@@ -61,10 +64,14 @@ def lab(*, browser: bool = True, port: int | None = None) -> int:
 
 
 def _environment(data: Path) -> dict[str, str]:
-    """What kernels need to find the embedded service, this environment's commands (`!agentbook doctor`, `!pip`), and no news."""
+    """The environment of JupyterLab and its kernels.
+
+    In it kernels find the embedded service, and this Python environment's commands come
+    first (`!agentbook doctor`, `!pip`).
+    """
     scripts, config = sysconfig.get_path("scripts"), data / "jupyter"
-    path = [part for part in os.environ.get("PATH", os.defpath).split(os.pathsep) if part != scripts]
-    with contextlib.suppress(OSError):  # then JupyterLab asks about news, and all else is well
+    path = [folder for folder in os.environ.get("PATH", os.defpath).split(os.pathsep) if folder != scripts]
+    with contextlib.suppress(OSError):  # JupyterLab then asks about news; nothing else is lost
         (config / "labconfig").mkdir(parents=True, exist_ok=True)
         (config / "labconfig" / "page_config.json").write_text(json.dumps(PAGE_CONFIG), encoding="utf-8")
     configs = [str(config), *filter(None, [os.environ.get("JUPYTER_CONFIG_PATH")])]
@@ -78,45 +85,36 @@ def _environment(data: Path) -> dict[str, str]:
 
 def _command(folder: Path, browser: bool, port: int | None) -> list[str]:
     command = [sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={folder}"]
-    first = next(iter(sorted(folder.glob("*.ipynb"))), None)
-    if first is not None:
-        command.append(f"--LabApp.default_url=/lab/tree/{first.name}")
+    notebooks = sorted(folder.glob("*.ipynb"))
+    if notebooks:
+        command.append(f"--LabApp.default_url=/lab/tree/{notebooks[0].name}")
     if not browser:
         command.append("--no-browser")
     if port is not None:
         command += [f"--ServerApp.port={port}", "--ServerApp.port_retries=0"]
     if hasattr(os, "geteuid") and os.geteuid() == 0:
-        command.append("--allow-root")  # containers: JupyterLab refuses otherwise; it listens on loopback alone
+        # In a container. JupyterLab refuses to run as root otherwise; it listens on loopback only.
+        command.append("--allow-root")
     return command
 
 
 def _run(command: list[str], environment: dict[str, str]) -> int:
     if sys.platform == "win32":
         return subprocess.run(command, env=environment, check=False).returncode  # noqa: S603 - our own interpreter
-    # In place of this process: signals reach JupyterLab directly, and the service knows it as its user.
+    # JupyterLab replaces this process, so it receives signals directly and, having the
+    # same process id, stays registered as a user of the service.
     os.execve(sys.executable, command, environment)  # noqa: S606
 
 
-def port_is_free(port: int) -> bool:
-    """Whether a port of the loopback interface can be listened on."""
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-    return True
-
-
 def tutorials() -> Path | None:
-    """Where the tutorials that came with this package are; None if they did not come."""
-    here = Path(__file__).parent
-    places = (here / "notebooks", here.parents[1] / "notebooks")  # a wheel, a checkout
-    return next((place for place in places if any(place.glob("*.ipynb"))), None)
+    """The folder with this package's tutorials; None if they were not installed."""
+    package = Path(__file__).parent
+    folders = (package / "notebooks", package.parents[1] / "notebooks")  # in a wheel, in a checkout
+    return next((folder for folder in folders if any(folder.glob("*.ipynb"))), None)
 
 
 def copy_tutorials(folder: Path) -> Path:
-    """Copy the tutorials and how-tos to `folder`; files that the user changed stay as they are.
+    """Copy the tutorials and how-tos to `folder`, except files that the user changed.
 
     Raises
     ------
@@ -137,19 +135,21 @@ def copy_tutorials(folder: Path) -> Path:
         (folder / MANIFEST).write_text(json.dumps(copied, indent=1), encoding="utf-8")
     except OSError as error:
         raise AgentbookError(
-            f"the tutorials cannot be written to {folder} ({error.strerror or error}); set AGENTBOOK_DATA to a folder that can."
+            f"the tutorials cannot be written to {folder} ({error.strerror or error}); set AGENTBOOK_DATA to a folder "
+            "that can be written."
         ) from None
     return folder
 
 
 def trust(folder: Path) -> int:
-    """Sign the copies that nobody changed, as ``jupyter trust`` does; how many.
+    """Sign the unchanged copies, as ``jupyter trust`` does; returns how many.
 
-    JupyterLab shows SVG pictures and styles only in notebooks that this user ran or signed. These came with the package whose
-    code they run, so they are no less trusted, and their charts are there before anything is run.
+    JupyterLab shows SVG images and styles only in notebooks that this user ran or signed.
+    These notebooks come from the package whose code they run, so they deserve the same
+    trust, and their charts are visible before any cell is run.
     """
     copied, signed = _read_manifest(folder / MANIFEST), 0
-    # Without JupyterLab's own notary, or a place for its signatures, pictures appear once the cells are run.
+    # If JupyterLab's notary is missing or cannot store signatures, images appear once the cells are run.
     with contextlib.suppress(Exception):
         reader, notary = importlib.import_module("nbformat"), importlib.import_module("nbformat.sign").NotebookNotary()
         for name, digest in copied.items():
@@ -162,21 +162,24 @@ def trust(folder: Path) -> int:
 
 
 def _files(source: Path) -> list[tuple[str, Path]]:
-    """Notebooks, and what they read, how-tos in their folder included; no picture of the README, nothing a run left behind."""
-    found = [
+    """The notebooks and the files they read, with their paths below `source`.
+
+    Leaves out the README's images and whatever a run left behind.
+    """
+    files = [
         (path.relative_to(source), path)
         for path in source.rglob("*")
         if path.is_file() and path.parent.name != "images"
     ]
-    return sorted((name.as_posix(), path) for name, path in found if not any(part[0] in "._" for part in name.parts))
+    return sorted((name.as_posix(), path) for name, path in files if not any(part[0] in "._" for part in name.parts))
 
 
 def _read_manifest(path: Path) -> dict[str, str]:
     try:
-        found = json.loads(path.read_text())
+        digests = json.loads(path.read_text())
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return digests if isinstance(digests, dict) else {}
 
 
 def _digest(content: bytes) -> str:

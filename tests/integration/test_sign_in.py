@@ -130,7 +130,7 @@ def test_the_tokens_are_found_again(
     again = stored(service.base_url, store=kept)
     assert again is not None
     assert again.authorization() == session.authorization()
-    monkeypatch.setattr("agentbook.embedded.stored", lambda address: stored(address, store=kept))
+    monkeypatch.setattr("agentbook._connect.stored", lambda address: stored(address, store=kept))
     monkeypatch.delenv("AGENTBOOK_BASE_URL", raising=False)
     with ab.connect(service.base_url + "/") as client:
         assert client.me.get().name == "ada"

@@ -14,7 +14,7 @@ from typing import Any
 
 import httpx
 
-from agentbook.jupyterlab import port_is_free
+from agentbook.embedded import port_is_free
 
 COMMAND = [sys.executable, "-c", "from agentbook.cli import main; main()"]
 # The same service, with the agent of the tests for every engine.

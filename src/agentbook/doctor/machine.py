@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import stat
@@ -11,9 +10,8 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ..embedded import KEY_FILE, data_directory, find
-from ..jupyterlab import port_is_free
-from ..service.discovery_file import is_alive
+from ..embedded import KEY_FILE, data_directory, find, port_is_free
+from ..service.discovery_file import SERVICE_FILE, is_alive, read
 from .finding import Finding
 
 SERVE_PORT = 8765
@@ -107,16 +105,15 @@ def secrets() -> Iterator[Finding]:
 
 def service() -> Iterator[Finding]:
     """The embedded service that is said to run, runs and answers."""
-    file = data_directory() / "service.json"
+    file = data_directory() / SERVICE_FILE
     try:
-        facts = json.loads(file.read_text())
-        pid, base_url = int(facts["pid"]), str(facts["base_url"])
+        described = read(data_directory())
     except FileNotFoundError:
         yield Finding("ok", "embedded service", "not running; connect() starts it when it is needed")
         return
     except PermissionError:
         return  # said already, by `directory`
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError):
         yield Finding(
             "wrong",
             "embedded service",
@@ -124,9 +121,10 @@ def service() -> Iterator[Finding]:
             f"Delete it: rm '{file}'; connect() starts a new service.",
         )
         return
+    pid, base_url = described.pid, described.base_url
     if find() is not None:
         yield Finding("ok", "embedded service", f"answers at {base_url} (pid {pid})")
-        yield from _outdated(facts.get("started_at"), pid)
+        yield from _outdated(described.started_at, pid)
     elif is_alive(pid):
         found = (
             f"its process {pid} is there and does not answer at {base_url}, so connect() can neither use nor replace it"
@@ -144,10 +142,10 @@ def service() -> Iterator[Finding]:
         )
 
 
-def _outdated(started_at: object, pid: int) -> Iterator[Finding]:
+def _outdated(started_at: str, pid: int) -> Iterator[Finding]:
     """A service that is older than the code: an upgrade does not reach it before it is started again."""
     try:
-        started = datetime.fromisoformat(str(started_at))
+        started = datetime.fromisoformat(started_at)
     except ValueError:
         return
     installed = datetime.fromtimestamp((Path(__file__).parents[1] / "__init__.py").stat().st_mtime, UTC)

@@ -14,13 +14,14 @@ from urllib.parse import urlsplit
 
 import yaml
 
+from .._connect import configured_key
 from ..api.auth import ApiKey
 from ..api.calls import Call, Reply
 from ..api.errors import AgentbookError, ApiError, ConnectionFailed, InsufficientScope, Unauthorized
 from ..api.oauth.token_store import TokenStore
 from ..api.transport import is_loopback
 from ..client import Client
-from ..embedded import KEY_FILE, configured_key, find, read_key
+from ..embedded import KEY_FILE, find, read_key
 from .finding import Finding
 
 MOST_SKEW_S = 30.0

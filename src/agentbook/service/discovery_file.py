@@ -1,8 +1,10 @@
-"""How a running service is found, and how it learns that nobody uses it any more: files in its data directory.
+"""Files in the data directory by which a running service and its users find each other.
 
-``service.json`` says where it answers; it is there while the service is, and only its owner can read it. A process that uses
-a service which was started for it leaves an empty file ``users/<pid>``; with ``--until-unused`` the service ends when none of
-those processes has been alive for a while. (Nothing portable tells of another process's death, so it is asked for.)
+``service.json`` holds the service's address and process id while it runs; only its owner
+can read it. A process that uses a service started for it leaves an empty file
+``users/<pid>``. With ``--until-unused`` the service ends once none of those processes has
+been alive for a while. (The files are polled, because no portable call reports the death
+of another process.)
 """
 
 from __future__ import annotations
@@ -10,44 +12,94 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from .errors import OperatorError
 
-_ASK_EVERY_S = 5.0
+SERVICE_FILE = "service.json"
 UNUSED_FOR_S = 60.0
+_POLL_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class RunningService:
+    """A service as its discovery file describes it."""
+
+    data: Path
+    base_url: str
+    pid: int
+    started_at: str = ""
 
 
 def announce(data: Path, base_url: str, port: int, started_at: str) -> None:
     """Write ``service.json``: whole or not at all."""
     facts = {"pid": os.getpid(), "port": port, "base_url": base_url, "started_at": started_at}
-    fresh = data / f"service.json.{os.getpid()}"
-    with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+    temporary = data / f"{SERVICE_FILE}.{os.getpid()}"
+    with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
         json.dump(facts, file)
-    fresh.replace(data / "service.json")
+    temporary.replace(data / SERVICE_FILE)
 
 
 def withdraw(data: Path) -> None:
-    """Take ``service.json`` away."""
-    (data / "service.json").unlink(missing_ok=True)
+    """Remove ``service.json``."""
+    (data / SERVICE_FILE).unlink(missing_ok=True)
+
+
+def read(data: Path) -> RunningService:
+    """The service that ``service.json`` describes, whether or not it still runs.
+
+    Raises
+    ------
+    OSError
+        If the file does not exist or cannot be read.
+    ValueError
+        If it does not describe a service.
+    """
+    text = (data / SERVICE_FILE).read_text()
+    try:
+        facts = json.loads(text)
+        return RunningService(data, str(facts["base_url"]), int(facts["pid"]), str(facts.get("started_at", "")))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"{data / SERVICE_FILE} does not describe a service: {error!r}") from None
 
 
 def base_url(data: Path) -> str:
-    """Where the service that runs on this data directory answers. Raises `OperatorError` where none runs."""
+    """The address of the service that runs on this data directory.
+
+    Raises
+    ------
+    OperatorError
+        If none runs.
+    """
     try:
-        facts = json.loads((data / "service.json").read_text())
-        found, pid = str(facts["base_url"]), int(facts["pid"])
-    except (OSError, ValueError, KeyError, TypeError):
-        found, pid = "", 0
-    if not found or not is_alive(pid):
-        raise OperatorError(f"No service runs on the data directory {data}; start one with `agentbook serve`.")
-    return found
+        service = read(data)
+        if service.base_url and is_alive(service.pid):
+            return service.base_url
+    except (OSError, ValueError):
+        pass
+    raise OperatorError(f"No service runs on the data directory {data}; start one with `agentbook serve`.")
 
 
-def used(data: Path) -> bool:
-    """Whether a process that registered itself is alive. Files of dead ones are removed."""
+def register_user(data: Path) -> None:
+    """Tell the service that this process uses it, for as long as the process lives.
+
+    Raises
+    ------
+    OSError
+        If the data directory cannot be written.
+    """
+    users = data / "users"
+    data.mkdir(parents=True, exist_ok=True, mode=0o700)
+    users.mkdir(exist_ok=True, mode=0o700)
+    (users / str(os.getpid())).touch(mode=0o600)
+
+
+def is_used(data: Path) -> bool:
+    """Whether any registered process is alive. Removes the files of dead ones."""
     alive = False
     for file in (data / "users").glob("[0-9]*"):
         if is_alive(int(file.name)):
@@ -57,25 +109,47 @@ def used(data: Path) -> bool:
     return alive
 
 
-def is_alive(pid: int) -> bool:
-    """Whether there is a process of this id."""
+def is_alive(pid: int, *, own: bool = False) -> bool:
+    """Whether a process with this id exists; with `own`, one that this user may signal.
+
+    Windows has no such signal, so there `own` makes no difference.
+    """
+    if pid <= 0:
+        return False
+    if sys.platform == "win32":
+        return _is_alive_on_windows(pid)
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
     except PermissionError:
-        return True  # somebody else's, and alive
-    except OverflowError:
+        return not own
+    except (ProcessLookupError, OverflowError):
         return False
     return True
+
+
+def _is_alive_on_windows(pid: int) -> bool:
+    # os.kill would not ask but act: signal 0 is CTRL_C_EVENT, and any other ends the process.
+    import ctypes
+
+    kernel32 = ctypes.windll.kernel32  # type: ignore[attr-defined,unused-ignore]
+    query_limited_information, still_active = 0x1000, 259
+    handle = kernel32.OpenProcess(query_limited_information, False, pid)
+    if not handle:
+        return False
+    try:
+        exit_code = ctypes.c_ulong()
+        kernel32.GetExitCodeProcess(handle, ctypes.byref(exit_code))
+        return exit_code.value == still_active
+    finally:
+        kernel32.CloseHandle(handle)
 
 
 async def until_unused(data: Path, end: Callable[[], None], *, unused_for_s: float = UNUSED_FOR_S) -> None:
     """Call `end` once no registered process has been alive for `unused_for_s` seconds."""
     last_used = time.monotonic()
     while True:
-        await asyncio.sleep(min(_ASK_EVERY_S, unused_for_s))
-        if used(data):
+        await asyncio.sleep(min(_POLL_S, unused_for_s))
+        if is_used(data):
             last_used = time.monotonic()
         elif time.monotonic() - last_used >= unused_for_s:
             return end()

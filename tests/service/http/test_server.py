@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
-import os
 import signal
 import socket
 import stat
@@ -16,7 +13,6 @@ from pathlib import Path
 import httpx
 import pytest
 
-from agentbook.service import discovery_file
 from service.process import COMMAND, Service, command
 
 SCOPES = ("sessions:write", "workspaces:write", "agents:write")
@@ -197,42 +193,3 @@ def test_nothing_that_was_acknowledged_is_lost_when_it_is_killed(data: Path) -> 
             whole = sum(1 for event in ends if "text" in event["content"] and "tool:a" in event["content"]["text"])
             assert sum(1 for event in found if event["content"] == {}) == whole
         assert set(acknowledged) <= set(kept)
-
-
-def test_it_ends_when_the_last_process_that_uses_it_has_ended(tmp_path: Path) -> None:
-    users = tmp_path / "users"
-    users.mkdir()
-    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as user:
-        (users / str(user.pid)).touch()
-        assert discovery_file.used(tmp_path)
-
-        async def watch() -> list[str]:
-            ended: list[str] = []
-            watching = asyncio.create_task(
-                discovery_file.until_unused(tmp_path, lambda: ended.append("now"), unused_for_s=0.05)
-            )
-            await asyncio.sleep(0.2)
-            assert ended == []
-            assert user.stdin is not None
-            user.stdin.close()
-            user.wait()
-            await asyncio.wait_for(watching, 5)
-            return ended
-
-        assert asyncio.run(watch()) == ["now"]
-    assert list(users.iterdir()) == []
-    assert not discovery_file.used(tmp_path)
-
-
-def test_this_process_is_alive_and_absurd_ones_are_not() -> None:
-    assert discovery_file.is_alive(os.getpid())
-    assert not discovery_file.is_alive(2**40)
-
-
-def test_service_json_is_whole_at_every_moment(tmp_path: Path) -> None:
-    discovery_file.announce(tmp_path, "http://127.0.0.1:1/v1", 1, "now")
-    assert json.loads((tmp_path / "service.json").read_text())["port"] == 1
-    assert [path.name for path in tmp_path.iterdir()] == ["service.json"]
-    discovery_file.withdraw(tmp_path)
-    discovery_file.withdraw(tmp_path)
-    assert list(tmp_path.iterdir()) == []

@@ -174,7 +174,7 @@ def test_the_embedded_service_takes_its_seed_and_speed_from_the_environment(
     seen = []
     for name in ("one", "two"):
         monkeypatch.setenv("AGENTBOOK_DATA", str(tmp_path / name))
-        running = embedded.service()
+        running = embedded.find_or_start()
         try:
             with ab.Client(running.base_url, credentials=embedded.local_key(running)) as client:
                 session = client.sessions.start("acme~playground", agent_id="acme~verbose", prompt="2")

@@ -10,13 +10,13 @@ import contextlib
 import hashlib
 import json
 import os
-import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from ..._file_lock import FileLock
 from ..auth import Hidden
 
 KEYRING_SERVICE = "agentbook"
@@ -100,12 +100,8 @@ class TokenStore:
     def locked(self) -> Iterator[None]:
         """One process and one thread at a time."""
         self._prepare()
-        handle = os.open(self._lock_path, os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            lock_file(handle)
+        with FileLock(self._lock_path):
             yield
-        finally:
-            os.close(handle)
 
     def _prepare(self) -> None:
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -146,15 +142,3 @@ def _keyring() -> Any:
     except ImportError:
         return None
     return keyring
-
-
-def lock_file(handle: int) -> None:
-    """Take the lock of an open file, waiting for whoever holds it; closing the file gives it back."""
-    if sys.platform == "win32":
-        import msvcrt
-
-        msvcrt.locking(handle, msvcrt.LK_LOCK, 1)
-    else:
-        import fcntl
-
-        fcntl.flock(handle, fcntl.LOCK_EX)

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
+from ..._file_lock import FileLock
 from ...api.errors import AgentbookError
 
 TEMPORARY = ".writing-"  # begins the name of a file that is not there yet
@@ -128,24 +129,18 @@ class Local:
         path = self.root / LOCK
         try:
             self.root.mkdir(parents=True, exist_ok=True)
-            handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+            lock = FileLock(path, holder=_holder(), mode=0o666)
         except OSError as error:
             raise StoreError(f"The store's {path} cannot be opened: {_reason(error)}.") from error
         try:
-            until = time.monotonic() + wait_s
-            while not _try_lock(handle):
-                if time.monotonic() >= until:
-                    holder = os.pread(handle, 200, 0).decode("utf-8", "replace") if hasattr(os, "pread") else ""
-                    raise StoreBusy(
-                        f"Another process ({holder or 'unknown'}) is changing the store {self.root}; waited {wait_s:g} s. "
-                        "Try again when it is done, or give more with wait_s=."
-                    )
-                time.sleep(0.05)  # the lock of another process: there is no event to wait for with a limit
-            os.ftruncate(handle, 0)
-            os.write(handle, _holder().encode())
+            if not lock.acquire(timeout_s=wait_s):
+                raise StoreBusy(
+                    f"Another process ({lock.holder()}) is changing the store {self.root}; waited {wait_s:g} s. "
+                    "Try again when it is done, or give more with wait_s=."
+                )
             yield
         finally:
-            os.close(handle)
+            lock.release()
 
     def arrow(self) -> Any:
         import pyarrow.fs
@@ -277,26 +272,6 @@ def _reason(error: OSError) -> str:
     if error.errno == errno.ENOSPC:
         return "the disk is full"
     return error.strerror or str(error)
-
-
-def _try_lock(handle: int) -> bool:
-    try:
-        import fcntl
-    except ImportError:  # Windows
-        import msvcrt
-
-        try:
-            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined,unused-ignore]
-        except OSError:
-            return False
-        return True
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        if error.errno in (errno.EAGAIN, errno.EACCES):
-            return False
-        raise
-    return True
 
 
 def _sync_directory(path: Path) -> None:

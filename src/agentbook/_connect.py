@@ -1,0 +1,120 @@
+"""`connect`: a client of the configured platform, or of the embedded service.
+
+The name starts with an underscore because a submodule ``agentbook.connect`` would replace
+the function of that name as soon as anything imported it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import ssl
+from typing import Any
+
+from . import embedded
+from .api.auth import ApiKey, Credentials
+from .api.oauth.sign_in import stored
+from .api.oauth.token_store import KEYRING_SERVICE
+from .client import DEADLINE_S, TIMEOUT_S, Client
+
+
+def connect(
+    base_url: str | None = None,
+    *,
+    api_key: str | None = None,
+    credentials: Credentials | str | None = None,
+    http_client: Any = None,
+    timeout_s: float = TIMEOUT_S,
+    deadline_s: float = DEADLINE_S,
+    tls: ssl.SSLContext | None = None,
+    proxy: str | None = None,
+) -> Client:
+    """A client of the configured platform, or else of the embedded service.
+
+    The embedded service is started if it is not running.
+
+    Parameters
+    ----------
+    base_url : str, optional
+        The versioned address, such as ``https://host/v1``. None: the environment variable
+        ``AGENTBOOK_BASE_URL``, or if that is not set, the embedded service.
+    api_key : str, optional
+        ``id:secret``. None: the first of these that exists. The environment variable
+        ``AGENTBOOK_API_KEY``; the system keyring's entry for the address (service
+        ``agentbook``, the address as user name); the tokens of an earlier `sign_in`. If
+        none exists, calls carry no credential.
+    credentials : ApiKey or OAuthToken or str, optional
+        Instead of `api_key`.
+    http_client, timeout_s, deadline_s, tls, proxy
+        As for `Client`; the times in seconds.
+
+    Returns
+    -------
+    Client
+
+    Raises
+    ------
+    ConnectionFailed
+        If the embedded service cannot be started; the message says why.
+    ValueError
+        If the address or the key is malformed, or ``AGENTBOOK_BASE_URL`` is set but empty.
+
+    Notes
+    -----
+    ``AGENTBOOK_API_KEY`` is only sent to the address in ``AGENTBOOK_BASE_URL``, if that is
+    set. ``AGENTBOOK_DATA`` names the embedded service's directory. Specification:
+    "Authentication".
+
+    Examples
+    --------
+    >>> connect("https://host/v1", api_key="id:secret")
+    Client('https://host/v1', credentials=ApiKey('id:…'))
+    """
+    if api_key is not None and credentials is not None:
+        raise ValueError("Give api_key or credentials, not both.")
+    if api_key is not None:
+        credentials = ApiKey(api_key)
+    configured_address = os.environ.get("AGENTBOOK_BASE_URL")
+    address = base_url or configured_address
+    if address is not None and not address.strip():
+        raise ValueError(
+            "AGENTBOOK_BASE_URL is set and empty. Unset it for the embedded service, or set it to https://host/v1."
+        )
+    if address is None:
+        service = embedded.find_or_start()
+        address = service.base_url
+        credentials = credentials or embedded.local_key(service)
+    elif credentials is None:
+        address = address.rstrip("/")
+        # The environment's key belongs to the environment's address and is never sent to another.
+        use_environment = configured_address is None or address == configured_address.rstrip("/")
+        credentials = configured_key(address, use_environment=use_environment) or stored(address)
+    return Client(
+        address,
+        credentials=credentials,
+        http_client=http_client,
+        timeout_s=timeout_s,
+        deadline_s=deadline_s,
+        tls=tls,
+        proxy=proxy,
+    )
+
+
+def configured_key(address: str, *, use_environment: bool = True) -> ApiKey | None:
+    """The API key for an address, from ``AGENTBOOK_API_KEY`` or the system keyring."""
+    text = os.environ.get("AGENTBOOK_API_KEY") if use_environment else None
+    if text is None:
+        text = _key_in_keyring(address)
+    return ApiKey(text) if text else None
+
+
+def _key_in_keyring(address: str) -> str | None:
+    try:
+        import keyring
+    except ImportError:
+        return None
+    # A keyring without a working backend raises errors of its own; that counts as no key.
+    with contextlib.suppress(Exception):
+        key: str | None = keyring.get_password(KEYRING_SERVICE, address.rstrip("/"))
+        return key
+    return None

@@ -1,0 +1,117 @@
+"""An exclusive lock on a file, for processes that share a directory.
+
+Standard library only, so that the service and the client side both use it. The library
+`filelock` was considered and not used: on Windows it locks the byte that its holder's
+name would start with, and importing it takes longer than the rest of this package's
+start.
+"""
+
+from __future__ import annotations
+
+import errno
+import math
+import os
+import sys
+import time
+from pathlib import Path
+from types import TracebackType
+
+_POLL_S = 0.05
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _try_lock(fd: int) -> bool:
+        # Lock a byte far behind the holder's name: Windows locks are mandatory, and
+        # other processes must be able to read the name.
+        os.lseek(fd, 4096, os.SEEK_SET)
+        try:
+            msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        return True
+else:
+    import fcntl
+
+    def _try_lock(fd: int) -> bool:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno in (errno.EAGAIN, errno.EACCES):
+                return False
+            raise
+        return True
+
+
+class FileLock:
+    """A lock that one thread of one process holds at a time.
+
+    The operating system releases it when its holder dies, however it dies, so a crash
+    leaves nothing to clean up. The file itself stays: removing it would let two
+    processes lock two files of the same name.
+
+    Parameters
+    ----------
+    path : Path
+        The file to lock. It is created if it does not exist.
+    holder : str
+        Written to the file once the lock is held, for the message of a process that
+        finds it locked.
+    mode : int
+        Permissions of a new file.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be opened.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "lock"
+    >>> with FileLock(path, holder="process 1"):
+    ...     other = FileLock(path)
+    ...     other.acquire(timeout_s=0), other.holder()
+    (False, 'process 1')
+    """
+
+    def __init__(self, path: Path, *, holder: str = "", mode: int = 0o600) -> None:
+        self._name = holder
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT, mode)
+
+    def acquire(self, *, timeout_s: float = math.inf) -> bool:
+        """Take the lock within `timeout_s` seconds; False if another holder kept it."""
+        deadline = time.monotonic() + timeout_s
+        while not _try_lock(self._fd):
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(_POLL_S)  # flock cannot wait with a timeout
+        if self._name:
+            os.ftruncate(self._fd, 0)
+            os.lseek(self._fd, 0, os.SEEK_SET)
+            os.write(self._fd, self._name.encode())
+        return True
+
+    def holder(self) -> str:
+        """The name that the last holder wrote; ``unknown`` if it wrote none."""
+        os.lseek(self._fd, 0, os.SEEK_SET)
+        return os.read(self._fd, 200).decode("utf-8", "replace").strip() or "unknown"
+
+    def release(self) -> None:
+        """Release the lock if it is held, and close the file."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def __enter__(self) -> FileLock:
+        try:
+            self.acquire()
+        except BaseException:
+            self.release()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.release()

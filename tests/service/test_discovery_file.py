@@ -1,0 +1,98 @@
+"""How a service and its users find each other through files."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from agentbook.service import discovery_file
+from agentbook.service.discovery_file import RunningService
+from agentbook.service.errors import OperatorError
+
+
+@pytest.mark.anyio
+async def test_a_service_ends_once_the_last_process_that_uses_it_has_ended(tmp_path: Path) -> None:
+    users = tmp_path / "users"
+    users.mkdir()
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as user:
+        (users / str(user.pid)).touch()
+        assert discovery_file.is_used(tmp_path)
+        ended: list[str] = []
+        watching = asyncio.create_task(
+            discovery_file.until_unused(tmp_path, lambda: ended.append("now"), unused_for_s=0.05)
+        )
+        await asyncio.sleep(0.2)
+        assert ended == []
+        assert user.stdin is not None
+        user.stdin.close()
+        user.wait()
+        await asyncio.wait_for(watching, 5)
+        assert ended == ["now"]
+    assert list(users.iterdir()) == []
+    assert not discovery_file.is_used(tmp_path)
+
+
+def test_this_process_is_alive_and_impossible_ones_are_not() -> None:
+    assert discovery_file.is_alive(os.getpid())
+    assert discovery_file.is_alive(os.getpid(), own=True)
+    assert [pid for pid in (0, -1, 2**40) if discovery_file.is_alive(pid)] == []
+
+
+def test_another_users_process_is_alive_and_not_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(pid: int, signal: int) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "kill", refuse)
+    assert discovery_file.is_alive(1)
+    assert not discovery_file.is_alive(1, own=True)
+
+
+def test_windows_is_asked_without_a_signal_that_would_end_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    def end(pid: int, signal: int) -> None:
+        raise AssertionError("on Windows, os.kill ends the process")
+
+    def write_exit_code(handle: int, exit_code: Any) -> None:
+        exit_code._obj.value = {1: 259, 2: 0}[handle]  # 259: still active
+
+    closed: list[int] = []
+    kernel32 = SimpleNamespace(
+        OpenProcess=lambda access, inherit, pid: {10: 1, 20: 2}.get(pid, 0),
+        GetExitCodeProcess=write_exit_code,
+        CloseHandle=closed.append,
+    )
+    monkeypatch.setattr(os, "kill", end)
+    monkeypatch.setattr(sys, "platform", "win32")
+    monkeypatch.setattr(ctypes, "windll", SimpleNamespace(kernel32=kernel32), raising=False)
+    assert [discovery_file.is_alive(pid) for pid in (10, 20, 30, 0)] == [True, False, False, False]
+    assert closed == [1, 2]
+
+
+def test_the_discovery_file_is_whole_at_every_moment(tmp_path: Path) -> None:
+    discovery_file.announce(tmp_path, "http://127.0.0.1:1/v1", 1, "now")
+    assert json.loads((tmp_path / "service.json").read_text())["port"] == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["service.json"]
+    assert discovery_file.read(tmp_path) == RunningService(tmp_path, "http://127.0.0.1:1/v1", os.getpid(), "now")
+    assert discovery_file.base_url(tmp_path) == "http://127.0.0.1:1/v1"
+    discovery_file.withdraw(tmp_path)
+    discovery_file.withdraw(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "null", "{}", '{"base_url": "x", "pid": "y"}', '{"base_url": "x", "pid": []}']
+)
+def test_a_damaged_discovery_file_names_no_service(tmp_path: Path, text: str) -> None:
+    (tmp_path / "service.json").write_text(text)
+    with pytest.raises(ValueError, match=r"service\.json does not describe a service"):
+        discovery_file.read(tmp_path)
+    with pytest.raises(OperatorError, match="No service runs"):
+        discovery_file.base_url(tmp_path)
