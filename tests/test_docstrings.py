@@ -91,9 +91,10 @@ class Name:
 
 
 def members(path: str, kind: type) -> Iterator[Name]:
-    """A class, and what it defines itself."""
+    """A class, and what it and the classes of agentbook above it define."""
     yield Name(path, kind)
-    for name in vars(kind):
+    ours = [base for base in kind.__mro__ if base.__module__.startswith("agentbook.")]
+    for name in dict.fromkeys(name for base in ours for name in vars(base)):
         value = inspect.getattr_static(kind, name)
         described = (
             isinstance(value, (property, classmethod, staticmethod))

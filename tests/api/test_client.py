@@ -445,7 +445,7 @@ def test_credentials_of_another_kind_are_named() -> None:
 def test_whole_numbers_of_any_kind_are_limits() -> None:
     index = type("Index", (), {"__index__": lambda self: 3})()
     with ab.Client("http://127.0.0.1:9/v1") as client:
-        assert client.agents.list(limit=index, offset=index).listing.limit == 3
+        assert client.agents.list(limit=index, offset=index).list_call.limit == 3
         for wrong in (True, 3.0, "3", -1):
             with pytest.raises(ValueError, match="limit must be a whole number"):
                 client.agents.list(limit=wrong)  # type: ignore[arg-type]

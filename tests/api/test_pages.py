@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import agentbook as ab
-from agentbook.listing import CONCURRENCY
+from agentbook.api.prefetch import CONCURRENCY
 
 
 class Platform:

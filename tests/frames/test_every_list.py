@@ -14,8 +14,8 @@ import pytest
 import yaml
 
 import agentbook as ab
-from agentbook.api.endpoint import Listed, Noun
 from agentbook.frames.parse.schemas import SCHEMAS, describe
+from agentbook.nouns import Listed, Noun
 
 DOCUMENT: dict[str, Any] = yaml.safe_load((files("agentbook.service") / "openapi.yaml").read_text("utf-8"))
 

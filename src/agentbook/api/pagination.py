@@ -7,14 +7,18 @@ Specification: "Pagination (list envelope)", "Limits".
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterator, Set
 from dataclasses import replace
 from typing import Any
 
 import msgspec
 
 from .calls import Call, ListCall, Reply
+from .errors import IncompleteWarning
 from .record import Record
+
+PASSES = 3  # how often a list that changes while it is read is read
 
 
 class _PageInfo(msgspec.Struct):
@@ -84,9 +88,11 @@ class Page:
         total = self.total_count
         return total is not None and (total < reached or (total == reached and self.has_more is True))
 
-    def records(self) -> Iterator[Record]:
-        for item in msgspec.json.decode(self.body)["items"]:
-            yield Record(item) if isinstance(item, dict) else Record({"value": item})
+    def records(self, skip: Set[str] = frozenset()) -> Iterator[Record]:
+        """The items, without those whose id is in `skip`."""
+        for item_id, item in zip(self.ids, msgspec.json.decode(self.body)["items"], strict=True):
+            if item_id not in skip:
+                yield Record(item) if isinstance(item, dict) else Record({"value": item})
 
     def only(self, kept: list[bool]) -> Page:
         """The same page with some items left out."""
@@ -232,3 +238,13 @@ class Pagination:
         call = self.listing.call.with_query(limit=limit, offset=offset or None)
         call = replace(call, read=Page.of)
         return call if self.listing.refine is None else self.listing.refine(call)
+
+
+def warn_incomplete(pagination: Pagination) -> None:
+    """Warn that a list changed in every pass over it."""
+    warnings.warn(
+        f"{pagination.listing.call.operation}: the list changed while it was read, {PASSES} times in a row "
+        f"({pagination.problems[0]}). Items may be missing; read it again when the platform is less busy.",
+        IncompleteWarning,
+        stacklevel=3,
+    )

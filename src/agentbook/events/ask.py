@@ -8,33 +8,29 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import aclosing
-from typing import TYPE_CHECKING
 
-from ..api.endpoints.sessions import events as list_events
+from ..api.connection import AsyncConnection, Connection
+from ..api.endpoints import sessions
 from ..api.errors import DeadlineExceeded, ExecutionLimit, ServerError
 from ..api.event_ids import is_persisted
 from ..api.record import Record
-from ..client import AsyncClient
 from .cursor import Cursor
 from .loop import run, submit
 from .reader import subscribe
 from .turns import Turn, TurnLog, opens_turn
 
-if TYPE_CHECKING:
-    from ..client import Client
-
 OPERATION = "sessions.ask"
 RECENT_EVENTS = 200  # read before asking, to know which earlier questions are open
 
 
-def ask(client: Client, session_id: str, text: str, timeout_s: float | None = None) -> Turn:
-    """Send `text`, wait for the reply; see `agentbook.api.endpoints.sessions.Sessions.ask`."""
-    return finished(run(_ask(client.asynchronous(), session_id, text), timeout_s, operation=OPERATION))
+def ask(connection: Connection, session_id: str, text: str, timeout_s: float | None = None) -> Turn:
+    """Send `text`, wait for the reply; see `agentbook.nouns.Sessions.ask`."""
+    return finished(run(_ask(connection.asynchronous(), session_id, text), timeout_s, operation=OPERATION))
 
 
-async def ask_async(client: AsyncClient, session_id: str, text: str, timeout_s: float | None = None) -> Turn:
+async def ask_async(connection: AsyncConnection, session_id: str, text: str, timeout_s: float | None = None) -> Turn:
     """The same, awaited on any loop."""
-    future = asyncio.wrap_future(submit(_ask(client, session_id, text)))
+    future = asyncio.wrap_future(submit(_ask(connection, session_id, text)))
     try:
         return finished(await asyncio.wait_for(future, timeout_s))
     except TimeoutError:
@@ -43,15 +39,15 @@ async def ask_async(client: AsyncClient, session_id: str, text: str, timeout_s: 
         ) from None
 
 
-async def _ask(client: AsyncClient, session_id: str, text: str) -> Turn:
+async def _ask(connection: AsyncConnection, session_id: str, text: str) -> Turn:
     log = TurnLog(session_id)
-    cursor = await _caught_up(client, session_id, log)
+    cursor = await _caught_up(connection, session_id, log)
     before = len(log.turns)
-    async with aclosing(subscribe(client, session_id, cursor=cursor)) as events:
+    async with aclosing(subscribe(connection, session_id, cursor=cursor)) as events:
         # The first pull connects; the message is sent while it waits for the first event.
         pull = asyncio.ensure_future(anext(events))
         try:
-            sent = await client.sessions.send(session_id, text)
+            sent = await connection.run(sessions.send(session_id, text))
             while True:
                 event: Record = await pull
                 log.feed(event)
@@ -64,10 +60,10 @@ async def _ask(client: AsyncClient, session_id: str, text: str) -> Turn:
             await asyncio.gather(pull, return_exceptions=True)
 
 
-async def _caught_up(client: AsyncClient, session_id: str, log: TurnLog) -> Cursor:
+async def _caught_up(connection: AsyncConnection, session_id: str, log: TurnLog) -> Cursor:
     """Feed the session's recent events to the log; the cursor behind them."""
-    listing = client.listing(list_events(session_id, sort_by="-id", limit=RECENT_EVENTS))
-    recent = [event async for event in listing if is_persisted(event.get("id"))]
+    newest_first = connection.records(sessions.events(session_id, sort_by="-id", limit=RECENT_EVENTS))
+    recent = [event async for event in newest_first if is_persisted(event.get("id"))]
     cursor = Cursor(None)
     first_question = next((at for at, event in enumerate(reversed(recent)) if opens_turn(event)), len(recent))
     for at, event in enumerate(reversed(recent)):

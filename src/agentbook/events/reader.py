@@ -18,6 +18,7 @@ from contextlib import aclosing
 from datetime import datetime
 
 from ..api.calls import ListCall
+from ..api.connection import AsyncConnection
 from ..api.endpoints.sessions import events as list_events
 from ..api.errors import (
     AgentbookError,
@@ -32,7 +33,6 @@ from ..api.errors import (
 )
 from ..api.event_ids import first_id_at, is_persisted
 from ..api.record import Record
-from ..client import AsyncClient
 from .cursor import OVERLAP_S, Cursor
 from .turns import text_of
 from .websocket import POLICY, TOO_BIG, Disconnected, Socket, opened
@@ -57,7 +57,7 @@ State = Callable[[str], None]
 
 
 async def subscribe(
-    client: AsyncClient,
+    connection: AsyncConnection,
     session_id: str,
     *,
     from_id: str | None = None,
@@ -71,7 +71,7 @@ async def subscribe(
 
     Parameters
     ----------
-    client : AsyncClient
+    connection : AsyncConnection
     session_id : str
     from_id : str, optional
         Only events with a greater id; `BEGINNING` for the whole session. With neither this nor `since`, live events only.
@@ -101,26 +101,26 @@ async def subscribe(
     if since is not None and from_id is None:
         from_id = first_id_at(since)
     if cursor is None:
-        cursor = await start(client, session_id, from_id=from_id, overlap_s=overlap_s)
-    pump = _Pump(client, session_id, cursor, types, on_state or (lambda state: None))
+        cursor = await start(connection, session_id, from_id=from_id, overlap_s=overlap_s)
+    pump = _Pump(connection, session_id, cursor, types, on_state or (lambda state: None))
     async with aclosing(pump.events()) as events:
         async for event in events:
             yield event
 
 
 async def start(
-    client: AsyncClient, session_id: str, *, from_id: str | None = None, overlap_s: float = OVERLAP_S
+    connection: AsyncConnection, session_id: str, *, from_id: str | None = None, overlap_s: float = OVERLAP_S
 ) -> Cursor:
     """The cursor a subscription begins with: after `from_id`, at the very beginning, or at the newest event there is."""
     if from_id == BEGINNING:
         return Cursor(None, overlap_s)
-    return Cursor(from_id, overlap_s) if from_id is not None else await now(client, session_id, overlap_s)
+    return Cursor(from_id, overlap_s) if from_id is not None else await now(connection, session_id, overlap_s)
 
 
-async def now(client: AsyncClient, session_id: str, overlap_s: float = OVERLAP_S) -> Cursor:
+async def now(connection: AsyncConnection, session_id: str, overlap_s: float = OVERLAP_S) -> Cursor:
     """A cursor at the newest event there is: only what becomes visible from now on is new."""
     cursor = Cursor(None, overlap_s)
-    newest_first = client.listing(list_events(session_id, sort_by="-id", limit=200))
+    newest_first = connection.records(list_events(session_id, sort_by="-id", limit=200))
     known = [event["id"] async for event in newest_first if is_persisted(event.get("id"))]
     for event_id in reversed(known):
         cursor.skip(event_id)
@@ -130,9 +130,9 @@ async def now(client: AsyncClient, session_id: str, overlap_s: float = OVERLAP_S
 
 class _Pump:
     def __init__(
-        self, client: AsyncClient, session_id: str, cursor: Cursor, types: Sequence[str] | None, on_state: State
+        self, connection: AsyncConnection, session_id: str, cursor: Cursor, types: Sequence[str] | None, on_state: State
     ) -> None:
-        self._client = client
+        self._connection = connection
         self._session_id = session_id
         self._cursor = cursor
         self._types = frozenset(types) if types else None
@@ -143,10 +143,10 @@ class _Pump:
         self._from_id_refused = False
         self._opened_at = 0.0
         self._shut = 0  # sockets in a row that were closed on purpose as soon as they were open
-        self._gate = client.gate
+        self._gate = connection.gate
 
     async def events(self) -> AsyncGenerator[Record]:
-        auth = self._client.auth
+        auth = self._connection.auth
         source = self._polled if auth is not None and auth.socket_authorization() is None else self._connected
         while True:
             try:
@@ -169,7 +169,7 @@ class _Pump:
         from_id = None if self._from_id_refused else self._cursor.resume_from()
         types = None if self._types is None else sorted(self._types | {"runtime_done"})
         try:
-            async with opened(self._client, self._session_id, from_id=from_id, types=types) as socket:
+            async with opened(self._connection, self._session_id, from_id=from_id, types=types) as socket:
                 self._gate.passed()
                 self._opened_at = time.monotonic()
                 async with aclosing(self._listed()) as missed:
@@ -238,7 +238,7 @@ class _Pump:
     async def _listed(self) -> AsyncGenerator[Record]:
         """What the platform has persisted since the cursor and was not delivered, oldest first."""
         call: ListCall = list_events(self._session_id, from_id=self._cursor.resume_from())
-        async for event in self._client.listing(call):
+        async for event in self._connection.records(call):
             self._contact_at = time.monotonic()
             if self._new(event) and self._wanted(event):
                 yield event

@@ -13,9 +13,9 @@ from contextlib import aclosing
 from datetime import datetime
 from typing import Any, Self
 
+from ..api.connection import AsyncConnection, Connection
 from ..api.event_ids import first_id_at, is_persisted
 from ..api.record import Record
-from ..client import AsyncClient
 from .buffer import Buffer, Closed
 from .loop import submit
 from .reader import start, subscribe
@@ -27,7 +27,7 @@ STALL_S = 5.0  # a socket is kept for a consumer that pauses this long; then it 
 class _Stream:
     def __init__(
         self,
-        client: AsyncClient,
+        connection: AsyncConnection,
         session_id: str,
         *,
         from_id: str | None = None,
@@ -42,7 +42,9 @@ class _Stream:
             from_id = first_id_at(since)
         self._buffer: Buffer[Record] = Buffer(BUFFER_EVENTS)
         # The pump must not know the stream: one that is left behind by a `break` is then collected, which ends its pump.
-        self._pump: concurrent.futures.Future[None] = submit(_fill(self._buffer, client, session_id, from_id, types))
+        self._pump: concurrent.futures.Future[None] = submit(
+            _fill(self._buffer, connection, session_id, from_id, types)
+        )
 
     def _delivered(self, event: Record) -> Record:
         if is_persisted(event.get("id")) and (self.last_id is None or event["id"] > self.last_id):
@@ -70,8 +72,8 @@ class EventStream(_Stream):
         The greatest persisted id delivered: ``from_id`` of a stream that goes on from here.
     """
 
-    def __init__(self, client: Any, session_id: str, **asked: Any) -> None:
-        super().__init__(client.asynchronous(), session_id, **asked)
+    def __init__(self, connection: Connection, session_id: str, **asked: Any) -> None:
+        super().__init__(connection.asynchronous(), session_id, **asked)
 
     def __iter__(self) -> Iterator[Record]:
         return self
@@ -109,9 +111,9 @@ class EventStream(_Stream):
 class AsyncEventStream(_Stream):
     """A session's events for ``async for``; close it, or use it in an ``async with`` block."""
 
-    def __init__(self, client: Any, session_id: str, **asked: Any) -> None:
+    def __init__(self, connection: AsyncConnection, session_id: str, **asked: Any) -> None:
         # The pump runs on the toolkit's loop, so it needs a client that may be used there: this very one may.
-        super().__init__(client, session_id, **asked)
+        super().__init__(connection, session_id, **asked)
 
     def __aiter__(self) -> AsyncIterator[Record]:
         return self
@@ -136,14 +138,18 @@ class AsyncEventStream(_Stream):
 
 
 async def _fill(
-    buffer: Buffer[Record], client: AsyncClient, session_id: str, from_id: str | None, types: Sequence[str] | None
+    buffer: Buffer[Record],
+    connection: AsyncConnection,
+    session_id: str,
+    from_id: str | None,
+    types: Sequence[str] | None,
 ) -> None:
     """Runs on the toolkit's loop: from the pump into the buffer."""
     try:
-        cursor = await start(client, session_id, from_id=from_id)
+        cursor = await start(connection, session_id, from_id=from_id)
         while True:
             held: Record | None = None
-            async with aclosing(subscribe(client, session_id, types=types, cursor=cursor)) as events:
+            async with aclosing(subscribe(connection, session_id, types=types, cursor=cursor)) as events:
                 async for event in events:
                     if not buffer.try_put(event) and not await _put_soon(buffer, event):
                         held = event

@@ -18,9 +18,9 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidSta
 
 from ..api.auth import Credentials, Hidden, without_credential
 from ..api.calls import UNREADABLE
+from ..api.connection import AsyncConnection
 from ..api.errors import ApiError, from_reply, unreachable
 from ..api.record import Record
-from ..client import AsyncClient
 
 OPERATION = "sessions.stream"
 MAX_SIZE_BYTES = 64 * 2**20  # an event may carry a reply of megabytes; the default of 1 MiB ends in a reconnect loop
@@ -129,7 +129,7 @@ _NAMES = {400: "invalid", 401: "auth", 403: "scope", 404: "not found"}
 
 @asynccontextmanager
 async def opened(
-    client: AsyncClient, session_id: str, *, from_id: str | None, types: Sequence[str] | None
+    connection: AsyncConnection, session_id: str, *, from_id: str | None, types: Sequence[str] | None
 ) -> AsyncIterator[Socket]:
     """A connected socket.
 
@@ -140,18 +140,18 @@ async def opened(
     ConnectionFailed
         If the platform cannot be reached.
     """
-    uri = _uri(client.base_url, session_id, from_id, types)
+    uri = _uri(connection.base_url, session_id, from_id, types)
     headers = {"Accept": "application/json"}
-    authorization = Hidden(client.auth.socket_authorization() or "") if client.auth is not None else None
+    authorization = Hidden(connection.auth.socket_authorization() or "") if connection.auth is not None else None
     if authorization:
         headers["Authorization"] = authorization
     try:
-        connection = await _Connect(
+        websocket = await _Connect(
             uri,
             additional_headers=headers,
             max_size=MAX_SIZE_BYTES,
             compression=None,
-            **client.network.of_websockets(client.base_url),
+            **connection.network.of_websockets(connection.base_url),
             open_timeout=OPEN_TIMEOUT_S,
             close_timeout=2.0,
             logger=_logger,
@@ -170,15 +170,15 @@ async def opened(
         raise from_reply(
             response.status_code,
             reply_headers,
-            without_credential(bytes(response.body or b""), client.auth),
+            without_credential(bytes(response.body or b""), connection.auth),
             operation=OPERATION,
         ) from None
     except (OSError, TimeoutError, InvalidHandshake) as error:
-        raise unreachable(OPERATION, client.base_url, f"{type(error).__name__}: {error}") from None
+        raise unreachable(OPERATION, connection.base_url, f"{type(error).__name__}: {error}") from None
     try:
-        yield Socket(connection, client.auth)
+        yield Socket(websocket, connection.auth)
     finally:
-        await connection.close()
+        await websocket.close()
 
 
 def _uri(base_url: str, session_id: str, from_id: str | None, types: Sequence[str] | None) -> str:

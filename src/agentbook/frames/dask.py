@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from ..client import Client
+from ..api.connection import Connection
 from .analysis.validate import instant_of
 from .load.events import load_events as load_here
 from .load.session_ids import require_client, session_ids
@@ -32,14 +32,14 @@ CREDENTIALS = "env:AGENTBOOK_API_KEY"
 _MOST_PARTITIONS = 64
 
 # Clients by address and credential: those made here for this process, one each.
-_clients: dict[tuple[str, str], Client] = {}
+_clients: dict[tuple[str, str], Connection] = {}
 # The caller's own, so that threads of its process need no reference to be resolved.
-_given: weakref.WeakValueDictionary[str, Client] = weakref.WeakValueDictionary()
+_given: weakref.WeakValueDictionary[str, Connection] = weakref.WeakValueDictionary()
 _lock = threading.Lock()
 
 
 def load_events(
-    client: Client,
+    client: Connection,
     sessions: Any = None,
     *,
     workspace: Any = None,
@@ -101,7 +101,7 @@ def load_events(
     _given[f"{client.base_url} {identity}"] = client
     return _from_map(
         frames, _load, chunks, base_url=client.base_url, identity=identity, credentials=credentials,
-        limits=(client._settings.timeout_s, client._settings.deadline_s), since=since, label="agentbook-events",
+        limits=(client.timeout_s, client.deadline_s), since=since, label="agentbook-events",
     )  # fmt: skip
 
 
@@ -222,13 +222,13 @@ def plain(frame: pd.DataFrame) -> pd.DataFrame:
     return changed
 
 
-def client_of(base_url: str, identity: str, credentials: str, limits: Sequence[float]) -> Client:
+def client_of(base_url: str, identity: str, credentials: str, limits: Sequence[float]) -> Connection:
     """The client of this process for a platform: the caller's own, else one made from the reference."""
     with _lock:
         client = _given.get(f"{base_url} {identity}") or _clients.get((base_url, credentials))
         if client is None:
             key = None if identity == "anonymous" else _resolved(credentials)
-            client = Client(base_url, credentials=key, timeout_s=limits[0], deadline_s=limits[1])
+            client = Connection(base_url, credentials=key, timeout_s=limits[0], deadline_s=limits[1])
             if client.auth is not None and client.auth.identity != identity:
                 raise ValueError(f"{credentials} on this worker is the key of another identity than the caller's.")
             _clients[base_url, credentials] = client

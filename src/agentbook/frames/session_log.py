@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..api.calls import ref
+from ..api.connection import Connection
+from ..api.endpoints import sessions as endpoint
 from ..api.errors import AgentbookError
 from ..api.record import Record
-from ..client import Client
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,7 +41,7 @@ def path() -> Path:
     return user_data_path("agentbook") / "sessions.jsonl"
 
 
-def start(client: Client, workspace: Any, *, agent_id: Any, prompt: str) -> Record:
+def start(client: Connection, workspace: Any, *, agent_id: Any, prompt: str) -> Record:
     """Start a session as ``client.sessions.start`` does, and note it. The prompt is not written down.
 
     Parameters
@@ -75,12 +76,12 @@ def start(client: Client, workspace: Any, *, agent_id: Any, prompt: str) -> Reco
     >>> started.id in set(sessions(client)["session_id"])
     True
     """
-    session = client.sessions.start(workspace, agent_id=agent_id, prompt=prompt)
+    session = client.run(endpoint.start(workspace, agent_id=agent_id, prompt=prompt))
     note(client, session, agent_id=ref(agent_id))
     return session
 
 
-def note(client: Client, session: Any, *, agent_id: str | None = None) -> None:
+def note(client: Connection, session: Any, *, agent_id: str | None = None) -> None:
     """Note a session, so that `sessions` lists it.
 
     Parameters
@@ -132,7 +133,7 @@ def note(client: Client, session: Any, *, agent_id: str | None = None) -> None:
         ) from error
 
 
-def sessions(client: Client | None = None) -> pd.DataFrame:
+def sessions(client: Connection | None = None) -> pd.DataFrame:
     """The sessions noted, the newest last; `load_events` and `Store.sync` take the frame as it is.
 
     Parameters

@@ -7,7 +7,6 @@ from typing import Any, Literal
 
 from ..calls import UNSET, Call, ListCall, given, path, record, ref
 from ..discovery import offered, wire_field
-from ..endpoint import Endpoint, Listed, M, Noun
 from ..readback import create_read_back
 from ..record import Record
 
@@ -370,15 +369,3 @@ def versions(
     """
     call = Call("agents.versions", "GET", path("agents", agent, "versions"), record, {"type": type})
     return ListCall(call, "agent_versions", limit=limit, offset=offset)
-
-
-class Agents(Noun[M]):
-    """``client.agents``."""
-
-    list = Listed(list_)
-    get = Endpoint(get)
-    create = Endpoint(create)
-    update = Endpoint(update)
-    configure_llm = Endpoint(configure_llm)
-    versions = Listed(versions)
-    publish = Endpoint(publish)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from ..calls import SMALL_MAX_PAGE, Call, ListCall, path, record, ref
-from ..endpoint import Listed, M, Noun
 
 
 def list_(
@@ -64,9 +63,3 @@ def list_(
     }
     call = Call("credentials.list", "GET", path("accounts", account, "credentials"), record, query)
     return ListCall(call, "credentials", max_page=SMALL_MAX_PAGE, limit=limit, offset=offset)
-
-
-class Credentials(Noun[M]):
-    """``client.credentials``."""
-
-    list = Listed(list_)

@@ -7,7 +7,6 @@ from typing import Literal
 
 from ..calls import SMALL_MAX_PAGE, Call, ListCall, record
 from ..discovery import wire_selector
-from ..endpoint import Endpoint, Listed, M, Noun
 from ..record import Record
 
 
@@ -113,11 +112,3 @@ def invitations(*, limit: int | None = None, offset: int = 0) -> ListCall:
     """
     call = Call("me.invitations", "GET", "me/invitations", record)
     return ListCall(call, "invitations", max_page=SMALL_MAX_PAGE, limit=limit, offset=offset)
-
-
-class Me(Noun[M]):
-    """``client.me``."""
-
-    get = Endpoint(get)
-    workspaces = Listed(workspaces)
-    invitations = Listed(invitations)

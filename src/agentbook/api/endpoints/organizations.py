@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from ..calls import SMALL_MAX_PAGE, Call, ListCall, path, record
-from ..endpoint import Listed, M, Noun
 
 
 def invitations(organization: Any, *, limit: int | None = None, offset: int = 0) -> ListCall:
@@ -39,9 +38,3 @@ def invitations(organization: Any, *, limit: int | None = None, offset: int = 0)
     """
     call = Call("organizations.invitations", "GET", path("organizations", organization, "invitations"), record)
     return ListCall(call, "invitations", max_page=SMALL_MAX_PAGE, limit=limit, offset=offset)
-
-
-class Organizations(Noun[M]):
-    """``client.organizations``."""
-
-    invitations = Listed(invitations)

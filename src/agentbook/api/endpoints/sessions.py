@@ -1,23 +1,16 @@
-"""Sessions: start, read, follow up, stream. Specification: "Endpoints", Workspaces and sessions; "Events"."""
+"""Sessions: start, read, follow up. Specification: "Endpoints", Workspaces and sessions; "Events"."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
-from .. import doors
 from ..calls import Call, ListCall, Reply, path, record, ref
 from ..discovery import offered
-from ..endpoint import Async, Endpoint, Listed, M, Noun, Sync
 from ..event_ids import first_id_at
 from ..record import Record
-
-if TYPE_CHECKING:
-    from ...events.stream import AsyncEventStream, EventStream
-    from ...events.turns import Turn
 
 
 def start(workspace: Any, *, agent_id: Any, prompt: str) -> Call[Record]:
@@ -217,113 +210,3 @@ def list_(workspace: Any, *, sort_by: str | None = None, limit: int | None = Non
     return ListCall(
         call, "sessions", limit=limit, offset=offset, refine=lambda page: offered(page, "/workspaces/{}/sessions")
     )
-
-
-class _Operations(Noun[M]):
-    start = Endpoint(start)
-    events = Listed(events)
-    send = Endpoint(send)
-    get = Endpoint(get)
-    list = Listed(list_)
-
-
-class Sessions(_Operations[Sync]):
-    """``client.sessions``."""
-
-    def stream(
-        self,
-        session_id: Any,
-        *,
-        from_id: str | None = None,
-        since: datetime | str | None = None,
-        types: Sequence[str] | None = None,
-    ) -> EventStream:
-        """A session's events as they happen: each persisted one exactly once, in order, across reconnects.
-
-        Parameters
-        ----------
-        session_id : str or Record
-        from_id : str, optional
-            Replay what came after this event first, then go on live.
-        since : datetime or str, optional
-            Replay from this instant, then go on live. With neither, live events only.
-        types : sequence of str, optional
-            Only events of these types; None for all.
-
-        Returns
-        -------
-        EventStream
-            An iterator of event records, to be closed or used in a ``with`` block. Drafts are among them.
-
-        Raises
-        ------
-        NotFound, Unauthorized, InsufficientScope, InvalidInput, StreamClosed
-
-        Notes
-        -----
-        Specification: "Endpoints", Session events WebSocket; "Events", rule 6.
-
-        Examples
-        --------
-        >>> with client.sessions.stream(session.id, since="2020-01-01") as stream:
-        ...     for event in stream:  # goes on with what happens; here it is left at the first reply
-        ...         if event.type == "runtime_done":
-        ...             break
-        """
-        return doors.stream(self._client, ref(session_id), from_id=from_id, since=since, types=types)
-
-    def ask(self, session_id: Any, text: str, *, timeout_s: float | None = None) -> Turn:
-        """Send a message and wait for the reply.
-
-        Parameters
-        ----------
-        session_id : str or Record
-        text : str
-        timeout_s : float, optional
-            Seconds to wait for the reply; None waits without end. The agent goes on working after a timeout.
-
-        Returns
-        -------
-        Turn
-            Answered, with text, latency and events.
-
-        Raises
-        ------
-        ExecutionLimit
-            If the run hit a limit.
-        ServerError
-            If the run failed otherwise.
-        DeadlineExceeded
-            If no reply came in time.
-        NotFound
-            If this key did not start the session.
-
-        Notes
-        -----
-        Specification: "Events", rules 3 to 5; "Errors", runtime limit failures.
-
-        Examples
-        --------
-        >>> client.sessions.ask(session.id, "What is an event?", timeout_s=60).status
-        'answered'
-        """
-        return doors.ask(self._client, ref(session_id), text, timeout_s)
-
-
-class AsyncSessions(_Operations[Async]):
-    """``client.sessions`` of `AsyncClient`."""
-
-    def stream(
-        self,
-        session_id: Any,
-        *,
-        from_id: str | None = None,
-        since: datetime | str | None = None,
-        types: Sequence[str] | None = None,
-    ) -> AsyncEventStream:
-        """A session's events as they happen, for ``async for``; see `Sessions.stream`."""
-        return doors.stream_async(self._client, ref(session_id), from_id=from_id, since=since, types=types)
-
-    async def ask(self, session_id: Any, text: str, *, timeout_s: float | None = None) -> Turn:
-        """Send a message and wait for the reply; see `Sessions.ask`."""
-        return await doors.ask_async(self._client, ref(session_id), text, timeout_s)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from ..calls import UNSET, Call, ListCall, given, path, record
-from ..endpoint import Endpoint, Listed, M, Noun
 from ..readback import create_read_back
 from ..record import Record
 
@@ -104,10 +103,3 @@ def create(
     where = path("accounts", account, "skills")
     read_back = create_read_back("skills.create", where, body, query={"search": name, "limit": 1000})
     return Call("skills.create", "POST", where, record, body=body, write=True, read_back=read_back)
-
-
-class Skills(Noun[M]):
-    """``client.skills``."""
-
-    list = Listed(list_)
-    create = Endpoint(create)

@@ -6,7 +6,6 @@ from typing import Any
 
 from ..calls import SMALL_MAX_PAGE, UNSET, Call, ListCall, given, path, record, ref
 from ..discovery import offered
-from ..endpoint import Endpoint, Listed, M, Noun
 from ..record import Record
 
 
@@ -233,14 +232,3 @@ def uninstall_agent(workspace_agent_id: Any) -> Call[Record]:
     return Call(
         "workspaces.uninstall_agent", "DELETE", path("workspace_agents", workspace_agent_id), record, write=True
     )
-
-
-class Workspaces(Noun[M]):
-    """``client.workspaces``."""
-
-    list = Listed(list_)
-    create = Endpoint(create)
-    contexts = Listed(contexts)
-    agents = Listed(agents)
-    install_agent = Endpoint(install_agent)
-    uninstall_agent = Endpoint(uninstall_agent)

@@ -21,9 +21,9 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 import msgspec
 
-from ...client import Client
 from ..auth import Hidden, refuse_pickle
 from ..calls import Call, Reply
+from ..connection import Connection
 from ..errors import AgentbookError, ApiError, OAuthError, Unauthorized
 from ..transport import is_loopback
 from .loopback import Loopback
@@ -245,7 +245,7 @@ def discover(base_url: str) -> Server:
 
 def _resource_metadata(base_url: str) -> str:
     found: str | None = None
-    with Client(base_url) as client:
+    with Connection(base_url) as client:
         try:
             client.run(Call("sign_in", "GET", "me", lambda reply: None))
         except Unauthorized as refused:
@@ -351,7 +351,7 @@ def _post_form(address: str, form: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _run(address: str, call: Call[Any]) -> Any:
-    with Client(address, timeout_s=30, deadline_s=90) as client:
+    with Connection(address, timeout_s=30, deadline_s=90) as client:
         return client.run(call)
 
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
 
+from ...api.connection import Connection
 from ...api.errors import PartialLoad
 from ...api.event_ids import first_id_at
-from ...client import Client
 from ..analysis.validate import instant_of
 from ..parse.frame import FrameBuilder, ParsedPage
 from .concurrency import MOST
@@ -25,7 +25,7 @@ OPERATION = "load_events"
 
 
 def load_events(
-    client: Client,
+    client: Connection,
     sessions: Any = None,
     *,
     workspace: Any = None,
@@ -97,7 +97,7 @@ class _Load:
     """A load that can stop and go on: what has arrived is kept, by session."""
 
     def __init__(
-        self, client: Client, sessions: list[str], since: Any, progress: bool | None, concurrency: int
+        self, client: Connection, sessions: list[str], since: Any, progress: bool | None, concurrency: int
     ) -> None:
         self._client = client
         self._sessions = sessions

@@ -12,8 +12,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from ...api.errors import AgentbookError, PartialLoad
-from ...api.pagination import Page, Pagination
-from ...listing import PASSES, warn_incomplete
+from ...api.pagination import PASSES, Page, Pagination, warn_incomplete
 from ..parse.frame import FrameBuilder
 from ..parse.page_checks import check_session_ids
 from .interrupts import shielded
@@ -21,8 +20,6 @@ from .progress import Progress
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from ...listing import AsyncListing, Listing
 
 
 class _Load:
@@ -33,17 +30,17 @@ class _Load:
         self.progress = progress
         self.reveal = reveal
         self._before = listing.requests
-        self._session = listing.listing.context.get("session_id") if listing.listing.resource == "events" else None
+        self._session = listing.list_call.context.get("session_id") if listing.list_call.resource == "events" else None
         self.passes = 0
         self.again()
 
     def again(self) -> None:
         """Begin another pass."""
         if self.passes:
-            self.listing._first = None  # the page that len() and iteration share is out of date too
+            self.listing.forget()  # the page that len() and iteration share is out of date too
         self.passes += 1
         self.walk: Pagination = self.listing.walk()
-        self.builder = FrameBuilder(self.listing.listing.resource, self.listing.listing.context, reveal=self.reveal)
+        self.builder = FrameBuilder(self.listing.list_call.resource, self.listing.list_call.context, reveal=self.reveal)
 
     def take(self, page: Page, bar: Progress) -> None:
         """Take in a page of this pass."""
@@ -71,7 +68,7 @@ class _Load:
     def frame(self, *, complete: bool = True) -> pd.DataFrame:
         return self.builder.finish(
             {
-                "operation": self.listing.listing.call.operation,
+                "operation": self.listing.list_call.call.operation,
                 "parameters": self.listing.parameters,
                 "loaded_at": datetime.now(UTC).isoformat(timespec="seconds"),
                 # The first page is shared with len() and iteration, so it may have been fetched before.
@@ -93,7 +90,7 @@ class _Load:
         except (AgentbookError, KeyboardInterrupt) as stopped:
             if not self.builder.rows:
                 raise
-            operation = self.listing.listing.call.operation
+            operation = self.listing.list_call.call.operation
             reason = "interrupted" if isinstance(stopped, KeyboardInterrupt) else str(stopped)
             raise PartialLoad(
                 f"{operation}: stopped after {self.builder.rows:,} rows ({reason}). error.partial_frame has them; "
@@ -105,7 +102,7 @@ class _Load:
             ) from stopped
 
 
-def load_listing(listing: Listing, progress: bool | None = None, *, reveal: bool = False) -> pd.DataFrame:
+def load_listing(listing: Any, progress: bool | None = None, *, reveal: bool = False) -> pd.DataFrame:
     """All items of a listing as a DataFrame; see `agentbook.listing.Listing.to_pandas`."""
     return _run(_Load(listing, progress, reveal))
 
@@ -121,9 +118,7 @@ def _run(load: _Load) -> pd.DataFrame:
             load.again()
 
 
-async def load_listing_async(
-    listing: AsyncListing, progress: bool | None = None, *, reveal: bool = False
-) -> pd.DataFrame:
+async def load_listing_async(listing: Any, progress: bool | None = None, *, reveal: bool = False) -> pd.DataFrame:
     """The same for `AsyncListing`; ``await`` what the `PartialLoad`'s `resume()` gives."""
     return await _run_async(_Load(listing, progress, reveal))
 

@@ -16,11 +16,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 
 from ...api.calls import MAX_PAGE
+from ...api.connection import Connection
 from ...api.endpoints import sessions as api
 from ...api.errors import AgentbookError, InvalidInput, NotFound
 from ...api.event_ids import is_persisted, milliseconds_of
 from ...api.pagination import Page
-from ...client import Client
 from ..parse.frame import FrameBuilder, ParsedPage
 from ..parse.page_checks import all_in_order, check_page
 from .concurrency import MOST, ConcurrencyLimit
@@ -65,7 +65,7 @@ class PageLoader:
 
     def __init__(
         self,
-        client: Client,
+        client: Connection,
         wanted: Mapping[str, str | Session | None],
         done: Callable[[str, list[ParsedPage]], None],
         rows: Callable[[int], None] = lambda rows: None,

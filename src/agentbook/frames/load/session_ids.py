@@ -11,7 +11,8 @@ from urllib.parse import unquote, urlsplit
 import pandas as pd
 
 from ...api.calls import ref
-from ...client import AsyncClient, Client
+from ...api.connection import AsyncConnection, Connection
+from ...api.endpoints import sessions as endpoint
 
 _PATH = re.compile(r"(?:^|/)sessions/([^/]+)")
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
@@ -19,9 +20,9 @@ _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 def require_client(client: Any, what: str) -> None:
     """Raise a `TypeError` that says what to pass, unless it is a client that reads by itself, in threads."""
-    if isinstance(client, Client):
+    if isinstance(client, Connection):
         return
-    if isinstance(client, AsyncClient):
+    if isinstance(client, AsyncConnection):
         hint = f"in async code too pass a Client, as in `await asyncio.to_thread({what}, ab.connect(), ...)`"
     else:
         hint = "pass the Client that ab.connect() gives first"
@@ -32,7 +33,7 @@ def _article(name: str) -> str:
     return "None" if name == "NoneType" else f"{'an' if name[0] in 'AEIOU' else 'a'} {name}"
 
 
-def session_ids(client: Client | None, sessions: Any = None, workspace: Any = None) -> list[str]:
+def session_ids(client: Connection | None, sessions: Any = None, workspace: Any = None) -> list[str]:
     """The ids of the sessions that are meant, each once, in order; UUIDs, which are the same in any case, in lower case.
 
     Parameters
@@ -60,7 +61,7 @@ def session_ids(client: Client | None, sessions: Any = None, workspace: Any = No
     if (sessions is None) == (workspace is None):
         raise ValueError("Give sessions, or a workspace= to take all sessions of; not both, not neither.")
     if workspace is not None and client is not None:
-        sessions = client.sessions.list(workspace)
+        sessions = client.records(endpoint.list_(workspace))
     found: dict[str, None] = {}
     for place, one in enumerate(_each(sessions)):
         session = _row(one)
@@ -69,7 +70,7 @@ def session_ids(client: Client | None, sessions: Any = None, workspace: Any = No
                 raise ValueError(
                     f"What is read here does not say its workspace: name sessions, not {session['full_name']!r}."
                 )
-            found.update(dict.fromkeys(_plain(record["id"]) for record in client.sessions.list(session)))
+            found.update(dict.fromkeys(_plain(record["id"]) for record in client.records(endpoint.list_(session))))
         else:
             try:
                 found[_id(session)] = None

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeVar
 
 import pandas as pd
 
-from ...client import Client
+from ...api.connection import Connection
 from ..analysis.turns import turns
 from ..load.events import partial
 from ..load.session_ids import require_client, session_ids
@@ -94,7 +94,7 @@ class Store:
 
     def sync(
         self,
-        client: Client,
+        client: Connection,
         sessions: Any = None,
         *,
         workspace: Any = None,

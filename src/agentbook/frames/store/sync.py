@@ -18,8 +18,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ...api.connection import Connection
 from ...api.event_ids import is_persisted, milliseconds_of
-from ...client import Client
 from ..load.id_ranges import Session
 from ..load.interrupts import shielded
 from ..load.page_loader import PageLoader
@@ -88,7 +88,7 @@ class SyncReport:
 class Sync:
     """One sync, under the store's lock."""
 
-    def __init__(self, place: Storage, manifest: Manifest, client: Client, overlap_s: float, full: bool) -> None:
+    def __init__(self, place: Storage, manifest: Manifest, client: Connection, overlap_s: float, full: bool) -> None:
         self._place = place
         self._manifest = manifest
         self._client = client

@@ -1,0 +1,378 @@
+"""Connections: what runs calls, and all that streams, loads and panels need of a client.
+
+`Connection` blocks and works anywhere, a notebook cell included; `AsyncConnection` is
+awaited. They differ in the driver only: same calls, same policy. Either gives the other
+(`Connection.asynchronous`), with the same credential and the same rate-limit gate.
+`agentbook.client` adds the nouns of the specification.
+"""
+
+from __future__ import annotations
+
+import re
+import ssl
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import aclosing, closing
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+from urllib.parse import urlsplit
+
+import msgspec
+
+from .auth import ApiKey, Credentials
+from .calls import Call, ListCall, Reply
+from .pagination import PASSES, Page, Pagination, warn_incomplete
+from .policy import Exchange, Settings, exchange
+from .prefetch import prefetch, prefetch_async
+from .rate_limit import RateLimitGate, gate_of
+from .record import Record
+from .transport import AsyncTransport, Network, SyncTransport
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+T = TypeVar("T")
+C = TypeVar("C", bound="AsyncConnection")
+
+TIMEOUT_S = 30.0
+DEADLINE_S = 180.0  # two rate windows and the request itself
+
+
+class _Base:
+    """What both connections share: everything but the driver."""
+
+    def __init__(
+        self,
+        base_url: str,
+        *,
+        credentials: Credentials | str | None = None,
+        http_client: Any = None,
+        timeout_s: float = TIMEOUT_S,
+        deadline_s: float = DEADLINE_S,
+        tls: ssl.SSLContext | None = None,
+        proxy: str | None = None,
+    ) -> None:
+        base_url = _validated(base_url)
+        if isinstance(credentials, str):
+            credentials = ApiKey(credentials)
+        for name, value in (("timeout_s", timeout_s), ("deadline_s", deadline_s)):
+            if not value > 0:
+                raise ValueError(f"{name} must be a number of seconds above 0, not {value!r}.")
+        if credentials is not None and not hasattr(credentials, "identity"):
+            raise TypeError(
+                "credentials must be an API key as text (id:secret), an ApiKey, or the result of sign_in, not "
+                f"{type(credentials).__name__}. The credentials of another client are its .auth."
+            )
+        identity = credentials.identity if credentials is not None else "anonymous"
+        gate = gate_of(base_url, identity, time.monotonic)
+        self._settings = Settings(base_url, credentials, gate, timeout_s, deadline_s)
+        self.network = Network(tls, proxy)
+        self._openapi: Mapping[str, Any] | None = None
+        self._set_up(http_client)
+
+    def _set_up(self, http_client: Any) -> None:
+        """Create the driver."""
+        raise NotImplementedError
+
+    @property
+    def base_url(self) -> str:
+        """The versioned address of the platform, without a trailing slash."""
+        return self._settings.base_url
+
+    @property
+    def auth(self) -> Credentials | None:
+        """The credential that signs the calls. Its repr does not show the secret."""
+        return self._settings.credentials
+
+    @property
+    def gate(self) -> RateLimitGate:
+        """The rate-limit gate of this credential, shared with its WebSockets."""
+        return self._settings.gate
+
+    @property
+    def timeout_s(self) -> float:
+        """The time one request may take, in seconds."""
+        return self._settings.timeout_s
+
+    @property
+    def deadline_s(self) -> float:
+        """The time a whole call may take, in seconds, waits and retries included."""
+        return self._settings.deadline_s
+
+    def _exchange(self, call: Call[T]) -> Exchange[T]:
+        return exchange(call, self._settings, self._description)
+
+    def _description(self) -> Exchange[Mapping[str, Any]]:
+        """The exchange that returns the live openapi.yaml, fetched at most once."""
+        if self._openapi is None:
+            call = Call("openapi", "GET", "openapi.yaml", _yaml)
+            self._openapi = yield from self._exchange(call)
+        return self._openapi
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.base_url!r}, credentials={self.auth!r})"
+
+
+class Connection(_Base):
+    """Runs calls against one platform with one credential. Parameters as for `Client`."""
+
+    def _set_up(self, http_client: Any) -> None:
+        self._transport = SyncTransport(self.base_url, http_client, self.network)
+        self._asynchronous: AsyncConnection | None = None
+
+    def run(self, call: Call[T]) -> T:
+        """Run a call and return its result.
+
+        Parameters
+        ----------
+        call : Call
+            Made by an endpoint function of ``agentbook.api``; the nouns' methods do both.
+
+        Raises
+        ------
+        ApiError, ConnectionFailed, DeadlineExceeded, OutcomeUnknown
+
+        Examples
+        --------
+        >>> from agentbook.api.endpoints import me
+        >>> client.run(me.get()).name
+        'acme'
+        """
+        return self._transport.drive(self._exchange(call))
+
+    def pages(self, pagination: Pagination, fetch: Callable[[Call[Page]], Page] | None = None) -> Iterator[Page]:
+        """The remaining pages of one pass over a list, in order, each item once.
+
+        Later pages are fetched while the caller uses the earlier ones.
+
+        Parameters
+        ----------
+        pagination : Pagination
+            The pass; one that stopped half-way continues.
+        fetch : callable, optional
+            Runs the call of a page in place of `run`.
+
+        Raises
+        ------
+        ApiError, ConnectionFailed, DeadlineExceeded
+            At the page that could not be read.
+        """
+        fetch = fetch or self.run
+        if not pagination.begun:
+            yield pagination.take(fetch(pagination.first()))
+        with closing(prefetch(fetch, pagination.rest())) as pages:
+            for page in pages:
+                yield pagination.take(page)
+                if pagination.stalled:
+                    break
+        while (call := pagination.following()) is not None:
+            yield pagination.take(fetch(call))
+
+    def records(self, list_call: ListCall) -> Iterator[Record]:
+        """The items of a list. A list that changes while it is read is read again.
+
+        Parameters
+        ----------
+        list_call : ListCall
+            Made by an endpoint function of ``agentbook.api``.
+
+        Raises
+        ------
+        ApiError, ConnectionFailed, DeadlineExceeded
+
+        Warns
+        -----
+        IncompleteWarning
+            If the list changed in each of three passes.
+        """
+        seen: set[str] = set()
+        for _ in range(PASSES):
+            pagination = Pagination(list_call)
+            for page in self.pages(pagination):
+                yield from page.records(skip=seen)
+            seen |= pagination.seen
+            if pagination.consistent:
+                return
+        warn_incomplete(pagination)
+
+    def request(self, method: str, path: str, *, params: Mapping[str, Any] | None = None, json: Any = None) -> Any:
+        """Send any request to the platform, for operations without a method here.
+
+        Parameters
+        ----------
+        method : str
+            ``GET``, ``POST``, ...
+        path : str
+            Relative to `base_url`, already encoded: ``agents`` or ``/agents``.
+        params : mapping, optional
+            Query parameters; None values are left out.
+        json : object, optional
+            The body.
+
+        Returns
+        -------
+        object
+            The decoded JSON reply; None if it is empty. Retried only if it is a GET or HEAD.
+
+        Raises
+        ------
+        ApiError, ConnectionFailed, DeadlineExceeded, OutcomeUnknown
+
+        Examples
+        --------
+        >>> client.request("GET", "agents", params={"limit": 1})["pagination"]["limit"]
+        1
+        """
+        return self.run(_raw_call(method, path, params, json))
+
+    def openapi(self) -> Mapping[str, Any]:
+        """The platform's live OpenAPI description, parsed; fetched once per client."""
+        return self._transport.drive(self._description())
+
+    def asynchronous(self) -> AsyncConnection:
+        """The `AsyncConnection` with the same address, credential, limits and gate."""
+        return self._counterpart(AsyncConnection)
+
+    def _counterpart(self, kind: type[C]) -> C:
+        if not isinstance(self._asynchronous, kind):
+            self._asynchronous = kind(
+                self.base_url,
+                credentials=self.auth,
+                timeout_s=self.timeout_s,
+                deadline_s=self.deadline_s,
+                tls=self.network.tls,
+                proxy=self.network.proxy,
+            )
+            if self._transport.is_closed:
+                self._asynchronous.close()
+        return self._asynchronous
+
+    def close(self) -> None:
+        """Close the connections; the client cannot be used afterwards."""
+        self._transport.close()
+        if self._asynchronous is not None:
+            self._asynchronous.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class AsyncConnection(_Base):
+    """As `Connection`, awaited."""
+
+    def _set_up(self, http_client: Any) -> None:
+        self._transport = AsyncTransport(self.base_url, http_client, self.network)
+
+    async def run(self, call: Call[T]) -> T:
+        """As `Client.run`, awaited."""
+        return await self._transport.drive(self._exchange(call))
+
+    async def pages(
+        self, pagination: Pagination, fetch: Callable[[Call[Page]], Awaitable[Page]] | None = None
+    ) -> AsyncGenerator[Page]:
+        """As `Client.pages`, with ``async for``."""
+        fetch = fetch or self.run
+        if not pagination.begun:
+            yield pagination.take(await fetch(pagination.first()))
+        async with aclosing(prefetch_async(fetch, pagination.rest())) as pages:
+            async for page in pages:
+                yield pagination.take(page)
+                if pagination.stalled:
+                    break
+        while (call := pagination.following()) is not None:
+            yield pagination.take(await fetch(call))
+
+    async def records(self, list_call: ListCall) -> AsyncIterator[Record]:
+        """As `Client.records`, with ``async for``."""
+        seen: set[str] = set()
+        for _ in range(PASSES):
+            pagination = Pagination(list_call)
+            async with aclosing(self.pages(pagination)) as pages:
+                async for page in pages:
+                    for record in page.records(skip=seen):
+                        yield record
+            seen |= pagination.seen
+            if pagination.consistent:
+                return
+        warn_incomplete(pagination)
+
+    async def request(
+        self, method: str, path: str, *, params: Mapping[str, Any] | None = None, json: Any = None
+    ) -> Any:
+        """As `Client.request`, awaited."""
+        return await self.run(_raw_call(method, path, params, json))
+
+    async def openapi(self) -> Mapping[str, Any]:
+        """The platform's live OpenAPI description, parsed; fetched once per client."""
+        return await self._transport.drive(self._description())
+
+    def asynchronous(self) -> Self:
+        """This client itself."""
+        return self
+
+    async def aclose(self) -> None:
+        """Close the connections; the client cannot be used afterwards."""
+        await self._transport.aclose()
+
+    def close(self) -> None:
+        """Close the connections from a thread without a running event loop."""
+        self._transport.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+
+def _raw_call(method: str, path: str, params: Mapping[str, Any] | None, json: Any) -> Call[Any]:
+    method = method.upper()
+    call: Call[Any] = Call(
+        f"{method} {path}", method, path.lstrip("/"), _json, params or {}, json, write=method not in ("GET", "HEAD")
+    )
+    return call
+
+
+def _json(reply: Reply) -> Any:
+    return msgspec.json.decode(reply.body) if reply.body else None
+
+
+def _yaml(reply: Reply) -> Mapping[str, Any]:
+    import yaml
+
+    try:
+        loaded = yaml.load(reply.body, getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - both are safe
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise msgspec.DecodeError(" ".join(str(error).split())) from None
+    return loaded if isinstance(loaded, dict) else {}
+
+
+def _validated(base_url: str) -> str:
+    try:
+        parts = urlsplit(base_url.strip()) if isinstance(base_url, str) else None
+    except ValueError:
+        parts = None
+    if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
+        # The text is never shown: people often pass the key in its place.
+        key = isinstance(base_url, str) and re.fullmatch(r"[^/:\s]+:[^/:\s]+", base_url.strip())
+        advice = (
+            " This looks like an API key: pass it as api_key= to connect(), or as credentials= to a client."
+            if key
+            else ""
+        )
+        raise ValueError(
+            f"base_url must be an address that starts with http:// or https://, such as https://host/v1.{advice}"
+        )
+    if parts.username or parts.password:
+        raise ValueError(
+            "base_url must not hold a user name or password: pass credentials=ApiKey('id:secret') instead."
+        )
+    if parts.query or parts.fragment:
+        raise ValueError("base_url must be an address without ? or #, such as https://host/v1.")
+    return base_url.strip().rstrip("/")

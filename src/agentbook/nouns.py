@@ -1,0 +1,268 @@
+"""The nouns of the specification: ``client.agents``, ``client.sessions``, ...
+
+Each endpoint is written once, in `agentbook.api.endpoints`, as a function that returns a
+`Call` or a `ListCall`. Here it becomes a method of a noun. On `Client` the method returns
+the result, on `AsyncClient` an awaitable of it; a list operation returns a `Listing` or
+an `AsyncListing`. The types follow, so an editor knows the difference.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime
+from functools import cache, wraps
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
+
+from .api.calls import Call, ListCall, ref
+from .api.endpoints import agents, credentials, me, organizations, sessions, skills, workspaces
+from .listing import AsyncListing, Listing
+
+if TYPE_CHECKING:
+    from .events.stream import AsyncEventStream, EventStream
+    from .events.turns import Turn
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Sync:
+    """Marks the nouns of `Client`."""
+
+
+class Async:
+    """Marks the nouns of `AsyncClient`."""
+
+
+M = TypeVar("M", Sync, Async)
+
+
+class Noun(Generic[M]):
+    """One noun of the specification on one client."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+
+    def __repr__(self) -> str:
+        names = [name for name in dir(type(self)) if not name.startswith("_")]
+        return f"<{type(self).__name__.lower()}: {', '.join(names)}>"
+
+
+class Endpoint(Generic[P, T]):
+    """The method of an operation that is one call."""
+
+    def __init__(self, build: Callable[P, Call[T]]) -> None:
+        self.build = build
+        self.__doc__ = build.__doc__
+
+    @overload
+    def __get__(self, noun: None, owner: Any) -> Endpoint[P, T]: ...
+    @overload
+    def __get__(self, noun: Noun[Sync], owner: Any) -> Callable[P, T]: ...
+    @overload
+    def __get__(self, noun: Noun[Async], owner: Any) -> Callable[P, Awaitable[T]]: ...
+    def __get__(self, noun: Any, owner: Any) -> Any:
+        if noun is None:
+            return self
+        client, build = noun._client, self.build
+        return _method(build, lambda *args, **params: client.run(build(*args, **params)))
+
+
+class Listed(Generic[P]):
+    """The method of an operation that is a list."""
+
+    def __init__(self, build: Callable[P, ListCall]) -> None:
+        self.build = build
+        self.__doc__ = build.__doc__
+
+    @overload
+    def __get__(self, noun: None, owner: Any) -> Listed[P]: ...
+    @overload
+    def __get__(self, noun: Noun[Sync], owner: Any) -> Callable[P, Listing]: ...
+    @overload
+    def __get__(self, noun: Noun[Async], owner: Any) -> Callable[P, AsyncListing]: ...
+    def __get__(self, noun: Any, owner: Any) -> Any:
+        if noun is None:
+            return self
+        client, build = noun._client, self.build
+        return _method(build, lambda *args, **params: client.listing(build(*args, **params)))
+
+
+def _method(build: Callable[..., Any], call: Callable[..., Any]) -> Callable[..., Any]:
+    """Give `call` the signature and docstring of its endpoint, for ``?`` and completion."""
+    method = wraps(build)(call)
+    method.__signature__ = _signature(build)  # type: ignore[attr-defined]
+    return method
+
+
+@cache
+def _signature(build: Callable[..., Any]) -> inspect.Signature:
+    return inspect.signature(build).replace(return_annotation=inspect.Signature.empty)
+
+
+class Me(Noun[M]):
+    """``client.me``."""
+
+    get = Endpoint(me.get)
+    workspaces = Listed(me.workspaces)
+    invitations = Listed(me.invitations)
+
+
+class Agents(Noun[M]):
+    """``client.agents``."""
+
+    list = Listed(agents.list_)
+    get = Endpoint(agents.get)
+    create = Endpoint(agents.create)
+    update = Endpoint(agents.update)
+    configure_llm = Endpoint(agents.configure_llm)
+    versions = Listed(agents.versions)
+    publish = Endpoint(agents.publish)
+
+
+class Skills(Noun[M]):
+    """``client.skills``."""
+
+    list = Listed(skills.list_)
+    create = Endpoint(skills.create)
+
+
+class Credentials(Noun[M]):
+    """``client.credentials``."""
+
+    list = Listed(credentials.list_)
+
+
+class Workspaces(Noun[M]):
+    """``client.workspaces``."""
+
+    list = Listed(workspaces.list_)
+    create = Endpoint(workspaces.create)
+    contexts = Listed(workspaces.contexts)
+    agents = Listed(workspaces.agents)
+    install_agent = Endpoint(workspaces.install_agent)
+    uninstall_agent = Endpoint(workspaces.uninstall_agent)
+
+
+class Organizations(Noun[M]):
+    """``client.organizations``."""
+
+    invitations = Listed(organizations.invitations)
+
+
+class _SessionOperations(Noun[M]):
+    start = Endpoint(sessions.start)
+    events = Listed(sessions.events)
+    send = Endpoint(sessions.send)
+    get = Endpoint(sessions.get)
+    list = Listed(sessions.list_)
+
+
+class Sessions(_SessionOperations[Sync]):
+    """``client.sessions``."""
+
+    def stream(
+        self,
+        session_id: Any,
+        *,
+        from_id: str | None = None,
+        since: datetime | str | None = None,
+        types: Sequence[str] | None = None,
+    ) -> EventStream:
+        """A session's events as they happen: each persisted one exactly once, in order, across reconnects.
+
+        Parameters
+        ----------
+        session_id : str or Record
+        from_id : str, optional
+            Replay what came after this event first, then go on live.
+        since : datetime or str, optional
+            Replay from this instant, then go on live. With neither, live events only.
+        types : sequence of str, optional
+            Only events of these types; None for all.
+
+        Returns
+        -------
+        EventStream
+            An iterator of event records, to be closed or used in a ``with`` block. Drafts are among them.
+
+        Raises
+        ------
+        NotFound, Unauthorized, InsufficientScope, InvalidInput, StreamClosed
+
+        Notes
+        -----
+        Specification: "Endpoints", Session events WebSocket; "Events", rule 6.
+
+        Examples
+        --------
+        >>> with client.sessions.stream(session.id, since="2020-01-01") as stream:
+        ...     for event in stream:  # waits for new events; here it stops at the first reply
+        ...         if event.type == "runtime_done":
+        ...             break
+        """
+        from .events.stream import EventStream
+
+        return EventStream(self._client, ref(session_id), from_id=from_id, since=since, types=types)
+
+    def ask(self, session_id: Any, text: str, *, timeout_s: float | None = None) -> Turn:
+        """Send a message and wait for the reply.
+
+        Parameters
+        ----------
+        session_id : str or Record
+        text : str
+        timeout_s : float, optional
+            Seconds to wait for the reply; None waits without end. The agent goes on working after a timeout.
+
+        Returns
+        -------
+        Turn
+            Answered, with text, latency and events.
+
+        Raises
+        ------
+        ExecutionLimit
+            If the run hit a limit.
+        ServerError
+            If the run failed otherwise.
+        DeadlineExceeded
+            If no reply came in time.
+        NotFound
+            If this key did not start the session.
+
+        Notes
+        -----
+        Specification: "Events", rules 3 to 5; "Errors", runtime limit failures.
+
+        Examples
+        --------
+        >>> client.sessions.ask(session.id, "What is an event?", timeout_s=60).status
+        'answered'
+        """
+        from .events.ask import ask
+
+        return ask(self._client, ref(session_id), text, timeout_s)
+
+
+class AsyncSessions(_SessionOperations[Async]):
+    """``client.sessions`` of `AsyncClient`."""
+
+    def stream(
+        self,
+        session_id: Any,
+        *,
+        from_id: str | None = None,
+        since: datetime | str | None = None,
+        types: Sequence[str] | None = None,
+    ) -> AsyncEventStream:
+        """A session's events as they happen, for ``async for``; see `Sessions.stream`."""
+        from .events.stream import AsyncEventStream
+
+        return AsyncEventStream(self._client, ref(session_id), from_id=from_id, since=since, types=types)
+
+    async def ask(self, session_id: Any, text: str, *, timeout_s: float | None = None) -> Turn:
+        """Send a message and wait for the reply; see `Sessions.ask`."""
+        from .events.ask import ask_async
+
+        return await ask_async(self._client, ref(session_id), text, timeout_s)
