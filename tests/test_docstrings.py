@@ -93,7 +93,7 @@ class Name:
 def members(path: str, kind: type) -> Iterator[Name]:
     """A class, and what it and the classes of agentbook above it define."""
     yield Name(path, kind)
-    ours = [base for base in kind.__mro__ if base.__module__.startswith("agentbook.")]
+    ours = [base for base in kind.__mro__ if base.__module__ in (kind.__module__, "agentbook.api.connection")]
     for name in dict.fromkeys(name for base in ours for name in vars(base)):
         value = inspect.getattr_static(kind, name)
         described = (

@@ -53,7 +53,7 @@ class Endpoint(Generic[P, T]):
 
     def __init__(self, build: Callable[P, Call[T]]) -> None:
         self.build = build
-        self.__doc__ = build.__doc__
+        self.__doc__, self.__module__ = build.__doc__, build.__module__
 
     @overload
     def __get__(self, noun: None, owner: Any) -> Endpoint[P, T]: ...
@@ -73,7 +73,7 @@ class Listed(Generic[P]):
 
     def __init__(self, build: Callable[P, ListCall]) -> None:
         self.build = build
-        self.__doc__ = build.__doc__
+        self.__doc__, self.__module__ = build.__doc__, build.__module__
 
     @overload
     def __get__(self, noun: None, owner: Any) -> Listed[P]: ...

@@ -77,7 +77,7 @@ def test_a_page_that_ends_without_an_id_does_not_end_the_session() -> None:
 def test_a_listing_of_events_ends_early_no_more_silently() -> None:
     def listing(page: int, change: Any) -> Any:
         events = Odd({"s": IDS}, {page: change}).client().sessions.events("s", sort_by="id")
-        events.listing = replace(events.listing, max_page=10)
+        events.list_call = replace(events.list_call, max_page=10)
         return events
 
     frame = listing(2, nameless(-1, -2)).to_pandas()
@@ -200,7 +200,7 @@ def test_an_interrupt_of_a_listing_loses_and_repeats_nothing() -> None:
 
     def load() -> Any:
         events = client.sessions.events("s", sort_by="id")
-        events.listing = replace(events.listing, max_page=2)
+        events.list_call = replace(events.list_call, max_page=2)
         return events.to_pandas()
 
     whole = [frame for frame in through_interrupts(load, listing, pages, pagination, every=5) if frame is not None]
@@ -295,7 +295,7 @@ def test_an_async_listing_that_stopped_goes_on_too() -> None:
         transport = httpx.MockTransport(platform._answer)
         client = ab.AsyncClient("http://h/v1", http_client=httpx.AsyncClient(transport=transport))
         events = client.sessions.events("s", sort_by="id")
-        events.listing = replace(events.listing, max_page=10)
+        events.list_call = replace(events.list_call, max_page=10)
         with pytest.raises(ab.PartialLoad) as raised:
             await events.to_pandas()
         assert len(raised.value.partial_frame) == 20

@@ -155,6 +155,13 @@ class Connection(_Base):
         ------
         ApiError, ConnectionFailed, DeadlineExceeded
             At the page that could not be read.
+
+        Examples
+        --------
+        >>> from agentbook.api.endpoints import agents
+        >>> from agentbook.api.pagination import Pagination
+        >>> [len(page.ids) for page in client.pages(Pagination(agents.list_(limit=2)))]
+        [2]
         """
         fetch = fetch or self.run
         if not pagination.begun:
@@ -183,6 +190,12 @@ class Connection(_Base):
         -----
         IncompleteWarning
             If the list changed in each of three passes.
+
+        Examples
+        --------
+        >>> from agentbook.api.endpoints import agents
+        >>> len(list(client.records(agents.list_(limit=2))))
+        2
         """
         seen: set[str] = set()
         for _ in range(PASSES):

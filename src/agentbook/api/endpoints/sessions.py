@@ -80,6 +80,7 @@ def events(
     limit : int, optional
         At most this many events; None for all.
     offset : int
+        Items skipped at the start.
 
     Returns
     -------
@@ -186,6 +187,7 @@ def list_(workspace: Any, *, sort_by: str | None = None, limit: int | None = Non
     limit : int, optional
         At most this many; None for all.
     offset : int
+        Items skipped at the start.
 
     Returns
     -------
