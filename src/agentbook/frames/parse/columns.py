@@ -1,7 +1,8 @@
-"""From a page's lists of values to Arrow columns: a record batch with the schema's columns.
+"""Turns the lists of values of a page into an Arrow record batch.
 
-Here instants become timestamps, ids give up their millisecond, opaque values are read as far as their shape allows, and
-secrets are masked before anything can see them.
+Times become timestamps, and ids yield the time they carry. Values of undocumented types
+are read if they have the expected shape. Secrets are masked here, before a frame can
+show them.
 """
 
 from __future__ import annotations
@@ -15,13 +16,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .content import dump, join, text_of
+from .content import encode_object, raw_text, to_json
 from .ids import milliseconds, parse_ids
-from .json_columns import Path, Problem, Values, keep
-from .masking import NO_HOST, fingerprint, host_of, mask, mask_but_names
+from .json_columns import Path, Values, add_extra
+from .masking import NO_HOST, fingerprint, host_of, mask, mask_except_names
+from .problems import Problem
 from .schemas import Column, Schema
 
-TEXT = pa.large_string()  # what pandas keeps its strings in: no copy on the way there
+TEXT = pa.large_string()  # the type in which pandas keeps strings, so no copy is needed
 CATEGORY = pa.dictionary(pa.int32(), pa.string())
 INSTANT = pa.timestamp("us", tz="UTC")
 ARROW_TYPES: dict[str, Any] = {
@@ -31,8 +33,10 @@ ARROW_TYPES: dict[str, Any] = {
     "boolean": pa.bool_(),
     "str": TEXT,
 }
-_NAMES = ("name", "full_name", "slug", "title", "label", "key", "id", "type", "kind")
-_FIRST_US, _LAST_US = -62_135_596_800_000_000, 253_402_300_799_999_999  # the years 1 to 9999
+_PYTHON_TYPES: dict[str, type] = {"bool": bool, "int": int}
+_LABEL_KEYS = ("name", "full_name", "slug", "title", "label", "key", "id", "type", "kind")
+# The years 1 to 9999.
+_FIRST_US, _LAST_US = -62_135_596_800_000_000, 253_402_300_799_999_999
 _decode = msgspec.json.decode
 
 
@@ -42,21 +46,22 @@ def arrow_schema(schema: Schema) -> Any:
 
 
 class BatchMaker:
-    """Makes the record batches of one resource. With `reveal`, secrets are left as they came."""
+    """Makes record batches of one resource. With `reveal`, secrets are not masked."""
 
     def __init__(self, schema: Schema, *, reveal: bool = False) -> None:
         self._schema = schema
         self._reveal = reveal
         self._arrow = arrow_schema(schema)
-        # What a credential calls a key may be one.
-        self._names = [name for name in _NAMES if name != "key" or not schema.secret]
-        self._instants_before: tuple[list[str | None], Any] | None = None  # of a column without any trouble
+        # A field called "key" in a credential may hold a secret.
+        self._label_keys = [key for key in _LABEL_KEYS if key != "key" or not schema.secret]
+        # The last time column that was read at once: its texts and their timestamps.
+        self._last_times: tuple[list[str | None], Any] | None = None
         self._paths: list[tuple[Column, Path]] = [
             (column, tuple(column.wire.split("."))) for column in schema.columns if column.wire is not None
         ]
 
     def make(self, values: Values, context: Mapping[str, Any]) -> Any:
-        """One record batch; problems met on the way are added to ``values.problems``."""
+        """One record batch. Problems are appended to ``values.problems``."""
         arrays: dict[str, Any] = {}
         for column, path in self._paths:
             if path[0] == "content":
@@ -64,55 +69,58 @@ class BatchMaker:
             else:
                 arrays[column.name] = self._column(column, path, values)
         if "at" in self._arrow.names:
-            arrays["at"] = _instants_of_ids(arrays["id"])
+            arrays["at"] = _times_of_ids(arrays["id"])
         if "params_fingerprint" in self._arrow.names:
             arrays["params_fingerprint"] = _fingerprints(values.fields[("params",)])
         for name, value in context.items():
             if name in arrays and value is not None:
-                arrays[name] = _fill(arrays[name], value)
+                arrays[name] = _fill_null(arrays[name], value)
         arrays["extra"] = self._extra(values)
         return pa.record_batch([arrays[name] for name in self._arrow.names], schema=self._arrow)
 
     def _column(self, column: Column, path: Path, values: Values) -> Any:
-        found = values.fields[path]
+        items = values.fields[path]
         if column.kind in ("masked", "json"):
-            return pa.array([self._json(column.kind, raw) for raw in found], TEXT)
-        if column.kind in ("label", "host") or not column.given:
-            found = [self._opaque(column, path, row, raw, values) if raw else None for row, raw in enumerate(found)]
+            return pa.array([self._json(column.kind, raw) for raw in items], TEXT)
+        if column.kind in ("label", "host") or not column.documented:
+            items = [self._opaque(column, path, row, raw, values) if raw else None for row, raw in enumerate(items)]
         if column.kind == "time":
-            return self._instants(column, path, found, values)
+            return self._times(column, path, items, values)
         if column.kind == "enum":
-            return pa.array(found, pa.string()).dictionary_encode()
-        return pa.array(found, ARROW_TYPES[column.dtype])
+            return pa.array(items, pa.string()).dictionary_encode()
+        return pa.array(items, ARROW_TYPES[column.dtype])
 
-    def _instants(self, column: Column, path: Path, texts: list[str | None], values: Values) -> Any:
-        # Most things never change: then updated_at is created_at.
-        if self._instants_before is not None and self._instants_before[0] == texts:
-            return self._instants_before[1]
-        array = _plain_instants(texts)
+    def _times(self, column: Column, path: Path, texts: list[str | None], values: Values) -> Any:
+        # Most items never change, so updated_at often equals created_at.
+        if self._last_times is not None and self._last_times[0] == texts:
+            return self._last_times[1]
+        array = _parse_times(texts)
         if array is None:
-            return pa.array([_instant(column, path, row, text, values) for row, text in enumerate(texts)], INSTANT)
-        self._instants_before = texts, array
+            return pa.array([_parse_time(column, path, row, text, values) for row, text in enumerate(texts)], INSTANT)
+        self._last_times = texts, array
         return array
 
     def _json(self, kind: str, raw: Any) -> str | None:
-        text = text_of(raw)
+        text = raw_text(raw)
         if text in ("", "null"):
             return None
         if not self._schema.secret or self._reveal:
             return text
         value = _decode(raw)
         if kind == "masked":
-            return dump(mask(value))
-        # What a policy names, it names in a list of strings.
-        return dump(
-            [one if isinstance(one, str) else mask_but_names(one) for one in value]
+            return to_json(mask(value))
+        # A policy names its resources in a list of strings.
+        return to_json(
+            [item if isinstance(item, str) else mask_except_names(item) for item in value]
             if isinstance(value, list)
-            else mask_but_names(value)
+            else mask_except_names(value)
         )
 
     def _opaque(self, column: Column, path: Path, row: int, raw: Any, values: Values) -> Any:
-        """A value whose type the specification does not give, if it has the expected shape; else it goes to extra."""
+        """A value of undocumented type, if it has the expected shape.
+
+        A value of another shape goes to ``extra``.
+        """
         value = _decode(raw)
         if value is None:
             return None
@@ -120,15 +128,15 @@ class BatchMaker:
             if isinstance(value, str):
                 return value if self._reveal else host_of(value) or NO_HOST
         elif column.kind == "label" and isinstance(value, Mapping):
-            label = next((value[name] for name in self._names if isinstance(value.get(name), str)), None)
+            label = next((value[key] for key in self._label_keys if isinstance(value.get(key), str)), None)
             if label is None or len(value) > 1:
-                keep(values.extras, row, path, bytes(raw))
+                add_extra(values.extras, row, path, bytes(raw))
             return label
         elif isinstance(value, _PYTHON_TYPES.get(column.kind, str)) and isinstance(value, bool) == (
             column.kind == "bool"
         ):
             return value
-        keep(values.extras, row, path, bytes(raw))
+        add_extra(values.extras, row, path, bytes(raw))
         return None
 
     def _extra(self, values: Values) -> Any:
@@ -136,55 +144,52 @@ class BatchMaker:
             return pa.nulls(values.count, TEXT)
         texts: list[str | None] = [None] * values.count
         hide = self._schema.secret and not self._reveal
-        plain = {*self._schema.opaque, *(column.wire for column in self._schema.columns if column.kind == "label")}
-        for row, kept in values.extras.items():
-            texts[row] = join(_hidden(kept, plain) if hide else kept)
+        documented = {*self._schema.opaque, *(column.wire for column in self._schema.columns if column.kind == "label")}
+        for row, fields in values.extras.items():
+            texts[row] = encode_object(_mask_extra(fields, documented) if hide else fields)
         return pa.array(texts, TEXT)
 
 
-_PYTHON_TYPES: dict[str, type] = {"bool": bool, "int": int}
-
-
-def _hidden(kept: Mapping[str, Any], plain: set[Any]) -> dict[str, bytes]:
-    """Extra values of a secret resource: documented opaque fields keep their names, all others only their shape."""
+def _mask_extra(fields: Mapping[str, Any], documented: set[Any]) -> dict[str, bytes]:
+    """Mask extra values. Names stay in documented fields, only shapes in the others."""
     return {
-        key: msgspec.json.encode((mask_but_names if key in plain else mask)(_decode(_raw(value))))
-        for key, value in kept.items()
+        key: msgspec.json.encode((mask_except_names if key in documented else mask)(_decode(_raw(value))))
+        for key, value in fields.items()
     }
 
 
 def _raw(value: Any) -> bytes:
-    return join(value).encode() if isinstance(value, Mapping) else bytes(value)
+    return encode_object(value).encode() if isinstance(value, Mapping) else bytes(value)
 
 
-def _plain_instants(texts: list[str | None]) -> Any:
-    """All of them at once; None where one needs to be looked at by itself."""
+def _parse_times(texts: list[str | None]) -> Any:
+    """All times of a column at once; None if one of them needs `_parse_time`."""
     try:
-        instants = pc.cast(pa.array(texts, pa.string()), INSTANT)
+        times = pc.cast(pa.array(texts, pa.string()), INSTANT)
     except pa.ArrowInvalid:
         return None
-    # A zone may lead out of the calendar, to years that Python's and pandas' own texts do not know.
-    limits = pc.min_max(instants.view(pa.int64())).as_py()
-    return instants if limits["min"] is None or (limits["min"] >= _FIRST_US and limits["max"] <= _LAST_US) else None
+    # A UTC offset can shift a time past the years that Python and pandas represent.
+    limits = pc.min_max(times.view(pa.int64())).as_py()
+    return times if limits["min"] is None or (limits["min"] >= _FIRST_US and limits["max"] <= _LAST_US) else None
 
 
-def _instant(column: Column, path: Path, row: int, text: str | None, values: Values) -> datetime | None:
+def _parse_time(column: Column, path: Path, row: int, text: str | None, values: Values) -> datetime | None:
     if text is None:
         return None
     try:
         moment = datetime.fromisoformat(text)
         if moment.tzinfo is None:
-            values.problems.append(Problem(row, column.name, "no time zone: read as UTC", dump(text)))
+            values.problems.append(Problem(row, column.name, "no time zone: read as UTC", to_json(text)))
             return moment.replace(tzinfo=UTC)
         return moment.astimezone(UTC)
     except (ValueError, OverflowError):
-        keep(values.extras, row, path, dump(text).encode())
-        if column.given:
-            values.problems.append(Problem(row, column.name, "not an instant of ISO 8601", dump(text)))
+        add_extra(values.extras, row, path, to_json(text).encode())
+        if column.documented:
+            values.problems.append(Problem(row, column.name, "not an instant of ISO 8601", to_json(text)))
         return None
 
 
-def _instants_of_ids(ids: Any) -> Any:
+def _times_of_ids(ids: Any) -> Any:
     high, _, valid = parse_ids(ids)
     return pa.array(milliseconds(high) * 1000, INSTANT, mask=~valid)
 
@@ -194,8 +199,8 @@ def _fingerprints(raws: list[Any]) -> Any:
     return pa.array([fingerprint(value) if value else None for value in values], TEXT)
 
 
-def _fill(array: Any, value: Any) -> Any:
-    """The array with its nulls filled: what the request says holds where the item does not say it."""
+def _fill_null(array: Any, value: Any) -> Any:
+    """The array with its nulls replaced by a value that is known from the request."""
     if isinstance(array, pa.DictionaryArray):
         return pc.fill_null(array.cast(pa.string()), str(value)).dictionary_encode()
     if array.null_count == len(array):
@@ -204,7 +209,7 @@ def _fill(array: Any, value: Any) -> Any:
 
 
 def constant(value: Any, count: int) -> Any:
-    """A column of one value: text, or a boolean or integer as it is."""
+    """A column of one value: a boolean or integer as such, anything else as text."""
     if value is None or isinstance(value, bool):
         return pa.repeat(pa.scalar(value, pa.bool_() if value is not None else TEXT), count)
     if isinstance(value, int | np.integer):

@@ -1,12 +1,14 @@
-"""Loading: the pages of a list operation become one DataFrame.
+"""Joins the pages of a list operation into one DataFrame.
 
-A `FrameBuilder` takes pages as they arrive and holds Arrow record batches; pandas comes in once, at the end. So the
-peak is the table and one page, an interrupt keeps what has arrived, and no Python object stands for a row.
+A `FrameBuilder` parses pages as they arrive and holds Arrow record batches. pandas is
+used once, at the end. So peak memory is the table and one page, an interrupted load
+keeps the pages that have arrived, and no Python object is made per row.
 """
 
 from __future__ import annotations
 
 import bisect
+import copy
 import functools
 import itertools
 import sys
@@ -19,20 +21,20 @@ import msgspec
 import pandas as pd
 import pyarrow as pa
 
-from .columns import TEXT, BatchMaker, arrow_schema, constant
-from .json_columns import PageReader, Problem
+from .columns import BatchMaker, arrow_schema, constant
+from .json_columns import PageReader
+from .problems import MAX_PROBLEMS, Problem
 from .schemas import schema_of
 
-# More are counted, not listed: pandas copies `attrs` with every slice.
-MAX_PROBLEMS = 100
-# Batches are joined to such a size while they arrive: what is freed is used again at once, and few pieces make quick columns.
-_JOINED = 32_768
+# Small batches are joined up to this many rows while they arrive: the memory they free
+# is reused at once, and few batches make the final table cheaper.
+_JOINED_ROWS = 32_768
 _PANDAS_TYPES: dict[Any, Any] = {pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedPage:
-    """A page that was read: its rows as a record batch (None where there are none), and what could not be read."""
+    """A parsed page: a record batch of its rows (None if it has none), and problems."""
 
     rows: int
     batch: Any
@@ -42,33 +44,34 @@ class ParsedPage:
 
 
 class FrameBuilder:
-    """Pages in, one table out.
+    """Builds one table from pages.
 
     Parameters
     ----------
     resource : str
         A key of `agentbook.frames.parse.schemas.SCHEMAS`.
     context : mapping, optional
-        Values known from the request, such as ``{"session_id": "..."}``: they fill a column of that name, or add one.
+        Values known from the request, such as ``{"session_id": "..."}``. They fill the
+        nulls of a column of that name, or add a column.
     reveal : bool
-        True leaves credentials' secrets as they came; in a notebook that warns.
+        If True, credentials' secrets are not masked, and a notebook shows a warning.
 
     Attributes
     ----------
     rows : int
-        Rows so far.
+        Number of rows so far.
     problems : list of dict
-        What could not be read, at most `MOST_PROBLEMS`; `problem_count` counts all.
+        The first `MAX_PROBLEMS` problems; `problem_count` counts all of them.
     readable : bool
         False once a page could not be read at all.
 
     Examples
     --------
     >>> builder = FrameBuilder("events", {"session_id": "s1"})
-    >>> builder.add(b'{"items": [{"id": "e1", "type": "runtime_done", "content": {"text": "Hi"}}], "pagination": {}}')
+    >>> builder.add(b'{"items": [{"id": "e1", "content": {"text": "Hi"}}]}')
     1
-    >>> builder.finish()[["session_id", "type", "text"]].values.tolist()
-    [['s1', 'runtime_done', 'Hi']]
+    >>> builder.finish()[["session_id", "text"]].values.tolist()
+    [['s1', 'Hi']]
     """
 
     def __init__(self, resource: str, context: Mapping[str, Any] | None = None, *, reveal: bool = False) -> None:
@@ -84,7 +87,7 @@ class FrameBuilder:
         self._hide = self._schema.secret and not reveal
         self._names = frozenset(column.name for column in self._schema.columns)
         self._batches: list[Any] = []
-        self._small: list[Any] = []  # the last ones, not joined yet
+        self._small: list[Any] = []  # the latest batches, not joined yet
         self._small_rows = 0
         if reveal and self._schema.secret and _in_notebook():
             warnings.warn(
@@ -92,7 +95,7 @@ class FrameBuilder:
             )
 
     @functools.cached_property
-    def _reader(self) -> PageReader:  # a builder that only keeps what others read needs none
+    def _reader(self) -> PageReader:  # not needed to append pages that others parsed
         return PageReader(self._schema)
 
     @functools.cached_property
@@ -100,91 +103,99 @@ class FrameBuilder:
         return BatchMaker(self._schema, reveal=self._reveal)
 
     def add(self, page: bytes, context: Mapping[str, Any] | None = None) -> int:
-        """Take in the JSON body of one page; the number of rows it held.
+        """Parse and append the JSON body of one page; returns its number of rows.
 
         Parameters
         ----------
         page : bytes
-            ``{"items": [...], "pagination": {...}}``. Whatever it holds, nothing is raised: see `problems`.
+            ``{"items": [...], "pagination": {...}}``. Never raises for what the page
+            holds; see `problems`.
         context : mapping, optional
-            As for the builder, for this page alone; added to the builder's.
+            Context of this page alone, added to the builder's.
         """
-        piece = self.parse(page, context)
-        self.append(piece)
-        return piece.rows
+        parsed = self.parse(page, context)
+        self.append(parsed)
+        return parsed.rows
 
     def parse(self, page: bytes, context: Mapping[str, Any] | None = None) -> ParsedPage:
-        """The same without keeping it: for pages that arrive in another order than they are wanted in."""
-        known = {**self._context, **(context or {})}
+        """Parse a page without appending it: for pages that arrive out of order."""
+        full_context = {**self._context, **(context or {})}
         values = self._reader.read(page)
-        batch: Any = self._maker.make(values, known) if values.count else None
-        for name in [name for name in known if name not in self._names] if values.count else []:
-            batch = batch.append_column(name, constant(known[name], values.count))
-        return ParsedPage(values.count, batch, values.problems, known, values.readable)
+        batch: Any = None
+        if values.count:
+            batch = self._maker.make(values, full_context)
+            for name, value in full_context.items():
+                if name not in self._names:
+                    batch = batch.append_column(name, constant(value, values.count))
+        return ParsedPage(values.count, batch, values.problems, full_context, values.readable)
 
     def parse_together(self, pages: Sequence[bytes], contexts: Sequence[Mapping[str, Any]]) -> list[ParsedPage]:
-        """As `parse` for each of several small pages, whose rows become slices of one batch.
+        """Parse several small pages into slices of one record batch.
 
-        The columns of a batch cost as much as a hundred rows of it.
+        Making the columns of a batch costs as much as a hundred of its rows, so this is
+        faster than `parse` for each.
         """
         together = self._reader.read_together(pages) if len(pages) > 1 else None
-        told = {name for context in contexts for name in context}
-        if together is None or self._context or not together[0].fields.keys() >= {(name,) for name in told}:
+        names = {name for context in contexts for name in context}
+        if together is None or self._context or not together[0].fields.keys() >= {(name,) for name in names}:
             return [self.parse(page, context) for page, context in zip(pages, contexts, strict=True)]
         values, counts = together
         ends = list(itertools.accumulate(counts))
-        for name in told:
-            each = itertools.chain.from_iterable(
+        for name in names:
+            defaults = itertools.chain.from_iterable(
                 itertools.repeat(context.get(name), count) for context, count in zip(contexts, counts, strict=True)
             )
-            found = values.fields[(name,)]
-            values.fields[(name,)] = [known if one is None else one for one, known in zip(found, each, strict=True)]
+            values.fields[(name,)] = [
+                default if value is None else value
+                for value, default in zip(values.fields[(name,)], defaults, strict=True)
+            ]
         batch: Any = self._maker.make(values, {}) if values.count else None
         problems: list[list[Problem]] = [[] for _ in pages]
         for problem in values.problems:
             row = problem.row or 0
-            at = bisect.bisect_right(ends, row)
-            problems[at].append(replace(problem, row=row - (ends[at] - counts[at])))
+            page_number = bisect.bisect_right(ends, row)
+            first_row = ends[page_number] - counts[page_number]
+            problems[page_number].append(replace(problem, row=row - first_row))
         return [
-            ParsedPage(count, batch.slice(end - count, count) if count else None, mine, context)
-            for count, end, mine, context in zip(counts, ends, problems, contexts, strict=True)
+            ParsedPage(count, batch.slice(end - count, count) if count else None, page_problems, context)
+            for count, end, page_problems, context in zip(counts, ends, problems, contexts, strict=True)
         ]
 
-    def append(self, piece: ParsedPage) -> None:
-        """Append what `parse` gave, to this builder or another of the same resource."""
-        if piece.rows:
-            self._small.append(piece.batch)
-            self._small_rows += piece.rows
-            if self._small_rows >= _JOINED:
+    def append(self, page: ParsedPage) -> None:
+        """Append a page parsed by this or another builder of the same resource."""
+        if page.rows:
+            self._small.append(page.batch)
+            self._small_rows += page.rows
+            if self._small_rows >= _JOINED_ROWS:
                 self._join()
-        self._note(piece.problems, piece.context)
-        self.readable = self.readable and piece.readable
-        self.rows += piece.rows
+        self._add_problems(page.problems, page.context)
+        self.readable = self.readable and page.readable
+        self.rows += page.rows
         self.pages += 1
 
     def _join(self) -> None:
         small, self._small, self._small_rows = self._small, [], 0
-        # Only contexts that add columns make batches of several schemas.
+        # Batches differ in schema only if a context adds columns.
         joinable = len(small) > 1 and all(batch.schema.equals(small[0].schema) for batch in small[1:])
         self._batches += [pa.concat_batches(small)] if joinable else small
 
     def copy(self) -> FrameBuilder:
-        """Another builder with the same rows, to go on with apart from this one."""
-        other = FrameBuilder(self.resource, self._context, reveal=self._reveal)
-        other.rows, other.pages, other.readable = self.rows, self.pages, self.readable
-        other.problems, other.problem_count = list(self.problems), self.problem_count
-        other._batches, other._small, other._small_rows = list(self._batches), list(self._small), self._small_rows
+        """An independent builder with the same rows."""
+        other = copy.copy(self)
+        vars(other).update({name: list(value) for name, value in vars(self).items() if isinstance(value, list)})
         return other
 
-    def _note(self, problems: list[Problem], known: Mapping[str, Any]) -> None:
+    def _add_problems(self, problems: list[Problem], context: Mapping[str, Any]) -> None:
         self.problem_count += len(problems)
         for problem in problems[: MAX_PROBLEMS - len(self.problems)]:
-            where = {name: str(value) for name, value in known.items()}
             row = None if problem.row is None else self.rows + problem.row
             raw = problem.raw if problem.raw is None or len(problem.raw) <= 200 else problem.raw[:199] + "…"
             if self._hide and raw is not None:
                 raw = "<masked>"
-            self.problems.append({"row": row, "field": problem.field, "problem": problem.problem, "raw": raw, **where})
+            self.problems.append(
+                {"row": row, "field": problem.field, "problem": problem.problem, "raw": raw}
+                | {name: str(value) for name, value in context.items()}
+            )
 
     def to_arrow(self) -> Any:
         """The rows so far as a `pyarrow.Table` with every column of the schema."""
@@ -196,29 +207,32 @@ class FrameBuilder:
         self._join()
         if not self._batches:
             return empty
-        # Batches of one schema concatenate without a look at their values; only mixed contexts need promotion.
+        # Batches of one schema are concatenated without reading their values. Only
+        # mixed contexts need promotion.
         if all(batch.schema.equals(empty.schema) for batch in self._batches):
             table = pa.Table.from_batches(self._batches, empty.schema)
         else:
             tables = [pa.Table.from_batches([batch]) for batch in self._batches]
             table = pa.concat_tables([empty, *tables], promote_options="permissive").combine_chunks()
-        # Large batches stay as they are: joining them once more would touch every byte again.
+        # Large batches are not combined: that would copy every byte once more.
         return table.unify_dictionaries()
 
     def finish(self, provenance: Mapping[str, Any] | None = None) -> pd.DataFrame:
-        """The rows so far as a DataFrame; `provenance` goes to ``attrs["agentbook"]``."""
-        table = self.to_arrow()
-        frame = to_pandas(table)
+        """The rows so far as a DataFrame, with provenance in ``attrs["agentbook"]``."""
+        frame = to_pandas(self.to_arrow())
         frame.attrs["agentbook"] = self.describe(provenance or {})
         return frame
 
     def describe(self, provenance: Mapping[str, Any]) -> dict[str, Any]:
-        """What ``attrs["agentbook"]`` holds: the caller's provenance, the resource, and what could not be read."""
-        said = jsonable(provenance)
-        complete = bool(said.pop("complete", True)) and self.readable
-        problems = [*said.pop("problems", []), *self.problems]
-        count = int(said.pop("problem_count", 0)) + self.problem_count
-        return {"resource": self.resource, **said, "complete": complete, "problem_count": count, "problems": problems}
+        """The value of ``attrs["agentbook"]``.
+
+        Holds the caller's provenance, the resource and the problems.
+        """
+        known = jsonable(provenance)
+        complete = bool(known.pop("complete", True)) and self.readable
+        problems = [*known.pop("problems", []), *self.problems]
+        count = int(known.pop("problem_count", 0)) + self.problem_count
+        return {"resource": self.resource, **known, "complete": complete, "problem_count": count, "problems": problems}
 
 
 def to_frame(
@@ -234,28 +248,31 @@ def to_frame(
     Parameters
     ----------
     resource : str
-        What the items are: a key of `agentbook.frames.parse.schemas.SCHEMAS`, such as ``"events"``.
+        What the items are: a key of `agentbook.frames.parse.schemas.SCHEMAS`, such as
+        ``"events"``.
     pages : iterable of bytes
         JSON bodies ``{"items": [...], "pagination": {...}}``, in order.
     provenance : mapping, optional
-        What the caller knows of the load (operation, parameters, loaded_at, requests, complete); kept as JSON values in
-        ``attrs["agentbook"]``, with ``problems`` (row, field, problem, raw) and ``problem_count`` added.
+        What the caller knows of the load (operation, parameters, loaded_at, requests,
+        complete). Stored as JSON values in ``attrs["agentbook"]``, together with
+        ``problems`` (row, field, problem, raw) and ``problem_count``.
     context : mapping, optional
         Values known from the request, such as ``{"session_id": "..."}``.
     reveal : bool
-        True leaves credentials' secrets as they came; default False.
+        If True, credentials' secrets are not masked. Default False.
 
     Returns
     -------
     DataFrame
-        One row per item, in the order of the pages, with the columns that `describe(resource)` lists, whatever the
-        items hold. ids and texts ``str``, enums ``category``, times ``datetime64[us, UTC]``, integers ``Int64``,
-        booleans ``boolean``. Unknown fields and values that could not be read stand in ``extra`` as JSON text.
+        One row per item, in the order of the pages. The columns are always those that
+        `describe(resource)` lists: ids and texts ``str``, enums ``category``, times
+        ``datetime64[us, UTC]``, integers ``Int64``, booleans ``boolean``. Unknown
+        fields and unreadable values are JSON text in ``extra``.
 
     Raises
     ------
     ValueError
-        There is no such resource. What the pages hold never raises.
+        If there is no such resource. The contents of pages never raise.
 
     Notes
     -----
@@ -263,7 +280,8 @@ def to_frame(
 
     Examples
     --------
-    >>> page = b'{"items": [{"id": "w1", "name": "lab", "owner": {"name": "ada", "type": "user"}}], "pagination": {}}'
+    >>> page = b'''{"items": [{"id": "w1", "name": "lab",
+    ...   "owner": {"name": "ada", "type": "user"}}], "pagination": {}}'''
     >>> frame = to_frame("workspaces", [page])
     >>> frame[["name", "owner_name", "owner_type"]].values.tolist()
     [['lab', 'ada', 'user']]
@@ -277,24 +295,21 @@ def to_frame(
 
 
 def _in_notebook() -> bool:
-    shell = sys.modules.get("IPython")
-    return shell is not None and hasattr(shell.get_ipython(), "kernel")
+    ipython = sys.modules.get("IPython")
+    return ipython is not None and hasattr(ipython.get_ipython(), "kernel")
 
 
 def to_pandas(table: Any) -> pd.DataFrame:
-    """An Arrow table of this package's column types as a DataFrame with the dtypes of `schemas.DTYPES`."""
+    """A DataFrame with the dtypes of `schemas.DTYPES` from an Arrow table."""
     frame: pd.DataFrame = table.to_pandas(types_mapper=_PANDAS_TYPES.get, split_blocks=True)
     for name, dtype in frame.dtypes.items():
         if isinstance(dtype, pd.CategoricalDtype):
             # Sorted, so that equal rows make equal frames however they were paged.
-            seen = sorted(map(str, dtype.categories))
-            frame[name] = frame[name].cat.set_categories(pd.Index(seen, dtype="str"))
+            categories = sorted(map(str, dtype.categories))
+            frame[name] = frame[name].cat.set_categories(pd.Index(categories, dtype="str"))
     return frame
 
 
 def jsonable(value: Any) -> Any:
-    """`value` as JSON values: instants as ISO 8601 text, tuples and sets as lists, anything else as text."""
+    """`value` as JSON: times as ISO 8601, tuples and sets as lists, others as text."""
     return msgspec.json.decode(msgspec.json.encode(value, enc_hook=str))
-
-
-__all__ = ["MAX_PROBLEMS", "TEXT", "FrameBuilder", "ParsedPage", "jsonable", "to_frame", "to_pandas"]

@@ -1,4 +1,4 @@
-"""UUIDs as numbers, a column at a time: their order, their version, the millisecond a UUIDv7 carries."""
+"""Parses columns of UUIDs into numbers: order, version, and the time of a UUIDv7."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-# A canonical UUID, byte by byte: 1 where a hexadecimal digit stands, 2 where a hyphen does.
+# The bytes of a canonical UUID: 1 for a hexadecimal digit, 2 for a hyphen.
 _SHAPE = np.frombuffer(bytes(2 if i in (8, 13, 18, 23) else 1 for i in range(36)), np.uint8)
-_DIGITS = np.flatnonzero(_SHAPE == 1)
-_BLOCK = 8192  # ids at a time: what is computed from them on the way stays in the processor's cache
-# Later instants are no calendar dates: nothing real carries them.
+_IS_DIGIT = _SHAPE == 1
+_BLOCK = 8192  # ids per block; intermediate arrays then fit the processor's cache
+# The end of the year 9999: Python and pandas cannot represent later dates.
 _LAST_MS = 253_402_300_799_999
 
 Words = npt.NDArray[np.uint64]
@@ -22,22 +22,24 @@ Flags = npt.NDArray[np.bool_]
 
 
 def parse_ids(ids: Any) -> tuple[Words, Words, Flags]:
-    """The two 64-bit words of each UUID of version 7, and which ids are such.
+    """The two 64-bit words of each UUIDv7, and which ids are UUIDv7s.
 
     Parameters
     ----------
     ids : pyarrow.Array or ChunkedArray of string
-        Null, draft and other ids give zeros and False (see `agentbook.api.event_ids.is_persisted`).
+        Null, draft and other ids yield zeros and False (see
+        `agentbook.api.event_ids.is_persisted`).
 
     Returns
     -------
     high, low : ndarray of uint64
-        Ordering by (high, low) is ordering by id.
+        Sorting by (high, low) sorts by id.
     valid : ndarray of bool
 
     Examples
     --------
-    >>> high, low, valid = parse_ids(pa.array(["019a0b1c-0000-7000-8000-000000000001", "draft-1", None]))
+    >>> ids = pa.array(["019a0b1c-0000-7000-8000-000000000001", "draft-1", None])
+    >>> high, low, valid = parse_ids(ids)
     >>> valid.tolist(), int(milliseconds(high)[0])
     ([True, False, False], 1761122975744)
     """
@@ -46,12 +48,12 @@ def parse_ids(ids: Any) -> tuple[Words, Words, Flags]:
         array = pc.cast(ids, pa.large_string()).combine_chunks()
     array = pc.cast(array, pa.large_string())
     if not array.null_count and (np.diff(_offsets(array)) == 36).all():
-        return _parse_plain(array)
-    plain = pc.fill_null(pc.equal(pc.binary_length(array), 36), False).to_numpy(zero_copy_only=False)
+        return _parse_canonical(array)
+    canonical = pc.fill_null(pc.equal(pc.binary_length(array), 36), False).to_numpy(zero_copy_only=False)
     high = np.zeros(len(array), np.uint64)
     low = np.zeros(len(array), np.uint64)
     valid = np.zeros(len(array), np.bool_)
-    high[plain], low[plain], valid[plain] = _parse_plain(array.filter(pa.array(plain)))
+    high[canonical], low[canonical], valid[canonical] = _parse_canonical(array.filter(pa.array(canonical)))
     return high, low, valid
 
 
@@ -59,7 +61,7 @@ def _offsets(array: Any) -> npt.NDArray[np.int64]:
     return np.frombuffer(array.buffers()[1], np.int64, len(array) + 1, 8 * array.offset)
 
 
-def _parse_plain(array: Any) -> tuple[Words, Words, Flags]:
+def _parse_canonical(array: Any) -> tuple[Words, Words, Flags]:
     count = len(array)
     words, valid = np.zeros((count, 2), np.uint64), np.zeros(count, np.bool_)
     if count:
@@ -71,18 +73,19 @@ def _parse_plain(array: Any) -> tuple[Words, Words, Flags]:
 
 
 def _parse_block(data: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.uint64], Flags]:
-    # Arithmetic on whole columns of bytes: the processor does sixteen at a time, a table lookup one.
-    digit = ((data - 48) < 10) | (((data | 32) - 97) < 6)
-    odd = ((digit.view(np.uint8) | ((data == 45).view(np.uint8) << 1)) ^ _SHAPE).view(np.uint32)
-    valid = functools.reduce(np.bitwise_or, odd.T) == 0  # column by column: numpy reduces short rows slowly
+    # Arithmetic on whole columns of bytes is vectorized; a table lookup is not.
+    is_digit = ((data - 48) < 10) | (((data | 32) - 97) < 6)
+    mismatch = ((is_digit.view(np.uint8) | ((data == 45).view(np.uint8) << 1)) ^ _SHAPE).view(np.uint32)
+    # By column, because numpy reduces short rows slowly.
+    valid = functools.reduce(np.bitwise_or, mismatch.T) == 0
     nibbles = (data & 15) + (data >> 6) * 9
     valid &= (nibbles[:, 14] == 7) & (nibbles[:, 19] >> 2 == 2)
-    pairs = np.take(nibbles, _DIGITS, axis=1).view("<u2")
+    pairs = nibbles.compress(_IS_DIGIT, axis=1).view("<u2")
     words = ((pairs << 4) | (pairs >> 8)).astype(np.uint8).view(">u8").astype(np.uint64)
     words[~valid] = 0
     return words, valid
 
 
 def milliseconds(high: Words) -> npt.NDArray[np.int64]:
-    """Milliseconds since the epoch from the high words of UUIDv7s; at most the end of the year 9999."""
+    """Milliseconds since the epoch, from UUIDv7s' high words; capped at year 9999."""
     return np.minimum((high >> np.uint64(16)).astype(np.int64), _LAST_MS)

@@ -1,7 +1,7 @@
-"""Masking: what a frame shows of a credential's parameters.
+"""Masks credentials' parameters before a frame shows them.
 
-Keys stay, values are replaced by their type and length, and nothing of a value's beginning or end is shown: the ends of
-a key are what people recognise it by, and half of what a guess needs.
+Keys stay; values are replaced by their type and length. No part of a value is shown,
+not even its first or last characters: they identify a key and make it easier to guess.
 """
 
 from __future__ import annotations
@@ -13,15 +13,17 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-# Fields of an opaque object that say what it is rather than open anything.
-_PLAIN = frozenset({"id", "name", "full_name", "type", "kind", "slug", "title", "label", "status"})
-NO_HOST = "<no host>"  # stands for an address without one: nothing of it is shown
+# Fields of an opaque object that identify it and are never secret.
+_IDENTIFYING = frozenset({"id", "name", "full_name", "type", "kind", "slug", "title", "label", "status"})
+NO_HOST = "<no host>"  # shown in place of an address without a host
 _PROCESS_KEY = secrets.token_bytes(32)
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 def mask(value: Any) -> Any:
-    """A JSON value with every leaf replaced by its type and length; keys, booleans and null stay.
+    """A JSON value with every leaf replaced by its type and length.
+
+    Keys, booleans and null stay.
 
     Examples
     --------
@@ -29,9 +31,9 @@ def mask(value: Any) -> Any:
     {'token': '<string, 8 characters>', 'ports': ['<number>'], 'tls': True}
     """
     if isinstance(value, dict):
-        return {key: mask(inner) for key, inner in value.items()}
+        return {key: mask(member) for key, member in value.items()}
     if isinstance(value, list):
-        return [mask(inner) for inner in value]
+        return [mask(item) for item in value]
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
@@ -39,28 +41,30 @@ def mask(value: Any) -> Any:
     return "<number>"
 
 
-def mask_but_names(value: Any) -> Any:
-    """As `mask`, but ids, names, kinds and instants inside objects stay: enough to tell what something is.
+def mask_except_names(value: Any) -> Any:
+    """Like `mask`, but ids, names, kinds and times inside objects stay.
+
+    They are enough to identify the object.
 
     Examples
     --------
-    >>> mask_but_names({"name": "crm", "owner_id": "7", "token": "sk-12345"})
+    >>> mask_except_names({"name": "crm", "owner_id": "7", "token": "sk-12345"})
     {'name': 'crm', 'owner_id': '7', 'token': '<string, 8 characters>'}
     """
     if isinstance(value, list):
-        return [mask_but_names(inner) for inner in value]
+        return [mask_except_names(item) for item in value]
     if not isinstance(value, dict):
         return mask(value)
     return {
-        key: inner
-        if isinstance(inner, str) and (key in _PLAIN or key.endswith(("_id", "_at")))
-        else mask_but_names(inner)
-        for key, inner in value.items()
+        key: member
+        if isinstance(member, str) and (key in _IDENTIFYING or key.endswith(("_id", "_at")))
+        else mask_except_names(member)
+        for key, member in value.items()
     }
 
 
 def host_of(url: str) -> str | None:
-    """The host of a URL, without user, port, path and query; None where there is none.
+    """The host of a URL, without user, port, path and query; None if it has no host.
 
     Examples
     --------
@@ -76,7 +80,7 @@ def host_of(url: str) -> str | None:
 def fingerprint(value: Any) -> str:
     """Sixteen hex digits, equal for equal JSON values within this process.
 
-    Keyed with a key that is drawn at random and never leaves the process, so that a fingerprint in a saved notebook
-    cannot be tried against guesses.
+    The HMAC key is random and never leaves the process, so guesses cannot be tested
+    against a fingerprint in a saved notebook.
     """
     return hmac.digest(_PROCESS_KEY, _encode(value), "sha256").hex()[:16]

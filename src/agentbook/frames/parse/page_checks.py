@@ -1,62 +1,65 @@
-"""What a page of a session may not hold: an id twice or out of order, an event of another session."""
+"""Checks a page of events for repeated or unordered ids and for other sessions."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from .content import to_json
 from .frame import ParsedPage
-from .json_columns import Problem
+from .problems import Problem
 
 
-def check_page(session: str, piece: ParsedPage) -> None:
-    """Note what a page of this session may not hold: an id twice or out of order, an event of another session."""
-    if not piece.rows:
+def check_page(session_id: str, page: ParsedPage) -> None:
+    """Add a problem for each repeated or unordered id and each foreign event."""
+    if not page.rows:
         return
-    check_session_ids(session, piece)
-    ids = piece.batch["id"]
-    if (backwards := out_of_order(ids)) is not None:
-        for row in pc.indices_nonzero(backwards).to_pylist():
-            one = ids[row].as_py()
-            said = "out of order: the platform was asked for ascending ids"
-            if pc.any(pc.equal(ids[:row], one)).as_py():
-                said = "this id came twice"
-            piece.problems.append(Problem(row, "id", said, msgspec.json.encode(one).decode()))
+    check_session_ids(session_id, page)
+    ids = page.batch["id"]
+    if (flags := out_of_order(ids)) is not None:
+        for row in pc.indices_nonzero(flags).to_pylist():
+            event_id = ids[row].as_py()
+            repeated = pc.any(pc.equal(ids[:row], event_id)).as_py()
+            problem = "this id came twice" if repeated else "out of order: the platform was asked for ascending ids"
+            page.problems.append(Problem(row, "id", problem, to_json(event_id)))
 
 
-def check_session_ids(session: str, piece: ParsedPage) -> None:
-    """Note events of another session."""
-    named = piece.batch["session_id"]
-    other = pc.not_equal(named, session)
-    if pc.any(other).as_py():
-        for row in pc.indices_nonzero(other).to_pylist():
-            raw = msgspec.json.encode(named[row].as_py()).decode()
-            piece.problems.append(Problem(row, "session_id", "an event of a session that was not asked for", raw))
+def check_session_ids(session_id: str, page: ParsedPage) -> None:
+    """Add a problem for each event of another session."""
+    session_ids = page.batch["session_id"]
+    for row in pc.indices_nonzero(pc.not_equal(session_ids, session_id)).to_pylist():
+        problem = "an event of a session that was not asked for"
+        page.problems.append(Problem(row, "session_id", problem, to_json(session_ids[row].as_py())))
 
 
-def all_in_order(pieces: Sequence[ParsedPage]) -> bool:
-    """Whether no piece holds an id out of order or a row of another session, by one look at all of them."""
-    full = [piece for piece in pieces if piece.rows]
-    if not full:
+def all_in_order(pages: Sequence[ParsedPage]) -> bool:
+    """Whether no page has an id out of order or an event of another session.
+
+    Checks all pages at once, which is faster than `check_page` for each.
+    """
+    filled = [page for page in pages if page.rows]
+    if not filled:
         return True
-    starts = np.cumsum([0, *(piece.rows for piece in full)])[:-1]
-    ids = pa.chunked_array([piece.batch["id"] for piece in full]).combine_chunks()
+    starts = np.cumsum([0, *(page.rows for page in filled)])[:-1]
+    ids = pa.chunked_array([page.batch["id"] for page in filled]).combine_chunks()
     if ids.null_count:
         return False
     backwards = pc.less_equal(ids[1:], ids[:-1]).to_numpy(zero_copy_only=False)
     backwards[starts[1:] - 1] = False
-    runs = pc.run_end_encode(pa.chunked_array([piece.batch["session_id"] for piece in full]).combine_chunks())
-    told = [piece.context["session_id"] for piece in full]
-    return not backwards.any() and len(runs.values) == len(full) and runs.values.to_pylist() == told
+    runs = pc.run_end_encode(pa.chunked_array([page.batch["session_id"] for page in filled]).combine_chunks())
+    expected = [page.context["session_id"] for page in filled]
+    return not backwards.any() and len(runs.values) == len(filled) and runs.values.to_pylist() == expected
 
 
 def out_of_order(ids: Any) -> Any:
-    """Which ids are not greater than the one before, as flags; None if all are. Missing ids are passed over."""
+    """Flags for ids that are not greater than the one before; None if all ascend.
+
+    Null ids are skipped.
+    """
     filled = pc.fill_null_forward(ids) if ids.null_count else ids
     backwards = pc.less_equal(filled[1:], filled[:-1])
     if ids.null_count:

@@ -1,42 +1,64 @@
-"""What a load could not read as the specification says, as a frame of its own."""
+"""Values in a reply that do not match the specification, and `load_problems`."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import pandas as pd
 
 from .schemas import STR
 
+# A load lists this many problems and counts the rest: pandas copies `attrs` with every
+# slice of a frame.
+MAX_PROBLEMS = 100
 COLUMNS = ("row", "field", "problem", "raw")
 
 
+@dataclass(slots=True)
+class Problem:
+    """A value in a reply that does not match the specification.
+
+    `raw` is JSON text; it is masked if it may be secret.
+    """
+
+    row: int | None
+    field: str
+    problem: str
+    raw: str | None
+
+
 def load_problems(frame: pd.DataFrame) -> pd.DataFrame:
-    """What was wrong with the items of a loaded frame, one row each.
+    """The problems in the items of a loaded frame, one row each.
 
     Parameters
     ----------
     frame : DataFrame
-        As `load_events`, ``Listing.to_pandas()`` or `session_log.sessions` give it; slices of it know the same.
+        From `load_events`, ``Listing.to_pandas()`` or `session_log.sessions`, or a
+        slice of such a frame.
 
     Returns
     -------
     DataFrame
-        In the order they were met, at most 100; ``attrs["agentbook"]["problem_count"]`` counts all:
+        In the order of the load, at most 100 rows.
+        ``attrs["agentbook"]["problem_count"]`` counts all problems:
 
-        ======= ===== ==========================================================================
+        ======= ===== =============================================================
         column  dtype meaning
-        ======= ===== ==========================================================================
-        row     Int64 the row of the frame; null where no row came of it
-        field   str   the field on the wire; empty where the whole page could not be read
-        problem str   what was wrong
-        raw     str   the value as it came, shortened; masked where it may be a secret
-        ======= ===== ==========================================================================
+        ======= ===== =============================================================
+        row     Int64 row of the frame; null if the item did not become a row
+        field   str   wire name of the field; empty if the page was unreadable
+        problem str   what is wrong
+        raw     str   the value as sent, shortened; masked if it may be a secret
+        ======= ===== =============================================================
 
-        Further columns, such as ``session_id``, say where it happened. The values themselves are kept in ``extra``.
+        Further columns, such as ``session_id``, give the context of the request. The
+        values themselves are kept in ``extra``.
 
     Raises
     ------
     ValueError
-        The frame carries no provenance: it was not loaded by agentbook, or pandas dropped it on the way.
+        If the frame has no provenance: agentbook did not load it, or pandas dropped its
+        ``attrs``.
 
     Notes
     -----
@@ -46,17 +68,19 @@ def load_problems(frame: pd.DataFrame) -> pd.DataFrame:
     --------
     >>> from agentbook.frames.parse import to_frame
     >>> page = b'{"items": [{"id": "e1", "type": 7}]}'
-    >>> load_problems(to_frame("events", [page]))[["row", "field", "raw"]].values.tolist()
+    >>> problems = load_problems(to_frame("events", [page]))
+    >>> problems[["row", "field", "raw"]].values.tolist()
     [[0, 'type', '7']]
     """
-    about = frame.attrs.get("agentbook", {})
-    if "problems" not in about:
+    provenance = frame.attrs.get("agentbook", {})
+    if "problems" not in provenance:
         raise ValueError(
-            'load_problems reads what a load noted in attrs["agentbook"], and this frame has no such note: give the loaded frame.'
+            'load_problems reads attrs["agentbook"]["problems"], and this frame has none: pass the frame that was loaded.'
         )
-    found = about["problems"]
-    further = dict.fromkeys(name for one in found for name in one if name not in COLUMNS)
-    table = pd.DataFrame(found, columns=[*COLUMNS, *further])
-    table = table.astype({"row": "Int64", **dict.fromkeys([*COLUMNS[1:], *further], STR)})
-    table.attrs["agentbook"] = {"derived": "load_problems", "problem_count": about.get("problem_count", len(found))}
+    problems = provenance["problems"]
+    context = dict.fromkeys(name for problem in problems for name in problem if name not in COLUMNS)
+    table = pd.DataFrame(problems, columns=[*COLUMNS, *context])
+    table = table.astype({"row": "Int64", **dict.fromkeys([*COLUMNS[1:], *context], STR)})
+    count = provenance.get("problem_count", len(problems))
+    table.attrs["agentbook"] = {"derived": "load_problems", "problem_count": count}
     return table

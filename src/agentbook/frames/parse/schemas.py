@@ -1,9 +1,12 @@
 """The columns of each resource: one table per noun of the specification.
 
-A schema says, for every column, where it stands on the wire, its dtype, its unit and what it means. Everything that
-reads, documents or checks frames works from these tables; a field that none of them names is kept as JSON text in
-``extra``. Columns marked as not given rest on no type in the specification ("Gaps in this part"): a value of another
-shape is no error there, it goes to ``extra`` as it is.
+A schema gives the wire name, dtype, unit and meaning of every column. Everything that
+reads, documents or checks frames works from these tables. Fields that no column names
+are kept as JSON text in ``extra``.
+
+The specification does not give a type for columns marked ``documented=False`` ("Gaps in
+this part"). There, a value of another shape is not an error: it goes to ``extra``
+unchanged.
 """
 
 from __future__ import annotations
@@ -39,13 +42,15 @@ class Column:
     name : str
         The column's name.
     kind : str
-        A key of `DTYPES`. ``label`` reads a string, or the name inside an object; ``host`` keeps the host of a URL;
-        ``masked`` keeps the keys of an object and masks its values; ``json`` keeps JSON text.
+        A key of `DTYPES`. ``label`` reads a string, or the name inside an object;
+        ``host`` keeps the host of a URL; ``masked`` keeps the keys of an object and
+        masks its values; ``json`` keeps JSON text.
     wire : str or None
-        Where the value stands in an item, with a dot into nested objects; None where it is derived.
+        Path of the value in an item, with a dot for nested objects. None for a derived
+        column.
     meaning : str
     unit : str
-    given : bool
+    documented : bool
         Whether the specification gives the field and its type.
     """
 
@@ -54,7 +59,7 @@ class Column:
     wire: str | None
     meaning: str
     unit: str = ""
-    given: bool = True
+    documented: bool = True
 
     @property
     def dtype(self) -> str:
@@ -71,9 +76,11 @@ class Schema:
     resource : str
     columns : tuple of Column
     opaque : tuple of str
-        Documented fields without a column of their own; kept in ``extra`` like unknown ones.
+        Documented fields without a column. They are kept in ``extra``, like unknown
+        fields.
     secret : bool
-        Whether unknown values may be secrets, so that they are masked in ``extra`` and in problems.
+        Whether unknown values may be secrets. They are then masked in ``extra`` and in
+        problems.
     """
 
     resource: str
@@ -82,28 +89,28 @@ class Schema:
     secret: bool = False
 
 
-def _id(name: str, meaning: str, *, wire: str | None = None, given: bool = True) -> Column:
-    return Column(name, "id", wire or name, meaning, given=given)
+def _id(name: str, meaning: str, *, wire: str | None = None, documented: bool = True) -> Column:
+    return Column(name, "id", wire or name, meaning, documented=documented)
 
 
-def _text(name: str, meaning: str, *, wire: str | None = None, given: bool = True) -> Column:
-    return Column(name, "text", wire or name, meaning, given=given)
+def _text(name: str, meaning: str, *, wire: str | None = None, documented: bool = True) -> Column:
+    return Column(name, "text", wire or name, meaning, documented=documented)
 
 
-def _enum(name: str, meaning: str, *, wire: str | None = None, given: bool = True) -> Column:
-    return Column(name, "enum", wire or name, meaning, given=given)
+def _enum(name: str, meaning: str, *, wire: str | None = None, documented: bool = True) -> Column:
+    return Column(name, "enum", wire or name, meaning, documented=documented)
 
 
-def _time(name: str, meaning: str, *, given: bool = True) -> Column:
-    return Column(name, "time", name, meaning, given=given)
+def _time(name: str, meaning: str, *, documented: bool = True) -> Column:
+    return Column(name, "time", name, meaning, documented=documented)
 
 
-def _bool(name: str, meaning: str, *, given: bool = True) -> Column:
-    return Column(name, "bool", name, meaning, given=given)
+def _bool(name: str, meaning: str, *, documented: bool = True) -> Column:
+    return Column(name, "bool", name, meaning, documented=documented)
 
 
-def _json(name: str, meaning: str, *, given: bool = False) -> Column:
-    return Column(name, "json", name, meaning, given=given)
+def _json(name: str, meaning: str, *, documented: bool = False) -> Column:
+    return Column(name, "json", name, meaning, documented=documented)
 
 
 _CREATED = _time("created_at", "when the platform wrote it")
@@ -140,79 +147,82 @@ SCHEMAS: dict[str, Schema] = {
             _UPDATED,
             opaque=("unlimited_power_mode_enabled", "archived_by", "creator", "is_viewer_member"),
         ),
-        # The fields of agents, versions and skills are not shown: these are the ones their create calls accept.
+        # The specification does not show the fields of agents, versions and skills.
+        # These are the fields that the create calls accept.
         _schema(
             "agents",
             _ID,
-            _text("name", "its name", given=False),
-            _text("description", "what it does", given=False),
-            _id("owner_id", "the owning account", given=False),
-            _text("owner_name", "name of the owning account", wire="owner.name", given=False),
-            _enum("owner_type", "user or organization", wire="owner.type", given=False),
-            _id("creator_id", "who created it", given=False),
-            _id("maintainer_id", "who maintains it", given=False),
-            Column("category", "label", "category", "its category", given=False),
+            _text("name", "its name", documented=False),
+            _text("description", "what it does", documented=False),
+            _id("owner_id", "the owning account", documented=False),
+            _text("owner_name", "name of the owning account", wire="owner.name", documented=False),
+            _enum("owner_type", "user or organization", wire="owner.type", documented=False),
+            _id("creator_id", "who created it", documented=False),
+            _id("maintainer_id", "who maintains it", documented=False),
+            Column("category", "label", "category", "its category", documented=False),
             _json("tags", "its tags"),
-            _enum("template", "what it was created from", given=False),
-            _enum("setup_state", "READY once it can be configured", given=False),
-            _bool("is_public", "anybody may read it", given=False),
-            _bool("is_archived", "out of use", given=False),
-            _bool("is_pinned", "pinned by its owner", given=False),
-            _time("created_at", "when the platform wrote it", given=False),
-            _time("updated_at", "when it last changed", given=False),
+            _enum("template", "what it was created from", documented=False),
+            _enum("setup_state", "READY once it can be configured", documented=False),
+            _bool("is_public", "anybody may read it", documented=False),
+            _bool("is_archived", "out of use", documented=False),
+            _bool("is_pinned", "pinned by its owner", documented=False),
+            _time("created_at", "when the platform wrote it", documented=False),
+            _time("updated_at", "when it last changed", documented=False),
         ),
         _schema(
             "agent_versions",
             _ID,
-            _id("agent_id", "the agent", given=False),
-            _enum("type", "EPHEMERAL or COMMITTED", given=False),
-            _text("version_number", "such as 1.0.0", given=False),
-            _text("description", "what the agent does", given=False),
-            _text("summary", "what changed", given=False),
-            _enum("mode", "one-shot or multi-turn", given=False),
-            _text("system_prompt", "the prompt of an LLM agent", given=False),
+            _id("agent_id", "the agent", documented=False),
+            _enum("type", "EPHEMERAL or COMMITTED", documented=False),
+            _text("version_number", "such as 1.0.0", documented=False),
+            _text("description", "what the agent does", documented=False),
+            _text("summary", "what changed", documented=False),
+            _enum("mode", "one-shot or multi-turn", documented=False),
+            _text("system_prompt", "the prompt of an LLM agent", documented=False),
             _json("tools", "integrations and their tools"),
-            _id("creator_id", "who committed it", given=False),
-            _time("published_at", "when it was published; null until then", given=False),
-            _time("created_at", "when the platform wrote it", given=False),
-            _time("updated_at", "when it last changed", given=False),
+            _id("creator_id", "who committed it", documented=False),
+            _time("published_at", "when it was published; null until then", documented=False),
+            _time("created_at", "when the platform wrote it", documented=False),
+            _time("updated_at", "when it last changed", documented=False),
         ),
         _schema(
             "skills",
             _ID,
-            _text("name", "its name", given=False),
-            _text("overview", "what it teaches", given=False),
-            _id("owner_id", "the owning account", given=False),
-            _text("owner_name", "name of the owning account", wire="owner.name", given=False),
-            _enum("owner_type", "user or organization", wire="owner.type", given=False),
-            _id("creator_id", "who created it", given=False),
-            _bool("is_public", "anybody may read it", given=False),
-            _time("archived_at", "when it was archived", given=False),
-            _time("created_at", "when the platform wrote it", given=False),
-            _time("updated_at", "when it last changed", given=False),
+            _text("name", "its name", documented=False),
+            _text("overview", "what it teaches", documented=False),
+            _id("owner_id", "the owning account", documented=False),
+            _text("owner_name", "name of the owning account", wire="owner.name", documented=False),
+            _enum("owner_type", "user or organization", wire="owner.type", documented=False),
+            _id("creator_id", "who created it", documented=False),
+            _bool("is_public", "anybody may read it", documented=False),
+            _time("archived_at", "when it was archived", documented=False),
+            _time("created_at", "when the platform wrote it", documented=False),
+            _time("updated_at", "when it last changed", documented=False),
         ),
         _schema(
             "credentials",
             _ID,
-            _text("name", "its name, where the platform says it", given=False),
-            Column("integration", "label", "integration", "the service it opens", given=False),
+            _text("name", "its name, where the platform says it", documented=False),
+            Column("integration", "label", "integration", "the service it opens", documented=False),
             _id("owner_id", "the account or member it belongs to"),
             _id("creator_id", "who connected it"),
             _id("target_id", "what it points at"),
             _id("auth_config_id", "how it was obtained"),
             Column("params", "masked", "params", "its parameters: keys, masked values"),
             Column("extra_data", "masked", "extra_data", "what the integration added: keys, masked values"),
-            Column("config_params", "masked", "config_params", "its configuration: keys, masked values", given=False),
+            Column(
+                "config_params", "masked", "config_params", "its configuration: keys, masked values", documented=False
+            ),
             Column(
                 "params_fingerprint",
                 "text",
                 None,
                 "equal for equal params within one process; null where there are none; says nothing else about them",
             ),
-            _bool("webhook_enabled", "whether it receives webhooks", given=False),
-            Column("webhook_url", "host", "webhook_url", "host of the webhook address", given=False),
-            Column("signature_type", "label", "signature_type", "how webhooks are signed", given=False),
-            _bool("has_active_webhook_triggers", "whether a webhook starts anything", given=False),
+            _bool("webhook_enabled", "whether it receives webhooks", documented=False),
+            Column("webhook_url", "host", "webhook_url", "host of the webhook address", documented=False),
+            Column("signature_type", "label", "signature_type", "how webhooks are signed", documented=False),
+            _bool("has_active_webhook_triggers", "whether a webhook starts anything", documented=False),
             _text("webhook_owner_identifier", "whom the integration sends webhooks for"),
             _json("policy_resources", "what its policy names"),
             _CREATED,
@@ -226,7 +236,7 @@ SCHEMAS: dict[str, Schema] = {
             _id("workspace_id", "the workspace"),
             _id("task_id", "the task that wrote it"),
             _enum("status", "DRAFT and others"),
-            Column("type", "label", "type", "its type", given=False),
+            Column("type", "label", "type", "its type", documented=False),
             _text("summary", "its summary"),
             _text("generated_context", "text an agent wrote"),
             _text("manual_context", "text a person wrote"),
@@ -243,7 +253,7 @@ SCHEMAS: dict[str, Schema] = {
             _id("creator_id", "who invited"),
             _enum("role", "ADMIN and others"),
             _enum("status", "PENDING and others"),
-            Column("type", "label", "type", "its type", given=False),
+            Column("type", "label", "type", "its type", documented=False),
             _CREATED,
             _UPDATED,
             opaque=("invitee",),
@@ -252,10 +262,12 @@ SCHEMAS: dict[str, Schema] = {
             "sessions",
             _ID,
             _id("workspace_id", "the workspace it runs in"),
-            _id("agent_id", "the agent, where the platform says it", given=False),
-            _enum("type", "chat, time, webhook, api_trigger or agent_test, where the platform says it", given=False),
+            _id("agent_id", "the agent, where the platform says it", documented=False),
+            _enum(
+                "type", "chat, time, webhook, api_trigger or agent_test, where the platform says it", documented=False
+            ),
             _id("initiator_id", "who began it; the key's id for a key"),
-            _enum("initiator_type", "api_key for a key", wire="initiator.type", given=False),
+            _enum("initiator_type", "api_key for a key", wire="initiator.type", documented=False),
             _text("name", "its name"),
             _CREATED,
             _UPDATED,
@@ -282,53 +294,53 @@ SCHEMAS: dict[str, Schema] = {
         _schema(
             "workspace_agents",
             _ID,
-            _id("workspace_id", "the workspace", given=False),
-            _id("agent_id", "the agent installed in it", given=False),
-            _text("agent_name", "name of the agent", wire="agent.name", given=False),
-            _id("creator_id", "who installed it", given=False),
-            _enum("required_credentials_mode", "its own declaration; overrides the workspace's", given=False),
-            _time("created_at", "when the platform wrote it", given=False),
-            _time("updated_at", "when it last changed", given=False),
+            _id("workspace_id", "the workspace", documented=False),
+            _id("agent_id", "the agent installed in it", documented=False),
+            _text("agent_name", "name of the agent", wire="agent.name", documented=False),
+            _id("creator_id", "who installed it", documented=False),
+            _enum("required_credentials_mode", "its own declaration; overrides the workspace's", documented=False),
+            _time("created_at", "when the platform wrote it", documented=False),
+            _time("updated_at", "when it last changed", documented=False),
         ),
     )
 }
 
 
 def schema_of(resource: str) -> Schema:
-    """The schema of a resource, or a `ValueError` that names those there are."""
+    """The schema of a resource; a `ValueError` lists the resources that exist."""
     try:
         return SCHEMAS[resource]
     except KeyError:
-        raise ValueError(f"There is no resource {resource!r}: choose one of {', '.join(SCHEMAS)}.") from None
+        raise ValueError(f"Unknown resource {resource!r}. Choose one of: {', '.join(SCHEMAS)}.") from None
 
 
 def describe(resource: str) -> pd.DataFrame:
-    """The columns of a resource's frame as a table.
+    """The columns of a resource's frame, as a table.
 
     Parameters
     ----------
     resource : str
-        Such as ``"events"`` or ``"credentials"``.
+        A resource name such as ``"events"`` or ``"credentials"``.
 
     Returns
     -------
     DataFrame
-        One row per column, indexed by its name:
+        One row per column, indexed by column name:
 
-        ======== ====== =============================================================
+        ======== ====== ==========================================================
         column   dtype  meaning
-        ======== ====== =============================================================
-        wire     str    where it stands in an item; null where it is derived
-        dtype    str    its pandas dtype
-        unit     str    its unit, empty where it has none
-        meaning  str    what it says
+        ======== ====== ==========================================================
+        wire     str    path of the value in an item; null for derived columns
+        dtype    str    pandas dtype
+        unit     str    unit; empty if it has none
+        meaning  str    what the column holds
         given    bool   whether the specification gives the field and its type
-        ======== ====== =============================================================
+        ======== ====== ==========================================================
 
     Raises
     ------
     ValueError
-        There is no such resource.
+        If there is no such resource.
 
     Notes
     -----
@@ -342,11 +354,11 @@ def describe(resource: str) -> pd.DataFrame:
     columns = schema_of(resource).columns
     return pd.DataFrame(
         {
-            "wire": pd.array([column.wire for column in columns], dtype="str"),
-            "dtype": pd.array([column.dtype for column in columns], dtype="str"),
-            "unit": pd.array([column.unit for column in columns], dtype="str"),
-            "meaning": pd.array([column.meaning for column in columns], dtype="str"),
-            "given": [column.given for column in columns],
+            **{
+                name: pd.array([getattr(column, name) for column in columns], dtype="str")
+                for name in ("wire", "dtype", "unit", "meaning")
+            },
+            "given": [column.documented for column in columns],
         },
         index=pd.Index([column.name for column in columns], name="column", dtype="str"),
     )

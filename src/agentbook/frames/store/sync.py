@@ -24,9 +24,9 @@ from ..load.id_ranges import Session
 from ..load.interrupts import shielded
 from ..load.page_loader import PageLoader
 from ..load.progress import Progress
-from ..parse.frame import MAX_PROBLEMS, ParsedPage
-from ..parse.json_columns import Problem
+from ..parse.frame import ParsedPage
 from ..parse.page_checks import out_of_order
+from ..parse.problems import MAX_PROBLEMS, Problem
 from . import parts
 from .manifest import Cursor, Manifest, save
 from .storage import Storage
