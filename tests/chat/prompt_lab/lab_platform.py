@@ -1,4 +1,4 @@
-"""A platform of one process for the lab: agents with one configuration each, their versions, and many sessions at once."""
+"""A scripted platform for the lab: agents with versions, and many sessions at once."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 from agentbook.api.errors import Conflict, NotFound
 from agentbook.api.record import Record
+from agentbook.chat.prompt_lab.prompt_lab import PromptLab
 from agentbook.events import reader
 
 KEY = {"type": "api_key", "id": "k1", "name": "laptop"}
@@ -22,14 +23,16 @@ def refused(kind: type[Any], status: int, message: str) -> Any:
 
 
 class LabPlatform:
-    """Client and pump in one. `reply` is given the agent's configuration and the message; None leaves the turn open.
+    """Client and event stream in one.
 
     Attributes
     ----------
+    reply : callable
+        Takes the agent's configuration and the message. None leaves the turn open.
     calls : list of tuple
         Every request that changes something, in order.
-    open_now, most_open : int
-        Questions open at this moment, and the most there were.
+    open_now, max_open : int
+        The number of open questions now, and the maximum so far.
     """
 
     def __init__(self, reply: Reply | None = None) -> None:
@@ -43,7 +46,7 @@ class LabPlatform:
         self.refusals: list[BaseException] = []
         self.hides_prompts = False
         self.hold: asyncio.Event | None = None
-        self.open_now = self.most_open = 0
+        self.open_now = self.max_open = 0
         self.tasks: set[asyncio.Task[None]] = set()
         self._count = 0
         self.add_agent("acme~writer", system_prompt="original", description="writes", tools=[], mode="one-shot")
@@ -58,28 +61,27 @@ class LabPlatform:
         return agent_id
 
     def version(self, **settings: Any) -> Record:
-        record = Record(id=self.next_id(), type="COMMITTED", created_at=datetime.now(UTC).isoformat(), **settings)
-        return record
+        return Record(id=self.next_id(), type="COMMITTED", created_at=datetime.now(UTC).isoformat(), **settings)
 
     def next_id(self) -> str:
         self._count += 1
         return f"01900000-0000-7000-8000-{self._count:012x}"
 
     def find(self, agent: Any) -> str:
-        wanted = agent if isinstance(agent, str) else agent["id"]
+        agent_id = agent if isinstance(agent, str) else agent["id"]
         for record in self.records.values():
-            if wanted in (record["id"], record["full_name"], record["name"]):
+            if agent_id in (record["id"], record["full_name"], record["name"]):
                 return str(record["id"])
         raise refused(NotFound, 404, "Agent not found")
 
     def prompts(self, agent: str = "acme~writer") -> list[str]:
-        """The system prompts the agent was given, oldest first."""
+        """The system prompts of the agent's versions, oldest first."""
         return [version["system_prompt"] for version in self.history[self.find(agent)]]
 
     def configured(self) -> list[str]:
         return [call[2]["system_prompt"] for call in self.calls if call[0] == "configure"]
 
-    def asked(self) -> list[str]:
+    def questions(self) -> list[str]:
         return [call[2] for call in self.calls if call[0] == "start"]
 
     # Sessions
@@ -122,22 +124,22 @@ class LabPlatform:
         self.persist(session_id, "runtime_done", {"text": text}, AGENT)
 
     async def play(self, session_id: str, agent_id: str, prompt: str) -> None:
-        # As the platform does: a turn runs on the newest committed version there is when it begins.
+        # As on the platform, a turn runs on the newest version when it begins.
         settings = (self.history[agent_id] or [Record()])[-1]
         self.open_now += 1
-        self.most_open = max(self.most_open, self.open_now)
+        self.max_open = max(self.max_open, self.open_now)
         try:
             if self.hold is not None:
                 await self.hold.wait()
             await asyncio.sleep(0)
-            said = self.reply(settings, prompt)
+            reply = self.reply(settings, prompt)
         finally:
             self.open_now -= 1
-        if isinstance(said, BaseException):
-            content = {"status": 500, "error": "ServerError", "message": str(said)}
+        if isinstance(reply, BaseException):
+            content = {"status": 500, "error": "ServerError", "message": str(reply)}
             self.persist(session_id, "runtime_error", content, AGENT)
-        elif said is not None:
-            self.answer(session_id, said)
+        elif reply is not None:
+            self.answer(session_id, reply)
 
 
 class Agents:
@@ -163,9 +165,9 @@ class Agents:
         self._platform.calls.append(("configure", agent_id, settings))
         if self._platform.refusals:
             raise self._platform.refusals.pop(0)
-        made = self._platform.version(**settings)
-        self._platform.history[agent_id].append(made)
-        return Record({**made, "job": {"status": "COMPLETED"}})
+        version = self._platform.version(**settings)
+        self._platform.history[agent_id].append(version)
+        return Record({**version, "job": {"status": "COMPLETED"}})
 
 
 class Sessions:
@@ -187,3 +189,8 @@ class Sessions:
 
 def not_ready(times: int) -> list[BaseException]:
     return [refused(Conflict, 409, NOT_READY) for _ in range(times)]
+
+
+def make_lab(platform: LabPlatform | None = None, agent: str | None = "acme~writer") -> PromptLab:
+    platform = platform or LabPlatform()
+    return PromptLab(platform, agent=agent, workspace="acme~lab", follow=platform.follow)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""The lab against the real service: its versions, its 409, its scribe, and keys that may do less."""
+"""The lab against the real service: versions, the 409, and keys with few scopes."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ Connect = Callable[..., ab.Client]
 
 @pytest.fixture
 def connect(service: Service) -> Iterator[Connect]:
-    made: list[ab.Client] = []
+    clients: list[ab.Client] = []
 
     def with_scopes(*scopes: str) -> ab.Client:
-        made.append(ab.Client(service.base_url, credentials=ab.ApiKey(service.key(*(scopes or SCOPES)))))
-        return made[-1]
+        clients.append(ab.Client(service.base_url, credentials=ab.ApiKey(service.key(*(scopes or SCOPES)))))
+        return clients[-1]
 
     yield with_scopes
-    for client in made:
+    for client in clients:
         loop.run(client.asynchronous().aclose(), 60)
         client.close()
 
@@ -54,8 +54,9 @@ def arrange_fault(service: Service, **fault: object) -> None:
     urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=60).close()
 
 
-def test_what_a_prompt_says_decides_which_checks_pass(connect: Connect, tmp_path: Path) -> None:
-    lab = make(connect())
+def test_the_prompt_decides_which_checks_pass(connect: Connect, tmp_path: Path) -> None:
+    client = connect()
+    lab = make(client)
     before = lab.versions()[0]
     lab.add_variant("now")
     lab.add_variant("one", "Answer in one sentence.")
@@ -75,23 +76,23 @@ def test_what_a_prompt_says_decides_which_checks_pass(connect: Connect, tmp_path
     assert frame["version"].tolist() == ["1.2.0"] * 2 + ["1.2.1"] * 2 + ["1.2.2"] * 2
     after = lab.versions()[0]
     assert (after.number, after.system_prompt, after.settings) == ("1.2.3", before.system_prompt, before.settings)
-    back = ab.PromptLab.load(lab.save(tmp_path / "lab.json"), lab._client)
-    assert back._data() == lab._data()
-    assert len(back.run(progress=False)) == 6
-    assert back.answers == lab.answers, "nothing was asked again"
+    loaded = ab.PromptLab.load(lab.save(tmp_path / "lab.json"), client)
+    assert loaded == lab
+    assert len(loaded.run(progress=False)) == 6
+    assert loaded.answers == lab.answers, "no question is asked again"
 
 
-def test_the_409_of_an_agent_that_is_not_ready_is_waited_out(service: Service, connect: Connect) -> None:
+def test_apply_waits_until_the_agent_is_ready(service: Service, connect: Connect) -> None:
     lab = make(connect())
     lab.add_variant("brief", "Be brief.", version="3.0.0", description="writes briefly", mode="one-shot")
     arrange_fault(service, row="not_ready", times=2, match={"operation": "configureLlm"})
     version = lab.apply("brief")
     assert (version.number, version.system_prompt, version.summary) == ("3.0.0", "Be brief.", "brief")
     assert version.settings["mode"] == "one-shot"
-    assert [each.number for each in lab.versions()].count("3.0.0") == 1, "one version, however often it was refused"
+    assert [each.number for each in lab.versions()].count("3.0.0") == 1, "one version, whatever the number of refusals"
 
 
-def test_an_agent_of_ones_own_runs_beside_it(connect: Connect) -> None:
+def test_an_own_agent_runs_at_the_same_time(connect: Connect) -> None:
     lab = make(connect())
     source = next(version for version in lab.versions() if version.number == "1.0.0")
     mine = connect().agents.create("my-scribe", forked_from_version=source.id)
@@ -103,7 +104,7 @@ def test_an_agent_of_ones_own_runs_beside_it(connect: Connect) -> None:
     assert not frame.loc["shared", "reply"].startswith("- ")
 
 
-def test_a_key_that_may_only_chat_gets_rows_that_say_which_scope_is_missing(connect: Connect) -> None:
+def test_a_missing_scope_is_the_reason_of_a_failed_row(connect: Connect) -> None:
     lab = make(connect("agents:read", "sessions:write", "workspaces:read"))
     lab.add_variant("now")
     lab.add_variant("brief", "Answer in at most seven words.")
@@ -114,7 +115,7 @@ def test_a_key_that_may_only_chat_gets_rows_that_say_which_scope_is_missing(conn
     assert frame.loc["brief", "request_id"]
 
 
-def test_an_agent_that_is_not_ones_own_can_be_asked_and_not_configured(connect: Connect) -> None:
+def test_a_foreign_agent_can_be_asked_but_not_configured(connect: Connect) -> None:
     lab = make(connect(), "northwind~calculator")
     lab.add_variant("now")
     lab.add_variant("other", "Be brief.")
@@ -125,7 +126,7 @@ def test_an_agent_that_is_not_ones_own_can_be_asked_and_not_configured(connect: 
     assert frame.loc["other", "status"] == "failed"
 
 
-def test_failing_turns_are_rows_and_are_asked_again_on_demand(connect: Connect) -> None:
+def test_failed_turns_are_asked_again_on_request(connect: Connect) -> None:
     lab = make(connect(), "acme~flaky")
     lab.add_variant("now")
     inputs = [f"please, number {n}" for n in range(24)]
@@ -135,6 +136,4 @@ def test_failing_turns_are_rows_and_are_asked_again_on_demand(connect: Connect) 
     assert failed["reason"].tolist() == ["Something went wrong"] * len(failed)
     again = lab.run(concurrency=8, retry_failed=True, progress=False).set_index("input")
     moved = frame.index[frame["session_id"] != again["session_id"]]
-    assert moved.tolist() == failed.index.tolist(), (
-        "those that failed were asked in new sessions, the others not at all"
-    )
+    assert moved.tolist() == failed.index.tolist(), "only failed questions are asked again, in new sessions"

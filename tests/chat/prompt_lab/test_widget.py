@@ -1,4 +1,4 @@
-"""The lab's form without a browser: what its widgets hold while a platform of one process answers."""
+"""The form of the lab without a browser, on a scripted platform."""
 
 from __future__ import annotations
 
@@ -14,14 +14,13 @@ import pytest
 
 from agentbook.api.errors import Unauthorized
 from agentbook.chat.prompt_lab import configurator
-from agentbook.chat.prompt_lab.form import read_tools, read_typed_checks, read_typed_inputs, write_inputs, write_tools
 from agentbook.chat.prompt_lab.html import static_html
 from agentbook.chat.prompt_lab.prompt_lab import PromptLab
-from agentbook.chat.prompt_lab.results import MOST_ROWS
+from agentbook.chat.prompt_lab.run_form import MAX_ROWS
 from agentbook.chat.prompt_lab.widget import LabView
 from agentbook.events import loop
 
-from .lab_platform import LabPlatform, not_ready, refused
+from .lab_platform import LabPlatform, make_lab, not_ready, refused
 
 HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script> [go](javascript:alert(3))"
 
@@ -33,38 +32,35 @@ def platform() -> LabPlatform:
 
 @pytest.fixture
 def lab(platform: LabPlatform) -> PromptLab:
-    return PromptLab(platform, agent="acme~writer", workspace="acme~lab", follow=platform.follow)  # type: ignore[arg-type]
+    return make_lab(platform)
 
 
 @pytest.fixture
 def view(lab: PromptLab) -> Iterator[LabView]:
-    view = LabView(lab)
-    until(lambda: "(runs now)" in words(view.prompts.history))
+    view = LabView(lab.controller)
+    until(lambda: "(current)" in words(view.prompts.history))
     yield view
     view.close()
 
 
 def until(condition: Callable[[], Any]) -> None:
-    """Until it holds, looked at on the thread that draws."""
+    """Wait until the condition holds, polled on the thread that draws."""
     done = threading.Event()
 
-    async def look() -> None:
+    async def poll() -> None:
         while not condition():
             await asyncio.sleep(0.005)
         done.set()
 
-    looking = loop.submit(look())
+    polling = loop.submit(poll())
     if not done.wait(60):
-        looking.cancel()
-        raise AssertionError("it never came to that")
+        polling.cancel()
+        raise AssertionError("the condition did not hold within 60 s")
 
 
 def words(widget: Any) -> str:
-    """What a person reads in it."""
-    inner = [widget, *(each for child in getattr(widget, "children", ()) for each in [child])]
-    values = [words(child) for child in getattr(widget, "children", ())] or [
-        str(getattr(each, "value", "")) for each in inner
-    ]
+    """The text of a widget."""
+    values = [words(child) for child in getattr(widget, "children", ())] or [str(getattr(widget, "value", ""))]
     return re.sub(r"\s+", " ", html.unescape(re.sub(r"<[^>]*>", " ", " ".join(values)))).strip()
 
 
@@ -75,16 +71,16 @@ def hidden(widget: Any) -> bool:
 def add(view: LabView, name: str, prompt: str) -> None:
     view.form.name.value, view.form.prompt.value = name, prompt
     view.form.add.click()
-    until(lambda: name in view.trial.ticks)
+    until(lambda: name in view.run_form.ticks)
 
 
-def run(view: LabView, inputs: str, said: str) -> None:
-    view.trial.inputs.value = inputs
-    view.trial.run.click()
-    until(lambda: said in words(view.status["run"]))
+def run(view: LabView, inputs: str, message: str) -> None:
+    view.run_form.inputs.value = inputs
+    view.run_form.run.click()
+    until(lambda: message in words(view.status["run"]))
 
 
-def test_it_starts_from_what_the_agent_runs_on(view: LabView) -> None:
+def test_the_form_starts_with_the_current_version(view: LabView) -> None:
     assert (view.form.prompt.value, view.form.description.value, view.form.mode.value) == (
         "original",
         "writes",
@@ -95,10 +91,10 @@ def test_it_starts_from_what_the_agent_runs_on(view: LabView) -> None:
     assert "acme~writer in acme~lab" in words(view.head)
 
 
-def test_apply_is_one_call_and_the_history_and_the_difference_follow(
+def test_apply_is_one_call_and_updates_history_and_difference(
     platform: LabPlatform, view: LabView, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(configurator, "WAITS_S", (0.01,))
+    monkeypatch.setattr(configurator, "POLL_PAUSES_S", (0.01,))
     platform.refusals = not_ready(2)
     view.form.prompt.value = "original, and brief"
     view.form.tools.value = "orders: find_order, track"
@@ -106,14 +102,14 @@ def test_apply_is_one_call_and_the_history_and_the_difference_follow(
     until(lambda: "[added: , and brief ]" in words(view.prompts.diff))
     view.form.apply.click()
     view.form.apply.click()  # a double click applies once
-    until(lambda: "runs on version 1.5.0 now" in words(view.status["form"]))
+    until(lambda: "now runs on version 1.5.0" in words(view.status["form"]))
     assert platform.prompts() == ["original", "original, and brief"]
     assert platform.calls[-1][2]["tools"] == ({"integration": "orders", "tools": ["find_order", "track"]},)
-    until(lambda: "1.5.0 (runs now)" in words(view.prompts.history))
+    until(lambda: "1.5.0 (current)" in words(view.prompts.history))
     assert view.prompts.old.options[0] == ("version 1.5.0", "version 1.5.0")
 
 
-def test_a_version_can_be_put_into_the_form_and_any_two_compared(platform: LabPlatform, view: LabView) -> None:
+def test_a_version_can_be_copied_to_the_form_and_any_two_compared(platform: LabPlatform, view: LabView) -> None:
     add(view, "kind", "original, and kind")
     view.prompts.start.value = "version 1.0.0"
     view.prompts.use.click()
@@ -130,51 +126,58 @@ def test_a_version_can_be_put_into_the_form_and_any_two_compared(platform: LabPl
 def test_run_fills_results_summary_and_chart(platform: LabPlatform, lab: PromptLab, view: LabView) -> None:
     add(view, "kind", "Be kind.")
     add(view, "brief", "Be brief.")
-    view.trial.checks.value = "kind\nasks: /\\?/"
+    view.run_form.checks.value = "kind\nasks: /\\?/"
     run(view, "one?\n\n- two", "4 of 4 answered")
-    assert "Be kind.: one?" in words(view.replies.rows)
-    assert len(view.replies.rows.children) == 2
-    assert words(view.replies.summary).startswith(
-        "variant answered contains kind asks median 95 % kind 1.0.1 2 of 2 2 of 2 1 of 2"
+    assert "Be kind.: one?" in words(view.results.rows)
+    assert len(view.results.rows.children) == 2
+    assert words(view.results.summary).startswith(
+        "variant answered contains kind asks median p95 kind 1.0.1 2 of 2 2 of 2 1 of 2"
     )
-    assert 'alt="Prompt lab. kind: 2 of 2 answered' in view.replies.picture.value
-    assert "data:image/svg+xml;base64," in view.replies.picture.value
-    assert (hidden(view.trial.bar), hidden(view.trial.stop), view.trial.run.disabled) == (True, True, False)
+    assert 'alt="Prompt lab. kind: 2 of 2 answered' in view.results.image.value
+    assert "data:image/svg+xml;base64," in view.results.image.value
+    assert (hidden(view.run_form.bar), hidden(view.run_form.stop), view.run_form.run.disabled) == (True, True, False)
     assert lab.inputs == ["one?", "two"]
     assert list(lab.checks) == ["contains kind", "asks"]
-    assert "as it was before" in words(view.prompts.history)
+    assert "restored after" in words(view.prompts.history)
 
 
-def test_only_ticked_variants_run_and_what_is_answered_is_not_asked_again(platform: LabPlatform, view: LabView) -> None:
+def test_only_selected_variants_run_and_answered_questions_are_skipped(platform: LabPlatform, view: LabView) -> None:
     add(view, "kind", "Be kind.")
     add(view, "brief", "Be brief.")
-    view.trial.ticks["kind"].value = False
+    view.run_form.ticks["kind"].value = False
     run(view, "one", "1 of 1 answered")
     assert platform.configured()[0] == "Be brief."
-    view.trial.ticks["kind"].value = True
+    view.run_form.ticks["kind"].value = True
     run(view, "one", "2 of 2 answered")
-    assert platform.asked() == ["one", "one"]
-    view.trial.ticks["kind"].value = view.trial.ticks["brief"].value = False
-    run(view, "one", "No variant is ticked")
+    assert platform.questions() == ["one", "one"]
+    view.run_form.ticks["kind"].value = view.run_form.ticks["brief"].value = False
+    run(view, "one", "No variant is selected")
 
 
-def test_stop_keeps_what_arrived_and_run_goes_on(platform: LabPlatform, lab: PromptLab, view: LabView) -> None:
+def test_stop_keeps_replies_and_run_continues(platform: LabPlatform, lab: PromptLab, view: LabView) -> None:
     platform.reply = lambda configuration, text: None if text == "slow" else "quick reply"
     add(view, "kind", "Be kind.")
-    view.trial.inputs.value = "quick\nslow"
-    view.trial.run.click()
-    until(lambda: "quick reply" in words(view.replies.rows))
-    assert (hidden(view.trial.stop), hidden(view.trial.bar), view.trial.run.disabled, view.form.apply.disabled) == (
+    view.run_form.inputs.value = "quick\nslow"
+    view.run_form.run.click()
+    until(lambda: "quick reply" in words(view.results.rows))
+    assert (
+        hidden(view.run_form.stop),
+        hidden(view.run_form.bar),
+        view.run_form.run.disabled,
+        view.form.apply.disabled,
+    ) == (
         False,
         False,
         True,
         True,
     )
-    assert (view.trial.bar.value, view.trial.bar.max) == (1, 2)
-    view.trial.stop.click()
-    until(lambda: "Stopped. What arrived stays" in words(view.status["run"]) and not view.trial.run.disabled)
+    assert (view.run_form.bar.value, view.run_form.bar.max) == (1, 2)
+    view.run_form.stop.click()
+    until(
+        lambda: "Stopped. The replies so far are kept" in words(view.status["run"]) and not view.run_form.run.disabled
+    )
     assert platform.prompts()[-1] == "original"
-    assert "Stopped. The agent may still finish" in words(view.replies.rows)
+    assert "Stopped. The agent may still finish" in words(view.results.rows)
     stopped = next(answer for answer in lab.answers if answer.status == "stopped")
 
     async def late() -> None:
@@ -182,11 +185,11 @@ def test_stop_keeps_what_arrived_and_run_goes_on(platform: LabPlatform, lab: Pro
 
     loop.run(late(), 60)
     run(view, "quick\nslow", "2 of 2 answered")
-    assert "late reply" in words(view.replies.rows)
-    assert platform.asked() == ["quick", "slow"]
+    assert "late reply" in words(view.results.rows)
+    assert platform.questions() == ["quick", "slow"]
 
 
-def test_what_goes_wrong_is_said_where_it_was_asked_for(platform: LabPlatform, lab: PromptLab, view: LabView) -> None:
+def test_errors_appear_next_to_the_button(platform: LabPlatform, lab: PromptLab, view: LabView) -> None:
     platform.refusals = [refused(Unauthorized, 401, "Invalid API key")]
     view.form.prompt.value = "Be kind."
     view.form.apply.click()
@@ -197,10 +200,10 @@ def test_what_goes_wrong_is_said_where_it_was_asked_for(platform: LabPlatform, l
     view.form.tools.value = ""
     add(view, "kind", "Be kind.")
     run(view, " ", "There are no inputs yet")
-    view.trial.checks.value = "broken: /(/"
+    view.run_form.checks.value = "broken: /(/"
     run(view, "one", "cannot be read")
-    view.replies.path.value = "/nowhere/lab.json"
-    view.replies.save.click()
+    view.results.path.value = "/nowhere/lab.json"
+    view.results.save.click()
     until(lambda: "No such file" in words(view.status["file"]))
     assert lab.answers == []
 
@@ -209,83 +212,81 @@ def test_a_failed_variant_is_shown_with_its_reason(platform: LabPlatform, view: 
     platform.refusals = [refused(Unauthorized, 401, "Invalid API key")]
     add(view, "kind", "Be kind.")
     run(view, "one", "0 of 1 answered, 1 failed")
-    assert "Failed. The platform did not accept the credential: Invalid API key" in words(view.replies.rows)
-    assert "Request req-9" in words(view.replies.rows)
-    view.trial.retry.value = True
+    assert "Failed. The platform did not accept the credential: Invalid API key" in words(view.results.rows)
+    assert "Request req-9" in words(view.results.rows)
+    view.run_form.retry.value = True
     run(view, "one", "1 of 1 answered.")
 
 
 def test_save_writes_the_lab(tmp_path: Path, platform: LabPlatform, lab: PromptLab, view: LabView) -> None:
     add(view, "kind", "Be kind.")
     run(view, "one", "1 of 1 answered")
-    view.replies.path.value = str(tmp_path / "lab.json")
-    view.replies.save.click()
+    view.results.path.value = str(tmp_path / "lab.json")
+    view.results.save.click()
     until(lambda: "Saved to" in words(view.status["file"]))
     assert PromptLab.load(tmp_path / "lab.json", platform) == lab  # type: ignore[arg-type]
 
 
-def test_what_is_done_in_code_shows_in_the_form(platform: LabPlatform, lab: PromptLab) -> None:
+def test_the_form_shows_what_code_does(platform: LabPlatform, lab: PromptLab) -> None:
     lab.add_variant("now")
     lab.add_variant("kind", "Be kind.", agent="acme~writer")
     lab.run(["one\ntwo"], checks={"mine": lambda reply: True, "kind": "kind"}, progress=False)
-    view = LabView(lab)
-    until(lambda: "1 of 1" in words(view.replies.summary) and "data:image" in view.replies.picture.value)
-    assert view.trial.inputs.value == "one⏎two"
-    assert view.trial.checks.value == "kind: kind"
-    assert "From code: mine" in words(view.trial.others)
-    assert [box.description for box in view.trial.ticks.values()] == [
+    view = LabView(lab.controller)
+    until(lambda: "1 of 1" in words(view.results.summary) and "data:image" in view.results.image.value)
+    assert view.run_form.inputs.value == "one⏎two"
+    assert view.run_form.checks.value == "kind: kind"
+    assert "From code: mine" in words(view.run_form.others)
+    assert [box.description for box in view.run_form.ticks.values()] == [
         "now: the agent as it is",
         "kind [acme~writer]: Be kind.",
     ]
     # In code again: the form follows, whatever thread it came from.
     lab.add_variant("brief", "Be brief.")
-    until(lambda: "brief" in view.trial.ticks)
+    until(lambda: "brief" in view.run_form.ticks)
     lab.remove_variant("now")
-    until(lambda: list(view.trial.ticks) == ["kind", "brief"])
-    run(view, view.trial.inputs.value, "2 of 2 answered")
+    until(lambda: list(view.run_form.ticks) == ["kind", "brief"])
+    run(view, view.run_form.inputs.value, "2 of 2 answered")
     assert list(lab.checks) == ["mine", "kind"]
     assert lab.inputs == ["one\ntwo"]
     view.close()
 
 
-def test_a_run_and_an_apply_in_code_bring_chart_and_versions_into_the_form(lab: PromptLab, view: LabView) -> None:
+def test_a_run_and_an_apply_in_code_update_chart_and_versions(lab: PromptLab, view: LabView) -> None:
     lab.add_variant("kind", "Be kind.")
     lab.run(["one"], checks=["kind"], progress=False)
-    until(lambda: "data:image" in view.replies.picture.value)
-    until(lambda: "as it was before" in words(view.prompts.history))
+    until(lambda: "data:image" in view.results.image.value)
+    until(lambda: "restored after" in words(view.prompts.history))
     version = lab.apply("kind")
-    until(lambda: f"{version.label} (runs now)" in words(view.prompts.history))
-    before = view.replies.picture.value
+    until(lambda: f"{version.label} (current)" in words(view.prompts.history))
+    before = view.results.image.value
     lab.check({"other": "nothing of the kind"})
-    until(lambda: before != view.replies.picture.value)
+    until(lambda: before != view.results.image.value)
 
 
-def test_what_a_person_typed_stays_and_what_code_gave_is_run_again(
-    platform: LabPlatform, lab: PromptLab, view: LabView
-) -> None:
+def test_typed_text_stays_and_checks_from_code_run_again(platform: LabPlatform, lab: PromptLab, view: LabView) -> None:
     lab.add_variant("kind", "Be kind.")
     lab.run(["one"], checks={"kind": "kind", "mine": lambda reply: True}, progress=False)
-    until(lambda: view.trial.inputs.value == "one" and view.trial.checks.value == "kind: kind")
-    run(view, view.trial.inputs.value, "1 of 1 answered")
+    until(lambda: view.run_form.inputs.value == "one" and view.run_form.checks.value == "kind: kind")
+    run(view, view.run_form.inputs.value, "1 of 1 answered")
     assert set(lab.checks) == {"mine", "kind"}, "pressing Run must not drop a check"
-    view.trial.inputs.value = "typed"
+    view.run_form.inputs.value = "typed"
     lab.run(["two"], progress=False)
-    until(lambda: len(view.replies.rows.children) == 2)
-    assert view.trial.inputs.value == "typed"
-    view.trial.inputs.value = ""  # cleared, to write something else
+    until(lambda: len(view.results.rows.children) == 2)
+    assert view.run_form.inputs.value == "typed"
+    view.run_form.inputs.value = ""  # cleared, to write something else
     add(view, "brief", "Be brief.")
-    assert view.trial.inputs.value == ""
+    assert view.run_form.inputs.value == ""
 
 
-def test_what_is_compared_follows_what_runs_until_a_person_chooses(lab: PromptLab) -> None:
+def test_the_comparison_follows_the_current_version_until_a_person_chooses(lab: PromptLab) -> None:
     lab.add_variant("kind", "original, and kind")
-    view = LabView(lab)  # drawn before the versions are read
+    view = LabView(lab.controller)  # drawn before the versions are read
     until(lambda: (view.prompts.old.value, view.prompts.start.value) == ("version 1.0.0", "version 1.0.0"))
     version = lab.apply("kind")
     until(lambda: view.prompts.old.value == f"version {version.label}")
     view.prompts.old.value = "variant kind"
     lab.add_variant("brief", "Be brief.")
-    until(lambda: "brief" in view.trial.ticks)
+    until(lambda: "brief" in view.run_form.ticks)
     assert view.prompts.old.value == "variant kind"
     view.close()
 
@@ -294,77 +295,68 @@ def test_agent_text_runs_nothing(platform: LabPlatform, lab: PromptLab) -> None:
     platform.reply = lambda configuration, text: RuntimeError(HOSTILE) if text == "fail" else HOSTILE
     lab.add_variant(HOSTILE, HOSTILE)
     lab.run([HOSTILE, "fail"], checks={HOSTILE: "x"}, progress=False)
-    view = LabView(lab)
-    until(lambda: "(runs now)" in words(view.prompts.history) and "data:image" in view.replies.picture.value)
+    view = LabView(lab.controller)
+    until(lambda: "(current)" in words(view.prompts.history) and "data:image" in view.results.image.value)
     drawn = [
         each.value
         for each in (
             view.prompts.history,
             view.prompts.diff,
-            view.replies.summary,
-            view.trial.others,
-            *view.replies.rows.children,
+            view.results.summary,
+            view.run_form.others,
+            *view.results.rows.children,
         )
     ]
-    said = re.sub(r'alt="[^"]*"|title="[^"]*"|aria-label="[^"]*"', "", "".join([*drawn, static_html(lab, "", "uid")]))
-    said = re.sub(r"<style[^>]*>.*?</style>", "", said, flags=re.DOTALL)
-    assert "<script" not in said
-    assert "<img" not in said
-    assert 'href="javascript' not in said
+    page = re.sub(
+        r'alt="[^"]*"|title="[^"]*"|aria-label="[^"]*"', "", "".join([*drawn, static_html(lab.controller, "", "uid")])
+    )
+    page = re.sub(r"<style[^>]*>.*?</style>", "", page, flags=re.DOTALL)
+    assert "<script" not in page
+    assert "<img" not in page
+    assert 'href="javascript' not in page
     assert '"><' not in re.sub(
-        r'(class|dir|tabindex|role|scope)="[^"<>]*"|<div[^<>]*>|<t[hd][^<>]*>|<span[^<>]*>', "", said
+        r'(class|dir|tabindex|role|scope)="[^"<>]*"|<div[^<>]*>|<t[hd][^<>]*>|<span[^<>]*>', "", page
     )
     view.close()
 
 
-def test_the_static_twin_holds_prompts_figures_and_replies(platform: LabPlatform, lab: PromptLab) -> None:
-    empty = static_html(lab, "", "uid")
+def test_the_static_transcript_has_prompts_figures_and_replies(platform: LabPlatform, lab: PromptLab) -> None:
+    empty = static_html(lab.controller, "", "uid")
     assert "Prompt lab of acme~writer. There is no variant yet." in empty
     lab.add_variant("kind", "Be kind.")
     lab.run(["one"], checks=["kind"], progress=False)
-    for twin in (empty, static_html(lab, "", "uid")):
-        assert re.match(r'<div class="uid-static ab-static [^"]*\bmathjax_ignore tex2jax_ignore"', twin)
-    text = re.sub(r"<style.*?</style>|<[^>]*>", " ", static_html(lab, "", "uid"), flags=re.DOTALL)
-    for said in ("Prompt lab of acme~writer", "Be kind.", "1 of 1", "one", "Be kind.: one"):
-        assert said in text
+    for html_text in (empty, static_html(lab.controller, "", "uid")):
+        assert re.match(r'<div class="uid-static ab-static [^"]*\bmathjax_ignore tex2jax_ignore"', html_text)
+    text = re.sub(r"<style.*?</style>|<[^>]*>", " ", static_html(lab.controller, "", "uid"), flags=re.DOTALL)
+    for part in ("Prompt lab of acme~writer", "Be kind.", "1 of 1", "one", "Be kind.: one"):
+        assert part in text
 
 
-def test_many_inputs_are_drawn_up_to_a_number_and_said_beyond(platform: LabPlatform, lab: PromptLab) -> None:
+def test_only_the_first_inputs_are_drawn(platform: LabPlatform, lab: PromptLab) -> None:
     lab.add_variant("now")
-    lab.run([f"question {n}" for n in range(MOST_ROWS + 5)], concurrency=16, progress=False)
-    view = LabView(lab)
-    until(lambda: len(view.replies.rows.children) == MOST_ROWS)
-    assert "5 more inputs are in lab.results" in words(view.replies.more)
+    lab.run([f"question {n}" for n in range(MAX_ROWS + 5)], concurrency=16, progress=False)
+    view = LabView(lab.controller)
+    until(lambda: len(view.results.rows.children) == MAX_ROWS)
+    assert "5 more inputs are in lab.results" in words(view.results.more)
     view.close()
 
 
-def test_an_agent_that_cannot_be_read_leaves_a_form_that_says_so(platform: LabPlatform) -> None:
+def test_an_agent_that_cannot_be_read_is_an_error_in_the_form(platform: LabPlatform) -> None:
     lab = PromptLab(platform, agent="acme~nobody", workspace="acme~lab", follow=platform.follow)  # type: ignore[arg-type]
-    view = LabView(lab)
+    view = LabView(lab.controller)
     until(lambda: "Agent not found" in words(view.status["form"]))
     view.close()
     without = PromptLab(platform, workspace="acme~lab", follow=platform.follow)  # type: ignore[arg-type]
-    view = LabView(without)
+    view = LabView(without.controller)
     assert view.form.apply.disabled
     view.close()
 
 
-def test_closing_ends_it_and_leaves_the_lab(lab: PromptLab, view: LabView) -> None:
+def test_the_lab_works_after_its_form_is_closed(lab: PromptLab, view: LabView) -> None:
     add(view, "kind", "Be kind.")
     view.close()
     view.close()
     assert lab.run(["one"], progress=False)["status"].tolist() == ["answered"]
-
-
-def test_typed_things_are_read_back_as_they_are_written() -> None:
-    tools = [{"integration": "orders", "tools": ["find", "track"]}, {"integration": "mail", "tools": []}]
-    assert read_tools(write_tools(tools)) == tools
-    assert read_tools(" \n") is None
-    assert read_typed_inputs(write_inputs(["one\ntwo", "three"])) == ["one\ntwo", "three"]
-    checks = read_typed_checks('shape: {"type": "object"}\n{"type": "array", "title": "a list"}\nhttp://x', [])
-    assert [(check.name, check.kind) for check in checks.values()] == [
-        ("shape", "json_schema"), ("a list", "json_schema"), ("contains http://x", "contains"),
-    ]  # fmt: skip
 
 
 def test_the_form_is_labelled(view: LabView) -> None:
@@ -375,7 +367,7 @@ def test_the_form_is_labelled(view: LabView) -> None:
     assert {each.description for each in buttons} == {
         "Apply to the agent",
         "Add as variant",
-        "Put into the form",
+        "Copy to the form",
         "Run",
         "Stop",
         "Save",

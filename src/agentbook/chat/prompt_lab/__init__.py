@@ -1,1 +1,1 @@
-"""The prompt lab: variants of an agent's configuration, asked the same inputs; the bench without widgets, and widgets over it."""
+"""The prompt lab: variants of an agent's configuration that answer the same inputs."""

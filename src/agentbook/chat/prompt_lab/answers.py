@@ -1,4 +1,4 @@
-"""The lab's record: what each variant answered to each input, as objects while a run goes on and as a table for the analysis."""
+"""The answers of the variants to the inputs, as objects and as a table."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 STATUSES = ("asking", "answered", "failed", "stopped")
 Key = tuple[str, str, int]
 
-# column -> dtype; the checks' columns follow them.
+# column -> dtype; the columns of the checks follow.
 COLUMNS = {
     "variant": "str",
     "agent": "str",
@@ -31,27 +31,28 @@ COLUMNS = {
     "request_id": "str",
     "asked_at": "datetime64[us, UTC]",
 }
-LAST = ("passed", "check_error")
+LAST_COLUMNS = ("passed", "check_error")
 
 
 @dataclass(slots=True)
 class Answer:
-    """One variant asked one input, once.
+    """The answer of one variant to one input.
 
     Attributes
     ----------
     variant, input : str
     repeat : int
-        From 1; the same input may be asked several times.
+        Counts from 1; the same input may be asked several times.
     status : {"asking", "answered", "failed", "stopped"}
     reason : str or None
         Why it failed, in words.
     still_open : bool
-        Whether the agent may still finish the turn: then it is looked for in its session before it is asked again.
+        Whether the agent may still finish the turn. If so, the next run looks for the
+        reply in the session before it asks again.
     latency_s : float or None
         Seconds from sending to the reply.
     verdicts : dict of str to Verdict
-        By the checks' names; only of answered ones.
+        By the name of the check; empty until there is a reply.
     """
 
     variant: str
@@ -74,35 +75,35 @@ class Answer:
         return self.variant, self.input, self.repeat
 
     def judge(self, checks: Iterable[Check]) -> None:
-        """Hold it against the checks it has no verdict of yet."""
+        """Apply the checks that have no verdict yet."""
         if self.status == "answered" and self.reply is not None:
             for check in checks:
                 if check.name not in self.verdicts:
                     self.verdicts[check.name] = check.judge(self.reply, self.input)
 
     def passed(self, names: Iterable[str]) -> bool | None:
-        """Whether it passed all of these checks; None where it was not answered or one of them could not tell."""
+        """Whether it passed all of these checks; None if that is not known."""
         verdicts = [self.verdicts.get(name, Verdict(None)).passed for name in names]
         if not verdicts or self.status != "answered":
             return None
         return False if False in verdicts else None if None in verdicts else True
 
     def as_data(self) -> dict[str, Any]:
-        """It as plain data, ready for JSON."""
+        """The answer as plain data, ready for JSON."""
         data = asdict(self)
         data["asked_at"] = self.asked_at.isoformat() if self.asked_at is not None else None
         return data
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Answer:
-        """The answer that `as_data` told."""
-        known = {each.name for each in fields(cls)}
-        told = {name: value for name, value in data.items() if name in known}
-        told["asked_at"] = datetime.fromisoformat(data["asked_at"]) if data.get("asked_at") else None
-        told["verdicts"] = {name: Verdict(**verdict) for name, verdict in data.get("verdicts", {}).items()}
-        if told.get("status") not in STATUSES:
-            raise ValueError(f"{told.get('status')!r} is no status; there are {', '.join(STATUSES)}.")
-        return cls(**told)
+        """The answer that `as_data` wrote."""
+        known = {attribute.name for attribute in fields(cls)}
+        values = {name: value for name, value in data.items() if name in known}
+        values["asked_at"] = datetime.fromisoformat(data["asked_at"]) if data.get("asked_at") else None
+        values["verdicts"] = {name: Verdict(**verdict) for name, verdict in data.get("verdicts", {}).items()}
+        if values.get("status") not in STATUSES:
+            raise ValueError(f"Unknown status {values.get('status')!r}; the statuses are {', '.join(STATUSES)}.")
+        return cls(**values)
 
 
 def to_frame(answers: Sequence[Answer], checks: Sequence[str] = ()) -> pd.DataFrame:
@@ -117,28 +118,30 @@ def to_frame(answers: Sequence[Answer], checks: Sequence[str] = ()) -> pd.DataFr
     Returns
     -------
     DataFrame
-        One row for each variant, input and repeat; typed the same when empty.
+        One row per variant, input and repeat. An empty frame has the same dtypes.
 
-        ===========  ===================  ====  ==================================================================
+        ===========  ===================  ====  ==================================
         column       dtype                unit  meaning
-        ===========  ===================  ====  ==================================================================
-        variant      str                        its name
-        agent        str                        the agent that answered, as it was named
+        ===========  ===================  ====  ==================================
+        variant      str                        name of the variant
+        agent        str                        the agent that answered
         version      str                        version number the agent had
         input        str
-        repeat       int64                      from 1
+        repeat       int64                      counts from 1
         reply        str                        missing until there is one
         latency_s    float64              s     from sending to the reply
-        status       category                   answered, failed, stopped; asking while a run goes on
-        reason       str                        of what failed, why
+        status       category                   answered, failed, stopped; asking
+                                                during a run
+        reason       str                        why it failed
         session_id   str                        where it was asked
-        request_id   str                        of the request that was refused
-        asked_at     datetime64[us, UTC]
-        (check)      boolean                    a column for each check: passed or not; missing without a reply
-        (..)_score   float64                    beside a check whose function gives scores
+        request_id   str                        id of the refused request
+        asked_at     datetime64[us, UTC]        when it was asked
+        (check)      boolean                    a column per check: passed or not;
+                                                missing without a reply
+        (..)_score   float64                    of a check that returns scores
         passed       boolean                    whether it passed every check
-        check_error  str                        of checks that could not tell, why
-        ===========  ===================  ====  ==================================================================
+        check_error  str                        why a check could not decide
+        ===========  ===================  ====  ==================================
 
     Examples
     --------

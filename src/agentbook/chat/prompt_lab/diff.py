@@ -1,4 +1,4 @@
-"""What changed from one prompt to another: sentence by sentence, and within a sentence word by word."""
+"""The difference between two prompts, by sentence and, within a sentence, by word."""
 
 from __future__ import annotations
 
@@ -12,22 +12,24 @@ from ..html.render import clean, plain
 Piece = tuple[str, str]  # (" " | "-" | "+", text)
 _SENTENCE = re.compile(r"[^.!?\n]*(?:[.!?]+[ \t]*|\n+|\Z)")
 _WORD = re.compile(r"\s+|[^\W_]+(?:['’_-][^\W_]+)*|.", re.DOTALL)
-_ALIKE = 0.5  # of the shorter one's words; sentences less alike are shown as one that went and one that came
+# Share of the shorter sentence's words that two sentences must have in common; less
+# similar ones are shown as one removed and one added.
+MIN_SIMILARITY = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class PromptDiff:
-    """The difference of two prompts.
+    """The difference between two prompts.
 
     Attributes
     ----------
     old, new : str
     old_label, new_label : str
-        What the two are called.
+        Labels of the two.
 
     Examples
     --------
-    >>> PromptDiff("Be kind. Be brief.", "Be kind. Be very brief.", "1.0.0", "1.0.1").pieces
+    >>> PromptDiff("Be kind. Be brief.", "Be kind. Be very brief.").pieces
     [(' ', 'Be kind. Be'), ('+', ' very'), (' ', ' brief.')]
     """
 
@@ -38,7 +40,7 @@ class PromptDiff:
 
     @property
     def pieces(self) -> list[Piece]:
-        """The new prompt with what went marked ``-`` and what came marked ``+``; the rest is marked with a space."""
+        """Pieces of text with a mark: ``-`` removed, ``+`` added, a space unchanged."""
         joined: list[Piece] = []
         for mark, text in _pieces(self.old, self.new):
             if not text:
@@ -51,20 +53,23 @@ class PromptDiff:
 
     @property
     def text(self) -> str:
-        """A unified diff, a sentence a line; empty where nothing changed."""
+        """A unified diff with one sentence per line; empty if nothing changed."""
         old, new = ([part.strip() for part in _sentences(prompt)] for prompt in (self.old, self.new))
         return "\n".join(unified_diff(old, new, self.old_label, self.new_label, lineterm="", n=1))
 
     def to_html(self) -> str:
-        """It as safe HTML: what went struck through, what came underlined, both also said to screen readers."""
-        said = "".join(_html(mark, text) for mark, text in self.pieces)
+        """Safe HTML: removed text struck through, added text underlined.
+
+        Hidden words say the same to screen readers.
+        """
+        body = "".join(_html(mark, text) for mark, text in self.pieces)
         head = (
             f'<div class="ab-who">From {plain(self.old_label)} to {plain(self.new_label)}: no difference</div>'
             if self.old == self.new
             else f'<div class="ab-who">From {plain(self.old_label)} to {plain(self.new_label)}: '
             '<span class="ab-del">removed</span>, <span class="ab-ins">added</span></div>'
         )
-        return clean(f'{head}<div class="ab-diff" dir="auto">{said}</div>')
+        return clean(f'{head}<div class="ab-diff" dir="auto">{body}</div>')
 
     def __repr__(self) -> str:
         return self.text or f"No difference between {self.old_label} and {self.new_label}."
@@ -89,41 +94,39 @@ def _pieces(old: str, new: str) -> Iterator[Piece]:
     before, after = _parts(old), _parts(new)
     matcher = SequenceMatcher(None, [part.strip() for part in before], [part.strip() for part in after], autojunk=False)
     for kind, i, j, k, m in matcher.get_opcodes():
-        gone, come = "".join(before[i:j]), "".join(after[k:m])
+        removed, added = "".join(before[i:j]), "".join(after[k:m])
         if kind == "equal":
-            yield " ", come
+            yield " ", added
         elif kind == "replace":
-            yield from _words(gone, come)
+            yield from _word_pieces(removed, added)
         else:
-            yield "-", gone
-            yield "+", come
+            yield "-", removed
+            yield "+", added
 
 
-def _words(old: str, new: str) -> Iterator[Piece]:
+def _word_pieces(old: str, new: str) -> Iterator[Piece]:
     before, after = _WORD.findall(old), _WORD.findall(new)
     matcher = SequenceMatcher(None, before, after, autojunk=False)
-    if _kept(before, matcher) < _ALIKE * min(_weight(before), _weight(after)):
+    common = sum(_count_words(before[block.a : block.a + block.size]) for block in matcher.get_matching_blocks())
+    if common < MIN_SIMILARITY * min(_count_words(before), _count_words(after)):
         yield "-", old
         yield "+", new
         return
-    gone = come = ""
+    removed = added = ""
     for kind, i, j, k, m in matcher.get_opcodes():
         old, new = "".join(before[i:j]), "".join(after[k:m])
-        # A space that stayed between two words that did not belongs to the change: it reads as one, not as three.
-        if kind == "equal" and (not new.isspace() or not (gone or come)):
-            yield "-", gone
-            yield "+", come
+        # Unchanged space between two changed words belongs to the change: it reads as
+        # one change, not as two.
+        if kind == "equal" and (not new.isspace() or not (removed or added)):
+            yield "-", removed
+            yield "+", added
             yield " ", new
-            gone = come = ""
+            removed = added = ""
         else:
-            gone, come = gone + old, come + new
-    yield "-", gone
-    yield "+", come
+            removed, added = removed + old, added + new
+    yield "-", removed
+    yield "+", added
 
 
-def _kept(before: list[str], matcher: SequenceMatcher[str]) -> int:
-    return sum(_weight(before[block.a : block.a + block.size]) for block in matcher.get_matching_blocks())
-
-
-def _weight(words: list[str]) -> int:
-    return sum(word.isalnum() for word in words)
+def _count_words(tokens: list[str]) -> int:
+    return sum(token.isalnum() for token in tokens)

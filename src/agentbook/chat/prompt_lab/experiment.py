@@ -1,15 +1,18 @@
-"""What is tried out and what came of it: variants, inputs, checks and answers, without anybody who could be asked."""
+"""An experiment: variants, inputs, checks and answers, without agent and widgets."""
 
 from __future__ import annotations
 
 import contextlib
+import json
+import os
+import re
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from ...api.calls import ref
-from . import answers as table
-from .answers import Answer, Key
+from . import summary
+from .answers import COLUMNS, LAST_COLUMNS, Answer, Key, to_frame
 from .checks import Check, read_checks
 from .variant import Variant
 
@@ -20,175 +23,128 @@ if TYPE_CHECKING:
 
 Listener = Callable[[Answer | None], None]
 
+FORMAT = "agentbook-prompt-lab"
+FORMAT_VERSION = 1
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
 
 class Experiment:
-    """The record of a lab; `PromptLab` adds to it whom to ask.
+    """What is tried out, and the results.
 
     Attributes
     ----------
-    agent, workspace : str or None
     inputs : list of str
     """
 
-    def __init__(self, agent: Any = None, workspace: Any = None) -> None:
-        self.agent = None if agent is None else ref(agent)
-        self.workspace = None if workspace is None else ref(workspace)
+    def __init__(self) -> None:
         self.inputs: list[str] = []
         self._variants: dict[str, Variant] = {}
         self._checks: dict[str, Check] = {}
         self._answers: dict[Key, Answer] = {}
         self._listeners: list[Listener] = []
 
-    # What is tried out
+    # Variants and checks
 
     @property
     def variants(self) -> Mapping[str, Variant]:
         """The variants by name, in the order they were added."""
         return MappingProxyType(self._variants)
 
-    def add_variant(
-        self,
-        name: str | Variant,
-        system_prompt: str | None = None,
-        *,
-        description: str | None = None,
-        tools: Iterable[Mapping[str, Any]] | None = None,
-        platform_tools: Iterable[str] | None = None,
-        mode: str | None = None,
-        version: str | None = None,
-        agent: Any = None,
-    ) -> Variant:
-        """Add a configuration to try out. Nothing is sent; a run, or `apply`, does that.
-
-        Parameters
-        ----------
-        name : str or Variant
-            What to call it; or a whole `Variant`.
-        system_prompt, description : str, optional
-            What is left out stays as the agent has it. With nothing but a name it is the agent as it is.
-        tools : iterable of dict, optional
-            Each ``{"integration": str, "tools": [str, ...]}``.
-        platform_tools : iterable of str, optional
-        mode : {"one-shot", "multi-turn"}, optional
-        version : str, optional
-            The version number to commit it under; default: the one after the agent's newest.
-        agent : str or Record, optional
-            An agent of its own, so that it runs beside the others.
-
-        Returns
-        -------
-        Variant
+    def variant(self, variant: str | Variant) -> Variant:
+        """The variant with this name; a new `Variant` is added.
 
         Raises
         ------
         ValueError
-            If another variant has this name. The same one may be added again, so that a cell can be run again.
+            If there is no such name, or another variant has the name.
         """
-        made = name if isinstance(name, Variant) else Variant(
-            name,
-            system_prompt,
-            description,
-            None if tools is None else tuple(tools),
-            platform_tools if platform_tools is None or isinstance(platform_tools, str) else tuple(platform_tools),
-            mode,
-            version,
-            None if agent is None else ref(agent),
-        )  # fmt: skip
-        have = self._variants.get(made.name)
-        if have is not None and have != made:
+        if isinstance(variant, Variant):
+            return self.add_variant(variant)
+        if variant not in self._variants:
+            names = ", ".join(self._variants) or "none yet"
+            raise ValueError(f"There is no variant {variant!r}; there are: {names}.")
+        return self._variants[variant]
+
+    def add_variant(self, variant: Variant) -> Variant:
+        """Add a variant; adding the same one again changes nothing.
+
+        Raises
+        ------
+        ValueError
+            If another variant has this name.
+        """
+        existing = self._variants.setdefault(variant.name, variant)
+        if existing != variant:
             raise ValueError(
-                f"There is a variant {made.name!r} already, and it says something else. Choose another name, "
-                f"or lab.remove_variant({made.name!r}), which drops its results, too."
+                f"There is already a different variant {variant.name!r}. Choose another name, "
+                f"or lab.remove_variant({variant.name!r}), which also removes its results."
             )
-        if have is None:
-            self._variants[made.name] = made
-            self._tell(None)
-        return made
+        if existing is variant:
+            self.notify()
+        return existing
 
     def remove_variant(self, name: str) -> None:
-        """Take a variant away, with its results.
-
-        Parameters
-        ----------
-        name : str
-            Its name.
+        """Remove a variant and its results.
 
         Raises
         ------
         ValueError
-            If there is none of this name; the message says which there are.
+            If there is no variant of this name.
         """
-        self._variant(name)
-        del self._variants[name]
-        for key in [key for key in self._answers if key[0] == name]:  # in place: a run may hold on to them
+        del self._variants[self.variant(name).name]
+        for key in [key for key in self._answers if key[0] == name]:  # in place: a run may be using them
             del self._answers[key]
-        self._tell(None)
-
-    def _taken_in(self, variant: str | Variant) -> Variant:
-        """The variant of this name; one that is given whole is added if it is new."""
-        return self.add_variant(variant) if isinstance(variant, Variant) else self._variant(variant)
-
-    def _variant(self, name: str | Variant) -> Variant:
-        wanted = name.name if isinstance(name, Variant) else name
-        if wanted not in self._variants:
-            raise ValueError(f"There is no variant {wanted!r}; there are: {', '.join(self._variants) or 'none yet'}.")
-        return self._variants[wanted]
+        self.notify()
 
     @property
     def checks(self) -> Mapping[str, Check]:
         """The checks by name."""
         return MappingProxyType(self._checks)
 
-    def check(self, checks: Any) -> pd.DataFrame:
-        """Hold all replies against these checks instead of those before; nobody is asked anything.
-
-        Parameters
-        ----------
-        checks : mapping of name to check, or iterable of checks
-            A text that must be contained, a compiled pattern, a JSON schema (a mapping), or a function of the reply, or of reply
-            and input, that returns a bool or a score from 0 to 1 (which passes from 0.5 on).
-
-        Returns
-        -------
-        DataFrame
-            `results`, with a column for each of these checks.
+    def check(self, checks: Any) -> None:
+        """Replace the checks and apply the new ones to all replies.
 
         Raises
         ------
         TypeError, ValueError
-            If one is no check. What a check itself raises is not: it stands in the column ``check_error``.
+            If one is not a check, or has the name of a column of the results.
         """
-        self._set_checks(checks)
-        for answer in list(self._answers.values()):
-            answer.judge(self._checks.values())
-        self._tell(None)
-        return self.results
-
-    def _set_checks(self, given: Any) -> None:
-        checks = read_checks(given)
-        taken = {*table.COLUMNS, *table.LAST} & {*checks, *(f"{name}_score" for name in checks)}
+        new = read_checks(checks)
+        taken = {*COLUMNS, *LAST_COLUMNS} & {*new, *(f"{name}_score" for name in new)}
         if taken:
             raise ValueError(f"A check cannot be called {min(taken)!r}: the results have a column of that name.")
-        changed = {name for name, check in self._checks.items() if checks.get(name) != check}
+        unchanged = {name for name, check in new.items() if self._checks.get(name, check) == check}
+        self._checks = new
         for answer in list(self._answers.values()):
-            answer.verdicts = {
-                name: verdict for name, verdict in answer.verdicts.items() if name in checks and name not in changed
-            }
-        self._checks = checks
+            answer.verdicts = {name: verdict for name, verdict in answer.verdicts.items() if name in unchanged}
+            answer.judge(new.values())
+        self.notify()
+
+    # Answers
+
+    @property
+    def answers_by_key(self) -> Mapping[Key, Answer]:
+        """The answers by variant, input and repeat."""
+        return MappingProxyType(self._answers)
+
+    @property
+    def answers(self) -> list[Answer]:
+        """The answers, in the order of variants, inputs and repeats."""
+        variants = {name: n for n, name in enumerate(self._variants)}
+        inputs = {text: n for n, text in enumerate(self.inputs)}
+        last = max(len(variants), len(inputs))
+        return sorted(
+            self._answers.values(),
+            key=lambda each: (variants.get(each.variant, last), inputs.get(each.input, last), each.repeat),
+        )
+
+    def record(self, answer: Answer) -> None:
+        """Store an answer and notify the listeners."""
+        self._answers[answer.key] = answer
+        self.notify(answer)
 
     def listen(self, listener: Listener) -> Callable[[], None]:
-        """Have `listener` called after each change, with the answer that changed or None; on the toolkit's thread during a run.
-
-        Parameters
-        ----------
-        listener : callable
-            Takes the answer, or None. It raises nothing.
-
-        Returns
-        -------
-        callable
-            Ends it: ``end = lab.listen(draw)``.
-        """
+        """Call `listener` after each change; the result ends that."""
         self._listeners.append(listener)
 
         def end() -> None:
@@ -197,62 +153,89 @@ class Experiment:
 
         return end
 
-    def _tell(self, answer: Answer | None) -> None:
+    def notify(self, answer: Answer | None = None) -> None:
+        """Tell the listeners that this answer has changed; None for anything else."""
         for listener in tuple(self._listeners):
             listener(answer)
 
     # Results
 
     @property
-    def answers(self) -> list[Answer]:
-        """What was asked so far and what became of it, in the order of variants and inputs."""
-        place = {name: n for n, name in enumerate(self._variants)}
-        asked = {text: n for n, text in enumerate(self.inputs)}
-        return sorted(
-            self._answers.values(),
-            key=lambda each: (place.get(each.variant, len(place)), asked.get(each.input, len(asked)), each.repeat),
-        )
-
-    @property
     def results(self) -> pd.DataFrame:
-        """Everything asked so far, variant by variant; the columns are those of `agentbook.chat.prompt_lab.answers.to_frame`."""
-        return self._frame(self.answers)
+        """All answers as a frame."""
+        return self.frame(self.answers)
 
-    def _frame(self, answers: list[Answer]) -> pd.DataFrame:
-        return table.to_frame(answers, list(self._checks))
+    def frame(self, answers: Iterable[Answer]) -> pd.DataFrame:
+        """These answers as a frame, with a column per check."""
+        return to_frame(list(answers), list(self._checks))
 
     def summary(self) -> pd.DataFrame:
-        """One line for each variant: counts, pass rates, waiting times.
-
-        Returns
-        -------
-        DataFrame
-            Columns as `agentbook.chat.prompt_lab.summary.summarise` gives them: ``n``, ``answered``, ``failed``, for each check
-            ``…_n``, ``…_passed`` and ``…_rate``, and ``p50_s``, ``p95_s``, ``max_s`` in seconds.
-        """
-        from .summary import summarise
-
-        return summarise(self.results, list(self._checks))
+        """One row per variant."""
+        return summary.summarise(self.results, list(self._checks))
 
     def chart(self) -> Chart:
-        """Pass rates and waiting times, variant by variant; see `agentbook.chat.prompt_lab.summary.chart`."""
-        from .summary import chart
+        """The summary as a chart."""
+        return summary.chart(self.results, list(self._checks))
 
-        return chart(self.results, list(self._checks))
+    # Data
 
-    def _data(self) -> dict[str, Any]:
-        asked = [answer for answer in self._answers.values() if answer.status != "asking"]
+    def as_data(self) -> dict[str, Any]:
+        """The experiment as plain data, ready for JSON."""
         return {
-            "agent": self.agent,
-            "workspace": self.workspace,
             "variants": [variant.as_data() for variant in self._variants.values()],
             "inputs": list(self.inputs),
             "checks": [check.as_data() for check in self._checks.values()],
-            "answers": [answer.as_data() for answer in asked],
+            "answers": [answer.as_data() for answer in self._answers.values() if answer.status != "asking"],
         }
 
-    def __eq__(self, other: object) -> bool:
-        return self._data() == other._data() if isinstance(other, Experiment) else NotImplemented
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Experiment:
+        """The experiment that `as_data` wrote."""
+        experiment = cls()
+        for variant in data["variants"]:
+            experiment.add_variant(Variant.from_data(variant))
+        experiment._checks = {check["name"]: Check.from_data(check) for check in data["checks"]}
+        experiment.inputs = [str(text) for text in data["inputs"]]
+        experiment._answers = {answer.key: answer for answer in map(Answer.from_data, data["answers"])}
+        return experiment
 
-    # By what they hold, two may be equal now and not later, which no hash can follow.
-    __hash__ = None  # type: ignore[assignment]
+
+# Files
+
+
+def write_file(path: str | Path, data: Mapping[str, Any]) -> Path:
+    """Write the data of a lab to a file, which is replaced as a whole or not at all."""
+    target = Path(path)
+    text = json.dumps({"format": FORMAT, "version": FORMAT_VERSION, **data}, ensure_ascii=False, indent=1)
+    # Half a surrogate pair, which broken JSON may hold, is not valid UTF-8; its escape
+    # is.
+    text = _SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+    part = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        part.write_text(text + "\n", encoding="utf-8")
+        part.replace(target)
+    finally:
+        part.unlink(missing_ok=True)
+    return target
+
+
+def read_file(path: str | Path) -> dict[str, Any]:
+    """The data that `write_file` wrote.
+
+    Raises
+    ------
+    ValueError
+        If the file is something else, damaged, or of a later version of the format.
+    OSError
+    """
+    try:
+        data = json.loads(Path(path).read_text(encoding="utf-8-sig"))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} is not JSON ({error}); open a file that lab.save(path) wrote.") from error
+    if not isinstance(data, dict) or data.get("format") != FORMAT:
+        raise ValueError(f'{path} is not a prompt lab: a file of lab.save(path) begins with "format": "{FORMAT}".')
+    if data.get("version") != FORMAT_VERSION:
+        raise ValueError(
+            f"{path} has format version {data.get('version')!r}; this agentbook reads version {FORMAT_VERSION}."
+        )
+    return data

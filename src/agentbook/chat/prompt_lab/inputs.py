@@ -1,4 +1,4 @@
-"""Test inputs, however a person has them: a list, a column, or lines pasted from somewhere."""
+"""Test inputs: from a list, from a column, or from lines pasted from somewhere."""
 
 from __future__ import annotations
 
@@ -8,72 +8,81 @@ from typing import Any
 
 from ..text import sendable
 
+# The form has one input per line; it shows a line break within an input as this sign.
+BREAK = "⏎"
 
-def read_inputs(given: Any) -> list[str]:
-    r"""The inputs as texts, in order, each once; what is empty or missing is left out.
+
+def read_inputs(inputs: Any) -> list[str]:
+    r"""The inputs as strings in order, without repeats and empty ones.
 
     Parameters
     ----------
-    given : str, iterable of str, Series or DataFrame
-        A text is one input a line, with or without the bullets and numbers that lists are pasted with. A DataFrame must have a
-        column ``input``.
+    inputs : str, iterable of str, Series or DataFrame
+        A string holds one input per line; the bullets and numbers of pasted lists are
+        removed. A DataFrame needs a column ``input``.
 
     Raises
     ------
     ValueError
-        If there is none, one is no valid Unicode, a frame has no such column, or the text is the name of a file.
+        If there are no inputs, one is not valid Unicode, a frame has no such column, or
+        the string is the name of a file.
     TypeError
-        If something in it is no text.
+        If an input is not a string.
 
     Examples
     --------
-    >>> read_inputs("What is a session?\n\n- Where are my keys?\n- Where are my keys?\n")
-    ['What is a session?', 'Where are my keys?']
+    >>> read_inputs("What is a session?\n\n- Where is my key?\n- Where is my key?\n")
+    ['What is a session?', 'Where is my key?']
     >>> read_inputs(["one\ninput of two lines", "another"])
     ['one\ninput of two lines', 'another']
     """
-    if isinstance(given, str) and _is_file(given):
-        raise ValueError(f"{given!r} is a file, not an input: give what is in it, such as Path({given!r}).read_text().")
-    each = lines(given) if isinstance(given, str) else _each(given)
-    found = [text for text in map(_text, each) if text]
-    if not found:
-        raise ValueError("There are no inputs: give a list of texts, a pasted text with one a line, or a column.")
-    return list(dict.fromkeys(found))
+    if isinstance(inputs, str) and _is_file(inputs):
+        raise ValueError(f"{inputs!r} is a file, not an input: pass its content, such as Path({inputs!r}).read_text().")
+    values = _lines(inputs) if isinstance(inputs, str) else _values(inputs)
+    texts = [text for value in values if (text := sendable(value, f"The input {value!r}").strip())]
+    if not texts:
+        raise ValueError("There are no inputs: pass a list of strings, a text with one input per line, or a column.")
+    return list(dict.fromkeys(texts))
+
+
+def parse_inputs(text: str) -> list[str]:
+    """The inputs in a text area, one per line; there may be none."""
+    return list(dict.fromkeys(line.replace(BREAK, "\n") for line in _lines(text)))
+
+
+def format_inputs(inputs: Iterable[str]) -> str:
+    """Inputs as the text that `parse_inputs` reads."""
+    return "\n".join(text.replace("\n", BREAK) for text in inputs)
 
 
 def _is_file(text: str) -> bool:
-    """Whether this is a table's or a text's name rather than a question: a single word that is a file here."""
+    """Whether a string is the name of a file rather than a question."""
     try:
         return len(text.split()) == 1 and Path(text.strip()).is_file()
-    except (OSError, ValueError):  # too long, or no name
+    except (OSError, ValueError):  # too long, or not a name
         return False
 
 
-def lines(text: str) -> list[str]:
-    """The inputs of a pasted text: one a line."""
-    return [stripped for line in text.splitlines() if (stripped := _unlisted(line.strip()))]
+def _lines(text: str) -> list[str]:
+    return [stripped for line in text.splitlines() if (stripped := _strip_bullet(line.strip()))]
 
 
-def _unlisted(line: str) -> str:
+def _strip_bullet(line: str) -> str:
     marker, _, rest = line.partition(" ")
     numbered = marker[:-1].isdigit() and marker[-1:] in (".", ")")
     return rest.strip() if rest and (marker in ("-", "*", "•") or numbered) else line
 
 
-def _each(given: Any) -> Iterable[Any]:
-    if hasattr(given, "columns"):
-        if "input" not in given.columns:
-            has = ", ".join(map(str, given.columns))
+def _values(inputs: Any) -> Iterable[Any]:
+    if hasattr(inputs, "columns"):
+        if "input" not in inputs.columns:
+            columns = ", ".join(map(str, inputs.columns)) or "none"
             raise ValueError(
-                f"A frame of inputs needs a column 'input'; it has {has or 'none'}. Give one of its columns: frame[name]."
+                f"A frame of inputs needs a column 'input'; it has {columns}. Pass one of its columns: frame[name]."
             )
-        given = given["input"]
-    if hasattr(given, "dropna"):
-        given = given.dropna().tolist()
-    if isinstance(given, Mapping) or not isinstance(given, Iterable):
-        raise TypeError(f"Inputs must be texts, a column or lines, not {type(given).__name__}.")
-    return given
-
-
-def _text(value: Any) -> str:
-    return sendable(value, f"The input {value!r}").strip()
+        inputs = inputs["input"]
+    if hasattr(inputs, "dropna"):
+        inputs = inputs.dropna().tolist()
+    if isinstance(inputs, Mapping) or not isinstance(inputs, Iterable):
+        raise TypeError(f"Inputs must be strings, a column or lines, not {type(inputs).__name__}.")
+    return inputs

@@ -1,70 +1,72 @@
-"""The prompt lab: what a person holds. It asks and applies; what is tried out and what came of it is in `trials`."""
+"""`PromptLab`: the prompt lab as users hold it, in code or as a form in a cell."""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import warnings
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...api.calls import ref
 from ...events import loop
-from ..model.conversation import Follow
+from ..model.subscription import Follow
 from ..widgets.await_on_loop import awaited
-from . import serialization
 from .answers import Answer
 from .checks import Check
-from .configurator import READY_S, AgentConfigurator
+from .configurator import READY_TIMEOUT_S
+from .controller import LabController
 from .diff import PromptDiff
-from .experiment import Experiment
-from .inputs import read_inputs
-from .progress import counted
-from .run import CONCURRENCY, TIMEOUT_S, Options, Plan, Run
-from .variant import Variant
-from .versions import Version, read_versions
+from .experiment import Experiment, Listener, read_file
+from .run import CONCURRENCY, TIMEOUT_S, Options, Plan, progress_bar
+from .variant import Variant, Version, read_versions
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from ...client import AsyncClient, Client
+    from ...frames.plot.chart import Chart
 
 
-class PromptLab(Experiment):
-    """A bench for system prompts: variants of an agent's configuration, asked the same inputs and held against the same checks.
+class PromptLab:
+    """Compare variants of an agent's configuration on the same inputs.
 
-    Shown in a notebook it is a form; everything the form does can be done in code, too.
+    In a notebook the lab is shown as a form. Everything the form does can be done in
+    code.
 
     Parameters
     ----------
     client : Client or AsyncClient
     agent : str or Record, optional
-        Whose configuration is varied: id or ``<owner>~<name>``. Variants may name others.
+        The agent to configure: id or ``<owner>~<name>``. Variants may name others.
     workspace : str or Record, optional
-        Where the sessions are started, one for each question.
+        Where the sessions are started, one per question.
     follow : callable, optional
-        Gives a session's events as they happen; `agentbook.events.reader.subscribe` unless told otherwise.
-
-    Raises
-    ------
-    ApiError, ConnectionFailed
-        Not here: when a variant is run or applied.
+        Returns a session's events as they happen; by default
+        `agentbook.events.reader.subscribe`.
 
     Attributes
     ----------
+    agent, workspace : str or None
     inputs : list of str
-        Those of the last run, or given since.
+        The inputs of the last run, or those assigned since.
     notes : list of str
-        What the last run has to say, such as that an agent could not be put back as it was.
+        Messages of the last run, such as that an agent could not be restored.
+    experiment : Experiment
+        Variants, inputs, checks and answers.
+    controller : LabController
+        The part that runs the experiment; the form uses it.
 
     Notes
     -----
-    The platform keeps one configuration per agent, and a session runs on the newest committed one. So variants on one agent take
-    turns: each is committed by a configure-llm call, then asked all inputs. At the end the agent gets back what it came with.
-    Whoever talks to that agent meanwhile talks to a variant; try out prompts on an agent that is there for it. Variants with an
-    ``agent=`` of their own run side by side.
-    Specification: "Endpoints", configure-llm body; "States and transitions", rule 1; "Events", rules 3 to 5.
+    The platform keeps one configuration per agent, and a session runs on the newest
+    committed version. So variants on one agent take turns: each is committed by a
+    configure-llm call and then answers all inputs. At the end the agent gets its own
+    configuration back. Anyone who talks to the agent during a run talks to a variant,
+    so use an agent that exists for this. Variants with an ``agent=`` of their own run
+    at the same time. Creating a lab sends nothing; errors of the platform come from
+    `run`, `apply` and `versions`. Specification: "Endpoints", configure-llm body;
+    "States and transitions", rule 1; "Events", rules 3 to 5.
 
     Examples
     --------
@@ -75,17 +77,18 @@ class PromptLab(Experiment):
     >>> lab.add_variant("list", system_prompt="Answer as a bulleted list.")
     Variant('list', system_prompt='Answer as a bulleted list.')
     >>> short = {"short": lambda reply: len(reply) < 300}
-    >>> replies = lab.run(["What is a session?"], checks=short, restore=False, progress=False)
+    >>> inputs = ["What is a session?"]
+    >>> replies = lab.run(inputs, checks=short, restore=False, progress=False)
     >>> lab.summary()[["variant", "n"]].values.tolist()
     [['brief', 1], ['list', 1]]
-    >>> checked = lab.check({"long": lambda reply: len(reply) > 300})  # the same replies: nobody is asked again
+    >>> checked = lab.check({"long": lambda reply: len(reply) > 300})  # sends nothing
     >>> print(lab.diff("brief", "list"))
     --- brief
     +++ list
     @@ -1 +1 @@
     -Answer in one sentence.
     +Answer as a bulleted list.
-    >>> version = lab.apply("list")  # for good
+    >>> version = lab.apply("list")  # permanently
     >>> newest = lab.versions()[0]
     >>> again = ab.PromptLab.load(lab.save(folder / "lab.json"), client)
     >>> again.remove_variant("brief")
@@ -101,15 +104,147 @@ class PromptLab(Experiment):
         *,
         follow: Follow | None = None,
     ) -> None:
-        super().__init__(agent, workspace)
-        self._client = client.asynchronous()
-        self.notes: list[str] = []
-        self._follow = follow
-        self._one_run: asyncio.Lock | None = None
+        self.controller = LabController(client, agent, workspace, follow)
         self._view: Any = None
-        self._configured = (
-            0  # how often agents may have been configured: a form reads their versions anew when it grows
-        )
+
+    @property
+    def experiment(self) -> Experiment:
+        """Variants, inputs, checks and answers."""
+        return self.controller.experiment
+
+    @property
+    def agent(self) -> str | None:
+        """Id or name of the agent to configure."""
+        return self.controller.agent
+
+    @agent.setter
+    def agent(self, agent: Any) -> None:
+        self.controller.agent = None if agent is None else ref(agent)
+
+    @property
+    def workspace(self) -> str | None:
+        """Id or name of the workspace in which the sessions are started."""
+        return self.controller.workspace
+
+    @workspace.setter
+    def workspace(self, workspace: Any) -> None:
+        self.controller.workspace = None if workspace is None else ref(workspace)
+
+    @property
+    def notes(self) -> list[str]:
+        """Messages of the last run, such as that an agent could not be restored."""
+        return self.controller.notes
+
+    # Variants, inputs and checks
+
+    @property
+    def variants(self) -> Mapping[str, Variant]:
+        """The variants by name, in the order they were added."""
+        return self.experiment.variants
+
+    def add_variant(
+        self,
+        name: str | Variant,
+        system_prompt: str | None = None,
+        *,
+        description: str | None = None,
+        tools: Iterable[Mapping[str, Any]] | None = None,
+        platform_tools: Iterable[str] | None = None,
+        mode: str | None = None,
+        version: str | None = None,
+        agent: Any = None,
+    ) -> Variant:
+        """Add a configuration to try out. Nothing is sent until a run or `apply`.
+
+        Parameters
+        ----------
+        name : str or Variant
+            Its label; or a complete `Variant`.
+        system_prompt, description : str, optional
+            Settings left out stay as the agent has them. Without any setting the
+            variant is the agent as it is.
+        tools : iterable of dict, optional
+            Each ``{"integration": str, "tools": [str, ...]}``.
+        platform_tools : iterable of str, optional
+        mode : {"one-shot", "multi-turn"}, optional
+        version : str, optional
+            The version number to commit; by default the one after the agent's newest.
+        agent : str or Record, optional
+            Another agent for this variant, so that it runs at the same time as the
+            others.
+
+        Returns
+        -------
+        Variant
+
+        Raises
+        ------
+        ValueError
+            If a different variant has this name. The same one may be added again, so
+            that a cell can be run again.
+        """
+        if isinstance(name, Variant):
+            return self.experiment.add_variant(name)
+        if platform_tools is not None and not isinstance(platform_tools, str):
+            platform_tools = tuple(platform_tools)
+        return self.experiment.add_variant(
+            Variant(
+                name, system_prompt, description, None if tools is None else tuple(tools), platform_tools, mode,
+                version, None if agent is None else ref(agent),
+            )
+        )  # fmt: skip
+
+    def remove_variant(self, name: str) -> None:
+        """Remove a variant and its results.
+
+        Parameters
+        ----------
+        name : str
+
+        Raises
+        ------
+        ValueError
+            If there is no variant of this name; the message lists the names.
+        """
+        self.experiment.remove_variant(name)
+
+    @property
+    def inputs(self) -> list[str]:
+        """The inputs of the last run, or those assigned since."""
+        return self.experiment.inputs
+
+    @inputs.setter
+    def inputs(self, inputs: list[str]) -> None:
+        self.experiment.inputs = inputs
+
+    @property
+    def checks(self) -> Mapping[str, Check]:
+        """The checks by name."""
+        return self.experiment.checks
+
+    def check(self, checks: Any) -> pd.DataFrame:
+        """Replace the checks and apply them to all replies. Nothing is sent.
+
+        Parameters
+        ----------
+        checks : mapping of name to check, or iterable of checks
+            A string that the reply must contain, a compiled pattern, a JSON schema (a
+            mapping), or a function of the reply, or of reply and input, that returns a
+            bool or a score from 0 to 1 (which passes from 0.5).
+
+        Returns
+        -------
+        DataFrame
+            `results`, with a column for each check.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If one is not a check. An error that a check itself raises is not raised
+            here: it is in the column ``check_error``.
+        """
+        self.experiment.check(checks)
+        return self.results
 
     # Asking
 
@@ -124,27 +259,31 @@ class PromptLab(Experiment):
         retry_failed: bool = False,
         restore: bool = True,
         timeout_s: float = TIMEOUT_S,
-        ready_timeout_s: float = READY_S,
+        ready_timeout_s: float = READY_TIMEOUT_S,
         progress: bool = True,
     ) -> pd.DataFrame:
-        """Ask every variant every input, each in a session of its own; what was answered before is not asked again.
+        """Ask every variant every input that it has not answered yet.
+
+        Each question has a session of its own.
 
         Parameters
         ----------
         inputs : list of str, str, Series or DataFrame, optional
-            A text is one input a line; a DataFrame needs a column ``input``. None for those of the last run.
+            A string holds one input per line; a DataFrame needs a column ``input``.
+            None uses the inputs of the last run.
         variants : iterable of str or Variant, optional
             Names; or variants, which are added if they are new. None for all.
         checks : mapping or iterable, optional
-            See `check`; None keeps those there are.
+            See `check`. None leaves the checks as they are.
         concurrency : int
-            Questions open at a time.
+            Number of questions that may be open at the same time.
         repeats : int
-            How often each input is asked: one lucky answer decides nothing.
+            How often each input is asked: a single answer may be luck.
         retry_failed : bool
-            Ask again what failed. A reply that came after all is looked for first.
+            Ask failed questions again, after looking for a late reply.
         restore : bool
-            Give each agent back the configuration it came with. Where that cannot be read, nothing is run.
+            Restore the configuration of each agent at the end. If it cannot be read,
+            nothing is run.
         timeout_s : float
             Seconds to wait for one reply.
         ready_timeout_s : float
@@ -155,129 +294,127 @@ class PromptLab(Experiment):
         Returns
         -------
         DataFrame
-            One row for each of these variants, inputs and repeats; the columns are those of
-            `agentbook.chat.prompt_lab.answers.to_frame`. What failed is a row with its status and reason.
+            One row per variant, input and repeat of this run, with the columns of
+            `agentbook.chat.prompt_lab.answers.to_frame`. A failure is a row with a
+            status and a reason.
 
         Raises
         ------
         ValueError
-            If there are no inputs, no variants, none of such a name, or a check is none; or if, with `restore`, the
-            configuration of an agent that a variant would change cannot be read: nothing was changed then. What an agent or the
-            platform fails at is not raised: it is a row.
+            If there are no inputs or variants, a name is unknown, or a check is
+            invalid; or if, with `restore`, the configuration of an agent cannot be
+            read, in which case nothing was changed. Failures of an agent or the
+            platform are not raised: they are rows.
 
         Notes
         -----
-        An interrupt keeps what has arrived; run again to go on. Questions that were open are then looked for in their sessions
-        before they are asked again.
+        An interrupt keeps the answers that have arrived; run again to continue. The
+        next run looks for late replies in the sessions of open questions before it asks
+        them again.
         """
-        how = Options(concurrency, repeats, retry_failed, restore, timeout_s, ready_timeout_s)
-        plan = self._plan(inputs, variants, checks, how)
-        with self._bar(plan, progress):
-            loop.run(self._go(plan))
-        return self._ended(plan)
+        options = Options(concurrency, repeats, retry_failed, restore, timeout_s, ready_timeout_s)
+        plan = self.controller.plan(inputs, variants, checks, options)
+        with self._progress(plan, progress):
+            loop.run(self.controller.run(plan))
+        return self._outcome(plan)
 
     async def arun(
         self, inputs: Any = None, variants: Iterable[str | Variant] | str | Variant | None = None, **options: Any
     ) -> pd.DataFrame:
-        """As `run`, awaited, on any event loop: ``frame = await lab.arun([...])``."""
+        """Like `run`, awaited, on any event loop: ``frame = await lab.arun([...])``."""
         progress, checks = options.pop("progress", True), options.pop("checks", None)
-        plan = self._plan(inputs, variants, checks, Options(**options))
-        with self._bar(plan, progress):
-            await awaited(self._go(plan))
-        return self._ended(plan)
+        plan = self.controller.plan(inputs, variants, checks, Options(**options))
+        with self._progress(plan, progress):
+            await awaited(self.controller.run(plan))
+        return self._outcome(plan)
 
-    def _plan(self, inputs: Any, variants: Any, checks: Any, how: Options) -> Plan:
-        if self.workspace is None:
-            raise ValueError(
-                "The lab needs workspace= to start sessions in: ab.PromptLab(client, agent=..., workspace=...)."
-            )
-        named = [variants] if isinstance(variants, str | Variant) else variants
-        chosen = [self._taken_in(each) for each in (self._variants if named is None else named)]
-        if not chosen and self._variants:
-            raise ValueError(
-                f"No variant was chosen: variants= is empty; there are {', '.join(self._variants)}, or None for all."
-            )
-        if not chosen:
-            raise ValueError("There is no variant yet: lab.add_variant(name, system_prompt=...).")
-        asked = self.inputs if inputs is None else read_inputs(inputs)
-        if not asked:
-            raise ValueError("There are no inputs yet: lab.run([...]).")
-        if checks is not None:
-            self.check(checks)
-        self.inputs = list(asked)
-        return Plan(chosen, asked, how)
+    def _progress(self, plan: Plan, shown: bool) -> contextlib.AbstractContextManager[None]:
+        return progress_bar(plan, self.experiment) if shown else contextlib.nullcontext()
 
-    async def _go(self, plan: Plan, say: Callable[[str], None] | None = None) -> None:
-        """The run itself, on the toolkit's thread."""
-        async with self._alone():
-            self.notes = []
-            run = Run(
-                self._client, self.workspace, self.agent, plan, self._answers, list(self._checks.values()),
-                self._tell, say or (lambda text: None), self._follow, self.notes,
-            )  # fmt: skip
-            await run.go()
-
-    @contextlib.asynccontextmanager
-    async def _alone(self) -> AsyncGenerator[None]:
-        """One run or apply at a time, for agents have one configuration; at its end whoever listens is told."""
-        if self._one_run is None:
-            self._one_run = asyncio.Lock()
-        async with self._one_run:
-            try:
-                yield
-            finally:
-                self._configured += 1
-                self._tell(None)
-
-    def _ended(self, plan: Plan) -> pd.DataFrame:
+    def _outcome(self, plan: Plan) -> pd.DataFrame:
         for note in self.notes:
             warnings.warn(note, stacklevel=3)
-        keys = [key for variant in plan.variants for key in plan.cells(variant)]
-        return self._frame([self._answers[key] for key in keys if key in self._answers])
+        answers = self.experiment.answers_by_key
+        return self.experiment.frame(answers[key] for key in plan.keys if key in answers)
 
-    def _bar(self, plan: Plan, shown: bool) -> contextlib.AbstractContextManager[None]:
-        missing = {key for variant in plan.variants for key in plan.missing(variant, self._answers)}
-        return counted(missing, self.listen) if shown else contextlib.nullcontext()
+    # Results
 
-    # The agent itself
+    @property
+    def answers(self) -> list[Answer]:
+        """The answers as objects, in the order of variants, inputs and repeats."""
+        return self.experiment.answers
 
-    def apply(self, variant: str | Variant, *, ready_timeout_s: float = READY_S) -> Version:
-        """Configure the agent as a variant says, for good: one configure-llm call, made when the agent is READY.
+    @property
+    def results(self) -> pd.DataFrame:
+        """All answers, variant by variant.
+
+        The columns are those of `agentbook.chat.prompt_lab.answers.to_frame`.
+        """
+        return self.experiment.results
+
+    def summary(self) -> pd.DataFrame:
+        """One row per variant: counts, pass rates and latencies.
+
+        Returns
+        -------
+        DataFrame
+            The columns of `agentbook.chat.prompt_lab.summary.summarise`: ``n``,
+            ``answered``, ``failed``, for each check ``…_n``, ``…_passed`` and
+            ``…_rate``, and ``p50_s``, ``p95_s``, ``max_s`` in seconds.
+        """
+        return self.experiment.summary()
+
+    def chart(self) -> Chart:
+        """Pass rates and latencies per variant, as a chart.
+
+        See `agentbook.chat.prompt_lab.summary.chart`.
+        """
+        return self.experiment.chart()
+
+    def listen(self, listener: Listener) -> Callable[[], None]:
+        """Call `listener` after each change with the answer that changed, or None.
+
+        Parameters
+        ----------
+        listener : callable
+            Takes the answer or None, and must not raise. During a run it is called on
+            the toolkit's thread.
+
+        Returns
+        -------
+        callable
+            Call it to stop listening: ``end = lab.listen(draw)``.
+        """
+        return self.experiment.listen(listener)
+
+    # The agent
+
+    def apply(self, variant: str | Variant, *, ready_timeout_s: float = READY_TIMEOUT_S) -> Version:
+        """Configure the agent permanently, by one configure-llm call once it is READY.
 
         Parameters
         ----------
         variant : str or Variant
         ready_timeout_s : float
-            Seconds to wait for the agent to become READY; until then the platform refuses with 409.
+            Seconds to wait for the agent to become READY; until then the platform
+            answers 409.
 
         Returns
         -------
         Version
-            What it runs on now.
+            The version that the agent runs on now.
 
         Raises
         ------
         NotReady
-            If it was not READY in time; nothing was configured.
+            If the agent was not READY in time; nothing was configured.
         ApiError, OutcomeUnknown, ValueError
         """
-        return loop.run(self._apply(self._taken_in(variant), ready_timeout_s), operation="lab.apply")
-
-    async def _apply(
-        self, variant: Variant, ready_s: float = READY_S, say: Callable[[str], None] | None = None
-    ) -> Version:
-        async with self._alone():
-            bench = await AgentConfigurator.open(self._client, self._agent_of(variant))
-            return await bench.apply(variant, ready_s=ready_s, say=say)
-
-    def _agent_of(self, variant: Variant | None = None) -> str:
-        agent = (variant.agent if variant is not None else None) or self.agent
-        if agent is None:
-            raise ValueError("The lab has no agent: ab.PromptLab(client, agent=...), or give the variant one.")
-        return agent
+        work = self.controller.apply(self.experiment.variant(variant), ready_timeout_s)
+        return loop.run(work, operation="lab.apply")
 
     def versions(self, agent: Any = None) -> list[Version]:
-        """The versions of the agent, newest first; empty where this key may not read them.
+        """The versions of the agent, newest first; empty if this key cannot read them.
 
         Parameters
         ----------
@@ -287,18 +424,18 @@ class PromptLab(Experiment):
         Raises
         ------
         ApiError, ConnectionFailed
-            As ``client.agents.versions``; that this key may not read them is not raised.
+            As ``client.agents.versions``, except that missing access is not an error.
         """
-        whose = self._agent_of() if agent is None else ref(agent)
-        return loop.run(read_versions(self._client, whose), operation="lab.versions") or []
+        agent_id = self.controller.require_agent() if agent is None else ref(agent)
+        return loop.run(read_versions(self.controller.client, agent_id), operation="lab.versions") or []
 
     def diff(self, old: str | Variant | Version, new: str | Variant | Version) -> PromptDiff:
-        """What changed from one prompt to another.
+        """The difference between two prompts.
 
         Parameters
         ----------
         old, new : str, Variant or Version
-            A variant by name, or a version of the lab's agent by number.
+            The name of a variant, or the number of a version of the lab's agent.
 
         Returns
         -------
@@ -308,49 +445,51 @@ class PromptLab(Experiment):
         Raises
         ------
         ValueError
-            If there is none of that name or number, or its prompt cannot be read.
+            If there is no such name or number, or its prompt cannot be read.
         """
         (first, first_label), (second, second_label) = self._prompt(old), self._prompt(new)
         return PromptDiff(first, second, first_label, second_label)
 
-    def _prompt(self, which: str | Variant | Version) -> tuple[str, str]:
-        if isinstance(which, str):
-            found: Variant | Version | None = self._variants.get(which)
-            if found is None:
-                history = self.versions() if self.agent is not None else []
-                found = next((version for version in history if which in (version.number, version.id)), None)
-                if found is None:
-                    numbers = ", ".join(version.label for version in history)
-                    names = ", ".join(self._variants) or "none"
-                    raise ValueError(f"There is no {which!r}: variants are {names}; versions are {numbers or 'none'}.")
-            which = found
-        label = which.name if isinstance(which, Variant) else which.label
-        if which.system_prompt is None:
+    def _prompt(self, source: str | Variant | Version) -> tuple[str, str]:
+        if isinstance(source, str):
+            source = self.variants.get(source) or self._version(source)
+        label = source.name if isinstance(source, Variant) else source.label
+        if source.system_prompt is None:
             raise ValueError(f"The system prompt of {label!r} is not known, so it cannot be compared.")
-        return which.system_prompt, label
+        return source.system_prompt, label
 
-    # As a file
+    def _version(self, number: str) -> Version:
+        versions = self.versions() if self.agent is not None else []
+        for version in versions:
+            if number in (version.number, version.id):
+                return version
+        numbers = ", ".join(version.label for version in versions) or "none"
+        names = ", ".join(self.variants) or "none"
+        raise ValueError(f"There is no {number!r}: variants are {names}; versions are {numbers}.")
+
+    # Files
 
     def save(self, path: str | Path) -> Path:
-        """Write variants, inputs, checks and results into one JSON file; the path.
+        """Write variants, inputs, checks and results to a JSON file; returns its path.
 
-        Of a check that is a function only its name and its verdicts are written. No credential is ever part of a lab.
+        Of a check that is a function only its name and its verdicts are written. A lab
+        never holds a credential.
 
         Parameters
         ----------
         path : str or Path
-            The file, which is replaced at once or not at all.
+            The file. It is replaced as a whole or not at all.
 
         Raises
         ------
         OSError
             If it cannot be written.
         """
-        return serialization.write(path, self._data())
+        return self.controller.save(path)
 
     @classmethod
     def load(cls, path: str | Path, client: Client | AsyncClient, **options: Any) -> PromptLab:
-        """The lab that `save` wrote, ready to go on.
+        """The lab that `save` wrote, ready to continue.
 
         Parameters
         ----------
@@ -362,30 +501,33 @@ class PromptLab(Experiment):
         Raises
         ------
         ValueError
-            If the file is no lab, or damaged.
+            If the file is not a lab, or damaged.
         OSError
         """
-        data = serialization.read(path)
+        data = read_file(path)
         try:
             lab = cls(client, **{"agent": data["agent"], "workspace": data["workspace"], **options})
-            for variant in data["variants"]:
-                lab.add_variant(Variant.from_data(variant))
-            lab._checks = {check["name"]: Check.from_data(check) for check in data["checks"]}
-            lab.inputs = [str(text) for text in data["inputs"]]
-            lab._answers = {answer.key: answer for answer in map(Answer.from_data, data["answers"])}
+            lab.controller.experiment = Experiment.from_data(data)
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise ValueError(f"{path} is damaged: {type(error).__name__}: {error}") from error
         return lab
 
-    # As a form
+    def __eq__(self, other: object) -> bool:
+        return (
+            self.controller.as_data() == other.controller.as_data() if isinstance(other, PromptLab) else NotImplemented
+        )
+
+    # Labs are mutable: two that are equal now may differ later, so there is no hash.
+    __hash__ = None  # type: ignore[assignment]
+
+    # The form
 
     def _ipython_display_(self, **_: Any) -> None:
-        if self._view is None or self._view.comm is None:  # closed
-            from .widget import LabView
+        from .widget import LabView  # here, so that a script needs no widgets
 
-            self._view = LabView(self)
+        if self._view is None or self._view.comm is None:  # closed
+            self._view = LabView(self.controller)
         self._view.display()
 
     def __repr__(self) -> str:
-        answered = sum(answer.status == "answered" for answer in self._answers.values())
-        return f"PromptLab({self.agent or 'no agent'!r}, {len(self._variants)} variants, {answered} replies)"
+        return repr(self.controller)

@@ -1,4 +1,4 @@
-"""What a lab's results come to: a line for each variant, and a picture of it."""
+"""The summary of the results: a table with one row per variant, and a chart."""
 
 from __future__ import annotations
 
@@ -14,59 +14,61 @@ if TYPE_CHECKING:
 
 
 def summarise(results: pd.DataFrame, checks: Sequence[str] = ()) -> pd.DataFrame:
-    """One line for each variant.
+    """One row per variant: counts, pass rates and latencies.
 
     Parameters
     ----------
     results : DataFrame
-        As `agentbook.chat.prompt_lab.answers.to_frame` makes it.
+        The frame of `agentbook.chat.prompt_lab.answers.to_frame`.
     checks : sequence of str
         Names of its checks.
 
     Returns
     -------
     DataFrame
-        ===============  =======  ====  ================================================================================
+        ===============  =======  ====  ==========================================
         column           dtype    unit  meaning
-        ===============  =======  ====  ================================================================================
+        ===============  =======  ====  ==========================================
         variant          str
         version          str            version numbers it ran as, in order
         n                int64          questions asked
         answered         int64
-        failed           int64          those that failed or were stopped
+        failed           int64          questions that failed or were stopped
         (check)_n        int64          replies the check could judge
-        (check)_passed   int64          of these, how many passed
-        (check)_rate     float64        their share; missing where there are none
+        (check)_passed   int64          how many of these passed
+        (check)_rate     float64        their share; missing if there are none
         passed           int64          replies that passed every check
-        pass_rate        float64        their share of those that every check could judge; missing without checks
-        p50_s            float64  s     median of the time from sending to the reply
-        p95_s            float64  s     its 95th percentile
-        max_s            float64  s     the longest
-        ===============  =======  ====  ================================================================================
+        pass_rate        float64        their share of the replies that every
+                                        check could judge; missing without checks
+        p50_s            float64  s     median of the time from sending to reply
+        p95_s            float64  s     95th percentile
+        max_s            float64  s     maximum
+        ===============  =======  ====  ==========================================
 
     Examples
     --------
     >>> from agentbook.chat.prompt_lab.answers import Answer, to_frame
-    >>> said = [Answer("brief", text, status="answered", reply="Hello.", latency_s=n) for n, text in enumerate("ab", 1)]
-    >>> summarise(to_frame(said))[["variant", "n", "answered", "p50_s"]].values.tolist()
-    [['brief', 2, 2, 1.5]]
+    >>> done = {"status": "answered", "reply": "Hello."}
+    >>> answers = [Answer("brief", text, latency_s=2.0, **done) for text in ("a", "b")]
+    >>> summarise(to_frame(answers))[["variant", "answered", "p50_s"]].values.tolist()
+    [['brief', 2, 2.0]]
     """
     import pandas as pd
 
-    rows = [_line(str(name), group, checks) for name, group in results.groupby("variant", sort=False)]
-    whole = ["n", "answered", "failed", *(f"{name}_{part}" for name in checks for part in ("n", "passed")), "passed"]
+    rows = [_row(str(name), group, checks) for name, group in results.groupby("variant", sort=False)]
+    counts = ["n", "answered", "failed", *(f"{name}_{part}" for name in checks for part in ("n", "passed")), "passed"]
     columns = ["variant", "version", "n", "answered", "failed"]
     columns += [f"{name}_{part}" for name in checks for part in ("n", "passed", "rate")]
     columns += ["passed", "pass_rate", "p50_s", "p95_s", "max_s"]
     frame = pd.DataFrame(rows, columns=columns)
-    types: dict[str, Any] = dict.fromkeys(columns[2:], "float64") | dict.fromkeys(whole, "int64")
+    types: dict[str, Any] = dict.fromkeys(columns[2:], "float64") | dict.fromkeys(counts, "int64")
     return frame.assign(variant=texts(frame["variant"]), version=texts(frame["version"])).astype(types)
 
 
-def _line(name: str, group: pd.DataFrame, checks: Sequence[str]) -> dict[str, Any]:
+def _row(name: str, group: pd.DataFrame, checks: Sequence[str]) -> dict[str, Any]:
     answered = group[group["status"] == "answered"]
     versions = [str(version) for version in group["version"].dropna().unique()]
-    line: dict[str, Any] = {
+    row: dict[str, Any] = {
         "variant": name,
         "version": ", ".join(versions) or None,
         "n": len(group),
@@ -75,12 +77,12 @@ def _line(name: str, group: pd.DataFrame, checks: Sequence[str]) -> dict[str, An
     }
     for check in checks:
         judged = answered[check].dropna()
-        line |= {f"{check}_n": len(judged), f"{check}_passed": int(judged.sum()), f"{check}_rate": _share(judged)}
+        row |= {f"{check}_n": len(judged), f"{check}_passed": int(judged.sum()), f"{check}_rate": _share(judged)}
     judged = answered["passed"].dropna()
-    line |= {"passed": int(judged.sum()), "pass_rate": _share(judged)}
-    waits = answered["latency_s"].dropna()
-    quantiles = waits.quantile([0.5, 0.95, 1.0]) if len(waits) else [None] * 3
-    return line | dict(zip(("p50_s", "p95_s", "max_s"), quantiles, strict=True))
+    row |= {"passed": int(judged.sum()), "pass_rate": _share(judged)}
+    latencies = answered["latency_s"].dropna()
+    quantiles = latencies.quantile([0.5, 0.95, 1.0]) if len(latencies) else [None] * 3
+    return row | dict(zip(("p50_s", "p95_s", "max_s"), quantiles, strict=True))
 
 
 def _share(judged: Any) -> float | None:
@@ -88,12 +90,12 @@ def _share(judged: Any) -> float | None:
 
 
 def chart(results: pd.DataFrame, checks: Sequence[str] = ()) -> Chart:
-    """Share of replies that passed each check, and the waiting times, variant by variant.
+    """The share of replies that passed each check, and the latencies, per variant.
 
     Parameters
     ----------
     results : DataFrame
-        As `agentbook.chat.prompt_lab.answers.to_frame` makes it.
+        The frame of `agentbook.chat.prompt_lab.answers.to_frame`.
     checks : sequence of str
         Names of its checks.
 
@@ -105,27 +107,27 @@ def chart(results: pd.DataFrame, checks: Sequence[str] = ()) -> Chart:
     Raises
     ------
     ValueError
-        If nothing was answered yet.
+        If there is no reply yet.
     ImportError
-        The extra ``lab`` is not installed.
+        If the extra ``lab`` is not installed.
     """
-    from ...frames.plot import chart as picture
+    from ...frames.plot import chart as charts
 
-    alt = picture.altair()
+    alt = charts.altair()
     answered = results[results["status"] == "answered"]
     if answered.empty:
         raise ValueError("There is no reply yet, so there is nothing to draw: run the lab first.")
-    lines = summarise(results, checks)
-    names = lines["variant"].tolist()
+    summary = summarise(results, checks)
+    names = summary["variant"].tolist()
     colour = alt.Color("variant:N", sort=names, legend=None, scale=alt.Scale(domain=names, range=_colours(len(names))))
     y = alt.Y("variant:N", sort=names, title=None, axis=alt.Axis(domain=False, ticks=False, labelLimit=180))
-    parts = [_waits(alt, answered, y, colour)]
-    rates = _rates(lines, checks)
+    parts = [_latency_dots(alt, answered, y, colour)]
+    rates = _rates(summary, checks)
     if len(rates):
-        parts.insert(0, _shares(alt, rates, names, colour))
-    made = alt.hconcat(*parts, spacing=36) if len(parts) > 1 else parts[0]
-    subtitle = f"{len(answered)} replies of {len(results)} asked"
-    return picture.Chart(picture.drawn(made, "Prompt lab", subtitle), _words(lines, checks), lines)
+        parts.insert(0, _rate_bars(alt, rates, names, colour))
+    spec = alt.hconcat(*parts, spacing=36) if len(parts) > 1 else parts[0]
+    subtitle = f"{len(answered)} replies to {len(results)} questions"
+    return charts.Chart(charts.drawn(spec, "Prompt lab", subtitle), _text_alternative(summary, checks), summary)
 
 
 def _colours(count: int) -> list[str]:
@@ -134,37 +136,37 @@ def _colours(count: int) -> list[str]:
     return [COLOURS[n % len(COLOURS)] for n in range(count)]
 
 
-def _rates(lines: pd.DataFrame, checks: Sequence[str]) -> pd.DataFrame:
+def _rates(summary: pd.DataFrame, checks: Sequence[str]) -> pd.DataFrame:
     import pandas as pd
 
     rows = [
         {
-            "variant": line["variant"],
+            "variant": row["variant"],
             "check": check,
-            "share": line[f"{check}_rate"],
-            "count": f"{line[f'{check}_passed']} of {line[f'{check}_n']}",
+            "share": row[f"{check}_rate"],
+            "count": f"{row[f'{check}_passed']} of {row[f'{check}_n']}",
         }
-        for _, line in lines.iterrows()
+        for _, row in summary.iterrows()
         for check in checks
-        if line[f"{check}_n"]
+        if row[f"{check}_n"]
     ]
     return pd.DataFrame(rows, columns=["variant", "check", "share", "count"])
 
 
-def _shares(alt: Any, rates: pd.DataFrame, names: list[str], colour: Any) -> Any:
-    from ...frames.plot import chart as picture
+def _rate_bars(alt: Any, rates: pd.DataFrame, names: list[str], colour: Any) -> Any:
+    from ...frames.plot import chart as charts
 
     x = alt.X(
         "share:Q", title="passed", axis=alt.Axis(format="%", grid=True, tickCount=3), scale=alt.Scale(domain=[0, 1])
     )
     y = alt.Y("variant:N", sort=names, title=None, axis=alt.Axis(domain=False, ticks=False, labelLimit=180))
-    base = alt.Chart(picture.data_of(rates)).encode(y=y)
+    base = alt.Chart(charts.data_of(rates)).encode(y=y)
     bars = base.mark_bar(height={"band": 0.66}, cornerRadiusEnd=2).encode(x=x, color=colour)
-    # Beside the bar, where a short one leaves room; inside a long one nothing could be read on every colour.
+    # The count stands beside its bar: inside it would be illegible on some colours.
     text = base.mark_text(align="left", dx=5).encode(x=x, text="count:N")
-    each = (bars + text).properties(width=190, height=alt.Step(22))
+    panel = (bars + text).properties(width=190, height=alt.Step(22))
     row = alt.Row("check:N", title=None, sort=list(dict.fromkeys(rates["check"])), header=_header(alt))
-    return each.facet(row=row, spacing=14)
+    return panel.facet(row=row, spacing=14)
 
 
 def _header(alt: Any) -> Any:
@@ -173,25 +175,25 @@ def _header(alt: Any) -> Any:
     return alt.Header(labelOrient="top", labelAnchor="start", labelColor=INK, labelFontWeight="bold", labelPadding=4)
 
 
-def _waits(alt: Any, answered: pd.DataFrame, y: Any, colour: Any) -> Any:
-    from ...frames.plot import chart as picture
+def _latency_dots(alt: Any, answered: pd.DataFrame, y: Any, colour: Any) -> Any:
+    from ...frames.plot import chart as charts
 
     rows = answered[["variant", "latency_s"]].dropna()
-    base = alt.Chart(picture.data_of(rows)).encode(y=y)
+    base = alt.Chart(charts.data_of(rows)).encode(y=y)
     x = alt.X("latency_s:Q", title="seconds to the reply", scale=alt.Scale(zero=True), axis=alt.Axis(tickCount=4))
     dots = base.mark_circle(size=46, opacity=0.75).encode(x=x, color=colour)
-    median = base.mark_tick(thickness=2.5, height=18, color=picture.INK).encode(x=alt.X("median(latency_s):Q"))
+    median = base.mark_tick(thickness=2.5, height=18, color=charts.INK).encode(x=alt.X("median(latency_s):Q"))
     return (dots + median).properties(width=230, height=alt.Step(34))
 
 
-def _words(lines: pd.DataFrame, checks: Sequence[str]) -> str:
-    said = []
-    for _, line in lines.iterrows():
-        text = f"{line['variant']}: {line['answered']} of {line['n']} answered"
-        if line["answered"]:
-            text += f", median {line['p50_s']:.3g} s"
+def _text_alternative(summary: pd.DataFrame, checks: Sequence[str]) -> str:
+    sentences = []
+    for _, row in summary.iterrows():
+        text = f"{row['variant']}: {row['answered']} of {row['n']} answered"
+        if row["answered"]:
+            text += f", median {row['p50_s']:.3g} s"
         text += "".join(
-            f", {check} {line[f'{check}_passed']} of {line[f'{check}_n']}" for check in checks if line[f"{check}_n"]
+            f", {check} {row[f'{check}_passed']} of {row[f'{check}_n']}" for check in checks if row[f"{check}_n"]
         )
-        said.append(text)
-    return "Prompt lab. " + "; ".join(said) + "."
+        sentences.append(text)
+    return "Prompt lab. " + "; ".join(sentences) + "."

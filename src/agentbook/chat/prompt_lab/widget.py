@@ -1,8 +1,10 @@
-"""The lab as a form in a cell, live while the kernel works: drawn with plain ipywidgets over a `PromptLab`.
+"""The form of a prompt lab in a cell, made of plain ipywidgets and live during a run.
 
-As in the chat panel, the toolkit's one daemon thread makes every widget write after construction, changes are drawn together
-some times a second, and clicks only hand over. What stands where is in `form`, `prompts`, `run_form` and `replies`; here is
-what happens when something is pressed.
+As in the chat panel, one daemon thread of the toolkit makes every widget update after
+construction, and changes are drawn together a few times a second. Clicks may arrive on
+any thread, so their handlers only hand work over to that thread. The fields and tables
+are in `variant_form` and `run_form`; this module says what the buttons do. It reaches
+the lab through its `LabController`.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import ipywidgets as widgets
 
@@ -22,295 +24,299 @@ from ..html.style import live_style
 from ..model.user_errors import explain
 from ..widgets.throttle import Throttle
 from ..widgets.view import Parts, close_all, show
-from . import html as looks
-from .answers import Answer
-from .configurator import AgentConfigurator
-from .form import VariantForm
-from .prompts import Prompts
-from .results import Replies
-from .run import Plan
-from .run_form import RunForm
-from .style import STYLE
+from . import html
+from .controller import LabController
+from .run_form import ResultsView, RunForm
+from .variant_form import PromptChooser, VariantForm
 
-if TYPE_CHECKING:
-    from .prompt_lab import PromptLab
-
-APPLIED = "applied in the prompt lab"  # what a version is said to change where the form has no name
-FORM, RUN, FILE = "form", "run", "file"
+APPLIED = "applied in the prompt lab"  # summary of a version whose variant has no name
+FORM, RUN, FILE = "form", "run", "file"  # the status lines
 
 
 class LabView(widgets.VBox):  # type: ignore[misc]
-    """The form of a `PromptLab`: prompt and Apply, versions and their difference, inputs, Run and Stop, results, a file."""
+    """The form: variant, versions, inputs, checks, Run and Stop, results, a file."""
 
-    def __init__(self, lab: PromptLab) -> None:
+    def __init__(self, lab: LabController) -> None:
         self.lab = lab
         self._uid = f"ap-{uuid.uuid4().hex[:12]}"
-        self._twin = StaticTranscript(self._uid, looks.static_html)
-        self._pace = Throttle(self._draw)
-        self._running: asyncio.Task[None] | None = None
-        self._place = FORM
-        self._plan: Plan | None = None
-        # What is said, and whether it is bad news, where the button was pressed that it is about.
-        self._said = {FORM: ("Type a prompt, or start from a version.", False), RUN: ("", False), FILE: ("", False)}
+        self._static = StaticTranscript(self._uid, html.static_html)
+        self._throttle = Throttle(self._draw)
+        self._task: asyncio.Task[None] | None = None
+        self._task_line = FORM
+        self._count: Callable[[], tuple[int, int, int]] | None = None  # of the run started here
+        # The text of each status line, and whether it is an error.
+        self._messages = {FORM: ("Type a prompt, or start from a version.", False), RUN: ("", False), FILE: ("", False)}
         self._changed: set[str] | None = None  # inputs whose row is to be drawn; None for all
-        # What was run or applied in code since the chart was drawn and the versions were read.
-        self._behind, self._configured = False, lab._configured
-        self._catching_up: asyncio.Task[None] | None = None
-        self._ended = False
+        # What code has run or applied since the chart was drawn and the versions were
+        # read.
+        self._outdated, self._configurations = False, lab.configurations
+        self._refreshing: asyncio.Task[None] | None = None
+        self._closing = False
         super().__init__(self._make(), layout=widgets.Layout(width="100%", max_width="1200px"))
         self.add_class("ab-chat")
         self.add_class("ab-lab")
         self._draw()
-        self._unlisten = lab.listen(self._heard)
-        loop.submit(self._begin())
+        self._end_listening = lab.experiment.listen(lambda answer: self._hand_over(self._on_change, answer))
+        loop.submit(self._open())
 
     def _make(self) -> list[Any]:
         parts = Parts()
         self.head = parts.html("", "ab-head")
-        self.status = {place: parts.html("", "ab-lab-status") for place in (FORM, RUN, FILE)}
-        self.form = VariantForm(parts, self._add_clicked, self._apply_clicked, self.status[FORM])
-        self.prompts = Prompts(parts, self._use_clicked, self._compared)
-        self.form.prompt.observe(self._compared, "value")
-        self.trial = RunForm(parts, self._run_clicked, self._stop_clicked, self.status[RUN])
-        self.trial.fill(self.lab.inputs, self.lab.checks.values())
-        self.replies = Replies(parts, self._save_clicked, self.status[FILE])
+        self.status = {line: parts.html("", "ab-lab-status") for line in (FORM, RUN, FILE)}
+        self.form = VariantForm(parts, self._on_add, self._on_apply, self.status[FORM])
+        self.prompts = PromptChooser(parts, self._on_use, self._on_compare)
+        self.form.prompt.observe(self._on_compare, "value")
+        self.run_form = RunForm(parts, self._on_run, self._on_stop, self.status[RUN])
+        self.run_form.fill(*self.lab.experiment_as_text())
+        self.results = ResultsView(parts, self._on_save, self.status[FILE])
         top = parts.row([self.form.widget, self.prompts.widget], "ab-lab-part", "ab-lab-top")
-        styles = parts.html(live_style(self._uid) + STYLE)
-        return [styles, self.head, top, self.trial.widget, self.replies.widget]
+        styles = parts.html(live_style(self._uid) + html.LIVE_STYLE)
+        return [styles, self.head, top, self.run_form.widget, self.results.widget]
 
-    # Clicks: on any thread, so they read what was typed and hand over
+    # Clicks: on any thread
 
-    def _hand_over(self, work: Callable[..., Any], *given: Any) -> None:
-        loop.get_loop().call_soon_threadsafe(work, *given)
+    def _hand_over(self, work: Callable[..., Any], *arguments: Any) -> None:
+        loop.get_loop().call_soon_threadsafe(work, *arguments)
 
-    def _add_clicked(self) -> None:
+    def _on_add(self) -> None:
         self._hand_over(self._add)
 
-    def _apply_clicked(self) -> None:
+    def _on_apply(self) -> None:
         self._hand_over(self._start, self._apply, FORM)
 
-    def _use_clicked(self) -> None:
+    def _on_use(self) -> None:
         self._hand_over(self._use, self.prompts.start.value)
 
-    def _run_clicked(self) -> None:
+    def _on_run(self) -> None:
         self._hand_over(self._start, self._run, RUN)
 
-    def _stop_clicked(self) -> None:
+    def _on_stop(self) -> None:
         self._hand_over(self._stop)
 
-    def _save_clicked(self) -> None:
+    def _on_save(self) -> None:
         self._hand_over(self._start, self._save, FILE)
 
-    def _compared(self, _change: Any) -> None:
-        self._hand_over(self._pace.note)
-
-    def _heard(self, answer: Answer | None) -> None:
-        self._hand_over(self._fall_behind, answer)
+    def _on_compare(self, _change: Any) -> None:
+        self._hand_over(self._throttle.note)
 
     # Work: on the toolkit's thread
 
-    def _note(self, answer: Answer | None) -> None:
+    def _on_change(self, answer: Any) -> None:
+        self._outdated = True
         if answer is None:
             self._changed = None
         elif self._changed is not None:
             self._changed.add(answer.input)
-        self._pace.note()
+        self._throttle.note()
 
-    def _fall_behind(self, answer: Answer | None) -> None:
-        self._behind = True
-        self._note(answer)
+    def _draw_all(self) -> None:
+        self._changed = None
+        self._throttle.note()
 
-    def _catch_up(self) -> None:
-        """Bring in what was done in code."""
-        if self._behind and self._catching_up is None and not self._ended:
-            self._behind = False
-            self._catching_up = asyncio.get_running_loop().create_task(self._caught_up())
+    def _say(self, text: str, line: str = RUN, *, error: bool = False) -> None:
+        self._messages[line] = (text, error)
+        self._throttle.note()
 
-    async def _caught_up(self) -> None:
-        try:
-            if self.lab._answers or self.replies.chart:
-                await self._draw_chart()
-            if self._configured != self.lab._configured and self.lab.agent is not None:
-                await self._read_versions()
-        except AgentbookError as error:
-            self._say(explain(error).text, FORM, fails=True)
-        finally:
-            self._catching_up = None
-            self._pace.note()
-
-    def _say(self, words: str, place: str = RUN, *, fails: bool = False) -> None:
-        self._said[place] = (words, fails)
-        self._pace.note()
-
-    def _start(self, work: Callable[[], Coroutine[Any, Any, None]], place: str) -> None:
-        """Begin `work`, one at a time; what goes wrong is said in the form."""
+    def _start(self, work: Callable[[], Coroutine[Any, Any, None]], line: str) -> None:
+        """Start `work` unless something is running. A status line shows errors."""
         # A second click may be on its way before the first has disabled the button.
-        if self._running is None and not self._ended:
-            self._place = place
-            self._running = asyncio.get_running_loop().create_task(self._watched(work(), place))
-            self._pace.note()
+        if self._task is None and not self._closing:
+            self._task_line = line
+            self._task = asyncio.get_running_loop().create_task(self._report(work(), line))
+            self._throttle.note()
 
-    async def _watched(self, work: Coroutine[Any, Any, None], place: str) -> None:
+    async def _report(self, work: Coroutine[Any, Any, None], line: str) -> None:
         try:
             await work
         except asyncio.CancelledError:
-            self._say("Stopped. What arrived stays; Run goes on, and looks first for replies that came late.", place)
-        except (AgentbookError, ValueError, TypeError, OSError, ImportError) as error:
-            words = explain(error).text if isinstance(error, AgentbookError) else str(error)
-            self._say(words, place, fails=True)
+            self._say("Stopped. The replies so far are kept; Run continues, and first looks for late replies.", line)
+        except AgentbookError as error:
+            self._say(explain(error).text, line, error=True)
+        except (ValueError, TypeError, OSError, ImportError) as error:
+            self._say(str(error), line, error=True)
         finally:
-            self._running = None
-            self._note(None)
+            self._task = None
+            self._draw_all()
 
     def _stop(self) -> None:
-        if self._running is not None:
-            self._running.cancel()
+        if self._task is not None:
+            self._task.cancel()
 
-    async def _begin(self) -> None:
-        """Read the agent and its versions, and start from what it runs on."""
+    async def _open(self) -> None:
+        """Read the agent and its versions, and fill the form with its configuration."""
         if self.lab.agent is None:
             return
         try:
             await self._read_versions()
         except AgentbookError as error:
-            self._say(explain(error).text, FORM, fails=True)
+            self._say(explain(error).text, FORM, error=True)
         else:
-            current = self.prompts.current
+            current = self.lab.current
             if current is not None and not self.form.prompt.value:
-                self.form.fill(current.settings)
-                self._say(f"The form holds what the agent runs on: version {current.label}.", FORM)
-        if not self.lab._answers:
-            self._note(None)
-            return
-        await self._draw_chart()
+                self.form.fill(self.lab.settings_as_text(current))
+                self._say(f"The form shows the agent's current version {current.label}.", FORM)
+        if self.lab.experiment.answers_by_key:
+            await self._draw_chart()
+        else:
+            self._draw_all()
+
+    def _refresh(self) -> None:
+        """Show what was done in code."""
+        if self._outdated and self._refreshing is None and not self._closing:
+            self._outdated = False
+            self._refreshing = asyncio.get_running_loop().create_task(self._read_all())
+
+    async def _read_all(self) -> None:
+        try:
+            if self.lab.experiment.answers_by_key or self.results.chart:
+                await self._draw_chart()
+            if self._configurations != self.lab.configurations and self.lab.agent is not None:
+                await self._read_versions()
+        except AgentbookError as error:
+            self._say(explain(error).text, FORM, error=True)
+        finally:
+            self._refreshing = None
+            self._throttle.note()
 
     async def _read_versions(self) -> None:
-        self._configured = self.lab._configured
-        self.prompts.bench = await AgentConfigurator.open(self.lab._client, self.lab._agent_of())
-        self._note(None)
-
-    def _free_name(self) -> str:
-        n = 1
-        while f"variant {n}" in self.lab.variants:
-            n += 1
-        return f"variant {n}"
+        self._configurations = self.lab.configurations
+        await self.lab.read_agent()
+        self._draw_all()
 
     def _add(self) -> None:
         try:
-            made = self.lab.add_variant(self.form.read(self._free_name()))
+            variant = self.lab.experiment.add_variant(self.lab.parse_variant(self.form.read()))
         except (ValueError, TypeError) as error:
-            self._say(str(error), FORM, fails=True)
+            self._say(str(error), FORM, error=True)
             return
         self.form.name.value = ""
-        self._say(f"“{made.name}” is a variant now; it can be run below.", FORM)
+        self._say(f"Added the variant “{variant.name}”. Run it below.", FORM)
 
     def _use(self, label: str) -> None:
-        chosen = self.prompts.named(label)
-        if chosen is None:
-            return
-        self.form.fill(chosen.settings)
-        self._say(f"The form holds {label}.", FORM)
+        configuration = self.lab.configurations_by_label().get(label)
+        if configuration is not None:
+            self.form.fill(self.lab.settings_as_text(configuration))
+            self._say(f"The form shows {label}.", FORM)
 
     async def _apply(self) -> None:
-        variant = self.form.read(APPLIED)
+        variant = self.lab.parse_variant(self.form.read(), APPLIED)
         self._say("Applying…", FORM)
-        version = await self.lab._apply(variant, say=lambda words: self._say(words, FORM))
+        version = await self.lab.apply(variant, notify=lambda text: self._say(text, FORM))
         await self._read_versions()
         self.form.version.value = ""
-        self._say(f"Applied: the agent runs on version {version.label} now.", FORM)
+        self._say(f"Applied: the agent now runs on version {version.label}.", FORM)
 
     async def _run(self) -> None:
-        self.lab.inputs = self.trial.read_inputs()
-        checks = self.trial.read_checks(self.lab.checks.values())
-        if checks != self.lab.checks:
-            self.lab.check(checks)
-        chosen, how = self.trial.read_variants(), self.trial.read_options()
-        self._plan = plan = self.lab._plan(None, chosen, None, how)
-        missing = sum(len(plan.missing(variant, self.lab._answers)) for variant in plan.variants)
+        form = self.run_form
+        plan = self.lab.plan_from_text(form.inputs.value, form.checks.value, form.read_variants(), form.read_options())
+        missing = len(plan.all_missing(self.lab.experiment.answers_by_key))
         self._say(
-            f"Asking {missing} question{'s' if missing != 1 else ''}…" if missing else "Everything is answered already."
+            f"Asking {missing} question{'s' if missing != 1 else ''}…" if missing else "All questions are answered."
         )
+        self._count = lambda: self.lab.count(plan)
         try:
-            await self.lab._go(plan, self._say)
+            await self.lab.run(plan, self._say)
         finally:
-            self._plan = None
-            await asyncio.shield(self._after_run())
-        cells = [
-            self.lab._answers[key]
-            for variant in plan.variants
-            for key in plan.cells(variant)
-            if key in self.lab._answers
-        ]
-        failed = sum(cell.status == "failed" for cell in cells)
-        answered = sum(cell.status == "answered" for cell in cells)
-        words = f"{answered} of {len(cells)} answered" + (f", {failed} failed." if failed else ".")
-        self._say(" ".join([words, *self.lab.notes]), fails=bool(self.lab.notes))
+            self._count = None
+            await asyncio.shield(self._finish_run())
+        answered, failed, total = self.lab.count(plan)
+        text = f"{answered} of {total} answered" + (f", {failed} failed." if failed else ".")
+        self._say(" ".join([text, *self.lab.notes]), error=bool(self.lab.notes))
 
-    async def _after_run(self) -> None:
+    async def _finish_run(self) -> None:
         await self._draw_chart()
         if self.lab.agent is not None:
             await self._read_versions()
-        self._behind = False
+        self._outdated = False
 
     async def _draw_chart(self) -> None:
         try:
-            # Drawing takes a moment: not on the thread that everything else waits for.
-            drawn = await asyncio.to_thread(self.lab.chart)
-            self.replies.chart = looks.picture(await asyncio.to_thread(drawn.svg), drawn.text)
-        except ValueError:  # nothing was answered yet
-            self.replies.chart = ""
-        except ImportError as missing:
-            self.replies.chart = f'<div class="ab-foot">{plain(str(missing))}</div>'
-        self._note(None)
+            # Drawing takes time: it must not block the thread that everything else
+            # waits for.
+            chart = await asyncio.to_thread(self.lab.experiment.chart)
+            self.results.chart = html.image(await asyncio.to_thread(chart.svg), chart.text)
+        except ValueError:  # there is no reply yet
+            self.results.chart = ""
+        except ImportError as error:
+            self.results.chart = f'<div class="ab-foot">{plain(str(error))}</div>'
+        self._draw_all()
 
     async def _save(self) -> None:
-        name = self.replies.path.value.strip() or "prompt-lab.json"
+        name = self.results.path.value.strip() or "prompt-lab.json"
         path = await asyncio.to_thread(self.lab.save, name)
         self._say(f"Saved to {path}.", FILE)
 
     # Drawing: on the toolkit's thread
 
     def _draw(self) -> None:
-        lab, busy = self.lab, self._running is not None
-        # By the form or by a cell: the figures and the static twin come at its end, for they want all answers.
-        asking = self._plan is not None or any(answer.status == "asking" for answer in list(lab._answers.values()))
-        where = f"{plain(lab.agent or 'several agents')} in {plain(lab.workspace or 'no workspace')}"
-        where = f'<span class="ab-session">{where}</span>'
-        self.head.value = f'<div class="ab-title"><span class="ab-name">Prompt lab</span>{where}</div>'
-        for place, html in self.status.items():
-            html.value = _statement(*self._said[place], under_way=busy and place == self._place)
-        for each in (self.trial.run, self.form.apply, self.replies.save):
-            each.disabled = busy
+        lab, busy = self.lab, self._task is not None
+        agent, workspace = plain(lab.agent or "several agents"), plain(lab.workspace or "no workspace")
+        session = f'<span class="ab-session">{agent} in {workspace}</span>'
+        self.head.value = f'<div class="ab-title"><span class="ab-name">Prompt lab</span>{session}</div>'
+        for line, widget in self.status.items():
+            widget.value = _status_line(*self._messages[line], busy=busy and line == self._task_line)
+        for button in (self.run_form.run, self.form.apply, self.results.save):
+            button.disabled = busy
         self.form.apply.disabled = busy or lab.agent is None
-        show(self.trial.stop, busy)
-        self.trial.draw_bar(self._plan, lab._answers)
+        show(self.run_form.stop, busy)
+        self._draw_bar()
         changed, self._changed = self._changed, set()
         if changed is None:
-            self.prompts.draw_choices(lab.agent, lab.variants)
-            self.trial.fill(lab.inputs, lab.checks.values())
-            self.trial.draw_ticks(lab.variants, lab.checks.values())
+            self._draw_choices()
         self.prompts.draw_diff(self.form.prompt.value)
-        self.replies.draw(lab, changed, running=asking)
+        self._draw_results(changed, busy)
+
+    def _draw_bar(self) -> None:
+        if self._count is None:
+            self.run_form.draw_bar(None)
+        else:
+            answered, failed, total = self._count()
+            self.run_form.draw_bar((answered + failed, total))
+
+    def _draw_choices(self) -> None:
+        lab = self.lab
+        configurations = lab.configurations_by_label()
+        prompts = {label: configuration.system_prompt or "" for label, configuration in configurations.items()}
+        current = next((label for label, each in configurations.items() if each == lab.current), "")
+        self.prompts.draw_choices(html.history(lab.configurator, lab.agent), prompts, current)
+        self.run_form.fill(*lab.experiment_as_text())
+        self.run_form.draw_ticks(lab.variant_labels(), lab.other_checks)
+
+    def _draw_results(self, changed: set[str] | None, busy: bool) -> None:
+        experiment = self.lab.experiment
+        answers = experiment.answers
+        # During a run, started here or in code, the summary and the static transcript
+        # wait for its end: they need all answers.
+        asking = self._count is not None or any(answer.status == "asking" for answer in answers)
+        if (changed is None or changed) and not asking:
+            self.results.draw_summary(html.summary(experiment))
+        groups = html.by_variant_and_input(answers)
+        checks = list(experiment.checks)
+        self.results.draw_rows(
+            list(dict.fromkeys(answer.input for answer in answers)),
+            changed,
+            lambda text: html.result(text, experiment.variants, groups, checks),
+        )
         if not busy and not asking:
-            self._twin.update(lab, self.replies.chart)
-            self._catch_up()
+            self._static.update(self.lab, self.results.chart)
+            self._refresh()
 
     # Showing
 
     def display(self) -> None:
-        """Show it in the cell that is running, with its static twin."""
+        """Show the form in the running cell, with its static transcript."""
         show_bundle(self._repr_mimebundle_() if self.comm is not None else {"text/plain": repr(self)})
-        self._twin.show(self.lab, self.replies.chart)
+        self._static.show(self.lab, self.results.chart)
 
     def close(self) -> None:
-        """Stop what is running and take it off the page."""
-        if self.comm is None or self._ended:
+        """Stop what is running and remove the form from the page."""
+        if self.comm is None or self._closing:
             return
-        self._ended = True
-        self._unlisten()
+        self._closing = True
+        self._end_listening()
         if not loop.is_over():
             self._hand_over(self._stop)
-            self._hand_over(self._pace.end)
+            self._hand_over(self._throttle.end)
         for child in self.children:
             close_all(child)
         super().close()
@@ -319,7 +325,7 @@ class LabView(widgets.VBox):  # type: ignore[misc]
         return repr(self.lab)
 
 
-def _statement(words: str, fails: bool, *, under_way: bool) -> str:
-    dot = '<span class="ab-dot"></span>' if under_way else ""
-    said = f'<div class="ab-failed">{plain(words)}</div>' if fails else f"<span>{plain(words)}</span>"
-    return f'<div class="ab-statusline">{dot}{said}</div>'
+def _status_line(text: str, error: bool, *, busy: bool) -> str:
+    dot = '<span class="ab-dot"></span>' if busy else ""
+    body = f'<div class="ab-failed">{plain(text)}</div>' if error else f"<span>{plain(text)}</span>"
+    return f'<div class="ab-statusline">{dot}{body}</div>'
