@@ -22,7 +22,7 @@ SMOKE = """
 import importlib.metadata, sys
 from pathlib import Path
 import agentbook as ab
-from agentbook import jupyterlab as lab
+from agentbook import jupyterlab
 home = Path(ab.__file__).parent
 assert home.is_relative_to(sys.prefix), home
 assert ab.__version__ == importlib.metadata.version("agentbook")
@@ -30,8 +30,8 @@ for name in (*ab.__all__, *ab.errors.__all__):
     getattr(ab, name)
 assert (home / "py.typed").is_file()
 assert (home / "service" / "openapi.yaml").is_file()
-print(len(list((home / "service" / "docs").glob("*.md"))))
-print(*sorted(path.relative_to(lab.tutorials()).as_posix() for path in lab.tutorials().rglob("*.ipynb")))
+print(len(list((home / "docs").glob("*.md"))))
+print(*sorted(path.relative_to(jupyterlab.tutorials()).as_posix() for path in jupyterlab.tutorials().rglob("*.ipynb")))
 with ab.connect() as client:
     print(client.me.get().name)
 """
@@ -104,7 +104,7 @@ def test_the_wheel_works_where_there_is_nothing_else(built: Built) -> None:
     docs, notebooks, account = run(
         built.environment / "bin" / "python", "-W", "error", "-c", SMOKE, cwd=built.home, **place
     ).splitlines()
-    assert int(docs) == len(list((ROOT / "src/agentbook/service/docs").glob("*.md"))) > 10
+    assert int(docs) == len(list((ROOT / "docs").glob("*.md"))) > 10
     kept = [name.removeprefix("notebooks/") for name in tracked() if re.match(r"notebooks/.*\.ipynb$", name)]
     assert notebooks.split() == sorted(kept)
     assert "01-first-look.ipynb" in kept
@@ -124,8 +124,8 @@ def test_the_wheel_has_every_file_of_the_package_and_no_other(built: Built) -> N
     with zipfile.ZipFile(built.wheel) as wheel:
         names = {name for name in wheel.namelist() if ".dist-info/" not in name}
     source = {name.removeprefix("src/") for name in tracked() if name.startswith("src/agentbook/")}
-    tutorials = {f"agentbook/{name}" for name in tracked() if name.startswith("notebooks/")}
-    assert names == source | tutorials
+    included = {f"agentbook/{name}" for name in tracked() if name.startswith(("docs/", "notebooks/"))}
+    assert names == source | included
 
 
 def test_the_source_distribution_builds_the_same_wheel(built: Built) -> None:
@@ -149,7 +149,7 @@ def test_the_source_distribution_has_what_its_tests_need(built: Built) -> None:
         "-q",
         "-p",
         "no:cacheprovider",
-        "tests/test_lab.py",
+        "tests/test_jupyterlab.py",
         "tests/api/test_errors.py",
     ]
     said = run(*command, cwd=unpacked, PYTHONPATH=str(unpacked / "src"))

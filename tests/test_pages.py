@@ -19,7 +19,7 @@ from agentbook.frames.plot.chart import Chart
 from agentbook.service.demo.agents.documentation import library
 
 ROOT = Path(__file__).parents[1]
-PAGES = {path.name: path.read_text("utf-8") for path in sorted((ROOT / "src/agentbook/service/docs").glob("*.md"))}
+PAGES = {path.name: path.read_text("utf-8") for path in sorted((ROOT / "docs").glob("*.md"))}
 PAGES["README.md"] = (ROOT / "README.md").read_text("utf-8")
 # What these names stand for on every page.
 NAMES: dict[str, Any] = {

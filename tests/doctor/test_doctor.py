@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-import agentbook
 from agentbook import doctor
 from agentbook.doctor import finding
+from agentbook.service.demo.agents.documentation import manual
 from service.process import Service
 
 from .kit import SECRET, told, write
 
-PAGE = Path(agentbook.__file__).parent / "service" / "docs" / "19-troubleshooting.md"
+PAGE = manual() / "19-troubleshooting.md"
 SOURCES = sorted(Path(doctor.__file__).parent.glob("*.py"))
 
 

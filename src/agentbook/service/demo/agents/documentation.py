@@ -13,7 +13,7 @@ import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
+from pathlib import Path
 
 from .tokenize import stem, subjects, words
 
@@ -169,10 +169,16 @@ def _any_of(alternatives: Sequence[str]) -> str:
 
 
 _FENCE = re.compile(r"^(```|~~~)")
+# A line that goes on with the paragraph or list item of the line before.
+_CONTINUATION = re.compile(r"\s*(?![-*+] |\d+[.)] |[|>])\S")
 
 
 def read_page(markdown: str) -> list[Section]:
-    """The sections of one page; its title is the heading of level 1. Code blocks stay whole, headings inside them too."""
+    """The sections of one page, whose title is its heading of level 1.
+
+    Code blocks stay whole, even with lines that look like headings. The lines of a
+    paragraph or list item are joined.
+    """
     document, title, fenced = "", "", False
     sections: list[Section] = []
     blocks: list[str] = []
@@ -205,6 +211,8 @@ def read_page(markdown: str) -> list[Section]:
         elif line.startswith("## "):
             close_section()
             title = line[3:].strip()
+        elif lines and _CONTINUATION.match(line) and not lines[-1].startswith("|"):
+            lines[-1] += f" {line.strip()}"
         elif line.strip():
             lines.append(line)
         else:
@@ -216,6 +224,12 @@ def read_page(markdown: str) -> list[Section]:
 @cache
 def library() -> Library:
     """The packaged documentation. Built at the first call, shared from then on."""
-    pages = sorted(resources.files("agentbook.service").joinpath("docs").iterdir(), key=lambda page: page.name)
-    texts = (page.read_text(encoding="utf-8") for page in pages if page.name.endswith(".md"))
-    return Library(section for text in texts for section in read_page(text))
+    pages = sorted(manual().glob("*.md"))
+    return Library(section for page in pages for section in read_page(page.read_text(encoding="utf-8")))
+
+
+def manual() -> Path:
+    """The folder with the manual's pages."""
+    package = Path(__file__).parents[3]
+    folders = (package / "docs", package.parents[1] / "docs")  # in a wheel, in a checkout
+    return next(folder for folder in folders if (folder / "01-getting-started.md").is_file())
