@@ -123,7 +123,7 @@ def the_service_is_killed_mid_reply(page: Page, platform: Platform, panel: Locat
     say(panel, "60")
     panel.locator(".ab-chip.ab-running").wait_for()
     platform.kill()
-    panel.get_by_text("The connection was lost; connecting again").wait_for()
+    panel.get_by_text("The connection was lost. Reconnecting").wait_for()
     page.screenshot("faults-reconnecting")
     platform.start()
     # At its start the service ends what it had left open; the panel is told so, by itself.
@@ -148,7 +148,7 @@ def the_socket_is_cut(page: Page, platform: Platform, panel: Locator) -> None:
     )
     say(panel, "4")
     assert "That took 4.0 seconds" in ended(page, panel, 1)
-    assert any("connecting again" in state for state in page.page.evaluate("() => window.states"))
+    assert any("Reconnecting" in state for state in page.page.evaluate("() => window.states"))
     assert panel.locator(".ab-me").count() == 1
     assert panel.locator(".ab-failed:visible").count() == 0
 

@@ -32,8 +32,8 @@ def widgets_in(widget: Any) -> list[Any]:
 
 def shown(panel: ChatPanel) -> str:
     """The words in the log, as a person reads them."""
-    on_loop(panel._pace.flush)
-    values = (inner.value for inner in widgets_in(panel._frame.inner) if hasattr(inner, "value"))
+    on_loop(panel._throttle.flush)
+    values = (inner.value for inner in widgets_in(panel._panel_layout.inner) if hasattr(inner, "value"))
     return html.unescape(re.sub(r"<[^>]*>", " ", " ".join(values)))
 
 

@@ -252,11 +252,14 @@ def test_only_what_was_answered_can_be_preferred(make: Any, agents: Agents) -> N
     eventually(compare, lambda: bool(compare.rounds) and compare.rounds[0].exchanges[2].text == "Let me")
     eventually(compare, lambda: len(compare.comparison.pending) == 1)
     assert all(made.disabled for made in buttons(compare).values())
-    assert (compare._frame.send.disabled, "ab-hidden" in compare._frame.stop._dom_classes) == (True, False)
+    assert (compare._frame.composer.send.disabled, "ab-hidden" in compare._frame.composer.stop._dom_classes) == (
+        True,
+        False,
+    )
     assert "1 of 3 answered, 1 failed…" in words(compare)
     with pytest.raises(ValueError, match="does not allow"):
         compare.prefer("echo")
-    compare._frame.stop.click()
+    compare._frame.composer.stop.click()
     asking.join(60)
     assert {name for name, made in buttons(compare).items() if not made.disabled} == {"Prefer echo", "None of them"}
     for choice, said in (("fails", "does not allow"), ("tie", "does not allow"), ("nobody", "none of these")):
@@ -281,12 +284,12 @@ def test_time_runs_out_for_those_who_are_late_alone(make: Any, ask: Any) -> None
 
 def test_send_by_the_button(make: Any) -> None:
     compare = make("echo", "shout")
-    compare._frame.input.value = "Typed"
-    compare._frame.send.click()
-    compare._frame.send.click()  # a double click sends once
+    compare._frame.composer.input.value = "Typed"
+    compare._frame.composer.send.click()
+    compare._frame.composer.send.click()  # a double click sends once
     eventually(compare, lambda: bool(compare.rounds) and compare.rounds[0].settled)
     assert len(compare.rounds) == 1
-    assert compare._frame.input.value == ""
+    assert compare._frame.composer.input.value == ""
     assert "You said: Typed" in words(compare)
 
 
@@ -339,7 +342,7 @@ def test_json_reads_back_to_the_same(make: Any, tmp_path: Path) -> None:
     assert again.to_pandas().equals(compare.to_pandas())
     assert again.preferences.to_dict() == compare.preferences.to_dict()
     assert static_html(again.comparison, "ap-0") == static_html(compare.comparison, "ap-0")
-    assert again._frame.input.disabled
+    assert again._frame.composer.input.disabled
     assert len(again._frame.views) == 2
     with pytest.raises(ValueError, match="recording"):
         again.ask("More?")
@@ -351,7 +354,7 @@ def test_json_reads_back_to_the_same(make: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda record: record.update(format="else"), "no comparison"),
+        (lambda record: record.update(format="else"), "Not a comparison"),
         (lambda record: record.update(version=9), "version 9"),
         (lambda record: record.pop("sides"), "damaged"),
         (lambda record: record["rounds"][0].update(order=[0, 0]), "each side once"),
@@ -375,7 +378,7 @@ def test_the_twin_shows_them_side_by_side(make: Any, monkeypatch: pytest.MonkeyP
     keep = lambda bundle, **options: sent.append((bundle.get("text/html", ""), options))  # noqa: E731
     monkeypatch.setattr(static_transcript, "show_bundle", keep)
     monkeypatch.setattr("agentbook.chat.compare.widget.show_bundle", keep)
-    monkeypatch.setattr(static_transcript, "_in_a_kernel", lambda: True)
+    monkeypatch.setattr(static_transcript, "_in_kernel", lambda: True)
     compare = make("echo", "shout")
     compare._ipython_display_()
     compare.ask("Hello")
@@ -406,7 +409,7 @@ def test_drawing_is_paced_and_loses_nothing(make: Any, agents: Agents) -> None:
     drawn: list[float] = []
     draw = compare._pace._draw
     # When it began by the pace's own clock: this thread may be put aside before a line here reads another.
-    compare._pace._draw = lambda: (drawn.append(compare._pace._beat), draw())  # type: ignore[func-returns-value]
+    compare._pace._draw = lambda: (drawn.append(compare._pace._last), draw())  # type: ignore[func-returns-value]
     turns = compare.ask("Much")
     assert [turn.text for turn in turns.values()] == ["".join(pieces) + "end"] * 2
     gaps = [later - earlier for earlier, later in itertools.pairwise(drawn)]
@@ -442,7 +445,7 @@ def test_what_it_needs_is_said_at_once(make: Any) -> None:
     compare = make("echo", "shout")
     with pytest.raises(ValueError, match="empty"):
         compare.ask("  ")
-    with pytest.raises(ValueError, match="no valid Unicode"):
+    with pytest.raises(ValueError, match="not valid Unicode"):
         compare.ask("cut \ud83d")
     with pytest.raises(TypeError, match="not NoneType"):
         compare.ask(None)  # type: ignore[arg-type]

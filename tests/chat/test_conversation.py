@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from agentbook.api.errors import InsufficientScope, NotFound, OutcomeUnknown, RateLimited, ServerError, Unauthorized
 from agentbook.chat.model.conversation import READ_ONLY, Conversation
 from agentbook.chat.model.exchange import Exchange
-from agentbook.chat.model.transcript import COLUMNS
+from agentbook.chat.model.table import COLUMNS
 from agentbook.events.turns import Turn
 
 from .fakes import KEY, NOT_OURS, OTHER, SESSION, FakePlatform, echo, refused
@@ -284,7 +284,7 @@ def test_a_new_session_leaves_the_old_one_within_reach() -> None:
         old, exchanges = conversation.session_id, conversation.exchanges
         platform.answer = None
         waiting = await conversation.send("Unanswered")
-        await conversation.renew()
+        await conversation.new_session()
         assert waiting.status == "stopped"
         assert (conversation.session_id, conversation.exchanges, conversation.state) == (None, [], "idle")
         assert conversation.sessions == {old: exchanges}
@@ -311,8 +311,8 @@ def test_a_new_session_needs_a_place_and_an_agent() -> None:
     async def work() -> None:
         conversation = talk(FakePlatform(echo), session=SESSION)
         assert not conversation.can_start
-        with pytest.raises(ValueError, match="workspace and an agent"):
-            await conversation.renew()
+        with pytest.raises(ValueError, match="workspace= and agent="):
+            await conversation.new_session()
         await conversation.aclose()
 
     run(work)
@@ -334,7 +334,7 @@ def test_a_lost_connection_is_told_and_retry_waits_without_sending_twice() -> No
         assert again is exchange
         assert (await ended(again)).text == "While you were away"
         assert platform.requests.count("send") == 1
-        assert (conversation.state, conversation.trouble) == ("idle", None)
+        assert (conversation.state, conversation.error) == ("idle", None)
         await conversation.aclose()
 
     run(work)
@@ -366,8 +366,8 @@ def test_a_session_that_cannot_be_read_says_so() -> None:
         conversation = talk(platform, session=SESSION)
         await conversation.attach()
         assert conversation.state == "failed"
-        assert conversation.trouble is not None
-        assert conversation.trouble.request_id == "req-7"
+        assert conversation.error is not None
+        assert conversation.error.request_id == "req-7"
         await conversation.resume()
         assert conversation.state == "idle"
         await conversation.aclose()
@@ -465,8 +465,8 @@ def test_events_repeated_or_replayed_change_nothing(kinds: list[str]) -> None:
     ("text", "error", "words"),
     [
         ("cut \ud83d", ValueError, r"character 4 is '\\ud83d'.*\"utf-8\", \"replace\""),
-        (None, TypeError, "must be a text, not NoneType"),
-        (5, TypeError, "must be a text, not int"),
+        (None, TypeError, "must be a string, not NoneType"),
+        (5, TypeError, "must be a string, not int"),
     ],
 )
 def test_what_is_no_message_is_refused_before_anything_is_changed(

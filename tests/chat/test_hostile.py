@@ -14,8 +14,9 @@ from markdown_it.token import Token
 
 from agentbook.chat.compare import html
 from agentbook.chat.compare.comparison import Comparison, Round
-from agentbook.chat.html.escape import quoted
-from agentbook.chat.html.render import IMAGES, clean, plain, render
+from agentbook.chat.html.escape import quote
+from agentbook.chat.html.markdown import IMAGES, render
+from agentbook.chat.html.sanitize import clean, plain
 from agentbook.chat.html.static_transcript import static_html
 from agentbook.chat.html.style import live_style, static_style
 from agentbook.chat.model.conversation import Conversation
@@ -170,7 +171,7 @@ def test_the_widgets_hold_nothing_else() -> None:
     events = [{**each, "session_id": "s"} for turn in in_every_place(whole).turns for each in turn.events]
     panel = replay(events, speed=float("inf"))
     panel.played.result(60)
-    on_loop(panel._pace.flush)
+    on_loop(panel._throttle.flush)
     values = [
         part.value
         for child in panel.children[1:]
@@ -211,11 +212,11 @@ def assert_markdown_is_harmless(text: str) -> None:
 def test_harmless_markdown_stays_as_it_was_written() -> None:
     table = "| a | b |\n|---|---|\n| `<div>` | $x < 1$ |"
     text = f"# Title\n\n{table}\n\n```html\n<b>&amp;</b>\n```\n\n[link](https://e.test) 1 < 2 & 3"
-    assert quoted(text) == "\n".join(f"> {line}".rstrip() for line in text.split("\n"))
+    assert quote(text) == "\n".join(f"> {line}".rstrip() for line in text.split("\n"))
 
 
 def test_tags_are_written_out_and_pictures_become_links() -> None:
-    shown = permissive().render(quoted('http://a.test<b onclick="x">bold</b> ![cat](https://e.test/c.png)'))
+    shown = permissive().render(quote('http://a.test<b onclick="x">bold</b> ![cat](https://e.test/c.png)'))
     link = '<a href="https://e.test/c.png">cat</a>'
     said = f"<p>http://a.test&lt;b onclick=&quot;x&quot;&gt;bold&lt;/b&gt; !{link}</p>"
     assert shown == f"<blockquote>\n{said}\n</blockquote>\n"
@@ -223,5 +224,5 @@ def test_tags_are_written_out_and_pictures_become_links() -> None:
 
 def test_what_else_asks_for_something_stands_as_code() -> None:
     text = "see ``` [a](javascript:b)\n> quoted"
-    tokens = permissive().parse(quoted(text))
+    tokens = permissive().parse(quote(text))
     assert [(token.type, token.content) for token in tokens] == [("fence", text + "\n")]

@@ -82,5 +82,5 @@ def test_several_workspaces_are_named(shell: InteractiveShell) -> None:
 
 def test_a_key_that_may_not_list_workspaces_is_asked_for_one(shell: InteractiveShell) -> None:
     shell.user_ns["client"].workspaces = NOT_OURS
-    with pytest.raises(UsageError, match="Say where"):
+    with pytest.raises(UsageError, match="Name a workspace"):
         run(shell, "guide", "hi\n")

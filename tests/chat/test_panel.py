@@ -24,7 +24,7 @@ from agentbook.api.errors import (
 )
 from agentbook.chat.html.static_transcript import panel_html
 from agentbook.chat.panel import ChatPanel
-from agentbook.chat.widgets.view import LiveView
+from agentbook.chat.widgets.history import LiveView
 
 from .fakes import NOT_OURS, OTHER, SESSION, FakePlatform, echo, refused
 from .panels import click, eventually, hidden, long_history, make, on_loop, shown
@@ -46,9 +46,9 @@ def test_ask_returns_the_turn_and_shows_it(panel: ChatPanel) -> None:
     assert "Hello" in words
     assert "You said: Hello" in words
     assert "reply after" in words.lower()
-    assert "guide" in panel._frame.head.value
-    assert f"…{SESSION[-8:]}" in panel._frame.head.value
-    assert "Answered." in panel._frame.status.value
+    assert "guide" in panel._panel_layout.head.value
+    assert f"…{SESSION[-8:]}" in panel._panel_layout.head.value
+    assert "Answered." in panel._panel_layout.status.value
     assert panel.transcript["text"].tolist() == ["Hello", "You said: Hello"]
 
 
@@ -58,35 +58,35 @@ def test_aask_on_another_loop(panel: ChatPanel) -> None:
 
 
 def test_send_by_the_button(panel: ChatPanel) -> None:
-    panel._frame.input.value = "Typed"
-    click(panel._frame.send)
+    panel._panel_layout.composer.input.value = "Typed"
+    click(panel._panel_layout.composer.send)
     eventually(
         panel, lambda: bool(panel.conversation.exchanges) and panel.conversation.exchanges[0].status == "answered"
     )
     assert "You said: Typed" in shown(panel)
-    assert panel._frame.input.value == ""
-    assert (panel._frame.send.disabled, hidden(panel._frame.stop)) == (False, True)
+    assert panel._panel_layout.composer.input.value == ""
+    assert (panel._panel_layout.composer.send.disabled, hidden(panel._panel_layout.composer.stop)) == (False, True)
 
 
 def test_while_a_reply_streams_send_is_off_and_stop_is_there(platform: FakePlatform, panel: ChatPanel) -> None:
     platform.answer = None
-    panel._frame.input.value = "Slowly"
-    click(panel._frame.send)
-    click(panel._frame.send)  # a double click sends once
+    panel._panel_layout.composer.input.value = "Slowly"
+    click(panel._panel_layout.composer.send)
+    click(panel._panel_layout.composer.send)  # a double click sends once
     eventually(panel, lambda: any(exchange.bound for exchange in panel.conversation.exchanges))
     on_loop(lambda: (platform.tool("search_docs", "t1"), platform.write("Half a **sent", 0)))
     eventually(panel, lambda: panel.conversation.exchanges[0].text != "")
     words = shown(panel)
     assert "search docs" in words
     assert "Half a **sent" in words
-    assert "guide is running search docs" in panel._frame.status.value
-    assert (panel._frame.send.disabled, hidden(panel._frame.stop)) == (True, False)
+    assert "guide is running search docs" in panel._panel_layout.status.value
+    assert (panel._panel_layout.composer.send.disabled, hidden(panel._panel_layout.composer.stop)) == (True, False)
     assert platform.requests.count("start") == 1
 
-    click(panel._frame.stop)
+    click(panel._panel_layout.composer.stop)
     eventually(panel, lambda: panel.conversation.state == "idle")
     assert "The agent may still finish" in shown(panel)
-    assert (panel._frame.send.disabled, hidden(panel._frame.stop)) == (False, True)
+    assert (panel._panel_layout.composer.send.disabled, hidden(panel._panel_layout.composer.stop)) == (False, True)
 
     on_loop(lambda: platform.reply("Half a **sentence**."))
     eventually(panel, lambda: panel.conversation.exchanges[0].status == "answered")
@@ -139,7 +139,10 @@ def test_a_failed_turn_is_raised_shown_and_retried(platform: FakePlatform, panel
             ),
             "lacks the scope sessions:write",
         ),
-        (refused(Forbidden, 403, "This workspace is restricted"), "refused (403): This workspace is restricted"),
+        (
+            refused(Forbidden, 403, "This workspace is restricted"),
+            "refused the request (403): This workspace is restricted",
+        ),
         (refused(RateLimited, 429, "exceeded an allotted request count"), "Counts reset each minute"),
         (ConnectionFailed("sessions.start: no route", operation="sessions.start"), "could not be reached"),
         (OutcomeUnknown("sessions.start: timed out", operation="sessions.start"), "it may have arrived"),
@@ -156,7 +159,7 @@ def test_a_refusal_is_raised_and_shown_and_the_panel_goes_on(
         panel.ask("Hello")
     assert words in shown(panel)
     assert ("Request req-7" in shown(panel)) == bool(getattr(error, "request_id", None))
-    assert not panel._frame.send.disabled
+    assert not panel._panel_layout.composer.send.disabled
     assert panel.ask("Hello again").text == "You said: Hello again"
 
 
@@ -168,7 +171,7 @@ def test_a_refusal_is_raised_and_shown_and_the_panel_goes_on(
         (refused(NotFound, 404, "Session not found"), "Not found: Session not found"),
         (refused(RateLimited, 429, "exceeded an allotted request count"), "Counts reset each minute"),
         (refused(ServerError, 502, "Bad gateway"), "502: Bad gateway"),
-        (ConnectionFailed("sessions.stream: no route", operation="sessions.stream"), "platform was not reached"),
+        (ConnectionFailed("sessions.stream: no route", operation="sessions.stream"), "platform could not be reached"),
         (StreamClosed("sessions.stream: gone", operation="sessions.stream"), "connection to the session was lost"),
     ],
 )
@@ -178,28 +181,28 @@ def test_a_session_out_of_reach_shows_a_notice_and_reconnects(
     platform.refusals["follow"] = [error]
     panel = make(platform, session=SESSION)
     assert len(panel.transcript) == 0
-    on_loop(panel._pace.flush)
-    assert not hidden(panel._frame.notice)
-    assert words in panel._frame.notice_text.value
-    assert "Not connected." in panel._frame.status.value
-    click(panel._frame.reconnect)
+    on_loop(panel._throttle.flush)
+    assert not hidden(panel._panel_layout.notice)
+    assert words in panel._panel_layout.notice_text.value
+    assert "Not connected." in panel._panel_layout.status.value
+    click(panel._panel_layout.reconnect)
     eventually(panel, lambda: panel.conversation.connection == "live")
-    on_loop(panel._pace.flush)
-    assert hidden(panel._frame.notice)
+    on_loop(panel._throttle.flush)
+    assert hidden(panel._panel_layout.notice)
     panel.close()
 
 
 def test_stopped_is_listened_for_again(platform: FakePlatform, panel: ChatPanel) -> None:
     platform.answer = lambda platform, text: panel.stop()
     panel.ask("Slow")
-    on_loop(panel._pace.flush)
+    on_loop(panel._throttle.flush)
     exchange = panel.conversation.exchanges[0]
     view = panel._history.views[exchange]
     assert isinstance(view, LiveView)
     assert (view._retry.description, hidden(view._retry)) == ("Listen again", False)
     click(view._retry)
     eventually(panel, lambda: exchange.status == "waiting")
-    on_loop(panel._pace.flush)
+    on_loop(panel._throttle.flush)
     assert hidden(view._retry)
     panel.stop()
     eventually(panel, lambda: exchange.status == "stopped")
@@ -213,28 +216,28 @@ def test_stopped_is_listened_for_again(platform: FakePlatform, panel: ChatPanel)
 
 
 def test_new_session_and_back(platform: FakePlatform, panel: ChatPanel) -> None:
-    on_loop(panel._pace.flush)
-    assert (hidden(panel._frame.new), hidden(panel._frame.session)) == (True, True)
+    on_loop(panel._throttle.flush)
+    assert (hidden(panel._panel_layout.new), hidden(panel._panel_layout.session)) == (True, True)
     panel.ask("First words")
-    assert (hidden(panel._frame.new), hidden(panel._frame.session)) == (False, True)
+    assert (hidden(panel._panel_layout.new), hidden(panel._panel_layout.session)) == (False, True)
     first = panel.session_id
-    click(panel._frame.new)
+    click(panel._panel_layout.new)
     eventually(panel, lambda: panel.session_id is None)
     assert "First words" not in shown(panel)
     assert "No messages yet" in shown(panel)
-    assert [each for _, each in panel._frame.session.options] == [first, ""]
+    assert [each for _, each in panel._panel_layout.session.options] == [first, ""]
 
     platform.next_session = OTHER
     platform.events.clear()
     panel.ask("Second words")
     assert panel.sessions == [first, OTHER]
     assert "First words" not in shown(panel)
-    assert panel._frame.session.value == OTHER
-    twin = panel_html(*panel._said(), "x")
+    assert panel._panel_layout.session.value == OTHER
+    twin = panel_html(*panel._static_content(), "x")
     assert twin.index(f"<summary>Session {first}</summary>") < twin.index("First words") < twin.index("Second words")
 
     platform.events.clear()
-    panel._frame.session.value = first  # as a person chooses it
+    panel._panel_layout.session.value = first  # as a person chooses it
     eventually(panel, lambda: panel.session_id == first and panel.conversation.connection == "live")
     assert "First words" in shown(panel)
     panel.new_session()
@@ -247,23 +250,23 @@ def test_what_is_sent_while_a_session_is_left_goes_to_the_next(platform: FakePla
     panel.ask("First words")
     platform.next_session = OTHER
     platform.events.clear()
-    panel._frame.input.value = "Second words"
-    click(panel._frame.new)
-    click(panel._frame.send)
+    panel._panel_layout.composer.input.value = "Second words"
+    click(panel._panel_layout.new)
+    click(panel._panel_layout.composer.send)
     eventually(
         panel,
         lambda: [turn.status for turn in panel.conversation.turns if turn.prompt != "First words"] == ["answered"],
     )
     assert panel.sessions[-1] == panel.session_id == OTHER
     assert platform.requests.count("start") == 2
-    assert panel._frame.input.value == ""
+    assert panel._panel_layout.composer.input.value == ""
 
 
 def test_a_panel_of_a_session_alone_starts_no_new_one(platform: FakePlatform) -> None:
     panel = make(platform, session=SESSION)
     panel.ask("Hello")
-    assert hidden(panel._frame.new)
-    with pytest.raises(ValueError, match="workspace and an agent"):
+    assert hidden(panel._panel_layout.new)
+    with pytest.raises(ValueError, match="workspace= and agent="):
         panel.new_session()
     panel.close()
 
@@ -287,8 +290,8 @@ def test_a_foreign_session_becomes_read_only(platform: FakePlatform) -> None:
     panel = make(platform, session=SESSION)
     with pytest.raises(NotFound):
         panel.ask("Me too")
-    on_loop(panel._pace.flush)
-    assert (panel._frame.input.disabled, panel._frame.send.disabled) == (True, True)
+    on_loop(panel._throttle.flush)
+    assert (panel._panel_layout.composer.input.disabled, panel._panel_layout.composer.send.disabled) == (True, True)
     assert "can be read here" in shown(panel)
     panel.close()
 

@@ -15,7 +15,7 @@ from ipywidgets import HTML, HTMLMath, VBox
 from agentbook.api.errors import ServerError, Unauthorized
 from agentbook.chat.html.static_transcript import panel_html
 from agentbook.chat.panel import ChatPanel
-from agentbook.chat.widgets.view import Block, LiveView
+from agentbook.chat.widgets.history import Block, LiveView
 
 from .fakes import AGENT, KEY, SESSION, FakePlatform, refused
 from .panels import click, eventually, hidden, long_history, make, on_loop, shown, widgets_in
@@ -34,7 +34,7 @@ def test_formulas_are_typeset_once_they_stand(platform: FakePlatform, panel: Cha
     assert [type(widget) for widget in view._body.children] == [HTML, HTML]
     on_loop(lambda: platform.reply("It is $x^2$, for $5."))
     asking.join(60)
-    on_loop(panel._pace.flush)
+    on_loop(panel._throttle.flush)
     assert [type(widget) for widget in view._body.children] == [HTML, HTMLMath]
     assert view._body.children[1].value.startswith('<div class="ab-md mathjax_ignore')
 
@@ -46,16 +46,18 @@ def test_pictures_load_only_where_allowed(platform: FakePlatform, images: bool) 
     platform.answer = lambda p, text: p.reply("![new](https://e.test/new.png)")
     panel = ChatPanel(platform, session=SESSION, follow=platform.follow, images=images)  # type: ignore[arg-type]
     panel.ask("New")
-    on_loop(panel._pace.flush)
-    values = "".join(each.value for each in widgets_in(panel._frame.inner) if isinstance(each, HTML | HTMLMath))
+    on_loop(panel._throttle.flush)
+    values = "".join(each.value for each in widgets_in(panel._panel_layout.inner) if isinstance(each, HTML | HTMLMath))
     assert values.count("<img ") == (2 if images else 0)
-    assert "<img" not in panel_html(*panel._said(), "x")  # whoever opens the notebook later has allowed nothing
+    assert "<img" not in panel_html(
+        *panel._static_content(), "x"
+    )  # whoever opens the notebook later has allowed nothing
     panel.close()
 
 
 def pictures_in(panel: ChatPanel) -> int:
-    on_loop(panel._pace.flush)
-    values = (each.value for each in widgets_in(panel._frame.inner) if isinstance(each, HTML | HTMLMath))
+    on_loop(panel._throttle.flush)
+    values = (each.value for each in widgets_in(panel._panel_layout.inner) if isinstance(each, HTML | HTMLMath))
     return "".join(values).count("<img ")
 
 
@@ -66,7 +68,7 @@ def test_a_person_allows_the_pictures_of_a_panel_and_takes_that_back(platform: F
     platform.answer = lambda p, text: p.reply(text)
     panel = make(platform, session=SESSION)
     panel.ask("![new](https://e.test/new.png)")
-    button = panel._frame.pictures
+    button = panel._panel_layout.pictures
     assert pictures_in(panel) == 0
     assert (hidden(button), button.description) == (False, "Load pictures")
     click(button)
@@ -74,7 +76,7 @@ def test_a_person_allows_the_pictures_of_a_panel_and_takes_that_back(platform: F
     assert button.description == "Hide pictures"
     panel.ask("![next](https://e.test/next.png)")
     assert pictures_in(panel) == 5
-    assert "<img" not in panel_html(*panel._said(), "x")
+    assert "<img" not in panel_html(*panel._static_content(), "x")
     click(button)
     assert pictures_in(panel) == 0
     panel.close()
@@ -82,8 +84,8 @@ def test_a_person_allows_the_pictures_of_a_panel_and_takes_that_back(platform: F
 
 def test_no_pictures_no_switch(panel: ChatPanel) -> None:
     panel.ask("a picture? ![no](relative.png) ![nor](data:image/png;base64,eA==)")
-    on_loop(panel._pace.flush)
-    assert hidden(panel._frame.pictures)
+    on_loop(panel._throttle.flush)
+    assert hidden(panel._panel_layout.pictures)
 
 
 def test_a_panel_of_a_long_session_has_few_widgets_and_all_the_text(platform: FakePlatform) -> None:
@@ -93,7 +95,7 @@ def test_a_panel_of_a_long_session_has_few_widgets_and_all_the_text(platform: Fa
     words = shown(panel)
     assert all(f"Question {n}" in words and f"Answer  {n} ." in words for n in (0, 250, 499))
     assert words.index("Question 7 ") < words.index("Question 8 ") < words.index("Question 499")
-    assert len(panel._frame.inner.children) < 20
+    assert len(panel._panel_layout.inner.children) < 20
     blocks = [view for view in panel._history.views.values() if isinstance(view, Block)]
     assert len(set(blocks)) > 1
     assert panel.ask("And now?").text == "You said: And now?"
@@ -115,8 +117,8 @@ def test_a_burst_is_drawn_in_few_flushes_and_ends_with_the_exact_text(platform: 
     platform.answer = stream
     panel = make(platform)
     flushes: list[float] = []
-    draw = panel._pace._draw
-    panel._pace._draw = lambda: (flushes.append(time.monotonic()), draw())  # type: ignore[func-returns-value]
+    draw = panel._throttle._draw
+    panel._throttle._draw = lambda: (flushes.append(time.monotonic()), draw())  # type: ignore[func-returns-value]
     begin = time.monotonic()
     turn = panel.ask("Much")
     took = time.monotonic() - begin
@@ -136,12 +138,12 @@ def test_what_is_finished_is_not_sent_again(platform: FakePlatform, panel: ChatP
     def write(begin: int, end: int) -> None:
         on_loop(lambda: platform.write(text[begin:end], begin))
         eventually(panel, lambda: len(panel.conversation.exchanges[0].text) == end)
-        on_loop(panel._pace.flush)
+        on_loop(panel._throttle.flush)
 
     write(0, 15_000)
     view = panel._history.views[panel.conversation.exchanges[0]]
     assert isinstance(view, LiveView)
-    frozen = view._body.children[: len(view._chunks.frozen)]
+    frozen = view._body.children[: len(view._reply.frozen)]
     assert len(frozen) == 5
     sent: list[Any] = []
     for widget in frozen:
@@ -185,7 +187,7 @@ def test_nothing_hostile_reaches_a_widget(platform: FakePlatform) -> None:
     platform.refusals["send"] = [refused(Unauthorized, 401, HOSTILE)]
     with pytest.raises(Unauthorized):
         panel.ask("once more")
-    on_loop(panel._pace.flush)
+    on_loop(panel._throttle.flush)
     texts = [inner.value for inner in widgets_in(panel) if isinstance(getattr(inner, "value", None), str)]
     assert any("&lt;img src=x" in text for text in texts)
     for text in texts:
@@ -197,8 +199,11 @@ def test_nothing_hostile_reaches_a_widget(platform: FakePlatform) -> None:
 
 
 def test_every_control_has_a_name(panel: ChatPanel) -> None:
-    assert panel._frame.input.description == "Message"
-    assert (panel._frame.send.description, panel._frame.stop.description) == ("Send", "Stop")
+    assert panel._panel_layout.composer.input.description == "Message"
+    assert (panel._panel_layout.composer.send.description, panel._panel_layout.composer.stop.description) == (
+        "Send",
+        "Stop",
+    )
     style = panel.children[0].value
     for part in ("setAttribute('role', 'log')", "setAttribute('role', 'status')", "'aria-live', 'polite'"):
         assert part in style

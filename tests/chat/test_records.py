@@ -89,8 +89,8 @@ def test_it_is_read_from_a_file_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("{not json", "no JSON"),
-        ("{}", "no transcript"),
+        ("{not json", "Not JSON"),
+        ("{}", "Not a transcript"),
         ('{"format": "agentbook-transcript", "version": 99}', "version 99"),
         ('{"format": "agentbook-transcript", "version": 1, "exchanges": [{}]}', "damaged"),
     ],
@@ -101,10 +101,10 @@ def test_what_is_no_transcript_is_refused_in_words(text: str, words: str) -> Non
 
 
 NO_TRANSCRIPTS = {
-    b"\x89PNG\r\n": "no text in UTF-8",
+    b"\x89PNG\r\n": "Not UTF-8 text",
     b"[" * 100_000: "nested too deeply",
-    b"cut": "no JSON",
-    b'{"format": "other"}': "no transcript",
+    b"cut": "Not JSON",
+    b'{"format": "other"}': "Not a transcript",
     spoken(("2+2?", "4")).to_json().replace('"2026-03-01T', '"x').encode(): "transcript is damaged: ValueError",
 }
 

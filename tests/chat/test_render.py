@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentbook.chat.html.chunks import PARTS, Chunks
-from agentbook.chat.html.render import IMAGES, block_starts, clean, plain, render, visible
+from agentbook.chat.html.incremental import PARTS, IncrementalMarkdown
+from agentbook.chat.html.markdown import IMAGES, block_starts, render
+from agentbook.chat.html.sanitize import clean, plain, visible
 
 SAFE_TAGS = set(
     re.findall(
@@ -266,7 +267,7 @@ MESSAGE = "\n\n".join(
 
 def test_chunks_say_what_the_whole_says() -> None:
     text = "[g]: https://e.test/guide\n\n" + MESSAGE
-    chunks = Chunks()
+    chunks = IncrementalMarkdown()
     for end in range(0, len(text), 37):
         chunks.update(text[:end])
     chunks.update(text)
@@ -284,7 +285,7 @@ PIECES = [
 
 @given(st.lists(st.sampled_from(PIECES), max_size=30))
 def test_at_every_moment_chunks_say_what_the_whole_says(said: list[str]) -> None:
-    chunks, text = Chunks(size=20), ""
+    chunks, text = IncrementalMarkdown(size=20), ""
     for piece in said:
         text += piece
         chunks.update(text)
@@ -304,7 +305,7 @@ def test_at_every_moment_chunks_say_what_the_whole_says(said: list[str]) -> None
     ],
 )
 def test_letter_by_letter_chunks_say_what_the_whole_says(text: str) -> None:
-    chunks = Chunks()
+    chunks = IncrementalMarkdown()
     for end in range(len(text) + 1):
         chunks.update(text[:end])
         assert re.sub(r"\s+", "", chunks.tail) == re.sub(r"\s+", "", render(text[:end]))
@@ -312,28 +313,28 @@ def test_letter_by_letter_chunks_say_what_the_whole_says(text: str) -> None:
 
 def test_addresses_that_are_defined_at_the_end_are_linked_when_it_has_come() -> None:
     text = MESSAGE + "\n\n[g]: https://e.test/guide\n\n[g]: https://e.test/other\n\nThat is [all][g]."
-    chunks = Chunks()
+    chunks = IncrementalMarkdown()
     for end in range(0, len(text), 501):
         chunks.update(text[:end])
     chunks.update(text)
     open_ended = list(chunks.frozen)
     assert len(open_ended) >= 2
     assert "<a " not in "".join(open_ended)
-    chunks.update(text, whole=True)
+    chunks.update(text, complete=True)
     assert "".join(chunks.frozen) + chunks.tail == render(text)
     assert render(text).count('href="https://e.test/guide"') == 91
     assert len(chunks.frozen) == len(open_ended)
-    plain = Chunks()
+    plain = IncrementalMarkdown()
     plain.update(MESSAGE)
     kept = list(plain.frozen)
-    plain.update(MESSAGE, whole=True)
+    plain.update(MESSAGE, complete=True)
     assert [id(chunk) for chunk in plain.frozen] == [id(chunk) for chunk in kept], (
         "what defines nothing is rendered once"
     )
 
 
 def test_frozen_chunks_stay_as_they_are() -> None:
-    chunks, seen = Chunks(), []
+    chunks, seen = IncrementalMarkdown(), []
     for end in range(0, len(MESSAGE), 101):
         chunks.update(MESSAGE[:end])
         assert chunks.frozen[: len(seen)] == seen
@@ -341,7 +342,7 @@ def test_frozen_chunks_stay_as_they_are() -> None:
 
 
 def test_of_the_parts_that_have_ended_only_the_last_changes() -> None:
-    chunks = Chunks()
+    chunks = IncrementalMarkdown()
     kept = 0
     for end in range(0, len(MESSAGE), 20):
         frozen, before = len(chunks.frozen), list(chunks.recent)
@@ -356,7 +357,7 @@ def test_of_the_parts_that_have_ended_only_the_last_changes() -> None:
 
 
 def test_another_text_begins_again() -> None:
-    chunks = Chunks()
+    chunks = IncrementalMarkdown()
     chunks.update(MESSAGE)
     chunks.update("Something else.")
     assert (chunks.frozen, chunks.tail) == ([], "<p>Something else.</p>\n")
@@ -368,7 +369,7 @@ def test_chunks_never_cut_code_tables_or_lists() -> None:
         "\n".join(f"- item {n}\n\n  more" for n in range(600)),
         "| a |\n|---|\n" + "| b |\n" * 900,
     ]
-    chunks = Chunks()
+    chunks = IncrementalMarkdown()
     for end in range(0, len(text := "\n\n".join([*blocks, "end"])), 997):
         chunks.update(text[:end])
     chunks.update(text)

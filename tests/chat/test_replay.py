@@ -14,7 +14,8 @@ import pytest
 
 from agentbook.chat.html.status import status_line
 from agentbook.chat.model.conversation import Conversation
-from agentbook.chat.replay import Replay, _score, replay
+from agentbook.chat.model.recording import with_pauses
+from agentbook.chat.replay import Replay, replay
 
 from .fakes import SESSION
 from .panels import on_loop, shown
@@ -80,7 +81,7 @@ def test_every_kind_of_recording_shows_the_same(kind: str, tmp_path: Path) -> No
 def test_nothing_can_be_sent_to_a_recording() -> None:
     panel = played(spoken(*TALK))
     shown(panel)
-    assert panel._frame.input.disabled
+    assert panel._panel_layout.composer.input.disabled
     for ask in (panel.ask, lambda text: on_loop(lambda: panel.conversation.submit(text))):
         with pytest.raises(ValueError, match="closed or a recording"):
             ask("And now?")
@@ -106,7 +107,7 @@ def test_a_reply_is_written_out_at_the_recorded_pace() -> None:
 def test_long_pauses_are_cut() -> None:
     events = events_of(spoken(("a", "b")))
     events[-1]["created_at"] = "2026-03-02T10:00:00Z"
-    assert [pause for pause, _ in _score(events, 5.0)] == [0.0, 1.0, 5.0]
+    assert [pause for pause, _ in with_pauses(events, 5.0)] == [0.0, 1.0, 5.0]
 
 
 def test_closing_ends_the_wait_for_it() -> None:
@@ -120,13 +121,13 @@ def test_closing_ends_the_wait_for_it() -> None:
 @pytest.mark.parametrize(
     ("source", "options", "words"),
     [
-        ([], {}, "nothing to replay"),
-        ([1], {}, "no list of events"),
-        ("[]", {}, "nothing to replay"),
+        ([], {}, "Nothing to replay"),
+        ([1], {}, "Not a list of events"),
+        ("[]", {}, "Nothing to replay"),
         (SESSION, {}, "client=client"),
         ({"id": SESSION}, {}, "client=client"),
-        (spoken(*TALK), {"speed": 0}, "above 0"),
-        (spoken(*TALK), {"speed": float("nan")}, "above 0"),
+        (spoken(*TALK), {"speed": 0}, "greater than 0"),
+        (spoken(*TALK), {"speed": float("nan")}, "greater than 0"),
         (spoken(*TALK), {"max_pause_s": -1}, "seconds"),
     ],
 )

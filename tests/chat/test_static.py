@@ -67,7 +67,7 @@ def test_the_live_panel_hides_its_own_twin_alone() -> None:
 def test_updates_go_to_the_output_that_was_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     sent: list[tuple[dict[str, str], dict[str, Any]]] = []
     monkeypatch.setattr(static_transcript, "show_bundle", lambda bundle, **options: sent.append((bundle, options)))
-    monkeypatch.setattr(static_transcript, "_in_a_kernel", lambda: True)
+    monkeypatch.setattr(static_transcript, "_in_kernel", lambda: True)
     talk, twin = conversation(), StaticTranscript(UID)
     twin.update(talk.exchanges, "guide")  # never shown: nothing to update
     twin.show([], "guide")

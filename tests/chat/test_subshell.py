@@ -16,7 +16,8 @@ pytestmark = pytest.mark.filterwarnings("ignore:Kernel is running over TCP")
 MADE = """
 import threading, time
 import ipywidgets as widgets
-from agentbook.chat.widgets.view import answer_while_busy, button
+from agentbook.chat.widgets.comm_subshell import answer_while_busy
+from agentbook.chat.widgets.parts import button
 heard = []
 box = widgets.Textarea(continuous_update=False)
 answer_while_busy(box)

@@ -75,16 +75,16 @@ def event(n: int, author: Any, kind: str, content: Any) -> Record:
 def say(panel: ChatPanel, said: list[str]) -> None:
     """A question and its reply, token by token, drawn at the pace of a stream."""
     panel.conversation.feed(event(1, KEY, "message", {"text": "Go on"}))
-    panel._pace.flush()
+    panel._throttle.flush()
     offset = 0
     for n, token in enumerate(said):
         draft = Record(id="d", type="runtime_draft", content={"delta": token, "offset": offset}, task_id="t0")
         panel.conversation.feed(draft)
         offset += len(token)
         if n % TOKENS_A_DRAWING == 0:
-            panel._pace.flush()
+            panel._throttle.flush()
     panel.conversation.feed(event(2, AGENT, "runtime_done", {"text": "".join(said)}))
-    panel._pace.flush()
+    panel._throttle.flush()
 
 
 @pytest.mark.parametrize(("count", "most"), [(1000, 260), (4000, 250)])
@@ -111,7 +111,7 @@ def test_two_thousand_turns_open_with_a_few_widgets(panel: ChatPanel, wire: Wire
             panel.conversation.feed(
                 event(2 * n + 2, AGENT, "runtime_done", {"text": f"Answer {n}, **in short**. " * 8})
             )
-        panel._pace.flush()
+        panel._throttle.flush()
 
     at_once(read)
     assert len(panel.conversation.exchanges) == 2000

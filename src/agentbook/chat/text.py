@@ -1,4 +1,4 @@
-"""What can be sent as a message, a prompt or an input: a text that is valid Unicode. The one place that says so."""
+"""Text checks shared by messages, prompts and inputs."""
 
 from __future__ import annotations
 
@@ -6,51 +6,55 @@ import os
 from typing import Any
 
 
-def sendable(text: Any, what: str = "The message") -> str:
-    """`text`, if it is one that the platform can be sent.
+def check_text(text: Any, label: str = "The message") -> str:
+    """`text`, if it can be sent to the platform.
 
     Parameters
     ----------
     text : str
-    what : str
-        What it is, for the error's first words.
+    label : str
+        How the error message begins.
 
     Raises
     ------
     TypeError
-        If it is no text.
+        If `text` is not a string.
     ValueError
-        If it is no valid Unicode, such as an emoji cut in half: no request can carry that.
+        If it is not valid Unicode, such as half an emoji: no request can carry it.
 
     Examples
     --------
-    >>> sendable("Where is my order?")
+    >>> check_text("Where is my order?")
     'Where is my order?'
-    >>> sendable(5)
+    >>> check_text(5)
     Traceback (most recent call last):
-    TypeError: The message must be a text, not int: write it as a str.
+    TypeError: The message must be a string, not int: pass a str.
     """
     if not isinstance(text, str):
         is_path = isinstance(text, os.PathLike)
-        how = 'give what is in it, path.read_text(encoding="utf-8")' if is_path else "write it as a str"
-        raise TypeError(f"{what} must be a text, not {type(text).__name__}: {how}.")
+        advice = 'pass its content, path.read_text(encoding="utf-8")' if is_path else "pass a str"
+        raise TypeError(f"{label} must be a string, not {type(text).__name__}: {advice}.")
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
         raise ValueError(
-            f"{what} is no valid Unicode: character {error.start} is {text[error.start]!a}, half of a character that was cut or "
-            'wrongly decoded, and cannot be sent. Mend it at its source, or put a "?" there: '
-            'text.encode("utf-8", "replace").decode().'
+            f"{label} is not valid Unicode and cannot be sent: character {error.start} is "
+            f"{text[error.start]!a}, half of a character that was cut or wrongly decoded. "
+            'Fix it at its source, or replace it with a "?": text.encode("utf-8", "replace").decode().'
         ) from None
     return text
 
 
-def whole(text: str) -> str:
-    """`text` with a question mark for each half of a surrogate pair, which broken JSON may hold and UTF-8 cannot carry.
+def replace_surrogates(text: str) -> str:
+    """`text` with a question mark for each half of a surrogate pair.
+
+    Broken JSON may contain such halves, and UTF-8 cannot encode them.
 
     Examples
     --------
-    >>> whole("cut \\ud83d"), whole("whole \\U0001f600") == "whole \\U0001f600"
-    ('cut ?', True)
+    >>> replace_surrogates("cut \\ud83d")
+    'cut ?'
+    >>> replace_surrogates("complete \\U0001f600") == "complete \\U0001f600"
+    True
     """
     return text.encode("utf-8", "replace").decode("utf-8")

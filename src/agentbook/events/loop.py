@@ -24,6 +24,8 @@ T = TypeVar("T")
 
 # Waiting in slices keeps an interrupt prompt where a lock cannot be interrupted (Windows).
 _SLICE_S = 0.2
+# The same for an `await`: an interrupt of a bare one does not wake the kernel's loop.
+_AWAIT_SLICE_S = 0.1
 
 _lock = threading.Lock()
 _loop: asyncio.AbstractEventLoop | None = None
@@ -119,12 +121,39 @@ def run(work: Coroutine[Any, Any, T], timeout_s: float | None = None, *, operati
             if concurrent.futures.wait([future], slice_s).done:
                 return future.result()
             if until is not None and time.monotonic() >= until:
-                raise DeadlineExceeded(
-                    f"{operation or 'The call'}: no answer within {timeout_s:g} s. The agent may still finish.",
-                    operation=operation,
-                )
+                raise _deadline_error(operation, timeout_s)
     finally:
         future.cancel()
+
+
+async def run_async(work: Coroutine[Any, Any, T], timeout_s: float | None = None, *, operation: str | None = None) -> T:
+    """As `run`, awaited on any other event loop, such as the one that runs a cell.
+
+    Cancelled when the caller stops waiting.
+
+    Raises
+    ------
+    DeadlineExceeded
+        After `timeout_s` seconds; None waits without limit.
+    """
+    future = submit(work)
+    until = None if timeout_s is None else time.monotonic() + timeout_s
+    try:
+        waiting = asyncio.wrap_future(future)
+        while not waiting.done():
+            if until is not None and time.monotonic() >= until:
+                raise _deadline_error(operation, timeout_s)
+            await asyncio.wait([waiting], timeout=_AWAIT_SLICE_S)
+        return waiting.result()
+    finally:
+        future.cancel()
+
+
+def _deadline_error(operation: str | None, timeout_s: float | None) -> DeadlineExceeded:
+    return DeadlineExceeded(
+        f"{operation or 'The call'}: no answer within {timeout_s:g} s. The agent may still finish.",
+        operation=operation,
+    )
 
 
 def wind_up(work: Coroutine[Any, Any, Any], timeout_s: float) -> None:

@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 from ...api.errors import ApiError
 from ...events.turns import Failure, Turn
-from ..model.conversation import Conversation, Follow
+from ..model.conversation import Conversation
 from ..model.exchange import Exchange
-from ..text import sendable
+from ..model.subscription import Follow
+from ..text import check_text
 
 if TYPE_CHECKING:
     from ...client import AsyncClient, Client
@@ -171,7 +172,7 @@ class Comparison:
         ValueError
             If there is nothing in the message, it is no valid Unicode, or the comparison is closed or a recording.
         """
-        if not sendable(text).strip():
+        if not check_text(text).strip():
             raise ValueError("The message is empty: write something to send.")
         if self.closed or self.recorded:
             raise ValueError("This comparison is closed or a recording: nothing can be sent to it.")

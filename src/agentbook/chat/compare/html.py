@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from ..html import message_html
-from ..html.render import plain, render, visible
-from ..html.static_transcript import empty_twin, twin
+from ..html.markdown import render
+from ..html.sanitize import plain, visible
+from ..html.static_transcript import empty_element, static_element
 from .comparison import NONE, TIE, Comparison, Round
 
 # A short answer goes along (sticky) where a long one beside it is read to its end.
@@ -93,9 +94,9 @@ def whole_round(comparison: Comparison, round_: Round) -> str:
 def static_html(comparison: Comparison, uid: str) -> str:
     """The comparison as one element of safe HTML, its style included."""
     if not comparison.rounds:
-        return empty_twin(uid, f"A comparison of {', '.join(comparison.labels)}. Nothing was asked yet.")
+        return empty_element(uid, f"A comparison of {', '.join(comparison.labels)}. Nothing was asked yet.")
     said = "".join(whole_round(comparison, round_) for round_ in comparison.rounds)
-    return twin(uid, STYLE + said)
+    return static_element(uid, STYLE + said)
 
 
 def tally(comparison: Comparison) -> str:

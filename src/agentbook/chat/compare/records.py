@@ -8,9 +8,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..model import records
 from ..model.conversation import Conversation
-from ..model.transcript import COLUMNS, rows_of, typed
+from ..model.serialization import check_format, load_json
+from ..model.table import COLUMNS, rows_of, typed
+from ..model.transcript import Transcript
 from .comparison import NONE, TIE, Comparison, Round
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ def as_data(comparison: Comparison) -> dict[str, Any]:
         "version": VERSION,
         "blind": comparison.blind,
         "seed": comparison.seed,
-        "sides": [records.as_data(side.exchanges, side.session_id, side.agent_name) for side in sides],
+        "sides": [side.transcript.to_data() for side in sides],
         "rounds": [_round_data(round_, sides) for round_ in comparison.rounds],
     }
 
@@ -133,16 +134,11 @@ def from_json(source: str | Path) -> Comparison:
     ValueError
         If it is something else, of a later version of the format, or damaged.
     """
-    return records.load(source, _read)
+    return load_json(source, _read)
 
 
 def _read(record: Any) -> Comparison:
-    if not isinstance(record, Mapping) or record.get("format") != FORMAT:
-        raise ValueError(f'This is no comparison: the JSON of `to_json()` begins with "format": "{FORMAT}".')
-    if record.get("version") != VERSION:
-        raise ValueError(
-            f"This comparison has format version {record.get('version')!r}; version {VERSION} can be read."
-        )
+    check_format(record, "comparison", FORMAT, VERSION)
     try:
         sides = [_side(data) for data in record["sides"]]
         made = Comparison(sides, bool(record["blind"]), record["seed"], recorded=True)
@@ -155,7 +151,7 @@ def _read(record: Any) -> Comparison:
 
 
 def _side(data: Any) -> Conversation:
-    side = Conversation.from_json(json.dumps(data))
+    side = Conversation.from_transcript(Transcript.from_data(data))
     side.stop()  # nobody waits any more for what was under way when it was written
     return side
 

@@ -6,22 +6,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import ipywidgets as widgets
-
 from ..html import message_html
-from ..html.render import plain
+from ..html.sanitize import plain
+from ..html.status import status_html
 from ..html.style import live_style
 from ..model.exchange import Exchange
-from ..widgets.view import (
-    LiveView,
-    Parts,
-    answer_while_busy,
-    button,
-    close_all,
-    pictures_switch,
-    show,
-    show_pictures_switch,
-)
+from ..widgets.composer import Composer
+from ..widgets.history import LiveView
+from ..widgets.parts import Parts, button, close_all, log_box, pictures_switch, show_pictures_switch
 from . import html
 from .comparison import NONE, TIE, Choice, Comparison, Round
 
@@ -111,14 +103,14 @@ class CompareLayout:
     ----------
     children : list of Widget
         In the order they stand in.
-    input : Textarea
+    composer : Composer
     """
 
     def __init__(
         self,
         uid: str,
         height: str,
-        on_send: Callable[[], None],
+        on_send: Callable[[str], None],
         on_stop: Callable[[], None],
         retry: Callable[[Exchange], None],
         prefer: Prefer,
@@ -133,19 +125,17 @@ class CompareLayout:
         self.views: list[RoundView] = []
         self.head = parts.html("", "ab-headline")
         self.inner = parts.box([parts.html(message_html.EMPTY)], "ab-inner")
-        # As in the panel: a column-reverse box stays at its end as it grows, and holds still where a reader has scrolled to.
-        scrolling = widgets.Layout(flex_flow="column-reverse", overflow="auto", height=height, width="auto")
-        self.log = widgets.VBox([self.inner], layout=scrolling)
-        self.log.add_class("ab-log")
+        self.log = log_box(self.inner, height)
         self.status = parts.html("", "ab-status")
-        growing = widgets.Layout(flex="1 1 auto", width="auto")
-        self.input = widgets.Textarea(description="Message", continuous_update=False, rows=1, layout=growing)
-        self.input.add_class("ab-input")
-        answer_while_busy(self.input)
-        self.stop = button("Stop", "ab-stop", "Stop listening; the agents may still finish (Esc)", on_stop)
-        self.send = button("Send to all", "ab-send", "Send the message to every agent (Enter)", on_send)
-        composer = parts.row([self.input, self.stop, self.send], "ab-composer")
-        bottom = parts.box([self.status, composer], "ab-bottom")
+        self.composer = Composer(
+            parts,
+            on_send,
+            on_stop,
+            send_label="Send to all",
+            send_tooltip="Send the message to every agent (Enter)",
+            stop_tooltip="Stop listening; the agents may still finish (Esc)",
+        )
+        bottom = parts.box([self.status, self.composer.widget], "ab-bottom")
         self.children = [
             parts.html(live_style(uid) + html.STYLE),
             parts.row([self.head, self.pictures], "ab-head"),
@@ -169,18 +159,17 @@ class CompareLayout:
         self._lay_out(comparison)
         for view in self.views:
             view.update(comparison)
-        show_pictures_switch(self.pictures, there=any(view.pictures for view in self.views), loaded=self.images)
+        show_pictures_switch(self.pictures, visible=any(view.pictures for view in self.views), loaded=self.images)
         busy = bool(comparison.pending)
         over = comparison.closed or comparison.recorded
         self.head.value = title(comparison)
-        text, under_way = describe(comparison)
-        dot = '<span class="ab-dot"></span>' if under_way else ""
-        self.status.value = f'<div class="ab-statusline">{dot}<span>{plain(text)}</span></div>'
-        show(self.stop, busy)
-        self.send.disabled = busy or over
-        self.input.disabled = over
-        self.input.placeholder = (
-            "Nothing can be asked here any more" if over else "Ask them all. Enter sends, Shift+Enter adds a line"
+        self.status.value = status_html(*describe(comparison))
+        self.composer.draw(
+            busy=busy,
+            closed=over,
+            placeholder="This comparison is read only"
+            if over
+            else "Ask them all. Enter sends, Shift+Enter adds a line",
         )
 
     def _lay_out(self, comparison: Comparison) -> None:

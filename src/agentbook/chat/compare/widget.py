@@ -15,13 +15,12 @@ import ipywidgets as widgets
 from ...events import loop
 from ...events.turns import Turn
 from ..html.static_transcript import StaticTranscript, show_bundle
-from ..model.conversation import Follow
 from ..model.exchange import Exchange
-from ..model.lookup import each_of
-from ..text import whole
-from ..widgets.await_on_loop import awaited
+from ..model.lookup import agent_list
+from ..model.subscription import Follow
+from ..text import replace_surrogates
+from ..widgets.parts import close_all
 from ..widgets.throttle import FLUSH_S, Throttle
-from ..widgets.view import close_all
 from . import html, records
 from .comparison import Choice, Comparison, Round
 from .view import CompareLayout
@@ -98,7 +97,7 @@ class Compare(widgets.VBox):  # type: ignore[misc]
         images: bool = False,
         follow: Follow | None = None,
     ) -> None:
-        agents = each_of(agents)
+        agents = agent_list(agents)
         if len(agents) < 2:
             raise ValueError(
                 'Compare needs two agents or more: agents=["guide", "echo"]; the same one may stand twice.'
@@ -160,7 +159,7 @@ class Compare(widgets.VBox):  # type: ignore[misc]
 
     async def aask(self, text: str, timeout_s: float | None = None) -> dict[str, Turn]:
         """As `ask`, awaited, on any event loop: ``turns = await compare.aask("...")``."""
-        return await awaited(self._ask(text, timeout_s))
+        return await loop.run_async(self._ask(text, timeout_s))
 
     async def _ask(self, text: str, timeout_s: float | None) -> dict[str, Turn]:
         round_ = self.comparison.submit(text)
@@ -316,8 +315,8 @@ class Compare(widgets.VBox):  # type: ignore[misc]
     def _hand_over(self, work: Any, *arguments: Any) -> None:
         loop.get_loop().call_soon_threadsafe(work, *arguments)
 
-    def _send_clicked(self) -> None:
-        self._hand_over(self._send_from_box, self._frame.input.value)
+    def _send_clicked(self, text: str) -> None:
+        self._hand_over(self._send_from_box, text)
 
     def _stop_clicked(self) -> None:
         self._hand_over(self.comparison.stop)
@@ -339,8 +338,8 @@ class Compare(widgets.VBox):  # type: ignore[misc]
         # A second click may be on its way before the first has disabled the button.
         if not text.strip() or self.comparison.pending or self.comparison.recorded or self._ended:
             return
-        self.comparison.submit(whole(text))
-        self._frame.input.value = ""
+        self.comparison.submit(replace_surrogates(text))
+        self._frame.composer.clear()
 
     def _prefer_if_allowed(self, round_: Round, choice: Choice) -> None:
         if round_.allows(choice) and not self._ended:

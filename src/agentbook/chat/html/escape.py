@@ -1,7 +1,8 @@
-"""Words of agents and people inside a Markdown document of ours: they may be formatted, and neither run nor fetch anything.
+"""Text of agents and people for Markdown documents, such that nothing runs or is fetched.
 
-Notebooks, nbconvert and many viewers obey the HTML they find in Markdown, follow any address, and load every picture. So what a
-panel would not do, a transcript in Markdown must not ask for.
+Notebooks, nbconvert and many viewers obey the HTML they find in Markdown, follow any
+address, and load every picture. A transcript in Markdown must not ask for anything that
+a panel would not do.
 """
 
 from __future__ import annotations
@@ -15,9 +16,8 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from .formulas import may_hold_math, reaches_out
-from .render import visible
+from .sanitize import SAFE_ADDRESS, visible
 
-_SAFE_ADDRESS = re.compile(r"(?i)\A(?:https?://|mailto:)")
 # What some reader might take for the beginning of a tag, a comment or an autolink.
 _TAG = re.compile(r"<(?=[A-Za-z/!?])")
 _PICTURE = re.compile(r"!(?=\[)")
@@ -25,35 +25,39 @@ _MARKUP = re.compile(r"[\\`*_\[\]<>()#&|~!$:@]")
 MAX_PARSED = 64_000
 
 
-def quoted(text: str) -> str:
-    r"""A message as Markdown that runs and fetches nothing, whoever renders it: a quotation of it as it is, if it asks for none.
+def quote(text: str) -> str:
+    r"""A message as Markdown that runs and fetches nothing, in any viewer.
 
-    Else tags are written out and pictures become links, as in the panel; and where even that leaves something, because of an
-    address of another scheme or a trick, the whole message stands as a block of code, letter by letter.
+    A harmless message becomes a quotation of itself. Otherwise its tags are escaped and
+    its pictures turned into links, as in the panel. If even that is not harmless,
+    because of an address of another scheme or a trick, the whole message becomes a code
+    block.
 
     Examples
     --------
-    >>> print(quoted("**bold** <b>tag</b> ![cat](https://e.test/cat.png)"))
+    >>> print(quote("**bold** <b>tag</b> ![cat](https://e.test/cat.png)"))
     > **bold** &lt;b>tag&lt;/b> &#33;[cat](https://e.test/cat.png)
-    >>> print(quoted("[press](javascript:alert(1))"))
+    >>> print(quote("[press](javascript:alert(1))"))
     ```text
     [press](javascript:alert(1))
     ```
     """
     text = visible(text)
-    # Entities, because a reader that makes links of bare addresses takes a backslash for a part of the address before it.
-    for words in (text, _PICTURE.sub("&#33;", _TAG.sub("&lt;", text))):
-        if _asks_for_nothing(words):
-            # Quoted, because a fence that was left open, or a heading of its own, then ends with its message.
-            return "\n".join(f"> {line}".rstrip() for line in words.split("\n"))
-    # Not in a quotation: JupyterLab looks for formulas in code, unless its fence begins the line.
+    # Entities, because a reader that turns bare addresses into links takes a backslash
+    # for a part of the address before it.
+    for candidate in (text, _PICTURE.sub("&#33;", _TAG.sub("&lt;", text))):
+        if _is_harmless(candidate):
+            # Quoted, because an unclosed fence, or a heading, then ends with its message.
+            return "\n".join(f"> {line}".rstrip() for line in candidate.split("\n"))
+    # Not in a quotation: JupyterLab looks for formulas in code unless its fence begins
+    # the line.
     longest = max((len(run) for run in re.findall("`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}text\n{text}\n{fence}"
 
 
 def heading(text: str) -> str:
-    """`text` on one line, without any markup of its own.
+    """`text` on one line, with its markup escaped.
 
     Examples
     --------
@@ -62,44 +66,46 @@ def heading(text: str) -> str:
     """
     line = " ".join(visible(text).split())
     if may_hold_math(line) or "\\" in line:
-        # Whatever is done to them, dollars stand in the page in the end, and MathJax reads the page; it leaves code alone.
+        # However they are escaped, dollars end up in the page, and MathJax reads the
+        # page. It ignores code.
         return "`" + line.replace("`", "'") + "`"
-    return _MARKUP.sub(lambda found: f"&#{ord(found[0])};", line)
+    return _MARKUP.sub(lambda match: f"&#{ord(match[0])};", line)
 
 
 @lru_cache(maxsize=1)
-def _reader() -> MarkdownIt:
-    """A reader that obeys everything: what it finds nothing in, no stricter one will."""
-    reader = MarkdownIt("commonmark", {"html": True, "linkify": False, "maxNesting": 100})
-    reader.enable(["table", "strikethrough"])
-    reader.validateLink = lambda url: True  # type: ignore[method-assign]
-    return reader
+def _permissive_parser() -> MarkdownIt:
+    """A parser that obeys everything: if it finds nothing, no stricter one will."""
+    parser = MarkdownIt("commonmark", {"html": True, "linkify": False, "maxNesting": 100})
+    parser.enable(["table", "strikethrough"])
+    parser.validateLink = lambda url: True  # type: ignore[method-assign]
+    return parser
 
 
-def _asks_for_nothing(text: str) -> bool:
+def _is_harmless(text: str) -> bool:
     if len(text) > MAX_PARSED and re.search(r"[<\[&$\\`:]", text):
         return False
-    # Dollars may be written as entities, too: what TeX must not hold is not looked for between them alone.
+    # Dollars may be written as entities too, so dangerous TeX is refused anywhere, not
+    # only between dollars.
     if reaches_out(html.unescape(text)):
         return False
     env: dict[str, dict[str, dict[str, str]]] = {}
-    tokens = _reader().parse(text, env)
+    tokens = _permissive_parser().parse(text, env)
     addresses = [reference["href"] for reference in env.get("references", {}).values()]
-    return all(map(_SAFE_ADDRESS.match, addresses)) and all(map(_is_harmless, _flat(tokens)))
+    return all(map(SAFE_ADDRESS.match, addresses)) and all(map(_is_harmless_token, _flatten(tokens)))
 
 
-def _flat(tokens: Iterable[Token]) -> Iterator[Token]:
+def _flatten(tokens: Iterable[Token]) -> Iterator[Token]:
     for token in tokens:
         yield token
-        yield from _flat(token.children or ())
+        yield from _flatten(token.children or ())
 
 
-def _is_harmless(token: Token) -> bool:
+def _is_harmless_token(token: Token) -> bool:
     match token.type:
         case "html_block" | "html_inline" | "image":
             return False
         case "link_open":
-            return bool(_SAFE_ADDRESS.match(str(token.attrs.get("href", ""))))
+            return bool(SAFE_ADDRESS.match(str(token.attrs.get("href", ""))))
         case "fence":
             return not re.search(r"[<>\"'&]", token.info)
         case _:

@@ -1,9 +1,10 @@
-r"""Mathematics in Markdown: ``$…$``, ``$$…$$``, ``\(…\)`` and ``\[…\]`` as agents write it, and money as they write it too.
+r"""Mathematics in Markdown: ``$…$``, ``$$…$$``, ``\(…\)`` and ``\[…\]``, told from money.
 
-What is found becomes TeX in an element of its own, which JupyterLab's bundled MathJax typesets where the panel asks it to;
-anywhere else the element shows readable TeX source. MathJax is told to leave all other text alone, so nothing but what was
-found here is ever given to it. TeX that could define commands for the whole page, or address or style anything outside itself,
-stays source.
+A formula becomes TeX in an element of its own, which JupyterLab's bundled MathJax
+typesets where the panel asks for it. Everywhere else the element shows readable TeX
+source. MathJax is told to ignore all other text, so it only ever sees the formulas
+detected here. TeX that could define commands for the whole page, or address or style
+anything outside itself, stays source.
 """
 
 from __future__ import annotations
@@ -17,17 +18,19 @@ from markdown_it.rules_block import StateBlock
 from markdown_it.rules_inline import StateInline
 
 MAX_INLINE = 500
-LONG = 60  # in a line of text: so long that it may have to scroll
+LONG = 60  # an inline formula this long may have to scroll
 MAX_BLOCK = 4_000
 
-# Class names MathJax 3 and 2 know: text in an element of the first is left alone, in one of the second it is typeset.
-LEFT_ALONE = "mathjax_ignore tex2jax_ignore"
+# Class names that MathJax 3 and 2 know: it ignores text in elements of the first kind
+# and typesets text in elements of the second.
+NOT_TYPESET = "mathjax_ignore tex2jax_ignore"
 TYPESET = "mathjax_process tex2jax_process"
 
 # Where a formula of several lines may begin.
 OPENING = re.compile(r"^ {0,3}(?:\$\$|\\\[)", re.MULTILINE)
 
-# Definitions outlive the formula, as they belong to the page; the rest reaches for addresses, classes, styles and extensions.
+# Definitions outlive the formula because they belong to the page. The other commands
+# use addresses, classes, styles and extensions.
 _REFUSED = re.compile(
     r"""\\(?:[gex]?def|let|futurelet|global|(?:re)?newcommand|(?:re)?newenvironment|newcolumntype|DeclareMathOperator|Newextarrow
         |DeclarePairedDelimiters?|require|href|url|class|cssId|style|data|html\w*|mmlToken|unicode|includegraphics|special|label
@@ -40,29 +43,31 @@ _AMOUNT = re.compile(r"\d[\d.,]*(?:\s|[a-zA-Z]{2}|[-–—]$)")
 
 
 def may_hold_math(text: str) -> bool:
-    """Whether it could pay to have `text` looked at: it has the characters mathematics begins with."""
+    """Whether `text` contains the characters that formulas begin with."""
     return "$" in text or r"\(" in text or r"\[" in text
 
 
 def reaches_out(tex: str) -> bool:
-    """Whether TeX could define commands for the whole page, or address or style anything outside itself."""
+    """Whether TeX could affect the page outside its own formula."""
     return bool(_REFUSED.search(tex))
 
 
-def typeset_here(html: str) -> bool:
-    """Whether rendered HTML holds anything to typeset."""
+def has_formulas(html: str) -> bool:
+    """Whether rendered HTML contains formulas to typeset."""
     return TYPESET in html
 
 
-def mathematics(parser: MarkdownIt) -> None:
-    """Teach a parser to find mathematics. It takes precedence over backslash escapes and emphasis, never over code."""
-    parser.block.ruler.before("fence", "math_block", _block, {"alt": ["paragraph", "reference", "blockquote", "list"]})
-    parser.inline.ruler.before("escape", "math_inline", _inline)
-    parser.add_render_rule("math_block", _shown)
-    parser.add_render_rule("math_inline", _shown)
+def add_mathematics(parser: MarkdownIt) -> None:
+    """Add mathematics to a parser: before backslash escapes and emphasis, after code."""
+    parser.block.ruler.before(
+        "fence", "math_block", _parse_block, {"alt": ["paragraph", "reference", "blockquote", "list"]}
+    )
+    parser.inline.ruler.before("escape", "math_inline", _parse_inline)
+    parser.add_render_rule("math_block", _render_math)
+    parser.add_render_rule("math_inline", _render_math)
 
 
-def _shown(renderer: Any, tokens: Any, idx: int, options: Any, env: Any) -> str:
+def _render_math(renderer: Any, tokens: Any, idx: int, options: Any, env: Any) -> str:
     token = tokens[idx]
     tex = escapeHtml(token.content.strip())
     display = token.markup in ("$$", r"\[")
@@ -81,11 +86,12 @@ def _shown(renderer: Any, tokens: Any, idx: int, options: Any, env: Any) -> str:
 # Inline
 
 
-def _inline(state: StateInline, silent: bool) -> bool:
-    found = _dollars(state.src, state.pos) if state.src[state.pos] == "$" else _brackets(state.src, state.pos)
-    if found is None:
+def _parse_inline(state: StateInline, silent: bool) -> bool:
+    match_delimiters = _match_dollars if state.src[state.pos] == "$" else _match_brackets
+    formula = match_delimiters(state.src, state.pos)
+    if formula is None:
         return False
-    markup, content, end = found
+    markup, content, end = formula
     if not silent:
         token = state.push("math_inline", "math", 0)
         token.content, token.markup = content, markup
@@ -93,7 +99,7 @@ def _inline(state: StateInline, silent: bool) -> bool:
     return True
 
 
-def _dollars(text: str, at: int) -> tuple[str, str, int] | None:
+def _match_dollars(text: str, at: int) -> tuple[str, str, int] | None:
     if at and (text[at - 1].isalnum() or text[at - 1] in "$\\"):
         return None
     markup = "$$" if text.startswith("$$", at) else "$"
@@ -112,13 +118,13 @@ def _dollars(text: str, at: int) -> tuple[str, str, int] | None:
 
 
 def _is_formula(content: str, after: str) -> bool:
-    """Between single dollars: a formula, or an amount of money and the words up to the next one."""
+    """Whether text between single dollars is a formula, not an amount of money."""
     if content[-1].isspace() or after.isalnum() or after == "$":
         return False
     return bool(_SIGNS.search(content)) or not (_AMOUNT.match(content) or _WORD.search(content))
 
 
-def _brackets(text: str, at: int) -> tuple[str, str, int] | None:
+def _match_brackets(text: str, at: int) -> tuple[str, str, int] | None:
     markup = text[at : at + 2]
     if markup not in (r"\(", r"\["):
         return None
@@ -126,9 +132,9 @@ def _brackets(text: str, at: int) -> tuple[str, str, int] | None:
     if end < 0 or (end > 0 and text[end - 1] == "\\"):
         return None
     content = text[at + 2 : end]
-    # Backslashes before brackets are Markdown's way to write plain ones, too: "\[1\]", "\(see below\)".
-    plain = not _SIGNS.search(content) and (markup == r"\[" or _WORD.search(content))
-    if not content.strip() or "`" in content or plain:
+    # Markdown also writes literal brackets this way: "\[1\]", "\(see below\)".
+    literal = not _SIGNS.search(content) and (markup == r"\[" or _WORD.search(content))
+    if not content.strip() or "`" in content or literal:
         return None
     return markup, content, end + 2
 
@@ -136,7 +142,7 @@ def _brackets(text: str, at: int) -> tuple[str, str, int] | None:
 # Blocks
 
 
-def _block(state: StateBlock, begin_line: int, end_line: int, silent: bool) -> bool:
+def _parse_block(state: StateBlock, begin_line: int, end_line: int, silent: bool) -> bool:
     if state.is_code_block(begin_line):
         return False
     markup, closing = _opening(_line(state, begin_line))
@@ -150,7 +156,8 @@ def _block(state: StateBlock, begin_line: int, end_line: int, silent: bool) -> b
             return False
         lines.append(_line(state, line))
         size += len(lines[-1])
-        # Another opening ends the search, too: however many there are, no line is looked at twice for them.
+        # Another opening ends the search too, so that no line is scanned twice however
+        # many openings there are.
         if not lines[-1].strip() or size > MAX_BLOCK or markup in lines[-1].rstrip().removesuffix(closing):
             return False
     content = "\n".join(lines).rstrip().removesuffix(closing)

@@ -1,6 +1,7 @@
-"""The HTML of an exchange, part by part: the panel sets each into a widget, the static transcript strings them together.
+"""The HTML of an exchange, part by part.
 
-Every word that is not ours goes through `plain` or `render`; the rest is fixed markup.
+The panel puts each part into a widget; the static transcript joins them. All text that
+is not ours goes through `plain` or `render`; the rest is fixed markup.
 """
 
 from __future__ import annotations
@@ -9,161 +10,173 @@ import re
 from collections.abc import Iterable
 from functools import lru_cache
 
-from ..model.exchange import Exchange
-from .chunks import Chunks
-from .formulas import LEFT_ALONE
-from .render import IMAGES, plain, render
+from .formulas import NOT_TYPESET
+from .incremental import IncrementalMarkdown
+from .markdown import IMAGES, render
+from .protocols import ExchangeLike
+from .sanitize import plain
 
-# Buttons without a kernel behind them: the panel's hook (hook.py) gives them their work and their tooltips. They are put in
-# after the sanitizer, which lets none through.
+# Buttons that work without a kernel: the panel's script gives them their functions and
+# tooltips. They are added after the sanitizer, which removes all buttons.
 COPY = '<button type="button" class="ab-act ab-copy">Copy</button>'
 EDIT = '<button type="button" class="ab-act ab-edit">Edit</button>'
-_SCROLLS = re.compile(r'<(pre|div class="ab-table"|(?:div|span) class="ab-math ab-(?:display|long)[^"]*")>')
+_SCROLLABLE = re.compile(r'<(pre|div class="ab-table"|(?:div|span) class="ab-math ab-(?:display|long)[^"]*")>')
 
 STOPPED = "Stopped listening. The agent may still finish: a late reply appears here."
+NO_REASON = "No reason was given."
 EMPTY = '<div class="ab-empty">No messages yet.</div>'
 TYPING = '<div class="ab-typing">' + '<span class="ab-dot"></span>' * 3 + "</div>"
-MANY_STEPS = 12
-MAX_KEPT = 8_000  # characters of a text whose HTML is kept
+MAX_STEPS = 12
+MAX_CACHED = 8_000  # characters of a text whose HTML is cached
 
 
-def question(exchange: Exchange, *, live: bool = False) -> str:
-    """The bubble of what was asked, in a live panel with its buttons; empty for a turn that nobody asked."""
+def question(exchange: ExchangeLike, *, live: bool = False) -> str:
+    """The bubble of the question; empty if there is none.
+
+    A live panel adds its buttons.
+    """
     if not exchange.prompt:
         return ""
     author = exchange.turn.author
     name = "" if author.get("type") in (None, "api_key") else str(author.get("name") or author.get("type"))
-    acts = f'<span class="ab-acts">{COPY}{EDIT}</span>' if live else ""
-    who = f'<div class="ab-who">{acts}{plain(name) or "You"}</div>'
+    buttons = f'<span class="ab-acts">{COPY}{EDIT}</span>' if live else ""
+    who = f'<div class="ab-who">{buttons}{plain(name) or "You"}</div>'
     return f'<div class="ab-me">{who}<div class="ab-said" dir="auto">{plain(exchange.prompt)}</div></div>'
 
 
-def head(exchange: Exchange, agent_name: str) -> str:
-    """Who answers, and the progress line: each subtask and tool run as a chip."""
+def head(exchange: ExchangeLike, agent_name: str) -> str:
+    """The agent's name and the progress line."""
     return f'<div class="ab-who">{plain(agent_name) or "Agent"}</div>{steps(exchange)}'
 
 
-def steps(exchange: Exchange) -> str:
-    """The progress line; folded away once the turn has ended."""
+def steps(exchange: ExchangeLike) -> str:
+    """The progress line: a chip for each subtask and tool run; folded when the turn ends."""
     named = [step for step in exchange.steps if step.name]
-    unnamed = len(exchange.steps) - len(named)
-    shown = named[-MANY_STEPS:]
-    hidden = unnamed + len(named) - len(shown)
+    shown = named[-MAX_STEPS:]
+    hidden = len(exchange.steps) - len(shown)
     chips = [
         f'<span class="ab-chip {"ab-done" if step.done else "ab-running"}">{plain(step.name.replace("_", " "))}</span>'
         for step in shown
     ]
     if hidden:
-        label = f"{hidden} more" if shown else "1 step" if hidden == 1 else f"{hidden} steps"
+        label = f"{hidden} more" if shown else _count(hidden, "step")
         chips.insert(0, f'<span class="ab-chip ab-done">{label}</span>')
     line = f'<div class="ab-chips">{"".join(chips)}</div>' if chips else ""
     if exchange.other_types:
-        kinds = ", ".join(f"{plain(kind)} × {count}" for kind, count in exchange.other_types.items())
-        line += f'<div class="ab-other">Other events: {kinds}</div>'
+        types = ", ".join(f"{plain(event_type)} × {count}" for event_type, count in exchange.other_types.items())
+        line += f'<div class="ab-other">Other events: {types}</div>'
     if not line:
         return ""
     if exchange.pending and not exchange.other_types:
         return f'<div class="ab-steps">{line}</div>'
-    told = _counted(len(exchange.steps), "step"), _counted(sum(exchange.other_types.values()), "other event")
-    summary = ", ".join(filter(None, told))
+    counts = _count(len(exchange.steps), "step"), _count(sum(exchange.other_types.values()), "other event")
+    summary = ", ".join(filter(None, counts))
     return f'<details class="ab-steps"><summary>{summary}</summary>{line}</details>'
 
 
-def _counted(number: int, what: str) -> str:
-    return "" if not number else f"1 {what}" if number == 1 else f"{number} {what}s"
+def _count(number: int, noun: str) -> str:
+    return "" if not number else f"1 {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def body(pieces: Iterable[str], *, live: bool = False) -> str:
-    """Rendered Markdown, piece by piece, as one text."""
-    return "".join(f'<div class="ab-md">{_finished(piece, live=live)}</div>' for piece in pieces if piece)
+    """Pieces of rendered Markdown as one piece of HTML."""
+    return "".join(f'<div class="ab-md">{_add_controls(piece, live=live)}</div>' for piece in pieces if piece)
 
 
-def foot(exchange: Exchange, *, live: bool = False) -> str:
-    """What stands under the answer: how long it took, that it was stopped, or why it failed; in a live panel, Copy."""
+def foot(exchange: ExchangeLike, *, live: bool = False) -> str:
+    """The line under the reply: its duration, that it was stopped, or why it failed.
+
+    A live panel adds the Copy button.
+    """
     if exchange.status == "failed":
-        request = f'<div class="ab-id">Request {plain(exchange.request_id)}</div>' if exchange.request_id else ""
-        reason = plain(exchange.reason or "No reason was given.")
-        return f'<div class="ab-failed"><strong>Failed.</strong> {reason}{request}</div>'
+        reason = plain(exchange.reason or NO_REASON)
+        return f'<div class="ab-failed"><strong>Failed.</strong> {reason}{request_line(exchange.request_id)}</div>'
     if exchange.status == "stopped":
         return f'<div class="ab-foot">{STOPPED}</div>'
     if exchange.status == "answered":
-        took = f"<span>{latency(exchange)}</span>" if exchange.time_to_reply_s is not None else ""
-        # As it was written, not as it is drawn: Markdown can be pasted anywhere.
+        duration = f"<span>{latency(exchange)}</span>" if exchange.time_to_reply_s is not None else ""
+        # The Markdown source, not the rendered text: it can be pasted anywhere.
         copy = COPY.replace(">", f' data-text="{plain(exchange.text)}">', 1) if live and exchange.text else ""
-        return f'<div class="ab-foot">{took}{copy}</div>' if took or copy else ""
+        return f'<div class="ab-foot">{duration}{copy}</div>' if duration or copy else ""
     return TYPING if not exchange.text else ""
 
 
-def latency(exchange: Exchange) -> str:
-    """Time to the first event and to the reply, in words; the first where it says something of its own."""
-    reply, first = exchange.time_to_reply_s, exchange.time_to_first_event_s
-    if reply is None:
+def request_line(request_id: str | None) -> str:
+    """The id of a refused request, to quote in a report; empty if there is none."""
+    return f'<div class="ab-id">Request {plain(request_id)}</div>' if request_id else ""
+
+
+def latency(exchange: ExchangeLike) -> str:
+    """The time to the reply in words, and to the first event if it differs."""
+    reply_s, first_s = exchange.time_to_reply_s, exchange.time_to_first_event_s
+    if reply_s is None:
         return ""
-    begun = (
-        f"first sign after {seconds(first)}, " if first is not None and first >= 0.05 and reply - first >= 0.1 else ""
-    )
-    return (begun + f"reply after {seconds(reply)}").capitalize()
+    first = first_s is not None and first_s >= 0.05 and reply_s - first_s >= 0.1
+    prefix = f"first sign after {seconds(first_s)}, " if first and first_s is not None else ""
+    return f"{prefix}reply after {seconds(reply_s)}".capitalize()
 
 
 def seconds(value: float) -> str:
     """A duration for people: ``0.4 s``, ``12 s``, ``3 min 5 s``."""
     if value < 9.95:
         return f"{value:.1f} s"
-    whole = round(value)
-    return f"{whole} s" if whole < 60 else f"{whole // 60} min {whole % 60} s"
+    total = round(value)
+    return f"{total} s" if total < 60 else f"{total // 60} min {total % 60} s"
 
 
-def again(exchange: Exchange) -> tuple[str, str] | None:
-    """The button under an exchange that ended without a reply, and its tooltip; None where there is nothing to do again."""
+def retry_button(exchange: ExchangeLike) -> tuple[str, str] | None:
+    """Label and tooltip of the retry button; None if there is nothing to retry."""
     if exchange.status not in ("failed", "stopped"):
         return None
     if exchange.bound and exchange.turn.status == "open":
-        return "Listen again", "Wait for this reply again; one that came late is fetched"
+        return "Listen again", "Wait for this reply again; a late reply is fetched"
     if exchange.turn.status == "failed":
-        return "Send again", "Ask again, as a new message: the platform cannot take a failed turn up again"
-    return "Retry", "Send this message again; if it has arrived after all, it is not sent twice"
+        return "Send again", "Ask again as a new message: the platform cannot resume a failed turn"
+    return "Retry", "Send this message again; it is not sent twice if it did arrive"
 
 
-def whole(exchange: Exchange, agent_name: str, *, live: bool = False, images: bool = False) -> str:
-    """An exchange as one piece of HTML, for long histories and for the static transcript."""
-    answer = ""
+def exchange_html(exchange: ExchangeLike, agent_name: str, *, live: bool = False, images: bool = False) -> str:
+    """A whole exchange, for long histories and for the static transcript."""
+    reply = ""
     if exchange.text or exchange.steps or exchange.status in ("failed", "stopped"):
-        said = body([_rendered(exchange.text, images)], live=live) if exchange.text else ""
-        under = foot(exchange, live=live) if exchange.status in ("failed", "answered", "stopped") else ""
-        answer = f'<div class="ab-agent ab-said">{head(exchange, agent_name)}{said}{under}</div>'
-    return question(exchange, live=live) + answer
+        text = body([_render(exchange.text, images)], live=live) if exchange.text else ""
+        footer = foot(exchange, live=live) if exchange.status in ("failed", "answered", "stopped") else ""
+        reply = f'<div class="ab-agent ab-said">{head(exchange, agent_name)}{text}{footer}</div>'
+    return question(exchange, live=live) + reply
 
 
-def _rendered(text: str, images: bool) -> str:
-    return _kept(text, images) if len(text) <= MAX_KEPT else render(text, {IMAGES: images})
+def _render(text: str, images: bool) -> str:
+    return _render_cached(text, images) if len(text) <= MAX_CACHED else render(text, {IMAGES: images})
 
 
 @lru_cache(maxsize=4096)
-def _kept(text: str, images: bool) -> str:
-    # A long history is drawn twice in a row, in the panel and in its static twin, and rendering is most of what that costs.
+def _render_cached(text: str, images: bool) -> str:
+    # A long history is drawn twice in a row, in the panel and in its static transcript,
+    # and rendering is most of the cost.
     return render(text, {IMAGES: images})
 
 
-def pieces(chunks: Chunks) -> list[str]:
-    """The frozen chunks, what has ended since, and the open end, each as the content of one widget."""
+def pieces(reply: IncrementalMarkdown) -> list[str]:
+    """The frozen chunks, the recent parts and the open end, one per widget."""
     return [
-        *(_piece(piece, "ab-md ab-piece") for piece in (*chunks.frozen, *chunks.recent)),
-        _piece(chunks.last, "ab-md"),
+        *(_piece(piece, "ab-md ab-piece") for piece in (*reply.frozen, *reply.recent)),
+        _piece(reply.last, "ab-md"),
     ]
 
 
 def _piece(html: str, classes: str) -> str:
     if not html:
         return ""
-    # Where MathJax would find nothing it need not be told to keep off, in every message of a stream.
-    kept_off = f" {LEFT_ALONE}" if "$" in html or "\\" in html else ""
-    return f'<div class="{classes}{kept_off}">{_finished(html, live=True)}</div>'
+    # Without these characters MathJax finds nothing, and the class would be repeated in
+    # every message of a stream.
+    not_typeset = f" {NOT_TYPESET}" if "$" in html or "\\" in html else ""
+    return f'<div class="{classes}{not_typeset}">{_add_controls(html, live=True)}</div>'
 
 
-def _finished(html: str, *, live: bool) -> str:
-    """Sanitized HTML with what the sanitizer lets nobody else have: what scrolls can be reached by keyboard, code be copied.
+def _add_controls(html: str, *, live: bool) -> str:
+    """Sanitized HTML plus what the sanitizer removes: focus for scrollable parts, Copy.
 
-    No text of an agent's can be the markup that is looked for, as it would be escaped.
+    An agent's text cannot imitate the markup searched for, as it would be escaped.
     """
-    html = _SCROLLS.sub(r'<\1 tabindex="0">', html)
+    html = _SCROLLABLE.sub(r'<\1 tabindex="0">', html)
     return html.replace('<div class="ab-code">', f'<div class="ab-code">{COPY}') if live else html

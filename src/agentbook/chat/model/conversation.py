@@ -1,13 +1,15 @@
-"""A conversation with an agent: one session, its turns and its state. No widgets: panels, comparisons and tests draw on it.
+"""A conversation with an agent: one session, its turns and its state, without widgets.
 
-Everything here runs on the toolkit's own thread and loop (`agentbook.events.loop`), so there are no locks around the state:
-a caller elsewhere submits a coroutine, a listener is called on that thread. The order of things is what keeps it complete:
+Everything here runs on the toolkit's own thread and loop (`agentbook.events.loop`), so
+the state needs no locks. A caller on another thread submits a coroutine; listeners are
+called on that thread. The order of steps keeps a conversation complete:
 
 * a new session is posted, then followed from its beginning;
-* a session that exists is read to its last event and followed from there, before a message is posted to it.
+* an existing session is read to its last event and followed from there, before a
+  message is posted to it.
 
-The platform has no cancel: `stop` means that nobody here waits any more. The agent may still finish, and its reply is taken in
-when it comes.
+The platform has no cancel. `stop` only ends the waiting: the agent may still finish, and
+its reply is recorded when it arrives.
 """
 
 from __future__ import annotations
@@ -15,30 +17,36 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from ...api.calls import ref
 from ...api.errors import NotFound, OutcomeUnknown
 from ...events.turns import Event, Turn, opens_turn
-from ..text import sendable
+from ..text import check_text
 from .exchange import Exchange
-from .lookup import find_agent
-from .standing import Standing
-from .subscription import Follow as Follow
+from .exchange_log import ExchangeLog
+from .lookup import get_agent, name_of
+from .subscription import Follow, Subscription
+from .transcript import Transcript
 from .user_errors import UserError, explain
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from ...client import AsyncClient, Client
 
+Listener = Callable[[Exchange | None], None]
+
 READ_ONLY = (
-    "This session was not started with this key, so it can be read here but not continued. Start a new one to write."
+    "This session was started with another key, so it can be read here but not continued. Start a new session to write."
 )
 
 
-class Conversation(Standing):
-    """One session with an agent, kept up to date event by event.
+class Conversation:
+    """One session with an agent, updated event by event.
 
     Parameters
     ----------
@@ -47,39 +55,47 @@ class Conversation(Standing):
     workspace : str or Record, optional
         Where a new session is started.
     agent : str or Record, optional
-        With whom; its id or name.
+        The agent of a new session: id or name.
     session : str or Record, optional
-        A session that exists, to be continued or read.
+        An existing session to continue or read.
     follow : callable, optional
-        Gives a session's events as they happen; `agentbook.events.reader.subscribe` unless told otherwise.
+        A function that yields a session's events as they happen. Defaults to
+        `agentbook.events.reader.subscribe`.
 
     Attributes
     ----------
     session_id : str or None
     agent_name : str
     read_only : bool
-        True once the platform refused a message because this key did not start the session.
+        True once the platform refused a message because another key started the
+        session.
     recorded : bool
-        Whether it is a recording that is played again.
+        Whether the conversation replays a recording.
 
     Notes
     -----
-    To make one raises nothing: what is missing is said when a message is to be sent.
-    Specification: "Events"; "Authentication", rule 9.
+    The constructor raises nothing; missing arguments are reported when a message is
+    sent. Specification: "Events"; "Authentication", rule 9.
 
     Examples
     --------
     >>> conversation = Conversation(None, session="0199a0b2-0000-7000-8000-000000000000")
-    >>> conversation.feed({"id": "0199a0b2-0000-7000-8000-000000000001", "type": "message", "content": {"text": "2+2?"},
-    ...                    "author": {"type": "api_key"}})
-    >>> conversation.feed({"id": "0199a0b2-0000-7000-8000-000000000002", "type": "runtime_done", "content": {"text": "4"}})
+    >>> conversation.feed({"id": "0199a0b2-0000-7000-8000-000000000001", "type": "message",
+    ...                    "content": {"text": "2+2?"}, "author": {"type": "api_key"}})
+    >>> conversation.feed({"id": "0199a0b2-0000-7000-8000-000000000002",
+    ...                    "type": "runtime_done", "content": {"text": "4"}})
     >>> conversation.turns
     [Turn(answered: '2+2?' -> '4')]
 
-    On a platform, awaited on the loop's thread: ``exchange = await conversation.start("2+2?")`` begins a session,
-    ``await conversation.send("3+3?")`` goes on with it, ``await conversation.attach()`` reads one that is there,
-    ``conversation.listen(draw)`` tells of each change, ``conversation.stop()`` ends the waiting, and
-    ``await conversation.retry(exchange)`` tries again what failed; ``conversation.submit("4+4?")`` sends at once.
+    With a platform, on the toolkit's loop::
+
+        exchange = await conversation.start("2+2?")    # a new session
+        exchange = await conversation.send("3+3?")     # continue it
+        exchange = conversation.submit("4+4?")         # send without waiting
+        await conversation.attach()                    # read an existing session
+        end = conversation.listen(draw)                # observe each change
+        conversation.stop()                            # stop waiting
+        await conversation.retry(exchange)             # try again after a failure
     """
 
     def __init__(
@@ -91,68 +107,170 @@ class Conversation(Standing):
         session: Any = None,
         follow: Follow | None = None,
     ) -> None:
-        super().__init__(client, workspace=workspace, agent=agent, session=session, follow=follow)
-        self._one_post = asyncio.Lock()
+        self._client = client.asynchronous() if client is not None else None
+        self.workspace = workspace
+        self.agent = agent
+        self.agent_name = name_of(agent)
+        self.recorded = False
+        self._listeners: list[Listener] = []
+        self._starting = False
+        self._closed = False
+        self._posting = asyncio.Lock()
+        self._subscription = Subscription(self._client, self.feed, self._notify, self._lose_connection, follow)
+        self._logs: dict[str, ExchangeLog] = {}
+        self._select(ref(session) if session is not None else None)
 
-    # Asking
+    def _select(self, session_id: str | None) -> None:
+        self.session_id: str | None = session_id
+        self.read_only = False
+        self._log = self._logs.get(session_id or "") or ExchangeLog(session_id)
+        if session_id is not None:
+            self._logs[session_id] = self._log
+
+    # State
+
+    @property
+    def exchanges(self) -> list[Exchange]:
+        """The questions and replies of the session, in order."""
+        return self._log.exchanges
+
+    @property
+    def sessions(self) -> dict[str, list[Exchange]]:
+        """The sessions of this conversation, oldest first: id to exchanges."""
+        return {session_id: log.exchanges for session_id, log in self._logs.items()}
+
+    @property
+    def can_start(self) -> bool:
+        """Whether there is a client, a workspace and an agent to start a session with."""
+        return self._client is not None and self.workspace is not None and self.agent is not None and not self._closed
+
+    @property
+    def turns(self) -> list[Turn]:
+        """The turns, in order."""
+        return [exchange.turn for exchange in self.exchanges]
+
+    @property
+    def pending(self) -> list[Exchange]:
+        """The exchanges that wait for a reply."""
+        return [exchange for exchange in self.exchanges if exchange.pending]
+
+    @property
+    def connection(self) -> str:
+        """``"none"``, ``"connecting"``, ``"live"`` or ``"reconnecting"``."""
+        return self._subscription.connection
+
+    @property
+    def error(self) -> UserError | None:
+        """Why the session cannot be followed at the moment."""
+        return self._subscription.error
+
+    @property
+    def state(self) -> str:
+        """``idle``, ``connecting``, ``streaming``, ``failed`` or ``closed``."""
+        if self._closed:
+            return "closed"
+        if self._starting or self.connection in ("connecting", "reconnecting"):
+            return "connecting"
+        if self.error is not None:
+            return "failed"
+        return "streaming" if self.pending else "idle"
+
+    def listen(self, listener: Listener) -> Callable[[], None]:
+        """Call `listener` on the loop's thread after each change.
+
+        Changes may come hundreds of times a second: a listener that draws should note
+        the change and draw later.
+
+        Parameters
+        ----------
+        listener : callable
+            Takes the exchange that changed, or None. Must not raise; exceptions are
+            logged.
+
+        Returns
+        -------
+        callable
+            Unsubscribes the listener.
+        """
+        self._listeners.append(listener)
+
+        def end() -> None:
+            with contextlib.suppress(ValueError):
+                self._listeners.remove(listener)
+
+        return end
+
+    def _notify(self, exchange: Exchange | None = None) -> None:
+        for listener in tuple(self._listeners):
+            listener(exchange)
+
+    # Sending
 
     async def start(self, prompt: str) -> Exchange:
-        """Begin a new session with `prompt`, whatever came before; returns when the platform has taken it or refused it.
+        """Start a new session with `prompt`, whatever came before.
 
         Parameters
         ----------
         prompt : str
             The first message.
 
-        Raises
-        ------
-        TypeError, ValueError
-            As `submit`. What the platform refuses is not raised: it is the exchange's trouble.
-
         Returns
         -------
         Exchange
-            Await ``asyncio.wrap_future(exchange.finished)`` for the turn.
+            Once the platform has accepted or refused the message. A refusal is not
+            raised but stored in the exchange's ``error``. Await
+            ``asyncio.wrap_future(exchange.finished)`` for the turn.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As in `submit`.
         """
-        self._allow(prompt)
-        await self._leave(None)
+        self._check_sendable(prompt)
+        await self._switch(None)
         return await self.send(prompt)
 
-    async def renew(self) -> None:
-        """Leave the session, so that the next message starts a new one. What was said stays in `sessions`.
+    async def new_session(self) -> None:
+        """Leave the session, so that the next message starts a new one.
+
+        The exchanges so far remain in `sessions`.
 
         Raises
         ------
         ValueError
-            If it is not known where, or with whom, a new session would be started.
+            If there is no workspace or agent to start a new session with.
         """
         if not self.can_start:
-            raise ValueError("A new session needs a workspace and an agent: give both when the panel is made.")
-        await self._leave(None)
+            raise ValueError("A new session needs workspace= and agent=: pass both when you create the panel.")
+        await self._switch(None)
 
-    async def _leave(self, session_id: str | None) -> None:
+    async def _switch(self, session_id: str | None) -> None:
         self.stop()
-        await self._unfollow()
-        self._open(session_id)
-        self._changed()
+        await self._end_subscription()
+        self._subscription.clear_error()
+        self._select(session_id)
+        self._notify()
 
     async def attach(self, session: Any = None) -> None:
         """Read the session's events, then follow it live.
 
-        Errors are not raised, but kept in `trouble`; `resume` tries again.
+        Errors are not raised but stored in `error`; `resume` tries again.
 
         Parameters
         ----------
         session : str or Record, optional
-            None for the session it was made with.
+            None for the current session.
         """
         if session is not None and ref(session) != self.session_id:
-            await self._leave(ref(session))
-        with contextlib.suppress(Exception):  # kept as state
+            await self._switch(ref(session))
+        with contextlib.suppress(Exception):  # stored by the subscription
             await self._catch_up()
 
     async def send(self, text: str) -> Exchange:
-        """Send a message, beginning the session if there is none; returns when the platform has taken or refused it.
+        """Send a message; starts the session if there is none.
+
+        Returns once the platform has accepted or refused it. A refusal is not raised
+        but stored in the exchange's ``error``.
 
         Parameters
         ----------
@@ -162,7 +280,7 @@ class Conversation(Standing):
         Raises
         ------
         TypeError, ValueError
-            As `submit`. What the platform refuses is not raised: it is the exchange's trouble.
+            As in `submit`.
         """
         exchange = self.submit(text)
         if exchange.posting is not None:
@@ -180,36 +298,36 @@ class Conversation(Standing):
         Raises
         ------
         TypeError
-            If the message is no text.
+            If the message is not a string.
         ValueError
-            If there is nothing in the message, it is no valid Unicode, the conversation is closed or a recording, or it has no
-            session and cannot start one.
+            If the message is empty or not valid Unicode, if the conversation is closed
+            or a recording, or if it has no session and cannot start one.
         """
-        self._allow(text)
+        self._check_sendable(text)
         if self.session_id is None and (self.workspace is None or self.agent is None):
-            raise ValueError("There is no session yet, and workspace= and agent= are needed to start one.")
+            raise ValueError("There is no session yet: workspace= and agent= are needed to start one.")
         turn = Turn(self.session_id or "", prompt=text, asked_at=datetime.now(UTC))
-        exchange = Exchange(turn, ours=True, bound=False, phase="sending", sent=time.monotonic())
+        exchange = Exchange(turn, ours=True, bound=False, phase="sending", sent_at=time.monotonic())
         self.exchanges.append(exchange)
         exchange.posting = asyncio.get_running_loop().create_task(self._post(exchange))
-        self._changed(exchange)
+        self._notify(exchange)
         return exchange
 
-    def _allow(self, text: str) -> None:
-        """Refuse what can never be sent, before anything is changed."""
-        if not sendable(text).strip():
+    def _check_sendable(self, text: str) -> None:
+        """Reject what can never be sent, before anything changes."""
+        if not check_text(text).strip():
             raise ValueError("The message is empty: write something to send.")
         if self._client is None or self._closed or self.recorded:
             raise ValueError("This conversation is closed or a recording: nothing can be sent to it.")
 
     async def _post(self, exchange: Exchange) -> None:
         try:
-            async with self._one_post:
-                exchange.sent = time.monotonic()
+            async with self._posting:
+                exchange.sent_at = time.monotonic()
                 if self.session_id is None:
-                    await self._begin(exchange)
+                    await self._post_first(exchange)
                 else:
-                    await self._follow_up(exchange, self.session_id)
+                    await self._post_next(exchange, self.session_id)
         except asyncio.CancelledError:
             if not self._closed and exchange.phase != "stopped":
                 raise
@@ -221,26 +339,26 @@ class Conversation(Standing):
         finally:
             exchange.posting = None
             self._starting = False
-            self._changed(exchange)
+            self._notify(exchange)
 
-    async def _begin(self, exchange: Exchange) -> None:
+    async def _post_first(self, exchange: Exchange) -> None:
         assert self._client is not None
         self._starting = True
-        self._changed()
-        agent_id, name = await find_agent(self._client, self.agent)
-        self.agent_name = name or self.agent_name
+        self._notify()
+        agent = await get_agent(self._client, self.agent)
+        self.agent_name = name_of(agent) or self.agent_name
         exchange.posted = True
-        session = await self._client.sessions.start(self.workspace, agent_id=agent_id, prompt=exchange.prompt)
-        self.session_id = self._ledger.session_id = ref(session)
-        self._ledgers[self.session_id] = self._ledger
+        session = await self._client.sessions.start(self.workspace, agent_id=ref(agent), prompt=exchange.prompt)
+        self.session_id = self._log.session_id = ref(session)
+        self._logs[self.session_id] = self._log
         exchange.turn.session_id = self.session_id
-        # From the beginning, because the agent was already at work when the socket opens.
-        self._following.start(self.session_id, None)
+        # From the beginning: the agent is already at work when the socket opens.
+        self._subscription.start(self.session_id, None)
 
-    async def _follow_up(self, exchange: Exchange, session_id: str) -> None:
+    async def _post_next(self, exchange: Exchange, session_id: str) -> None:
         assert self._client is not None
-        # The session is read to its end and followed first: a reply cannot come between, and an old message with the same
-        # words cannot be taken for this one.
+        # Read the session to its end and follow it first. No reply can be missed then,
+        # and no older message with the same text can be mistaken for this one.
         await self._catch_up()
         exchange.posted = True
         try:
@@ -248,19 +366,20 @@ class Conversation(Standing):
         except NotFound:
             self.read_only = True
             raise
-        self._ledger.claim(exchange, reply)
+        self._log.claim(exchange, reply)
 
-    def _refuse(self, exchange: Exchange, error: Exception) -> None:
-        trouble = explain(error)
-        if self.read_only and isinstance(error, NotFound):
-            trouble = UserError(READ_ONLY, trouble.request_id)
-        exchange.posted = exchange.posted and isinstance(error, OutcomeUnknown)
-        exchange.fail("refused", trouble, error)
+    def _refuse(self, exchange: Exchange, cause: Exception) -> None:
+        error = explain(cause)
+        if self.read_only and isinstance(cause, NotFound):
+            error = UserError(READ_ONLY, error.request_id)
+        exchange.posted = exchange.posted and isinstance(cause, OutcomeUnknown)
+        exchange.fail("refused", error, cause)
 
     async def retry(self, exchange: Exchange) -> Exchange:
-        """Try a failed exchange again, safely: what the platform has already taken is waited for, not sent twice.
+        """Try a failed exchange again, without sending a message twice.
 
-        A turn that the platform failed is asked again as a new message, as the API has no other way.
+        If the platform already has the message, wait for its reply. A turn that the
+        platform failed is asked again as a new message: the API offers nothing else.
 
         Parameters
         ----------
@@ -270,99 +389,164 @@ class Conversation(Standing):
         Raises
         ------
         ValueError
-            As `submit`.
+            As in `submit`.
         """
         if exchange.bound and exchange.turn.status == "open":
             exchange.wait_again()
-            self._changed(exchange)
+            self._notify(exchange)
             await self.resume()
             return exchange
         if not exchange.bound:
-            # It may have arrived without our hearing of it: read the session before sending it once more.
+            # It may have arrived unnoticed: read the session before sending it again.
             if self.session_id is not None:
                 await self.attach()
                 if exchange.bound:
                     return await self.retry(exchange) if exchange.turn.status == "open" else exchange
             self.exchanges.remove(exchange)
-        self._changed()
+        self._notify()
         return await self.send(exchange.prompt)
 
+    # Waiting
+
     def stop(self, exchange: Exchange | None = None) -> None:
-        """Stop waiting: for one exchange, or for all. The agent may still finish; a late reply is taken in when it comes.
+        """Stop waiting. The agent may still finish; a late reply is still recorded.
 
         Parameters
         ----------
         exchange : Exchange, optional
-            One of `exchanges`; None for all. One that has ended already raises nothing.
+            One of `exchanges`, also one that has ended; None for all pending ones.
         """
         for each in [exchange] if exchange is not None else self.pending:
             each.stop()
-            self._changed(each)
+            self._notify(each)
 
     async def resume(self) -> None:
-        """Wait again for what was stopped or lost, and follow the session again if it is not followed."""
+        """Wait again for stopped and lost replies; reconnect if needed."""
         for exchange in self.exchanges:
             if exchange.bound and exchange.turn.status == "open" and exchange.phase in ("stopped", "lost"):
                 exchange.wait_again()
-                self._changed(exchange)
+                self._notify(exchange)
         if self.session_id is not None:
             await self.attach()
 
     async def aclose(self) -> None:
-        """End it here: nothing is followed or waited for any more. The session itself goes on."""
+        """Stop following and waiting. The session itself continues on the platform."""
         self.stop()
         self._closed = True
-        await self._unfollow()
-        self._changed()
-
-    # Following
+        await self._end_subscription()
+        self._notify()
 
     async def _catch_up(self) -> None:
-        """Follow the session if it is not followed, and wait until it is read to its end and the socket is open."""
-        if self._client is not None and self.session_id is not None:
-            await self._following.catch_up(self.session_id, lambda: self._ledger.last_id)
+        if self._subscription.available and self.session_id is not None:
+            await self._subscription.catch_up(self.session_id, lambda: self._log.last_id)
 
-    def _lost(self, error: Exception) -> None:
-        trouble = explain(error)
+    def _lose_connection(self, cause: Exception) -> None:
+        error = explain(cause)
         for exchange in self.pending:
             if exchange.phase == "waiting":
-                exchange.fail("lost", trouble, error)
-                self._changed(exchange)
-        self._changed()
+                exchange.fail("lost", error, cause)
+                self._notify(exchange)
+        self._notify()
 
-    async def _unfollow(self) -> None:
+    async def _end_subscription(self) -> None:
         posting = [exchange.posting for exchange in self.exchanges if exchange.posting is not None]
         for task in posting:
             task.cancel()
-        await self._following.end()
+        await self._subscription.end()
         if posting:
             await asyncio.wait(posting)
 
     def feed(self, event: Event) -> None:
-        """Take in one event of the session; a persisted one counts once, however often it comes.
+        """Add one event of the session; a persisted event counts once.
 
         Parameters
         ----------
         event : mapping
-            As the stream gives it. An event of an unknown kind raises nothing: it is kept, and shown as it is.
+            As the stream delivers it. An event of an unknown type is kept and shown as
+            it is.
         """
-        exchange = self._ledger.feed(event, time.monotonic())
+        exchange = self._log.feed(event, time.monotonic())
         if exchange is None:
             return
-        self._learn_name(event)
-        self._changed(exchange)
-
-    def _learn_name(self, event: Event) -> None:
         author = event.get("author")
         if not self.agent_name and isinstance(author, Mapping) and not opens_turn(event):
             self.agent_name = str(author.get("name") or "")
+        self._notify(exchange)
+
+    # The conversation as data
+
+    @property
+    def transcript(self) -> Transcript:
+        """The current session's exchanges as data."""
+        return Transcript(self.exchanges, self.session_id, self.agent_name)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The transcript as a DataFrame.
+
+        `agentbook.chat.model.transcript.Transcript.to_pandas` lists the columns.
+        """
+        return self.transcript.to_pandas()
+
+    def to_json(self) -> str:
+        """The conversation as JSON, with its persisted events.
+
+        `from_json` reads it back to an equal conversation.
+        """
+        return self.transcript.to_json()
+
+    def to_markdown(self) -> str:
+        """The transcript as Markdown: speakers as headings, messages as quotations.
+
+        Notebooks and many viewers obey the HTML they find in Markdown, so none is left
+        in it: tags are escaped, pictures become links, and a message that would still
+        run or fetch something becomes a code block.
+        """
+        return self.transcript.to_markdown()
+
+    def to_html(self) -> str:
+        """The transcript as a standalone page.
+
+        It is sanitized, has no scripts, and fetches nothing.
+        """
+        return self.transcript.to_html()
 
     @classmethod
-    def _restored(cls, exchanges: Sequence[Exchange], session_id: str | None, agent_name: str) -> Self:
-        conversation = cls(None, session=session_id)
-        conversation.agent_name = agent_name
-        conversation._ledger.restore(exchanges)
+    def from_json(cls, source: str | Path) -> Self:
+        """The conversation that `to_json` wrote, to read and analyse, not to continue.
+
+        Parameters
+        ----------
+        source : str or Path
+            The JSON itself, or the name of a file that holds it.
+
+        Raises
+        ------
+        ValueError
+            If it is not a transcript; the message names the file.
+        OSError
+            If the file cannot be read.
+
+        Examples
+        --------
+        >>> from agentbook import Conversation
+        >>> Conversation.from_json(Conversation(None).to_json())
+        Conversation('no agent', 0 turns, idle)
+        """
+        return cls.from_transcript(Transcript.from_json(source))
+
+    @classmethod
+    def from_transcript(cls, transcript: Transcript) -> Self:
+        """A conversation without a client that holds a transcript's exchanges."""
+        conversation = cls(None, session=transcript.session_id)
+        conversation.agent_name = transcript.agent_name
+        conversation._log.restore(transcript.exchanges)
         return conversation
+
+    def __eq__(self, other: object) -> bool:
+        return self.transcript == other.transcript if isinstance(other, Conversation) else NotImplemented
+
+    # Two conversations may be equal now and not later, which no hash can follow.
+    __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         return f"Conversation({self.agent_name or 'no agent'!r}, {len(self.exchanges)} turns, {self.state})"

@@ -1,4 +1,4 @@
-"""One question and what became of it, as the person who asked sees it: a turn, plus our own side of sending and waiting."""
+"""One question and its reply: a turn, plus our side of sending and waiting."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _KNOWN_TYPES = ("runtime_done", "runtime_error", "runtime_draft", "message")
 
 @dataclass(slots=True)
 class Step:
-    """A subtask or tool run of a turn; `name` is empty where no draft told it."""
+    """A subtask or tool run of a turn; `name` is empty if no draft gave one."""
 
     task_id: str
     name: str
@@ -24,29 +24,39 @@ class Step:
 
 @dataclass(slots=True, eq=False)
 class Exchange:
-    """A question asked, its turn and how far it has come.
+    """A question, its turn and its progress.
 
     Attributes
     ----------
     turn : Turn
-        The turn as the platform's events tell it. Until the message is seen among them, one of our own that holds the prompt.
+        The turn as the platform's events describe it. Until the message appears among
+        the events, a local turn that holds the prompt.
     bound : bool
-        Whether the question was seen among the session's events.
+        Whether the question has appeared among the session's events.
     ours : bool
-        Whether it was asked here.
+        Whether this client asked the question.
     posted : bool
-        Whether the message may have reached the platform: only then can an event of the session be it.
+        Whether the message may have reached the platform. Only then can an event of the
+        session belong to it.
     phase : str
-        Our side: ``"sending"``, ``"waiting"``, ``"stopped"`` (nobody here waits any more), ``"refused"`` (not taken by the
-        platform), ``"lost"`` (the connection broke while waiting).
+        The state on this side: ``"sending"``, ``"waiting"``, ``"stopped"`` (no longer
+        waiting), ``"refused"`` (rejected by the platform) or ``"lost"`` (the connection
+        broke while waiting).
+    sent_at : float or None
+        When the message was sent, by this computer's monotonic clock.
+    error : UserError or None
+        Why the message was refused or the connection lost.
     finished : concurrent.futures.Future of Turn
-        Resolves when the turn is answered, failed or stopped; raises if the message was refused or the connection lost.
+        Resolves when the turn is answered, failed or stopped. Raises if the message was
+        refused or the connection lost.
     steps : list of Step
     time_to_first_event_s, time_to_reply_s : float or None
-        Seconds from sending, by this computer's monotonic clock; for turns not asked here the reply's alone, by the
-        platform's times.
+        Seconds from sending, by this computer's monotonic clock. For turns that were
+        asked elsewhere only the time to the reply is known, from the platform's times.
     other_types : dict
-        Event types this package does not know, with their number.
+        How many events of each type that this package does not know.
+    stopped_text : str
+        The draft as it stood when the person stopped waiting.
     """
 
     turn: Turn
@@ -54,8 +64,8 @@ class Exchange:
     bound: bool = True
     posted: bool = False
     phase: str = "waiting"
-    sent: float | None = None
-    trouble: UserError | None = None
+    sent_at: float | None = None
+    error: UserError | None = None
     request_id: str | None = None
     steps: list[Step] = field(default_factory=list)
     finished: Future[Turn] = field(default_factory=Future)
@@ -64,23 +74,23 @@ class Exchange:
     other_types: dict[str, int] = field(default_factory=dict)
     drafted: bool = False
     posting: asyncio.Task[None] | None = None
-    _stopped_at: str = ""
+    stopped_text: str = ""
 
     @property
     def prompt(self) -> str:
-        """What was asked."""
+        """The question."""
         return self.turn.prompt
 
     @property
     def text(self) -> str:
-        """What the agent has said so far: the persisted reply, else the draft (as it stood when the person stopped it)."""
+        """The persisted reply, else the draft (if stopped, as it stood then)."""
         if self.turn.text is not None:
             return self.turn.text
-        return self._stopped_at if self.phase == "stopped" else self.turn.draft
+        return self.stopped_text if self.phase == "stopped" else self.turn.draft
 
     @property
     def status(self) -> str:
-        """``sending``, ``waiting``, ``streaming``, ``stopped``, ``answered`` or ``failed``."""
+        """One of ``sending waiting streaming stopped answered failed``."""
         if self.turn.status != "open":
             return self.turn.status
         if self.phase in ("refused", "lost"):
@@ -91,38 +101,36 @@ class Exchange:
 
     @property
     def reason(self) -> str | None:
-        """Why it failed, in words; None if it did not."""
+        """Why the exchange failed; None if it did not."""
         if self.turn.failure is not None:
             return self.turn.failure.message
-        return self.trouble.text if self.trouble and self.status == "failed" else None
+        return self.error.text if self.error and self.status == "failed" else None
 
     @property
     def pending(self) -> bool:
-        """Whether a reply is being waited for: asked here, or seen to be under way."""
+        """Whether a reply is expected: asked here, or seen to be in progress."""
         return self.turn.status == "open" and self.phase in ("sending", "waiting") and (self.ours or self.drafted)
 
-    def take(self, event: Event, now: float) -> None:
-        """Take in an event of this turn that the log has just been fed; `now` is monotonic."""
+    def apply(self, event: Event, now: float) -> None:
+        """Update from an event that was just added to the turn; `now` is monotonic."""
         persisted = is_persisted(event.get("id"))
         if not (persisted and opens_turn(event)):
             self.drafted = self.drafted or not persisted
-            if self.sent is not None and self.time_to_first_event_s is None:
-                self.time_to_first_event_s = now - self.sent
-        kind = str(event.get("type"))
-        if kind not in _KNOWN_TYPES:
-            self.other_types[kind] = self.other_types.get(kind, 0) + 1
-        self._follow_steps(event, persisted)
-        if self.turn.status != "open" and self.time_to_reply_s is None:
-            self.time_to_reply_s = now - self.sent if self.sent is not None else self.turn.latency_s
-            self.trouble = None
+            if self.sent_at is not None and self.time_to_first_event_s is None:
+                self.time_to_first_event_s = now - self.sent_at
+        event_type = str(event.get("type"))
+        if event_type not in _KNOWN_TYPES:
+            self.other_types[event_type] = self.other_types.get(event_type, 0) + 1
+        self._update_steps(event, persisted)
         if self.turn.status != "open":
-            self.settle()
+            if self.time_to_reply_s is None:
+                self.time_to_reply_s = now - self.sent_at if self.sent_at is not None else self.turn.latency_s
+                self.error = None
+            self.resolve()
 
-    def _follow_steps(self, event: Event, persisted: bool) -> None:
-        known = {step.task_id: step for step in self.steps}
-        for task_id, name in self.turn.running.items():
-            if task_id not in known:
-                self.steps.append(Step(task_id, name))
+    def _update_steps(self, event: Event, persisted: bool) -> None:
+        known = {step.task_id for step in self.steps}
+        self.steps += [Step(task_id, name) for task_id, name in self.turn.running.items() if task_id not in known]
         ended = self.turn.status != "open"
         for step in self.steps:
             step.done = step.done or ended or step.task_id not in self.turn.running
@@ -131,26 +139,26 @@ class Exchange:
             self.steps.append(Step(task_id, "", done=True))
 
     def stop(self) -> None:
-        """Wait no longer. The agent may still finish; what comes late is taken in all the same."""
+        """Stop waiting. The agent may still finish; a late reply is still recorded."""
         if self.posting is not None:
             self.posting.cancel()
-        self._stopped_at, self.phase = self.turn.draft, "stopped"
-        self.settle()
+        self.stopped_text, self.phase = self.turn.draft, "stopped"
+        self.resolve()
 
     def wait_again(self) -> None:
-        """Undo `stop` and `fail`: the reply is waited for again."""
-        self.phase, self.trouble = "waiting", None
+        """Undo `stop` and `fail`: wait for the reply again."""
+        self.phase, self.error = "waiting", None
         if self.finished.done():
             self.finished = Future()
 
-    def fail(self, phase: str, trouble: UserError, error: BaseException) -> None:
-        """The message was refused, or the connection lost."""
-        self.phase, self.trouble = phase, trouble
-        self.request_id = trouble.request_id or self.request_id
+    def fail(self, phase: str, error: UserError, cause: BaseException) -> None:
+        """Record that the message was refused or the connection lost."""
+        self.phase, self.error = phase, error
+        self.request_id = error.request_id or self.request_id
         if not self.finished.done():
-            self.finished.set_exception(error)
+            self.finished.set_exception(cause)
 
-    def settle(self) -> None:
-        """Tell whoever waits that the turn is as far as it goes for now."""
+    def resolve(self) -> None:
+        """Resolve `finished` with the turn as it stands."""
         if not self.finished.done():
             self.finished.set_result(self.turn)

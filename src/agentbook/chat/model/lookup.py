@@ -1,4 +1,4 @@
-"""What a caller may name a workspace, an agent or a session by: a record of the API, a frame's row, an id, a name."""
+"""Identify workspaces, agents and sessions by record, frame row, id or name."""
 
 from __future__ import annotations
 
@@ -12,77 +12,83 @@ from ...api.errors import NotFound
 if TYPE_CHECKING:
     from ...client import AsyncClient
 
-NAMES = ("name", "full_name")
+NAME_FIELDS = ("name", "full_name")
 
 
 def name_of(entity: Any) -> str:
-    """A name to show, as far as it is known; empty for a bare id.
+    """A display name, if one is known; empty for a bare id.
 
     Examples
     --------
-    >>> name_of({"id": "a1", "name": "guide"}), name_of("guide"), name_of("0199a0b2-0000-7000-8000-000000000000")
-    ('guide', 'guide', '')
+    >>> name_of({"id": "a1", "name": "guide"}), name_of("guide")
+    ('guide', 'guide')
+    >>> name_of("0199a0b2-0000-7000-8000-000000000000")
+    ''
     """
     if entity is None or isinstance(entity, str):
         return "" if entity is None or is_uuid(entity) else entity
-    # A frame's row has get, too; and its attribute `name` is where it stands in the frame.
-    found = [entity.get(field) if hasattr(entity, "get") else getattr(entity, field, None) for field in NAMES]
-    return next((name for name in found if isinstance(name, str) and name), "")
+    # A frame's row has `get` too, and its attribute `name` is its index label.
+    names = [entity.get(field) if hasattr(entity, "get") else getattr(entity, field, None) for field in NAME_FIELDS]
+    return next((name for name in names if isinstance(name, str) and name), "")
 
 
-def each_of(agents: Any) -> list[Any]:
-    """Several agents as a list, however a caller holds them; of a frame each row's id and name.
+def agent_list(agents: Any) -> list[Any]:
+    """Several agents as a list; of a frame, each row's id and name.
 
     Raises
     ------
     TypeError
-        If these are not several.
+        If `agents` is not a collection.
     ValueError
         If a frame has no column ``id``.
 
     Examples
     --------
-    >>> each_of(name for name in ("guide", "analyst")), each_of("guide")
+    >>> agent_list(name for name in ("guide", "analyst")), agent_list("guide")
     (['guide', 'analyst'], ['guide'])
     """
     if hasattr(agents, "columns") and hasattr(agents, "to_dict"):
         if "id" not in agents.columns:
-            has = ", ".join(map(str, agents.columns)) or "none"
+            columns = ", ".join(map(str, agents.columns)) or "none"
             raise ValueError(
-                f"A frame of agents needs a column 'id', as client.agents.list().to_pandas() has; it has {has}."
+                "A frame of agents needs a column 'id', as client.agents.list().to_pandas() has. "
+                f"Its columns: {columns}."
             )
-        agents = [{name: row[name] for name in ("id", *NAMES) if name in row} for row in agents.to_dict("records")]
+        agents = [
+            {name: row[name] for name in ("id", *NAME_FIELDS) if name in row} for row in agents.to_dict("records")
+        ]
     if isinstance(agents, str | Mapping):
         return [agents]
     if not isinstance(agents, Iterable):
         raise TypeError(
-            f'Several agents must be a list of ids, names or records, not {type(agents).__name__}: ["guide", "echo"].'
+            f'Agents must be a list of ids, names or records such as ["guide", "echo"], not {type(agents).__name__}.'
         )
     return list(agents)
 
 
-async def find_agent(client: AsyncClient, agent: Any) -> tuple[str, str]:
-    """Id and name of an agent, asked of the platform where only one of them is known.
+async def get_agent(client: AsyncClient, agent: Any) -> Mapping[str, Any]:
+    """An agent's record; at least ``id``, and ``name`` if it is known.
+
+    A name or id is read from the platform. A record or frame row costs no request.
 
     Raises
     ------
     NotFound
-        If there is none of that name for this key.
+        If this key can see no agent of that name.
     """
     if not isinstance(agent, str):
-        return ref(agent), name_of(agent)
+        return agent if isinstance(agent, Mapping) else {"id": ref(agent), "name": name_of(agent)}
     try:
-        record = await client.agents.get(agent)
+        return await client.agents.get(agent)
     except NotFound:
-        # A key that may only chat can start a private agent by its id without being able to read it.
+        # A key that may only chat can use a private agent by its id without reading it.
         if not is_uuid(agent):
             raise
-        return agent, ""
-    return ref(record), name_of(record)
+        return {"id": agent}
 
 
 def is_uuid(text: str) -> bool:
-    """Whether this is an id of the platform rather than a name."""
+    """Whether `text` is an id of the platform rather than a name."""
     try:
         uuid.UUID(text)
     except ValueError:

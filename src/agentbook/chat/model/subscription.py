@@ -1,8 +1,9 @@
-"""Following one session's events: from the last one known, for as long as the platform can be reached.
+"""Follow one session's events from the last known one.
 
-`agentbook.events.reader` reconnects by itself; what ends a subscription is a refusal, or a platform out of reach for minutes.
-Then the reason is kept as `Subscription.trouble`, and following begins again when it is asked for.
-Used on the toolkit's loop alone.
+`agentbook.events.reader` reconnects by itself. A subscription ends only if the platform
+refuses it or is out of reach for minutes. The reason is then stored in
+`Subscription.error`, and the next `catch_up` subscribes again. Use it only on the
+toolkit's loop.
 """
 
 from __future__ import annotations
@@ -18,95 +19,115 @@ from ...events.turns import Event
 from .user_errors import UserError, explain
 
 Follow = Callable[..., AsyncGenerator[Event]]
+OPERATION = "sessions.stream"
 
 
 class Subscription:
-    """The subscription of a conversation, begun, lost, begun again and ended.
+    """The event stream of a conversation's session.
+
+    Parameters
+    ----------
+    client : AsyncClient or None
+    on_event : callable
+        Receives each event.
+    on_change : callable
+        Called when the state of the connection changes.
+    on_error : callable
+        Receives the exception that ended the subscription.
+    follow : callable, optional
+        A function that yields a session's events as they happen. Defaults to
+        `agentbook.events.reader.subscribe`.
 
     Attributes
     ----------
+    available : bool
+        Whether there is a source of events at all.
     connection : str
         ``"none"``, ``"connecting"``, ``"live"`` or ``"reconnecting"``.
-    trouble : UserError or None
-        Why the session cannot be followed just now.
+    error : UserError or None
+        Why the session cannot be followed at the moment.
     """
 
     def __init__(
         self,
         client: Any,
-        feed: Callable[[Event], None],
-        changed: Callable[[], None],
-        lost: Callable[[Exception], None],
-        subscribe: Follow,
+        on_event: Callable[[Event], None],
+        on_change: Callable[[], None],
+        on_error: Callable[[Exception], None],
+        follow: Follow | None = None,
     ) -> None:
+        self.available = client is not None or follow is not None
         self.connection = "none"
-        self.trouble: UserError | None = None
+        self.error: UserError | None = None
         self._client = client
-        self._feed, self._changed, self._lost = feed, changed, lost
-        self._subscribe = subscribe
-        self._read = False
-        self._heard = asyncio.Event()
+        self._on_event, self._on_change, self._on_error = on_event, on_change, on_error
+        self._follow = follow or reader.subscribe
+        self._caught_up = False
+        self._state_known = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        self._one_at_a_time = asyncio.Lock()
+        self._lock = asyncio.Lock()
 
     def start(self, session_id: str, last_id: str | None) -> None:
         """Follow a session from after an event; None for its beginning."""
-        self.trouble, self._read, self.connection = None, False, "connecting"
-        self._heard.clear()
-        self._task = asyncio.get_running_loop().create_task(self._follow(session_id, last_id or reader.BEGINNING))
-        self._changed()
+        self.error, self._caught_up, self.connection = None, False, "connecting"
+        self._state_known.clear()
+        self._task = asyncio.get_running_loop().create_task(self._run(session_id, last_id or reader.BEGINNING))
+        self._on_change()
 
     async def catch_up(self, session_id: str, last_id: Callable[[], str | None]) -> None:
-        """Follow the session if it is not followed, and wait until it is read to its end and the socket is open.
+        """Follow the session if needed; wait until its end is read and the socket open.
 
         Raises
         ------
         ApiError, StreamClosed
-            What ended the subscription.
+            The error that ended the subscription.
         ConnectionFailed
-            If it is still being tried.
+            If there is no connection yet; the subscription keeps trying.
         """
-        async with self._one_at_a_time:
+        async with self._lock:
             if self._task is None or self._task.done():
                 self.start(session_id, last_id())
-            task, first_word = self._task, asyncio.ensure_future(self._heard.wait())
+            task, first_state = self._task, asyncio.ensure_future(self._state_known.wait())
             assert task is not None
             try:
-                await asyncio.wait({task, first_word}, return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait({task, first_state}, return_when=asyncio.FIRST_COMPLETED)
             finally:
-                first_word.cancel()
+                first_state.cancel()
             if task.done():
                 error = task.exception() if not task.cancelled() else None
-                raise error or StreamClosed("The conversation was closed.", operation="sessions.stream")
-            if not self._read:
+                raise error or StreamClosed("The conversation was closed.", operation=OPERATION)
+            if not self._caught_up:
                 raise ConnectionFailed(
-                    f"sessions.stream {session_id}: no connection yet; it is being tried again.",
-                    operation="sessions.stream",
+                    f"{OPERATION} {session_id}: not connected yet; still trying.", operation=OPERATION
                 )
 
     async def end(self) -> None:
-        """Follow no more; returns when the socket is closed."""
+        """Stop following; returns when the socket is closed."""
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
             await asyncio.wait([task])
 
-    async def _follow(self, session_id: str, from_id: str) -> None:
-        subscription = self._subscribe(self._client, session_id, from_id=from_id, on_state=self._connection_is)
+    def clear_error(self) -> None:
+        """Forget why the last subscription ended, before another session is opened."""
+        self.error = None
+
+    async def _run(self, session_id: str, from_id: str) -> None:
+        stream = self._follow(self._client, session_id, from_id=from_id, on_state=self._set_connection)
         try:
-            async with contextlib.aclosing(subscription) as events:
+            async with contextlib.aclosing(stream) as events:
                 async for event in events:
-                    self._feed(event)
-            raise StreamClosed(f"The event stream of session {session_id} ended.", operation="sessions.stream")
+                    self._on_event(event)
+            raise StreamClosed(f"The event stream of session {session_id} ended.", operation=OPERATION)
         except Exception as error:
-            self.trouble = explain(error)
-            self._lost(error)
+            self.error = explain(error)
+            self._on_error(error)
             raise
         finally:
             self.connection = "none"
 
-    def _connection_is(self, state: str) -> None:
+    def _set_connection(self, state: str) -> None:
         self.connection = state
-        self._read = self._read or state == "live"
-        self._heard.set()
-        self._changed()
+        self._caught_up = self._caught_up or state == "live"
+        self._state_known.set()
+        self._on_change()

@@ -1,133 +1,180 @@
-"""A conversation as a table: one row for each thing said."""
+"""A conversation as data: a table, JSON, Markdown or an HTML page, and comparison."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
 
-from ...api.event_ids import is_persisted
 from ...events.turns import Event
-from ..text import whole
+from ..html import message_html
+from ..html.escape import heading, quote
+from ..html.sanitize import plain
+from ..html.static_transcript import static_html
 from .exchange import Exchange
+from .serialization import FORMAT, VERSION, check_format, exchange_from_data, exchange_to_data, load_json
+from .table import COLUMNS, rows_of, typed
 
 if TYPE_CHECKING:
     import pandas as pd
 
-ROLES = ("user", "agent")
-STATUSES = ("sending", "waiting", "streaming", "stopped", "answered", "failed")
-
-# column -> dtype; `role` and `status` become categoricals of the words above.
-COLUMNS = {
-    "role": "category",
-    "text": "str",
-    "event_id": "str",
-    "session_id": "str",
-    "asked_at": "datetime64[us, UTC]",
-    "time_to_first_event_s": "float64",
-    "time_to_reply_s": "float64",
-    "subtasks": "Int64",
-    "status": "category",
-    "request_id": "str",
-}
+# Nothing in an exported page may run or be fetched, whatever the agent wrote.
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 
-def to_frame(exchanges: Iterable[Exchange]) -> pd.DataFrame:
-    """The transcript of a conversation as a DataFrame.
+@dataclass(frozen=True, eq=False)
+class Transcript:
+    """The exchanges of one session.
 
-    Parameters
+    Attributes
     ----------
-    exchanges : iterable of Exchange
-
-    Returns
-    -------
-    DataFrame
-        One row for each question and one for what became of it, in order; typed the same when empty.
-
-        ========================  ===================  ====  ==========================================================
-        column                    dtype                unit  meaning
-        ========================  ===================  ====  ==========================================================
-        role                      category                   ``user`` or ``agent``
-        text                      str                        what was said; of a failed turn, why
-        event_id                  str                        id of the persisted event; missing until there is one
-        session_id                str
-        asked_at                  datetime64[us, UTC]        when the question was asked, on both rows
-        time_to_first_event_s     float64              s     from sending to the first sign of the agent; agent rows
-        time_to_reply_s           float64              s     from sending to the reply; agent rows
-        subtasks                  Int64                      finished subtasks and tool runs; agent rows
-        status                    category                   sending, waiting, streaming, stopped, answered or failed
-        request_id                str                        of the request that was refused
-        ========================  ===================  ====  ==========================================================
-
-    Notes
-    -----
-    Specification: "Events", rules 3 to 5. Times to the first event are known for questions asked here; for others the time to the
-    reply is the difference of the two events' ``created_at``.
+    exchanges : sequence of Exchange
+    session_id : str or None
+    agent_name : str
 
     Examples
     --------
-    >>> to_frame([]).dtypes["asked_at"]
-    datetime64[us, UTC]
+    >>> Transcript.from_json(Transcript([]).to_json()) == Transcript([])
+    True
     """
-    import pandas as pd
 
-    rows = [row for exchange in exchanges for row in rows_of(exchange)]
-    return typed(pd.DataFrame(rows, columns=list(COLUMNS), dtype=object), COLUMNS)
+    exchanges: Sequence[Exchange]
+    session_id: str | None = None
+    agent_name: str = ""
 
+    @property
+    def events(self) -> list[Event]:
+        """The persisted events of all turns, in order."""
+        return [event for exchange in self.exchanges for event in exchange.turn.events]
 
-def typed(frame: pd.DataFrame, dtypes: Mapping[str, str]) -> pd.DataFrame:
-    """`frame` with these dtypes; a category is one of the words that stand above."""
-    import pandas as pd
+    def to_pandas(self) -> pd.DataFrame:
+        """The transcript as a DataFrame.
 
-    dtype: Any
-    for column, dtype in dtypes.items():
-        if dtype.startswith("datetime"):
-            frame[column] = pd.to_datetime(frame[column], utc=True).astype(dtype)
-        elif dtype == "category":
-            words = ROLES if column == "role" else STATUSES
-            frame[column] = pd.Categorical(frame[column], categories=list(words))
-        elif dtype == "str":
-            frame[column] = texts(frame[column])
-        else:
-            frame[column] = frame[column].astype(dtype)
-    return frame
+        Returns
+        -------
+        DataFrame
+            One row for each question and one for its outcome, in order. Empty frames
+            have the same dtypes.
 
+            ======================  ===================  ====  ============================
+            column                  dtype                unit  meaning
+            ======================  ===================  ====  ============================
+            role                    category                   ``user`` or ``agent``
+            text                    str                        the message; the reason of a
+                                                               failed turn
+            event_id                str                        the persisted event; missing
+                                                               until there is one
+            session_id              str
+            asked_at                datetime64[us, UTC]        when the question was asked,
+                                                               on both rows
+            time_to_first_event_s   float64              s     from sending to the agent's
+                                                               first event; agent rows
+            time_to_reply_s         float64              s     from sending to the reply;
+                                                               agent rows
+            subtasks                Int64                      finished subtasks and tool
+                                                               runs; agent rows
+            status                  category                   sending, waiting, streaming,
+                                                               stopped, answered or failed
+            request_id              str                        the refused request
+            ======================  ===================  ====  ============================
 
-def texts(values: pd.Series[Any]) -> pd.Series[Any]:
-    """`values` as texts: what is missing stays so however pandas is set, and what UTF-8 cannot carry is a question mark."""
-    import numpy as np
-    import pandas as pd
+        Notes
+        -----
+        Times to the first event are known for questions asked here. For others, the
+        time to the reply is the difference of the two events' ``created_at``.
+        Specification: "Events", rules 3 to 5.
 
-    dtype = pd.StringDtype(na_value=np.nan)
-    try:
-        return values.astype(dtype)
-    except UnicodeEncodeError:
-        return values.map(whole, na_action="ignore").astype(dtype)
+        Examples
+        --------
+        >>> Transcript([]).to_pandas().dtypes["asked_at"]
+        datetime64[us, UTC]
+        """
+        import pandas as pd
 
+        rows = [row for exchange in self.exchanges for row in rows_of(exchange)]
+        return typed(pd.DataFrame(rows, columns=list(COLUMNS), dtype=object), COLUMNS)
 
-def rows_of(exchange: Exchange) -> Iterator[dict[str, Any]]:
-    """One row for the question and one for what became of it, untyped."""
-    turn = exchange.turn
-    shared = {
-        "session_id": turn.session_id or None,
-        "asked_at": turn.asked_at,
-        "status": exchange.status,
-        "request_id": exchange.request_id,
-    }
-    if turn.prompt or turn.message_id:
-        yield {"role": "user", "text": turn.prompt, "event_id": turn.message_id, **shared}
-    if exchange.status not in ("sending", "waiting") or exchange.text or exchange.steps:
-        yield {
-            "role": "agent",
-            "text": exchange.reason if exchange.status == "failed" else exchange.text or None,
-            "event_id": _closing_id(turn.events) if turn.status != "open" else None,
-            "time_to_first_event_s": exchange.time_to_first_event_s,
-            "time_to_reply_s": exchange.time_to_reply_s,
-            "subtasks": turn.subtasks,
-            **shared,
+    def to_data(self) -> dict[str, Any]:
+        """The transcript as plain data, ready for JSON."""
+        return {
+            "format": FORMAT,
+            "version": VERSION,
+            "session_id": self.session_id,
+            "agent_name": self.agent_name,
+            "exchanges": [exchange_to_data(exchange) for exchange in self.exchanges],
         }
 
+    @classmethod
+    def from_data(cls, record: Any) -> Self:
+        """The transcript that `to_data` wrote.
 
-def _closing_id(events: list[Event]) -> str | None:
-    """The id of the event that ended the turn: the last that was no subtask's end."""
-    ids = [event.get("id") for event in events if event.get("content") != {}]
-    return next((event_id for event_id in reversed(ids) if is_persisted(event_id)), None)
+        Raises
+        ------
+        ValueError
+            If `record` is something else, damaged, or of a later format version.
+        """
+        check_format(record, "transcript", FORMAT, VERSION)
+        try:
+            exchanges = [exchange_from_data(data) for data in record["exchanges"]]
+            return cls(exchanges, record["session_id"], str(record["agent_name"]))
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise ValueError(f"This transcript is damaged: {type(error).__name__}: {error}") from error
+
+    def to_json(self) -> str:
+        """The transcript as JSON, with its persisted events."""
+        return json.dumps(self.to_data(), ensure_ascii=False, indent=1)
+
+    @classmethod
+    def from_json(cls, source: str | Path) -> Self:
+        """The transcript that `to_json` wrote, from JSON text or the name of a file.
+
+        Raises
+        ------
+        ValueError
+            If it is not a transcript; the message names the file.
+        OSError
+            If the file cannot be read.
+        """
+        return load_json(source, cls.from_data)
+
+    def to_markdown(self) -> str:
+        """The transcript as Markdown; see `Conversation.to_markdown`."""
+        parts = [f"# Conversation with {heading(self.agent_name) or 'an agent'}"]
+        for exchange in self.exchanges:
+            if exchange.prompt:
+                asked_at = exchange.turn.asked_at
+                time = f" ({asked_at:%Y-%m-%d %H:%M} UTC)" if asked_at else ""
+                parts += [f"## You{time}", quote(exchange.prompt)]
+            reply = list(_reply_markdown(exchange))
+            parts += [f"## {heading(self.agent_name) or 'Agent'}", *reply] if reply else []
+        return "\n\n".join(parts) + "\n"
+
+    def to_html(self) -> str:
+        """The transcript as a standalone page; see `Conversation.to_html`."""
+        title = f"Conversation with {plain(self.agent_name) or 'an agent'}"
+        return (
+            '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+            f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
+            f'<meta name="viewport" content="width=device-width"><title>{title}</title></head>'
+            '<body style="max-width: 980px; margin: 2em auto; padding: 0 1em">'
+            f"{static_html(self.exchanges, self.agent_name, 'transcript')}</body></html>\n"
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return self.to_data() == other.to_data() if isinstance(other, Transcript) else NotImplemented
+
+    # Its exchanges may change, which no hash can follow.
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _reply_markdown(exchange: Exchange) -> Iterable[str]:
+    if exchange.text:
+        yield quote(exchange.text)
+    if exchange.status == "failed":
+        yield f"**Failed.** {heading(exchange.reason or message_html.NO_REASON)}"
+    elif exchange.status == "stopped":
+        yield f"*{message_html.STOPPED}*"
+    elif latency := message_html.latency(exchange):
+        yield f"*{latency}*"

@@ -1,4 +1,4 @@
-"""What went wrong, in words a person can act on. The panel shows these; `ask` raises the error itself."""
+"""Errors in words a person can act on: panels show these, `ask` raises the exception."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from ...api.errors import (
     Unauthorized,
 )
 
-# What is done without a person's asking: nothing was to be sent.
+# Operations of the panel itself: the person was not sending anything.
 _READING = ("sessions.stream", "sessions.events")
 
 
 @dataclass(frozen=True, slots=True)
 class UserError:
-    """One thing that went wrong.
+    """An error as shown to a person.
 
     Attributes
     ----------
@@ -47,41 +47,40 @@ def explain(error: BaseException) -> UserError:
     >>> explain(ConnectionFailed("sessions.send: no route")).text
     'The platform could not be reached, so nothing was sent. Check the address and the network, then retry.'
     """
-    return UserError(_words(error), getattr(error, "request_id", None))
+    return UserError(_describe(error), getattr(error, "request_id", None))
 
 
-def _words(error: BaseException) -> str:
-    said = error.message.rstrip(". ") if isinstance(error, ApiError) and error.message else ""
+def _describe(error: BaseException) -> str:
+    message = error.message.rstrip(". ") if isinstance(error, ApiError) and error.message else ""
     match error:
         case Unauthorized():
-            return f"The platform did not accept the credential: {said}. Check the API key, then retry."
+            return f"The platform did not accept the credential: {message}. Check the API key, then retry."
         case InsufficientScope():
-            return (
-                f"This API key lacks the scope {error.missing_scope or 'for this'}. Use a key that was created with it."
-            )
+            scope = f"lacks the scope {error.missing_scope}" if error.missing_scope else "lacks a scope for this"
+            return f"This API key {scope}. Use a key that has it."
         case NotFound():
             return (
-                f"Not found: {said}. Check the name or id, and that the key's account can see it: "
-                "the platform answers the same way for what is hidden and for what does not exist."
+                f"Not found: {message}. Check the name or id, and that the key's account can see it: "
+                "the platform gives the same answer for what is hidden and for what does not exist."
             )
         case ExecutionLimit():
-            return f"The run hit a limit of the platform: {said}. Retrying the same does not help."
+            return f"The run hit a limit of the platform: {message}. Retrying the same message does not help."
         case RateLimited():
             return "Too many requests with this key. Counts reset each minute: wait a moment, then retry."
         case OutcomeUnknown():
             return (
                 "The message was sent, but no confirmation came back: it may have arrived. "
-                "If it did, it and its reply appear here; retry only if nothing does."
+                "If it did, it and its reply appear here. Retry only if nothing appears."
             )
         case ServerError():
-            return f"The platform failed ({error.status}: {said}). Try again in a moment."
+            return f"The platform failed ({error.status}: {message}). Try again in a moment."
         case ApiError():
-            return f"The platform refused ({error.status}): {said}."
+            return f"The platform refused the request ({error.status}): {message}."
         case ConnectionFailed() if not error.retryable:
             return str(error)
         case ConnectionFailed() if error.operation in _READING:
             return (
-                "The session could not be read: the platform was not reached. "
+                "The session could not be read: the platform could not be reached. "
                 "Check the address and the network, then reconnect."
             )
         case ConnectionFailed():
@@ -89,10 +88,10 @@ def _words(error: BaseException) -> str:
                 "The platform could not be reached, so nothing was sent. Check the address and the network, then retry."
             )
         case StreamClosed():
-            return "The connection to the session was lost. Connecting again fetches what was missed."
+            return "The connection to the session was lost. Reconnect to fetch what you missed."
         case DeadlineExceeded():
             return f"{error} The agent may still finish; a late reply appears here."
         case AgentbookError():
             return str(error)
         case _:
-            return f"Something unexpected went wrong here: {type(error).__name__}: {error}"
+            return f"Something unexpected went wrong: {type(error).__name__}: {error}"

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from ..model.transcript import texts
+from ..model.table import to_strings
 from .checks import Check, Verdict
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ def to_frame(answers: Sequence[Answer], checks: Sequence[str] = ()) -> pd.DataFr
         elif dtype == "category":
             frame[column] = pd.Categorical(frame[column], categories=list(STATUSES))
         elif dtype == "str":
-            frame[column] = texts(frame[column])
+            frame[column] = to_strings(frame[column])
         else:
             frame[column] = frame[column].astype(dtype)
     for name in checks:
@@ -170,7 +170,7 @@ def to_frame(answers: Sequence[Answer], checks: Sequence[str] = ()) -> pd.DataFr
         if name in scored:
             frame[f"{name}_score"] = pd.array([verdict.score for verdict in verdicts], dtype="float64")
     frame["passed"] = pd.array([each.passed(checks) for each in answers], dtype="boolean")
-    frame["check_error"] = texts(pd.Series([_errors(each, checks) for each in answers], dtype=object))
+    frame["check_error"] = to_strings(pd.Series([_errors(each, checks) for each in answers], dtype=object))
     return frame
 
 

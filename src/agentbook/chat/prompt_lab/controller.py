@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...api.calls import ref
-from ..html.render import visible
+from ..html.sanitize import visible
 from ..model.subscription import Follow
 from .checks import parse_checks
 from .configurator import READY_TIMEOUT_S, AgentConfigurator, Notify

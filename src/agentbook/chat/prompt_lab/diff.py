@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from difflib import SequenceMatcher, unified_diff
 
-from ..html.render import clean, plain
+from ..html.sanitize import clean, plain
 
 Piece = tuple[str, str]  # (" " | "-" | "+", text)
 _SENTENCE = re.compile(r"[^.!?\n]*(?:[.!?]+[ \t]*|\n+|\Z)")

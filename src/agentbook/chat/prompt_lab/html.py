@@ -10,9 +10,10 @@ from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
 
+from ..html.markdown import render
 from ..html.message_html import seconds
-from ..html.render import plain, render
-from ..html.static_transcript import empty_twin, twin
+from ..html.sanitize import plain
+from ..html.static_transcript import empty_element, static_element
 from .answers import Answer
 from .configurator import AgentConfigurator
 from .controller import LabController
@@ -158,7 +159,7 @@ def static_html(lab: LabController, chart: str, uid: str) -> str:
     """The lab as one element of safe HTML: prompts, summary, replies."""
     experiment = lab.experiment
     if not experiment.variants:
-        return empty_twin(uid, f"Prompt lab of {lab.agent or 'several agents'}. There is no variant yet.")
+        return empty_element(uid, f"Prompt lab of {lab.agent or 'several agents'}. There is no variant yet.")
     head = f'<div class="ab-who">Prompt lab of {plain(lab.agent or "several agents")}</div>'
     prompts = "".join(_prompt(variant) for variant in experiment.variants.values())
     folded = f'<details class="ab-steps"><summary>{len(experiment.variants)} variants</summary>{prompts}</details>'
@@ -166,7 +167,9 @@ def static_html(lab: LabController, chart: str, uid: str) -> str:
     groups = by_variant_and_input(answers)
     texts = dict.fromkeys(answer.input for answer in answers)
     rows = "".join(result(text, experiment.variants, groups, list(experiment.checks)) for text in texts)
-    return twin(uid, f"{STATIC_STYLE}{head}{folded}{summary(experiment) if texts else ''}{chart}{rows}", "ab-lab")
+    return static_element(
+        uid, f"{STATIC_STYLE}{head}{folded}{summary(experiment) if texts else ''}{chart}{rows}", "ab-lab"
+    )
 
 
 def _prompt(variant: Variant) -> str:

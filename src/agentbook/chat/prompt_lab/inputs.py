@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ..text import sendable
+from ..text import check_text
 
 # The form has one input per line; it shows a line break within an input as this sign.
 BREAK = "⏎"
@@ -39,7 +39,7 @@ def read_inputs(inputs: Any) -> list[str]:
     if isinstance(inputs, str) and _is_file(inputs):
         raise ValueError(f"{inputs!r} is a file, not an input: pass its content, such as Path({inputs!r}).read_text().")
     values = _lines(inputs) if isinstance(inputs, str) else _values(inputs)
-    texts = [text for value in values if (text := sendable(value, f"The input {value!r}").strip())]
+    texts = [text for value in values if (text := check_text(value, f"The input {value!r}").strip())]
     if not texts:
         raise ValueError("There are no inputs: pass a list of strings, a text with one input per line, or a column.")
     return list(dict.fromkeys(texts))

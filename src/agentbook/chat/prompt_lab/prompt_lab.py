@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from ...api.calls import ref
 from ...events import loop
 from ..model.subscription import Follow
-from ..widgets.await_on_loop import awaited
 from .answers import Answer
 from .checks import Check
 from .configurator import READY_TIMEOUT_S
@@ -325,7 +324,7 @@ class PromptLab:
         progress, checks = options.pop("progress", True), options.pop("checks", None)
         plan = self.controller.plan(inputs, variants, checks, Options(**options))
         with self._progress(plan, progress):
-            await awaited(self.controller.run(plan))
+            await loop.run_async(self.controller.run(plan))
         return self._outcome(plan)
 
     def _progress(self, plan: Plan, shown: bool) -> contextlib.AbstractContextManager[None]:

@@ -212,7 +212,7 @@ class Run:
         conversation.listen(lambda exchange: arrived.set() if exchange is not None else None)
         try:
             await conversation.attach()
-            if conversation.trouble is None and not conversation.exchanges:
+            if conversation.error is None and not conversation.exchanges:
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(arrived.wait(), self.plan.options.timeout_s)
             if not conversation.exchanges:

@@ -10,8 +10,8 @@ from typing import Any
 
 import ipywidgets as widgets
 
-from ..html.render import plain
-from ..widgets.view import Parts, button, show
+from ..html.sanitize import plain
+from ..widgets.parts import Parts, button, show
 from . import html
 from .variant_form import checkbox, field, text_area, text_field
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..model.transcript import texts
+from ..model.table import to_strings
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -62,7 +62,7 @@ def summarise(results: pd.DataFrame, checks: Sequence[str] = ()) -> pd.DataFrame
     columns += ["passed", "pass_rate", "p50_s", "p95_s", "max_s"]
     frame = pd.DataFrame(rows, columns=columns)
     types: dict[str, Any] = dict.fromkeys(columns[2:], "float64") | dict.fromkeys(counts, "int64")
-    return frame.assign(variant=texts(frame["variant"]), version=texts(frame["version"])).astype(types)
+    return frame.assign(variant=to_strings(frame["variant"]), version=to_strings(frame["version"])).astype(types)
 
 
 def _row(name: str, group: pd.DataFrame, checks: Sequence[str]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...api.calls import ref
 from ...api.errors import ApiError
-from ..text import sendable
+from ..text import check_text
 
 if TYPE_CHECKING:
     from ...client import AsyncClient
@@ -84,10 +84,10 @@ class Variant:
         if not isinstance(self.name, str) or not self.name.strip():
             raise ValueError("A variant needs a name: tables and charts use it as the label.")
         owner = f"of variant {self.name!r}"
-        if self.system_prompt is not None and not sendable(self.system_prompt, f"The system prompt {owner}").strip():
+        if self.system_prompt is not None and not check_text(self.system_prompt, f"The system prompt {owner}").strip():
             raise ValueError(f"The system prompt {owner} is empty. Leave it out to keep the agent's own prompt.")
         if self.description is not None:
-            sendable(self.description, f"The description {owner}")
+            check_text(self.description, f"The description {owner}")
         if self.mode is not None and self.mode not in MODES:
             raise ValueError(f"The mode {owner} must be one of {', '.join(MODES)}, or None, not {self.mode!r}.")
         if self.tools is not None:

@@ -10,8 +10,9 @@ from typing import Any
 
 import ipywidgets as widgets
 
-from ..html.render import visible
-from ..widgets.view import Parts, answer_while_busy, button
+from ..html.sanitize import visible
+from ..widgets.comm_subshell import answer_while_busy
+from ..widgets.parts import Parts, button
 from . import html
 
 UNCHANGED = "as the agent has it"

@@ -18,12 +18,12 @@ import ipywidgets as widgets
 
 from ...api.errors import AgentbookError
 from ...events import loop
-from ..html.render import plain
+from ..html.sanitize import plain
 from ..html.static_transcript import StaticTranscript, show_bundle
 from ..html.style import live_style
 from ..model.user_errors import explain
+from ..widgets.parts import Parts, close_all, show
 from ..widgets.throttle import Throttle
-from ..widgets.view import Parts, close_all, show
 from . import html
 from .controller import LabController
 from .run_form import ResultsView, RunForm

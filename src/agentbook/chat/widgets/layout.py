@@ -1,4 +1,4 @@
-"""What stands around the log: header, notice, status line, and the box to write in."""
+"""The fixed widgets of a panel: header, log, notice, status line and composer."""
 
 from __future__ import annotations
 
@@ -9,25 +9,30 @@ import ipywidgets as widgets
 
 from ...events import loop
 from ..html import message_html
-from ..html.render import plain
+from ..html.protocols import ConversationLike
+from ..html.sanitize import plain
 from ..html.status import status_line
 from ..html.style import live_style
-from ..model.conversation import Conversation
-from .view import Parts, answer_while_busy, button, pictures_switch, show
+from .comm_subshell import answer_while_busy
+from .composer import Composer
+from .parts import Parts, button, log_box, pictures_switch, show
 
 
 class PanelLayout:
     """The fixed widgets of a panel.
 
+    The callbacks run on any thread. ``on_send`` receives the text of the message,
+    ``on_session`` the id of the chosen session (empty for a new one).
+
     Attributes
     ----------
     children : list of Widget
-        In the order they stand in.
+        From top to bottom.
     inner : VBox
-        The log's content; `History` fills it.
-    input : Textarea
+        The content of the log; `History` fills it.
+    composer : Composer
     session : Dropdown
-        The sessions of this panel, to go back to one; shown once there are two.
+        Switches between the panel's sessions; shown once there are two.
     parts : Parts
     """
 
@@ -35,55 +40,46 @@ class PanelLayout:
         self,
         uid: str,
         height: str,
-        on_send: Callable[[], None],
+        *,
+        on_send: Callable[[str], None],
         on_stop: Callable[[], None],
         on_reconnect: Callable[[], None],
-        on_new: Callable[[], None] = lambda: None,
-        on_session: Callable[[str], None] = lambda session_id: None,
-        on_pictures: Callable[[], None] = lambda: None,
+        on_new: Callable[[], None],
+        on_session: Callable[[str], None],
+        on_pictures: Callable[[], None],
     ) -> None:
         self.parts = parts = Parts()
         self.head = parts.html("", "ab-headline")
-        self.session = _session_choice(on_session)
-        self.new = button("New session", "ab-new", "Start afresh; this session can be chosen again", on_new)
+        self.session = _session_dropdown(on_session)
+        self.new = button("New session", "ab-new", "Start over; you can return to this session", on_new)
         self.pictures = pictures_switch(on_pictures)
         top = parts.row([self.head, self.pictures, self.session, self.new], "ab-head")
         self.inner = parts.box([parts.html(message_html.EMPTY)], "ab-inner")
-        # A column-reverse box starts at its end and stays there as it grows, and holds still where a reader has scrolled to.
-        scrolling = widgets.Layout(flex_flow="column-reverse", overflow="auto", height=height, width="auto")
-        self.log = widgets.VBox([self.inner], layout=scrolling)
-        self.log.add_class("ab-log")
+        self.log = log_box(self.inner, height)
         self.notice_text = parts.html()
-        self.reconnect = button("Reconnect", "ab-retry", "Read the session again and go on", on_reconnect)
+        self.reconnect = button("Reconnect", "ab-retry", "Read the session again and continue", on_reconnect)
         self.notice = parts.row([self.notice_text, self.reconnect], "ab-notice")
         self.status = parts.html("", "ab-status")
-        # Without continuous updates its value comes in one message, ahead of the click that sends it.
-        growing = widgets.Layout(flex="1 1 auto", width="auto")
-        self.input = widgets.Textarea(description="Message", continuous_update=False, rows=1, layout=growing)
-        self.input.add_class("ab-input")
-        answer_while_busy(self.input)
-        self.stop = button("Stop", "ab-stop", "Stop listening; the agent may still finish (Esc)", on_stop)
-        self.send = button("Send", "ab-send", "Send the message (Enter)", on_send)
-        composer = parts.row([self.input, self.stop, self.send], "ab-composer")
-        bottom = parts.box([self.notice, self.status, composer], "ab-bottom")
+        self.composer = Composer(parts, on_send, on_stop)
+        bottom = parts.box([self.notice, self.status, self.composer.widget], "ab-bottom")
         self.children = [parts.html(live_style(uid)), top, self.log, bottom]
 
-    def draw(self, conversation: Conversation) -> None:
-        """Bring it up to date with the conversation: who, how things stand, what can be pressed."""
-        busy = bool(conversation.pending)
+    def draw(self, conversation: ConversationLike) -> None:
+        """Update header, notice, status line and composer."""
         closed = conversation.read_only or conversation.state == "closed"
         self._draw_sessions(conversation)
         self._draw_notice(conversation)
         self.status.value = status_line(conversation)
-        show(self.stop, busy)
-        self.send.disabled = busy or closed
-        self.input.disabled = closed
-        whom = conversation.agent_name or "the agent"
-        self.input.placeholder = (
-            "This session can only be read here" if closed else f"Message {whom}. Enter sends, Shift+Enter adds a line"
+        name = conversation.agent_name or "the agent"
+        self.composer.draw(
+            busy=bool(conversation.pending),
+            closed=closed,
+            placeholder=(
+                "This session is read only" if closed else f"Message {name}. Enter sends, Shift+Enter adds a line"
+            ),
         )
 
-    def _draw_sessions(self, conversation: Conversation) -> None:
+    def _draw_sessions(self, conversation: ConversationLike) -> None:
         ids = list(conversation.sessions)
         several = len(ids) + (conversation.session_id is None) > 1
         self.head.value = _title(conversation, with_session=not several)
@@ -96,30 +92,30 @@ class PanelLayout:
                 self.session.options = options
             self.session.value = current
 
-    def _draw_notice(self, conversation: Conversation) -> None:
-        trouble = conversation.trouble
-        if trouble is not None:
-            request = f'<div class="ab-id">Request {plain(trouble.request_id)}</div>' if trouble.request_id else ""
-            self.notice_text.value = f'<div class="ab-failed">{plain(trouble.text)}{request}</div>'
-        show(self.notice, trouble is not None)
+    def _draw_notice(self, conversation: ConversationLike) -> None:
+        error = conversation.error
+        if error is not None:
+            request = message_html.request_line(error.request_id)
+            self.notice_text.value = f'<div class="ab-failed">{plain(error.text)}{request}</div>'
+        show(self.notice, error is not None)
 
 
-def _session_choice(chosen: Callable[[str], None]) -> Any:
-    made = widgets.Dropdown(description="Session", layout=widgets.Layout(width="auto"))
-    made.add_class("ab-sessions")
-    # What we set ourselves is no choice of a person; we write on the toolkit's thread alone, whose messages come on others.
-    made.observe(lambda change: None if loop.on_loop_thread() else chosen(change["new"]), "value")
-    answer_while_busy(made)
-    show(made, False)
-    return made
+def _session_dropdown(on_session: Callable[[str], None]) -> Any:
+    dropdown = widgets.Dropdown(description="Session", layout=widgets.Layout(width="auto"))
+    dropdown.add_class("ab-sessions")
+    # Changes on the toolkit's thread are our own; a person's choice arrives on others.
+    dropdown.observe(lambda change: None if loop.on_loop_thread() else on_session(change["new"]), "value")
+    answer_while_busy(dropdown)
+    show(dropdown, False)
+    return dropdown
 
 
-def _title(conversation: Conversation, *, with_session: bool) -> str:
+def _title(conversation: ConversationLike, *, with_session: bool) -> str:
     session = conversation.session_id
     name = plain(conversation.agent_name) or "Agent"
-    short = ""
+    label = ""
     if conversation.recorded:
-        short = '<span class="ab-session">recording</span>'
+        label = '<span class="ab-session">recording</span>'
     elif session and with_session:
-        short = f'<span class="ab-session" title="Session {plain(session)}">session …{plain(session[-8:])}</span>'
-    return f'<div class="ab-title"><span class="ab-name">{name}</span>{short}</div>'
+        label = f'<span class="ab-session" title="Session {plain(session)}">session …{plain(session[-8:])}</span>'
+    return f'<div class="ab-title"><span class="ab-name">{name}</span>{label}</div>'

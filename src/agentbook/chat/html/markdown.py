@@ -1,9 +1,7 @@
-"""Agent text to HTML that is safe to put into a notebook page.
+"""Markdown to HTML that is safe to put into a notebook page.
 
-JupyterLab's HTML widgets, and its HTML and Markdown outputs, run what they are given; so everything a person or an agent
-says passes through here: Markdown by markdown-it-py without raw HTML, code colours by Pygments classes, and then an allow-list
-(nh3) over the result, our own markup included. No `style` attribute, no link but http, https and mailto, no
-picture that the page would fetch unless the reader has allowed it.
+markdown-it-py renders without raw HTML, Pygments classes colour the code, and the
+allow-list of `sanitize.clean` filters the result, including our own markup.
 """
 
 from __future__ import annotations
@@ -14,7 +12,6 @@ from collections.abc import MutableMapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-import nh3
 from markdown_it import MarkdownIt
 from markdown_it.common.utils import escapeHtml
 from markdown_it.renderer import RendererHTML
@@ -26,13 +23,15 @@ from pygments.formatters import HtmlFormatter
 from pygments.lexers import get_lexer_by_name
 from pygments.util import ClassNotFound
 
-from ..text import whole
-from .formulas import TYPESET, mathematics
+from .formulas import add_mathematics
+from .sanitize import PICTURE_ADDRESS, clean, visible
 
-# Inline Markdown is not linear in the worst case: a longer block, or a longer line, is shown as the plain text it is.
+# Inline Markdown is not linear in the worst case: longer blocks and lines are shown as
+# plain text.
 MAX_BLOCK = 64_000
 MAX_LINE = 8_000
-# A lexer is a pile of regular expressions; colour is not worth a kernel that hangs on somebody's clever code block.
+# A lexer is a set of regular expressions: longer code stays uncoloured, so that no code
+# block can hang the kernel.
 MAX_HIGHLIGHTED = 16_000
 _LEXERS = frozenset(
     re.findall(
@@ -42,88 +41,16 @@ _LEXERS = frozenset(
     )
 )
 
-# Characters that reorder or hide text: bidirectional embeddings, overrides and isolates, invisible operators, tag characters,
-# control characters. Joiners and directional marks stay, since scripts need them; so do the tags inside a flag emoji.
-_HIDDEN = re.compile(
-    "\U0001f3f4[\U000e0020-\U000e007e]+\U000e007f"
-    "|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u180e\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
-)
-
-_TAGS = set(
-    re.findall(
-        r"\w+",
-        """a abbr b blockquote br code dd del details div dl dt em h1 h2 h3 h4 h5 h6 hr i kbd li ol p pre s span strong
-        sub summary sup table tbody td th thead tr ul""",
-    )
-)
-_ATTRIBUTES = {"a": {"href", "title"}, "ol": {"start"}, "details": {"open"}, "*": {"class", "dir"}}
-_ADDRESS = re.compile(r"(?i)\A(?:https?://|mailto:)")
-_PICTURE_ADDRESS = re.compile(r"(?i)\Ahttps?://")
-_OWN_CLASS = re.compile(rf"\A(?:(?:ab|hl)-[a-z0-9-]+|{TYPESET.replace(' ', '|')})\Z")
-# A key of `env`: the reader has allowed pictures to be fetched.
+# A key of `env`: whether the reader has allowed pictures to be fetched.
 IMAGES = "agentbook_images"
-_PICTURE = {"src", "alt", "title", "loading", "referrerpolicy"}
-# How pictures begin in what `render` returns, fetched or not; no text can, as it would be escaped.
+# How pictures begin in the HTML of `render`, fetched or not. No text can imitate this,
+# as it would be escaped.
 _PICTURES = ('<img class="ab-img"', '<a class="ab-picture"')
 
 
-def visible(text: str) -> str:
-    r"""`text` with the characters that hide or reorder others written out, such as ``⟨U+202E⟩``.
-
-    Examples
-    --------
-    >>> visible("invoice\u202efdp.exe")
-    'invoice⟨U+202E⟩fdp.exe'
-    """
-    text = whole(text)
-    text = text.replace("\r\n", "\n").replace("\r", "\n")
-    return _HIDDEN.sub(lambda found: found[0] if len(found[0]) > 1 else f"⟨U+{ord(found[0]):04X}⟩", text)
-
-
-def plain(text: str) -> str:
-    """`text` as HTML that shows it character by character: for names, prompts and errors.
-
-    Examples
-    --------
-    >>> plain("<b>hi</b>")
-    '&lt;b&gt;hi&lt;/b&gt;'
-    """
-    return html.escape(visible(text), quote=True)
-
-
-def clean(fragment: str, *, images: bool = False) -> str:
-    """`fragment` with everything removed that is not on the allow-list; on it are pictures only with `images`.
-
-    Examples
-    --------
-    >>> clean('<p onclick="run()">hi<script>run()</script></p>')
-    '<p>hi</p>'
-    """
-    return nh3.clean(
-        fragment,
-        tags=_TAGS | {"img"} if images else _TAGS,
-        attributes={**_ATTRIBUTES, "img": _PICTURE} if images else _ATTRIBUTES,
-        attribute_filter=_keep,
-        url_schemes={"http", "https", "mailto"},
-        url_relative="deny",  # a relative address would lead into the notebook server itself
-        link_rel="noopener noreferrer",
-        set_tag_attribute_values={"a": {"target": "_blank"}},
-    )
-
-
-def _keep(tag: str, name: str, value: str) -> str | None:
-    if name == "href":
-        return value if _ADDRESS.match(value) else None
-    if name == "src":
-        return value if _PICTURE_ADDRESS.match(value) else None
-    if name == "class":
-        return " ".join(word for word in value.split() if _OWN_CLASS.match(word)) or None
-    return value
-
-
 def has_pictures(html: str) -> bool:
-    """Whether there are pictures in what `render` returned, be they loaded or not."""
-    return any(beginning in html for beginning in _PICTURES)
+    """Whether HTML of `render` contains pictures, loaded or not."""
+    return any(start in html for start in _PICTURES)
 
 
 def render(text: str, env: MutableMapping[str, Any] | None = None) -> str:
@@ -132,20 +59,23 @@ def render(text: str, env: MutableMapping[str, Any] | None = None) -> str:
     Parameters
     ----------
     text : str
-        CommonMark with tables, strikethrough, task lists and mathematics. Raw HTML in it is shown, not obeyed.
+        CommonMark with tables, strikethrough, task lists and mathematics. Raw HTML in it
+        is shown, not obeyed.
     env : dict, optional
-        Pass the same one for the pieces of one message, so that link definitions reach across them. With `IMAGES` true in it
-        pictures become pictures, which the page fetches; else each is a link.
+        Pass the same one for all pieces of a message, so that link definitions reach
+        across them. With ``env[IMAGES]`` true, pictures become `img` elements, which the
+        page fetches; otherwise each becomes a link.
 
     Returns
     -------
     str
-        HTML without scripts, styles, forms, frames or any address but http, https and mailto.
+        HTML without scripts, styles, forms, frames or any address but http, https and
+        mailto.
 
     Notes
     -----
-    Any text gives a result, in time about proportional to its length: what no reader could take in as formatted text (a line of
-    a megabyte) is shown as the plain text it is.
+    Any text gives a result, in time roughly proportional to its length. What nobody
+    could read as formatted text, such as a line of a megabyte, is shown as plain text.
 
     Examples
     --------
@@ -154,11 +84,11 @@ def render(text: str, env: MutableMapping[str, Any] | None = None) -> str:
     """
     env = {} if env is None else env
     text = visible(text)
-    return "".join(_formatted(piece, env) for piece in _short_and_long(text))
+    return "".join(_render_blocks(piece, env) for piece in _split_long_lines(text))
 
 
-def _short_and_long(text: str) -> list[str]:
-    """The text in pieces, each either without overlong lines or a single one of them."""
+def _split_long_lines(text: str) -> list[str]:
+    """The text in pieces: single overlong lines, and the text between them."""
     if len(text) <= MAX_LINE:
         return [text]
     pieces: list[str] = []
@@ -172,31 +102,31 @@ def _short_and_long(text: str) -> list[str]:
     return [piece for piece in (*pieces, "\n".join(short)) if piece]
 
 
-def _formatted(text: str, env: MutableMapping[str, Any]) -> str:
+def _render_blocks(text: str, env: MutableMapping[str, Any]) -> str:
     starts = [0] if len(text) <= MAX_BLOCK else block_starts(text)
     out: list[str] = []
     begin = 0
     for start, end in zip(starts, [*starts[1:], len(text)], strict=True):
         if end - start > MAX_BLOCK or (end - start > MAX_LINE and "\n" not in text[start:end].strip("\n")):
             out += [
-                _markdown(text[begin:start], env),
+                _render_markdown(text[begin:start], env),
                 clean(f'<div class="ab-plain">{html.escape(text[start:end])}</div>'),
             ]
             begin = end
         elif end - begin > MAX_BLOCK:
-            out.append(_markdown(text[begin:start], env))
+            out.append(_render_markdown(text[begin:start], env))
             begin = start
-    return "".join((*out, _markdown(text[begin:], env)))
+    return "".join((*out, _render_markdown(text[begin:], env)))
 
 
-def _markdown(text: str, env: MutableMapping[str, Any]) -> str:
+def _render_markdown(text: str, env: MutableMapping[str, Any]) -> str:
     return clean(_parser().render(text, env), images=bool(env.get(IMAGES))) if text.strip() else ""
 
 
 def block_starts(text: str) -> list[int]:
-    r"""Offsets at which the top-level blocks of a Markdown text begin; the first is 0.
+    r"""Offsets of the top-level blocks of a Markdown text; the first is 0.
 
-    Cutting a text at one of them never falls inside a list, a table, a quotation or a code block.
+    Cutting the text there never splits a list, a table, a quotation or a code block.
 
     Examples
     --------
@@ -204,7 +134,7 @@ def block_starts(text: str) -> list[int]:
     [0, 5, 20]
     """
     lines = [0]
-    lines += [found.end() for found in re.finditer("\n", text)]
+    lines += [match.end() for match in re.finditer("\n", text)]
     starts = {0}
     tokens: list[Token] = []
     parser = _parser()
@@ -214,14 +144,15 @@ def block_starts(text: str) -> list[int]:
 
 
 class _Renderer(RendererHTML):
-    """The renderings that differ from markdown-it's own."""
+    """The elements that are rendered differently from markdown-it's own."""
 
     def image(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: MutableMapping[str, Any]) -> str:
-        # The page must not fetch anything because an agent said so: a picture is a link the reader may follow.
+        # The page must not fetch anything on an agent's word: a picture is a link that
+        # the reader may follow.
         token = tokens[idx]
         alt = escapeHtml(self.renderInlineAsText(token.children or [], options, env) or "image")
         address = str(token.attrs.get("src", ""))
-        if not _PICTURE_ADDRESS.match(address):  # there is nothing that could be fetched or followed
+        if not PICTURE_ADDRESS.match(address):  # nothing that could be fetched or followed
             return f"🖼 {alt}"
         source = escapeHtml(address)
         if env.get(IMAGES):
@@ -250,7 +181,7 @@ class _Renderer(RendererHTML):
 def _parser() -> MarkdownIt:
     parser = MarkdownIt("commonmark", {"html": False, "linkify": False, "maxNesting": 100}, renderer_cls=_Renderer)
     parser.enable(["table", "strikethrough"])
-    mathematics(parser)
+    add_mathematics(parser)
     parser.core.ruler.push("agentbook", _task_lists_and_alignment)
     return parser
 
@@ -258,7 +189,7 @@ def _parser() -> MarkdownIt:
 def _task_lists_and_alignment(state: StateCore) -> None:
     for before, token in zip([None, None, *state.tokens], state.tokens, strict=False):
         if token.type in ("th_open", "td_open") and "style" in token.attrs:
-            # `text-align` as a class, since no style attribute passes.
+            # `text-align` as a class, since style attributes are removed.
             token.attrs = {"class": f"ab-{str(token.attrs['style']).removeprefix('text-align:')}"}
         if token.type == "inline" and before is not None and before.type == "list_item_open" and token.children:
             first = token.children[0]
@@ -269,7 +200,10 @@ def _task_lists_and_alignment(state: StateCore) -> None:
 
 @lru_cache(maxsize=256)
 def highlight(code: str, language: str) -> str:
-    """Code as HTML with Pygments' short classes, prefixed ``hl-``; plain where the language is unknown or the code long."""
+    """Code as HTML with Pygments' short classes, prefixed ``hl-``.
+
+    Plain if the language is unknown or the code too long.
+    """
     if language.lower() not in _LEXERS or len(code) > MAX_HIGHLIGHTED:
         return escapeHtml(code)
     try:

@@ -1,12 +1,13 @@
-"""The manners of a panel that need the browser: which key sends, what can be copied, which part is what to a screen reader.
+/*
+What a panel can only do in the browser: which key sends, what can be copied, which part
+is what to a screen reader. Where a page forbids inline handlers, the widgets' own
+buttons still work, and the buttons that need this script stay hidden.
 
-`HOOK` is a short script of ours (never of an agent) that an inline handler runs once in each view. Where a page forbids inline
-handlers, the widgets' own buttons still do what they do; those that only the script could serve are not shown.
-"""
-
-# Runs as the `onload` of the style element, with it as `s`. Delegated from the panel's root, since the views of its parts come
-# and go; the roles are set once their elements are there.
-HOOK = """
+It runs once per view, as the `onload` attribute of the panel's style element (`this`),
+so it must contain no double quotes and no line comments. Events are delegated from the
+panel's root because the views of its parts come and go. Roles are set once their
+elements exist.
+*/
 (function (s) {
   var root = s.closest('.ab-chat');
   if (!root || root.abHooked) return;
@@ -97,4 +98,3 @@ HOOK = """
     seen.observe(root, {childList: true, subtree: true});
   }
 })(this)
-"""

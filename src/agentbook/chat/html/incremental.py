@@ -1,0 +1,152 @@
+"""Render a growing Markdown text incrementally.
+
+Sending a whole reply again for every few new words costs the square of its length. So
+text that can no longer change is frozen in chunks of about 4 kB of HTML, cut where
+Markdown begins a new block. The finished blocks after the last chunk are grouped in
+parts of a third of a chunk: when a block ends only the last part is sent again. Only the
+block being written is sent again each time it grows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping
+from typing import Any
+
+from .formulas import OPENING
+from .markdown import IMAGES, block_starts, render
+from .sanitize import visible
+
+CHUNK_SIZE = 2_500  # characters: about 4 kB of HTML
+PARTS = 3
+REFERENCES = "references"  # where markdown-it keeps the link addresses a text defines
+
+
+class IncrementalMarkdown:
+    r"""The HTML of one message while it grows.
+
+    Attributes
+    ----------
+    frozen : list of str
+        HTML of the finished chunks. Only ever appended to, unless the text is replaced.
+    recent : list of str
+        HTML of the finished blocks after them, in parts. When a block ends, the last
+        part that is not empty changes; when a chunk is frozen, all do. Never gets
+        shorter.
+    last : str
+        HTML of the block being written.
+
+    Examples
+    --------
+    >>> message = IncrementalMarkdown()
+    >>> message.update("Hello")
+    >>> message.update("Hello **you**")
+    >>> message.frozen, message.tail
+    ([], '<p>Hello <strong>you</strong></p>\n')
+    """
+
+    def __init__(self, size: int = CHUNK_SIZE, *, images: bool = False) -> None:
+        self.size = size
+        self._images = images
+        self.text = ""
+        self.frozen: list[str] = []
+        self.recent: list[str] = [""]
+        self.last = ""
+        self._complete = False
+        self._env: MutableMapping[str, Any] = {}
+        self._reset()
+
+    @property
+    def tail(self) -> str:
+        """HTML of everything that is not frozen."""
+        return "".join(self.recent) + self.last
+
+    @property
+    def open_characters(self) -> int:
+        """How many characters each update renders again."""
+        return len(self.text) - self._open
+
+    def update(self, text: str, *, complete: bool = False) -> None:
+        """Set the whole text as it stands now; the difference is worked out here.
+
+        With `complete`, nothing more will come: links whose addresses are defined
+        further down become links.
+        """
+        text = visible(text)
+        if text == self.text and complete == self._complete:
+            return
+        if not text.startswith(self.text[: self._open]):
+            # The persisted reply is not a continuation of the drafts: start over.
+            self._reset()
+        self.text, self._complete = text, complete
+        references = self._render_open()
+        if complete and references and self._open:
+            self._reset(references)
+            self._render_open()
+
+    def _render_open(self) -> dict[str, Any]:
+        """Render what is new; returns the link addresses that the text defines."""
+        self._close_blocks()
+        # A copy: a definition in the open block may still change and must not stay.
+        env = _copy_env(self._recent_env)
+        self.last = render(self.text[self._open :], env)
+        references: dict[str, Any] = env.get(REFERENCES, {})
+        return references
+
+    def _reset(self, references: dict[str, Any] | None = None) -> None:
+        self.frozen, self._env = [], {IMAGES: self._images, REFERENCES: references or {}}
+        self._open = self._stable = 0
+        self._begin_chunk(0)
+
+    def _begin_chunk(self, start: int) -> None:
+        self._chunk_start = start
+        self.recent = [""] * len(self.recent)
+        self._part = 0
+        self._begin_part(start, self._env)
+
+    def _begin_part(self, start: int, env: MutableMapping[str, Any]) -> None:
+        self._part_start, self._part_env = start, env
+        self._recent_env = env
+
+    def _close_blocks(self) -> None:
+        """Finish all blocks but the last; freeze them where they fill a chunk."""
+        stable = _stable_length(self.text)
+        if stable == self._stable:
+            return
+        self._stable = stable
+        starts = [self._open + start for start in block_starts(self.text[self._open : stable])]
+        if len(starts) == 1:
+            return
+        for start in starts[1:]:
+            if start - self._chunk_start >= self.size:
+                self.frozen.append(render(self.text[self._chunk_start : start], self._env))
+                self._begin_chunk(start)
+            elif start - self._part_start >= self.size / PARTS:
+                self._render_part(start)
+                self._begin_part(start, self._recent_env)
+                self._part += 1
+        self._open = starts[-1]
+        self._render_part(self._open)
+
+    def _render_part(self, end: int) -> None:
+        if end > self._part_start:
+            if self._part == len(self.recent):
+                self.recent.append("")
+            self._recent_env = _copy_env(self._part_env)
+            self.recent[self._part] = render(self.text[self._part_start : end], self._recent_env)
+
+
+def _stable_length(text: str) -> int:
+    """The length of the text whose division into blocks can no longer change."""
+    last_line = text.rfind("\n") + 1
+    # An incomplete line can become anything: "-" may start an item, or underline the
+    # line above. But a word after an empty line belongs to a paragraph, or to a fence.
+    if text.endswith("\n\n", 0, last_line) and text[last_line : last_line + 1].isalpha():
+        return last_line + 1
+    # Lines after an opening belong to a formula once its end has come, whatever they
+    # look like. No formula extends beyond an empty line.
+    formula = OPENING.search(text, text.rfind("\n\n", 0, last_line) + 1, last_line)
+    return formula.start() if formula else last_line
+
+
+def _copy_env(env: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    return {name: dict(value) if isinstance(value, dict) else value for name, value in env.items()}

@@ -1,0 +1,138 @@
+"""A transcript as JSON: what the panel knew of each turn, plus the persisted events.
+
+A transcript that is read back equals the one written. A credential is never part of a
+conversation, so the JSON cannot contain one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ...events.turns import Failure, Turn
+from .exchange import Exchange, Step
+from .user_errors import UserError
+
+T = TypeVar("T")
+
+FORMAT = "agentbook-transcript"
+VERSION = 1
+EXPECTED = "a transcript is what `conversation.to_json()` returns."
+
+
+def check_format(record: Any, noun: str, format: str, version: int) -> None:
+    """Check that `record` has this format and version.
+
+    Raises
+    ------
+    ValueError
+        If it does not.
+    """
+    if not isinstance(record, Mapping) or record.get("format") != format:
+        raise ValueError(f'Not a {noun}: the JSON of `to_json()` begins with "format": "{format}".')
+    if record.get("version") != version:
+        raise ValueError(f"This {noun} has format version {record.get('version')!r}; only version {version} is known.")
+
+
+def load_json(source: str | Path, read: Callable[[Any], T]) -> T:
+    """The result of `read` for the JSON in `source`: JSON text, or the name of a file.
+
+    Raises
+    ------
+    ValueError
+        If it is not JSON, or `read` rejects it; the message names the file.
+    OSError
+        If the file cannot be read.
+    """
+    inline = isinstance(source, str) and source.lstrip("\ufeff \t\r\n").startswith(("{", "["))
+    prefix = "" if inline else f"{source}: "
+    try:
+        # Windows begins its text files with a byte order mark.
+        text = str(source).lstrip("\ufeff") if inline else Path(source).read_text(encoding="utf-8-sig")
+        return read(_parse(text))
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{prefix}Not UTF-8 text ({error}); {EXPECTED}") from error
+    except RecursionError:
+        raise ValueError(f"{prefix}The JSON is nested too deeply; {EXPECTED}") from None
+    except ValueError as error:
+        if inline:
+            raise
+        raise ValueError(f"{prefix}{error}") from error
+
+
+def _parse(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"Not JSON ({error}); {EXPECTED}") from error
+
+
+def exchange_to_data(exchange: Exchange) -> dict[str, Any]:
+    """An exchange as plain data, ready for JSON."""
+    turn = exchange.turn
+    return {
+        "prompt": turn.prompt,
+        "reply": turn.text,
+        "draft": turn.draft,
+        "status": turn.status,
+        "message_id": turn.message_id,
+        "author": dict(turn.author),
+        "asked_at": turn.asked_at.isoformat() if turn.asked_at else None,
+        "replied_at": turn.replied_at.isoformat() if turn.replied_at else None,
+        "subtasks": turn.subtasks,
+        "running": dict(turn.running),
+        "failure": [turn.failure.message, turn.failure.kind, turn.failure.status] if turn.failure else None,
+        "session_id": turn.session_id,
+        "events": [dict(event) for event in turn.events],
+        "ours": exchange.ours,
+        "bound": exchange.bound,
+        "phase": exchange.phase,
+        "drafted": exchange.drafted,
+        "stopped_at": exchange.stopped_text,
+        "trouble": [exchange.error.text, exchange.error.request_id] if exchange.error else None,
+        "request_id": exchange.request_id,
+        "steps": [[step.task_id, step.name, step.done] for step in exchange.steps],
+        "time_to_first_event_s": exchange.time_to_first_event_s,
+        "time_to_reply_s": exchange.time_to_reply_s,
+        "other_types": dict(exchange.other_types),
+    }
+
+
+def exchange_from_data(data: Mapping[str, Any]) -> Exchange:
+    """The exchange that `exchange_to_data` wrote."""
+    turn = Turn(
+        data["session_id"],
+        prompt=data["prompt"],
+        message_id=data["message_id"],
+        author=dict(data["author"]),
+        text=data["reply"],
+        draft=data["draft"],
+        status=data["status"],
+        asked_at=_parse_time(data["asked_at"]),
+        replied_at=_parse_time(data["replied_at"]),
+        subtasks=data["subtasks"],
+        running=dict(data["running"]),
+        failure=Failure(*data["failure"]) if data["failure"] else None,
+        events=[dict(event) for event in data["events"]],
+    )
+    return Exchange(
+        turn,
+        ours=data["ours"],
+        bound=data["bound"],
+        phase=data["phase"],
+        drafted=data["drafted"],
+        error=UserError(*data["trouble"]) if data["trouble"] else None,
+        request_id=data["request_id"],
+        steps=[Step(*step) for step in data["steps"]],
+        time_to_first_event_s=data["time_to_first_event_s"],
+        time_to_reply_s=data["time_to_reply_s"],
+        other_types=dict(data["other_types"]),
+        stopped_text=data["stopped_at"],
+    )
+
+
+def _parse_time(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None
