@@ -438,7 +438,7 @@ def test_what_it_needs_is_said_at_once(make: Any) -> None:
         Compare(None, "acme~lab", {"id": "a", "name": "guide"})  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="not int"):
         Compare(None, "acme~lab", 7)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match=r"needs a column 'id'.*it has agent"):
+    with pytest.raises(ValueError, match=r"needs a column 'id'.*columns: agent"):
         Compare(None, "acme~lab", pd.DataFrame({"agent": ["a", "b"]}))  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="workspace="):
         Compare(None, None, ["a", "b"])  # type: ignore[arg-type]
