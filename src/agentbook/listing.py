@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from .api.calls import Call, ListCall
 from .api.connection import AsyncConnection, Connection
-from .api.pagination import PASSES, Page, Pagination, warn_incomplete
+from .api.pagination import Page, Pagination, Passes
 from .api.record import Record
 
 if TYPE_CHECKING:
@@ -25,22 +25,18 @@ class _LazyList:
 
     def __init__(self, list_call: ListCall) -> None:
         self.list_call = list_call
-        self.requests = 0
         self._first: Page | None = None
         self._counted: int | None = None  # by reading all pages, if the platform names no total
 
-    def walk(self) -> Pagination:
-        """A new pass over the list."""
-        return Pagination(self.list_call)
-
-    def forget(self) -> None:
-        """Drop the first page, so that the next use fetches it again."""
-        self._first = None
+    def _first_call(self) -> Call[Page]:
+        call = Pagination(self.list_call).next_call()
+        assert call is not None
+        return call
 
     def _known_total(self, first: Page) -> int | None:
         """The number of items according to the first page; None if unknown or contradictory."""
         limit, offset, total = self.list_call.limit, self.list_call.offset, first.total_count
-        if total is None or (len(first) and first.denies_its_total(offset + len(first))):
+        if total is None or (len(first) and first.contradicts_total(offset + len(first))):
             is_all = len(first) in (0, limit) or first.has_more is False
             return len(first) if is_all else self._counted
         count = max(total - offset, 0)
@@ -92,47 +88,36 @@ class Listing(_LazyList):
         super().__init__(list_call)
         self.connection = connection
 
-    def pages(self, walk: Pagination | None = None) -> Iterator[Page]:
+    def pages(self) -> Iterator[Page]:
         """The pages of one pass, in order, each item once.
 
         Later pages are fetched while the caller uses the earlier ones.
-
-        Parameters
-        ----------
-        walk : Pagination, optional
-            A pass that stopped half-way and is to continue; None starts one.
 
         Raises
         ------
         ApiError, ConnectionFailed, DeadlineExceeded
             At the page that could not be read.
         """
-        walk = walk or self.walk()
-        if not walk.begun:
-            yield walk.take(self._first_page(walk))
-        yield from self.connection.pages(walk, self._fetch)
+        yield from self._pages(Pagination(self.list_call))
 
-    def _fetch(self, call: Call[Page]) -> Page:
-        self.requests += 1
-        return self.connection.run(call)
+    def _pages(self, pagination: Pagination) -> Iterator[Page]:
+        pagination.next_call()
+        page = self._first_page()
+        yield page.only(pagination.add(page))
+        yield from self.connection.pages(pagination)
 
-    def _first_page(self, walk: Pagination | None = None) -> Page:
+    def _first_page(self) -> Page:
         if self._first is None:
-            self._first = self._fetch((walk or self.walk()).first())
+            self._first = self.connection.run(self._first_call())
         return self._first
 
     def __iter__(self) -> Iterator[Record]:
-        seen: set[str] = set()
-        for attempt in range(PASSES):
-            if attempt:
-                self.forget()
-            walk = self.walk()
-            for page in self.pages(walk):
-                yield from page.records(skip=seen)
-            seen |= walk.seen
-            if walk.consistent:
-                return
-        warn_incomplete(walk)
+        passes = Passes(self.list_call)
+        for pagination in passes:
+            if passes.number > 1:
+                self._first = None
+            for page in self._pages(pagination):
+                yield from passes.records(page)
 
     def __len__(self) -> int:
         total = self._known_total(self._first_page())
@@ -179,9 +164,13 @@ class Listing(_LazyList):
         IncompleteWarning
             If the list changed in each of three passes; ``complete`` is False then.
         """
-        from .frames.load.listing import load_listing
+        from .frames.load.listing import ListingLoad
 
-        return load_listing(self, progress, reveal=reveal)
+        load = ListingLoad(self.list_call, self.parameters, self._first, progress, reveal)
+        try:
+            return load.run(self.connection.run)
+        finally:
+            self._first = load.first_page
 
     def to_arrow(self, progress: bool | None = None, *, reveal: bool = False) -> Any:
         """As `to_pandas`, but a `pyarrow.Table`."""
@@ -210,37 +199,32 @@ class AsyncListing(_LazyList):
         super().__init__(list_call)
         self.connection = connection
 
-    async def pages(self, walk: Pagination | None = None) -> AsyncIterator[Page]:
+    async def pages(self) -> AsyncIterator[Page]:
         """As `Listing.pages`, with ``async for``."""
-        walk = walk or self.walk()
-        if not walk.begun:
-            yield walk.take(await self._first_page(walk))
-        async with aclosing(self.connection.pages(walk, self._fetch)) as pages:
+        async for page in self._pages(Pagination(self.list_call)):
+            yield page
+
+    async def _pages(self, pagination: Pagination) -> AsyncIterator[Page]:
+        pagination.next_call()
+        first = await self._first_page()
+        yield first.only(pagination.add(first))
+        async with aclosing(self.connection.pages(pagination)) as pages:
             async for page in pages:
                 yield page
 
-    async def _fetch(self, call: Call[Page]) -> Page:
-        self.requests += 1
-        return await self.connection.run(call)
-
-    async def _first_page(self, walk: Pagination | None = None) -> Page:
+    async def _first_page(self) -> Page:
         if self._first is None:
-            self._first = await self._fetch((walk or self.walk()).first())
+            self._first = await self.connection.run(self._first_call())
         return self._first
 
     async def __aiter__(self) -> AsyncIterator[Record]:
-        seen: set[str] = set()
-        for attempt in range(PASSES):
-            if attempt:
-                self.forget()
-            walk = self.walk()
-            async for page in self.pages(walk):
-                for record in page.records(skip=seen):
+        passes = Passes(self.list_call)
+        for pagination in passes:
+            if passes.number > 1:
+                self._first = None
+            async for page in self._pages(pagination):
+                for record in passes.records(page):
                     yield record
-            seen |= walk.seen
-            if walk.consistent:
-                return
-        warn_incomplete(walk)
 
     async def count(self) -> int:
         """The number of items."""
@@ -255,9 +239,13 @@ class AsyncListing(_LazyList):
 
     async def to_pandas(self, progress: bool | None = None, *, reveal: bool = False) -> pd.DataFrame:
         """As `Listing.to_pandas`, awaited."""
-        from .frames.load.listing import load_listing_async
+        from .frames.load.listing import ListingLoad
 
-        return await load_listing_async(self, progress, reveal=reveal)
+        load = ListingLoad(self.list_call, self.parameters, self._first, progress, reveal)
+        try:
+            return await load.run_async(self.connection.run)
+        finally:
+            self._first = load.first_page
 
     async def to_arrow(self, progress: bool | None = None, *, reveal: bool = False) -> Any:
         """As `Listing.to_pandas`, awaited, and a `pyarrow.Table`."""

@@ -26,6 +26,8 @@ def event_id(milliseconds: int, n: int) -> str:
 class FakeEvents:
     """Answers ``GET sessions/{id}/events`` and ``GET workspaces/{id}/sessions``."""
 
+    page_limit = 1000  # items of a page at most, whatever `limit` asks for
+
     def __init__(
         self,
         sessions: Mapping[str, Sequence[str]],
@@ -84,7 +86,7 @@ class FakeEvents:
             return httpx.Response(400, json={"status": 400, "error": "InvalidInput", "message": "from_id is unknown."})
         first = bisect.bisect_right(ids, start) if start and not self.ignores_from_id else 0
         chosen = ids[first:] if query["sort_by"] == "id" else ids[first:][::-1]
-        limit = int(query["limit"])
+        limit = min(int(query["limit"]), self.page_limit)
         return self._page([self.event(one) for one in chosen[:limit]], len(chosen), len(chosen) > limit)
 
     def event(self, event: str) -> dict[str, Any]:

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 import agentbook as ab
 from agentbook.api.event_ids import first_id_of
-from agentbook.frames.load import concurrency, page_loader
-from agentbook.frames.load.concurrency import ConcurrencyLimit
+from agentbook.frames.load.concurrency import MAX_CONCURRENCY, ConcurrencyLimit
 from agentbook.frames.load.session_ids import session_ids
 from agentbook.frames.parse import frame as load
 from agentbook.frames.parse import to_frame
@@ -31,8 +30,7 @@ def no_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
 def hurry(monkeypatch: pytest.MonkeyPatch, target: int, page: int = 10) -> None:
     """Read with so many connections, in small pages, whatever the latency is."""
     monkeypatch.setattr(ConcurrencyLimit, "target", property(lambda self: target))
-    monkeypatch.setattr(page_loader, "MAX_PAGE", page)
-    monkeypatch.setattr(page_loader, "_WORTH", 2 * page)
+    monkeypatch.setattr(FakeEvents, "page_limit", page)
 
 
 @pytest.mark.parametrize("connections", [1, 2, 8])
@@ -65,7 +63,7 @@ def test_a_platform_that_says_no_totals_is_read_whole(monkeypatch: pytest.Monkey
 def test_a_platform_that_does_not_go_on_is_no_endless_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     hurry(monkeypatch, 1, 2)
     platform = FakeEvents({"s": [event_id(n, n) for n in range(3)]}, ignores_from_id=True)
-    with pytest.raises(ab.PartialLoad, match="does not go on by from_id"):
+    with pytest.raises(ab.PartialLoad, match="it ignores from_id"):
         ab.load_events(platform.client(), "s")
 
 
@@ -247,13 +245,13 @@ def test_the_pace_follows_the_latency() -> None:
     def settled(wait_s: float, cost_s: float) -> int:
         concurrency = ConcurrencyLimit()
         for _ in range(20):
-            concurrency.seen(wait_s, cost_s)
+            concurrency.record(wait_s, cost_s)
         return concurrency.target
 
     assert settled(0.0003, 0.002) == 1
-    assert settled(0.080, 0.002) == concurrency.MOST
+    assert settled(0.080, 0.002) == MAX_CONCURRENCY
     assert 5 <= settled(0.010, 0.002) <= 8
     slowing = ConcurrencyLimit()
     for n in range(50):
-        slowing.seen(0.005 * (n + 1), 0.002)
+        slowing.record(0.005 * (n + 1), 0.002)
     assert slowing.target <= 6, "a platform that slows down is not asked more"

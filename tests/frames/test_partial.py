@@ -15,12 +15,11 @@ import httpx
 import pytest
 
 import agentbook as ab
-from agentbook import listing as pages
 from agentbook.api import pagination
 from agentbook.frames.load import events as many
-from agentbook.frames.load import listing, page_loader
+from agentbook.frames.load import id_ranges, listing, page_loader
 from agentbook.frames.load.concurrency import ConcurrencyLimit
-from agentbook.frames.load.interrupts import Interrupts, shielded
+from agentbook.frames.load.interrupts import shielded
 from agentbook.frames.store import sync
 from frames.platform import FakeEvents, event_id
 
@@ -47,7 +46,8 @@ class Odd(FakeEvents):
 @pytest.fixture(autouse=True)
 def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agentbook.api.policy.BACKOFF_S", 0.001)
-    monkeypatch.setattr(page_loader, "MAX_PAGE", 10)
+    monkeypatch.setattr(FakeEvents, "page_limit", 10)
+    monkeypatch.setattr(page_loader, "SPLIT_PAGES", 100)  # never, unless a test says so
 
 
 def nameless(*rows: int) -> Callable[..., Any]:
@@ -126,9 +126,9 @@ def test_a_session_that_ends_too_early_is_one_that_failed(change: Any, said: str
 
 def test_a_stretch_that_failed_is_the_only_one_that_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ConcurrencyLimit, "target", property(lambda self: 4))
-    monkeypatch.setattr(page_loader, "_WORTH", 20)
+    monkeypatch.setattr(page_loader, "SPLIT_PAGES", 2)
     ids = [event_id(1000 * n, n) for n in range(400)]
-    for broken in range(3, 30, 4):
+    for broken in range(4, 30, 4):
         platform = Odd({"s": ids}, {broken: b"<html>"})
         with pytest.raises(ab.PartialLoad) as raised:
             ab.load_events(platform.client(), "s")
@@ -181,7 +181,7 @@ def through_interrupts(load: Callable[[], Any], *modules: Any, every: int) -> It
 @pytest.mark.parametrize("connections", [1, 3])
 def test_an_interrupt_at_any_line_loses_and_repeats_nothing(connections: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ConcurrencyLimit, "target", property(lambda self: connections))
-    monkeypatch.setattr(page_loader, "_WORTH", 20)
+    monkeypatch.setattr(page_loader, "SPLIT_PAGES", 2)
     platform = FakeEvents({"a": [event_id(n, n) for n in range(4)], "long": IDS[10:], "b": [event_id(9, 9)], "c": []})
     wanted = [one for name in platform.sessions for one in platform.ids(name)]
     client = platform.client()
@@ -203,7 +203,11 @@ def test_an_interrupt_of_a_listing_loses_and_repeats_nothing() -> None:
         events.list_call = replace(events.list_call, max_page=2)
         return events.to_pandas()
 
-    whole = [frame for frame in through_interrupts(load, listing, pages, pagination, every=5) if frame is not None]
+    whole = [
+        frame
+        for frame in through_interrupts(load, listing, page_loader, id_ranges, pagination, every=5)
+        if frame is not None
+    ]
     assert len(whole) > 3
     for frame in whole:
         assert frame["id"].tolist() == IDS[:8]
@@ -279,12 +283,17 @@ def test_what_is_shielded_is_finished_before_the_interrupt_is_raised() -> None:
     other = threading.Thread(target=lambda: shielded().__enter__())
     other.start()
     other.join()
-    with pytest.raises(KeyboardInterrupt), Interrupts() as held, held, held:
+    with pytest.raises(KeyboardInterrupt), shielded() as shield:
+        shield.interruptible(work)
+    assert done == ["the rest"], "it strikes at once"
+
+    def work_then_wait(shield: shielded) -> None:
         work()
-    assert done == ["the rest", "the rest"]
-    with pytest.raises(KeyboardInterrupt), Interrupts():
-        work()
-    assert done == ["the rest", "the rest"], "outside of what is held back it strikes at once"
+        shield.interruptible(done.append, "too late")
+
+    with pytest.raises(KeyboardInterrupt), shielded() as shield:
+        work_then_wait(shield)
+    assert done == ["the rest", "the rest"], "it strikes before the next wait"
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 

@@ -171,8 +171,8 @@ def sync_in_pieces(store: Store, platform: FakeEvents, data: st.DataObject) -> N
     client = ab.Client("http://h/v1", http_client=httpx.Client(transport=httpx.MockTransport(answer)))
     connections = data.draw(st.integers(1, 3))
     with pytest.MonkeyPatch.context() as patch, contextlib.suppress(KeyboardInterrupt):
-        patch.setattr(page_loader, "MAX_PAGE", data.draw(st.integers(1, 5)))
-        patch.setattr(page_loader, "_WORTH", 2)
+        patch.setattr(FakeEvents, "page_limit", data.draw(st.integers(1, 5)))
+        patch.setattr(page_loader, "SPLIT_PAGES", 1)
         patch.setattr(ConcurrencyLimit, "target", property(lambda self: connections))
         patch.setattr(syncing, "COMMIT_ROWS", data.draw(st.integers(1, 9)))
         store.sync(client, ["a", "b"], full=data.draw(st.booleans()))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import ssl
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import aclosing, closing
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 from urllib.parse import urlsplit
@@ -20,7 +20,7 @@ import msgspec
 
 from .auth import ApiKey, Credentials
 from .calls import Call, ListCall, Reply
-from .pagination import PASSES, Page, Pagination, warn_incomplete
+from .pagination import Page, Pagination, Passes
 from .policy import Exchange, Settings, exchange
 from .prefetch import prefetch, prefetch_async
 from .rate_limit import RateLimitGate, gate_of
@@ -139,7 +139,7 @@ class Connection(_Base):
         """
         return self._transport.drive(self._exchange(call))
 
-    def pages(self, pagination: Pagination, fetch: Callable[[Call[Page]], Page] | None = None) -> Iterator[Page]:
+    def pages(self, pagination: Pagination) -> Iterator[Page]:
         """The remaining pages of one pass over a list, in order, each item once.
 
         Later pages are fetched while the caller uses the earlier ones.
@@ -148,8 +148,6 @@ class Connection(_Base):
         ----------
         pagination : Pagination
             The pass; one that stopped half-way continues.
-        fetch : callable, optional
-            Runs the call of a page in place of `run`.
 
         Raises
         ------
@@ -163,16 +161,12 @@ class Connection(_Base):
         >>> [len(page.ids) for page in client.pages(Pagination(agents.list_(limit=2)))]
         [2]
         """
-        fetch = fetch or self.run
-        if not pagination.begun:
-            yield pagination.take(fetch(pagination.first()))
-        with closing(prefetch(fetch, pagination.rest())) as pages:
-            for page in pages:
-                yield pagination.take(page)
-                if pagination.stalled:
-                    break
-        while (call := pagination.following()) is not None:
-            yield pagination.take(fetch(call))
+        while not pagination.done:
+            with closing(prefetch(self.run, iter(pagination.next_call, None))) as pages:
+                for page in pages:
+                    yield page.only(pagination.add(page))
+                    if pagination.done:
+                        break
 
     def records(self, list_call: ListCall) -> Iterator[Record]:
         """The items of a list. A list that changes while it is read is read again.
@@ -197,15 +191,10 @@ class Connection(_Base):
         >>> len(list(client.records(agents.list_(limit=2))))
         2
         """
-        seen: set[str] = set()
-        for _ in range(PASSES):
-            pagination = Pagination(list_call)
+        passes = Passes(list_call)
+        for pagination in passes:
             for page in self.pages(pagination):
-                yield from page.records(skip=seen)
-            seen |= pagination.seen
-            if pagination.consistent:
-                return
-        warn_incomplete(pagination)
+                yield from passes.records(page)
 
     def request(self, method: str, path: str, *, params: Mapping[str, Any] | None = None, json: Any = None) -> Any:
         """Send any request to the platform, for operations without a method here.
@@ -284,34 +273,23 @@ class AsyncConnection(_Base):
         """As `Client.run`, awaited."""
         return await self._transport.drive(self._exchange(call))
 
-    async def pages(
-        self, pagination: Pagination, fetch: Callable[[Call[Page]], Awaitable[Page]] | None = None
-    ) -> AsyncGenerator[Page]:
+    async def pages(self, pagination: Pagination) -> AsyncGenerator[Page]:
         """As `Client.pages`, with ``async for``."""
-        fetch = fetch or self.run
-        if not pagination.begun:
-            yield pagination.take(await fetch(pagination.first()))
-        async with aclosing(prefetch_async(fetch, pagination.rest())) as pages:
-            async for page in pages:
-                yield pagination.take(page)
-                if pagination.stalled:
-                    break
-        while (call := pagination.following()) is not None:
-            yield pagination.take(await fetch(call))
+        while not pagination.done:
+            async with aclosing(prefetch_async(self.run, iter(pagination.next_call, None))) as pages:
+                async for page in pages:
+                    yield page.only(pagination.add(page))
+                    if pagination.done:
+                        break
 
     async def records(self, list_call: ListCall) -> AsyncIterator[Record]:
         """As `Client.records`, with ``async for``."""
-        seen: set[str] = set()
-        for _ in range(PASSES):
-            pagination = Pagination(list_call)
+        passes = Passes(list_call)
+        for pagination in passes:
             async with aclosing(self.pages(pagination)) as pages:
                 async for page in pages:
-                    for record in page.records(skip=seen):
+                    for record in passes.records(page):
                         yield record
-            seen |= pagination.seen
-            if pagination.consistent:
-                return
-        warn_incomplete(pagination)
 
     async def request(
         self, method: str, path: str, *, params: Mapping[str, Any] | None = None, json: Any = None

@@ -1,16 +1,19 @@
-"""One pass over a list, without any I/O: which pages to ask for, and whether what came fits together.
+"""One pass over a list, without I/O: which pages to request, and whether they fit together.
 
-Offset pages after the first may be fetched concurrently, at the greatest limit the operation takes, each sharing one item with
-its neighbour; keyset pages (events) follow one another by ``from_id``, which nothing that is added meanwhile can shift.
+Lists paged by offset may be fetched concurrently after the first page, at the maximum
+limit of the operation; neighbouring pages share one item. Lists paged by id (events)
+follow one another by ``from_id``, so items added meanwhile cannot shift a page.
 Specification: "Pagination (list envelope)", "Limits".
 """
 
 from __future__ import annotations
 
+import operator
+import re
 import warnings
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -19,6 +22,12 @@ from .errors import IncompleteWarning
 from .record import Record
 
 PASSES = 3  # how often a list that changes while it is read is read
+
+# Larger totals are not credible, and list() would allocate room for them.
+_MAX_TOTAL = 10**8
+# The end of an envelope whose last member is `pagination`.
+_TAIL = re.compile(rb'"pagination"\s*:\s*(\{[^{}]*\})\s*\}\s*\Z')
+_TAIL_BYTES = 400
 
 
 class _PageInfo(msgspec.Struct):
@@ -31,7 +40,7 @@ class _Id(msgspec.Struct):
 
 
 class _Ids(msgspec.Struct):
-    """The envelope, and of each item its id alone: one pass over the bytes, no object for anything else."""
+    """The envelope, and of each item only its id: one pass over the bytes, few objects."""
 
     items: list[_Id]
     pagination: _PageInfo = msgspec.field(default_factory=_PageInfo)
@@ -42,209 +51,405 @@ class _Raw(msgspec.Struct):
     pagination: Any = None
 
 
-# A total beyond this is no count of anything; taken at its word, list() would make room for it.
-_MOST_ITEMS = 10**8
-
+_read_info = msgspec.json.Decoder(_PageInfo).decode
 _read_ids = msgspec.json.Decoder(_Ids).decode
 _read_raw = msgspec.json.Decoder(_Raw).decode
 
 
 class Page:
-    """One reply of a list operation: the body as it came, its envelope and the ids of its items."""
+    """One reply of a list operation: its body, its envelope and the ids of its items.
 
-    __slots__ = ("body", "has_more", "ids", "total_count")
+    Attributes
+    ----------
+    body : bytes
+        The JSON as it arrived.
+    total_count : int or None
+        Items in the whole list; None if the reply has no credible total.
+    has_more : bool or None
+        Whether items follow; None if the reply does not say.
+    """
 
-    def __init__(self, body: bytes) -> None:
+    __slots__ = ("_ids", "body", "has_more", "total_count")
+
+    def __init__(
+        self, body: bytes, total_count: int | None, has_more: bool | None, ids: list[str | None] | None = None
+    ) -> None:
         self.body = body
-        try:
-            envelope = _read_ids(body)
-            found = [item.id for item in envelope.items]
-            self.total_count, self.has_more = envelope.pagination.total_count, envelope.pagination.has_more
-        except msgspec.ValidationError:
-            # Something in it is not of the type the specification gives; what can be read still counts.
-            odd = _read_raw(body)
-            found = [_id_of(item) for item in odd.items]
-            pagination = odd.pagination if isinstance(odd.pagination, dict) else {}
-            total, more = pagination.get("total_count"), pagination.get("has_more")
-            self.total_count = total if isinstance(total, int) and not isinstance(total, bool) else None
-            self.has_more = more if isinstance(more, bool) else None
-        if self.total_count is not None and not 0 <= self.total_count <= _MOST_ITEMS:
-            self.total_count = None
-        self.ids: list[str | None] = [item_id if isinstance(item_id, str) else None for item_id in found]
+        self.total_count = total_count if total_count is not None and 0 <= total_count <= _MAX_TOTAL else None
+        self.has_more = has_more
+        self._ids = ids
 
     @classmethod
-    def of(cls, reply: Reply) -> Page:
-        return cls(reply.body)
+    def parse(cls, body: bytes) -> Page:
+        """Parse a page: the envelope and all ids."""
+        try:
+            envelope = _read_ids(body)
+        except msgspec.ValidationError:
+            return cls._parse_tolerantly(body)
+        ids = [item.id if isinstance(item.id, str) else None for item in envelope.items]
+        return cls(body, envelope.pagination.total_count, envelope.pagination.has_more, ids)
+
+    @classmethod
+    def _parse_tolerantly(cls, body: bytes) -> Page:
+        # A value has a type other than the specification's; the rest still counts.
+        raw = _read_raw(body)
+        pagination = raw.pagination if isinstance(raw.pagination, dict) else {}
+        total, more = pagination.get("total_count"), pagination.get("has_more")
+        return cls(
+            body,
+            total if isinstance(total, int) and not isinstance(total, bool) else None,
+            more if isinstance(more, bool) else None,
+            [_id_of(item) for item in raw.items],
+        )
+
+    @classmethod
+    def read(cls, reply: Reply) -> Page:
+        """Read a reply: the envelope and all ids."""
+        return cls.parse(reply.body)
+
+    @classmethod
+    def read_envelope(cls, reply: Reply) -> Page:
+        """Read only the envelope, from the end of the body where possible.
+
+        For callers that parse the items themselves: it saves a pass over the body. The
+        ids are parsed when they are used.
+        """
+        tail = _TAIL.search(reply.body, max(len(reply.body) - _TAIL_BYTES, 0))
+        if tail is not None:
+            try:
+                info = _read_info(tail[1])
+                return cls(reply.body, info.total_count, info.has_more)
+            except msgspec.DecodeError:
+                pass
+        return cls.parse(reply.body)
+
+    @property
+    def ids(self) -> list[str | None]:
+        """The ids of the items; None for an item without a text id."""
+        if self._ids is None:
+            self._ids = Page.parse(self.body).ids
+        return self._ids
 
     def __len__(self) -> int:
         return len(self.ids)
 
-    @property
-    def last_id(self) -> str | None:
-        return self.ids[-1] if self.ids else None
+    def contradicts_total(self, end: int) -> bool:
+        """Whether the page, which ends before the offset `end`, holds more than its total.
 
-    def denies_its_total(self, reached: int) -> bool:
-        """Whether what it holds, up to and without the offset `reached`, is more than the total it names (a page's own, say)."""
+        Some platforms report the size of the page as the total.
+        """
         total = self.total_count
-        return total is not None and (total < reached or (total == reached and self.has_more is True))
+        return total is not None and (total < end or (total == end and self.has_more is True))
 
     def records(self, skip: Set[str] = frozenset()) -> Iterator[Record]:
-        """The items, without those whose id is in `skip`."""
+        """The items as records, without those whose id is in `skip`."""
         for item_id, item in zip(self.ids, msgspec.json.decode(self.body)["items"], strict=True):
             if item_id not in skip:
                 yield Record(item) if isinstance(item, dict) else Record({"value": item})
 
-    def only(self, kept: list[bool]) -> Page:
-        """The same page with some items left out."""
+    def only(self, keep: Sequence[bool] | None) -> Page:
+        """The page with only the items flagged in `keep`; None keeps all."""
+        if keep is None:
+            return self
         raw = _read_raw(self.body)
-        items = b",".join(item for item, keep in zip(raw.items, kept, strict=True) if keep)
-        return Page(b'{"items":[%b],"pagination":%b}' % (items, msgspec.json.encode(raw.pagination or {})))
+        items = b",".join(item for item, flag in zip(raw.items, keep, strict=True) if flag)
+        return Page.parse(b'{"items":[%b],"pagination":%b}' % (items, msgspec.json.encode(raw.pagination or {})))
 
 
-def _cursor(page: Page) -> str | None:
-    """The id to go on from: the last one there is."""
-    return next((item_id for item_id in reversed(page.ids) if item_id is not None), None)
-
-
-def _id_of(item: msgspec.Raw) -> Any:
+def _id_of(item: msgspec.Raw) -> str | None:
     value = msgspec.json.decode(item)
-    return value.get("id") if isinstance(value, dict) else None
+    item_id = value.get("id") if isinstance(value, dict) else None
+    return item_id if isinstance(item_id, str) else None
 
 
 class Pagination:
-    """One pass over a list: which calls to make, and whether what came fits together. Pure.
+    """One pass over a list, or over a range of its ids.
 
-    Pages by offset overlap by one item. A list that shifts while it is read shows itself: the item shared by two neighbours is
-    not the same, an id comes twice, or the total changes.
+    Call `next_call` for the pages to request and `add` with each page, in the order of the
+    calls, until `done`.
+
+    Parameters
+    ----------
+    list_call : ListCall
+    end : str, optional
+        Only items up to and including this id; for lists paged by id.
+    keep_repeats : bool
+        True keeps items whose id has come before. By default they are dropped, and the
+        pass is inconsistent.
+
+    Attributes
+    ----------
+    items : int
+        Items added so far, each counted once.
+    cursor : str or None
+        In a list paged by id, the id up to which all items have been added.
+    done : bool
+        Whether there is nothing more to request: the list ends here, or the pages do
+        not fit together.
+
+    Notes
+    -----
+    A list that shifts while it is read shows itself: the item shared by two neighbouring
+    pages differs, an id comes twice, or the total changes. See `problems`.
     """
 
-    def __init__(self, listing: ListCall) -> None:
-        self.listing = listing
-        self.items = 0  # taken so far, each counted once
-        self.problems: list[str] = []
-        self._size = listing.max_page if listing.limit is None else min(listing.max_page, listing.limit)
-        self._covered = listing.offset  # everything before this offset was asked for and came
-        self._last: Page | None = None
-        self.stalled = False  # the last page brought nothing new: the list ends there, whatever was announced
+    def __init__(self, list_call: ListCall, *, end: str | None = None, keep_repeats: bool = False) -> None:
+        self.list_call = list_call
+        self.end = end
+        self.items = 0
+        self.done = False
+        self.cursor: str | None = list_call.call.query.get("from_id") if list_call.keyset else None
+        self._keep_repeats = keep_repeats
+        self._from_start = self.cursor is None
+        self._size = list_call.max_page if list_call.limit is None else min(list_call.max_page, list_call.limit)
+        self._step = self._size  # items per page; a platform may cap it below the documented limit
+        self._started = False
+        self._pending = 0  # calls whose pages have not been added
+        self._added = self._planned = list_call.offset  # offsets before which all was added, or requested
+        self._total: int | None = None  # of the first page
         self._totals: set[int] = set()
-        self._untold = False  # a page said more than there was room for in its own total, which then counts for nothing
-        self.seen: set[str] = set()  # ids taken
+        self._ignore_totals = False  # a page held more items than its total
+        self._ids: set[str] = set()
+        self._last_id: str | None = None
+        self._last_body = b""
+        self._problems: list[str] = []
+
+    def next_call(self) -> Call[Page] | None:
+        """The next page to request.
+
+        None if nothing can be requested before further pages are added, or at the end.
+        """
+        concurrent = self._started and not self.list_call.keyset and self._last_offset() is not None
+        if self.done or (self._pending and not concurrent):
+            return None
+        limit = self.list_call.limit
+        size, remaining = self._step, None if limit is None else limit - self.items
+        if self.list_call.keyset:
+            self._pending += 1
+            size = size if remaining is None else min(size, remaining)
+            return self._page(0, size).with_query(from_id=self.cursor)
+        start, last = self._planned - self._overlap, self._last_offset()
+        if last is not None:
+            if self._planned >= last:
+                return None
+            size = min(size, last - start)
+        elif remaining is not None:
+            size = min(size, remaining + self._overlap)
+        self._pending += 1
+        self._planned = start + size
+        return self._page(start, size)
+
+    def _page(self, offset: int, limit: int) -> Call[Page]:
+        call = self.list_call.call.with_query(limit=limit, offset=offset or None)
+        call = replace(call, read=Page.read)
+        return call if self.list_call.refine is None else self.list_call.refine(call)
+
+    def add(self, page: Page, ids: list[str | None] | None = None) -> list[bool] | None:
+        """Add the page of the earliest call whose page has not been added.
+
+        Parameters
+        ----------
+        page : Page
+        ids : list, optional
+            The ids of its items, if they are at hand; by default the page parses them.
+
+        Returns
+        -------
+        list of bool or None
+            For each item whether it is new and belongs to this pass; None if all are.
+        """
+        self._pending -= 1
+        ids = page.ids if ids is None else ids
+        if not self._started:
+            self._total = page.total_count
+        keep = self._add_by_id(page, ids) if self.list_call.keyset else self._add_by_offset(page, ids)
+        self._started = True
+        self.items += len(ids) if keep is None else sum(keep)
+        limit = self.list_call.limit
+        if not self._pending and limit is not None and self.items >= limit:
+            self.done = True
+        return keep
+
+    def _add_by_offset(self, page: Page, ids: list[str | None]) -> list[bool] | None:
+        overlap = self._overlap
+        if page.total_count is not None:
+            self._totals.add(page.total_count)
+            self._ignore_totals |= bool(ids) and page.contradicts_total(self._added - overlap + len(ids))
+        if overlap and ids[:overlap] != [self._last_id]:
+            self._problems.append(f"neighbouring pages at offset {self._added} do not meet")
+        keep = []
+        for position, item_id in enumerate(ids):
+            repeated = item_id is not None and item_id in self._ids
+            if repeated and position >= overlap:
+                self._problems.append(f"item {item_id} came twice")
+            if item_id is not None:
+                self._ids.add(item_id)
+            keep.append(not repeated)
+        if page.body == self._last_body:
+            keep = [False] * len(ids)  # items without ids repeat unnoticed if a platform ignores the offset
+        self._added += max(len(ids) - overlap, 0)
+        if ids:
+            self._last_id, self._last_body = ids[-1], page.body
+        if len(ids) <= overlap or not any(keep):
+            self.done = True  # nothing new: the list ends here, whatever total was announced
+        elif not self._pending:
+            last = self._last_offset()
+            at_end = page.has_more is False if last is None else self._added >= last
+            planned = last is None or self._planned >= last
+            # A pass that does not fit together is not extended: the next one starts over.
+            self.done = at_end or (planned and bool(self._problems))
+            self._planned = self._added
+            self._step = self._size if page.has_more is False else len(ids)
+        return None if all(keep) else keep
 
     @property
-    def begun(self) -> bool:
-        """Whether the first page has been taken."""
-        return self._last is not None
+    def _overlap(self) -> int:
+        """Items that a page shares with the one before."""
+        return 1 if self._started and self._step > 1 else 0
 
-    def first(self) -> Call[Page]:
-        """The call of the first page."""
-        return self._page(self.listing.offset, self._size)
-
-    def rest(self) -> Iterator[Call[Page]]:
-        """The calls of all pages still missing, where it is known how many there are; in order, to be made concurrently.
-
-        One by one, and to be left off once the walk has `stalled`: a platform may announce any number of items.
-        """
-        if self._last is None or self.listing.keyset or self._end() is None:
-            return
-        covered, end, step, overlap = self._covered, self._end() or 0, self._step(), self._overlap()
-        while covered < end and step:
-            start = covered - overlap
-            size = min(step, end - start)
-            yield self._page(start, size)
-            covered = start + size
-
-    def following(self) -> Call[Page] | None:
-        """The next call, where pages follow one by one; None at the end."""
-        last = self._last
-        left = None if self.listing.limit is None else self.listing.limit - self.items
-        if last is None or self.stalled or (left is not None and left <= 0):
+    def _last_offset(self) -> int | None:
+        """The offset at which the list ends; None if the pages do not tell."""
+        if not self._totals or self._ignore_totals:
             return None
-        if self.listing.keyset:
-            cursor = _cursor(last)
-            if last.has_more is False or cursor is None:
-                return None
-            return self._page(0, self._size if left is None else min(self._size, left)).with_query(from_id=cursor)
-        end = self._end()
-        done = last.has_more is False if end is None else self._covered >= end
-        # A pass that does not fit together is not worth finishing: the next one begins anew.
-        if done or self.problems:
-            return None
-        start = self._covered - self._overlap()
-        return self._page(start, self._step() if left is None else min(self._step(), left + self._overlap()))
+        total, limit = max(self._totals), self.list_call.limit
+        return total if limit is None else min(total, self.list_call.offset + limit)
 
-    def take(self, page: Page) -> Page:
-        """Take in the page that was asked for next; the same page without the items that came before."""
-        expected_overlap = self._overlap() if self._last is not None and not self.listing.keyset else 0
-        if page.total_count is not None and not self.listing.keyset:
-            self._totals.add(page.total_count)
-            reached = self._covered - expected_overlap + len(page)
-            self._untold |= len(page) > 0 and page.denies_its_total(reached)
-        ids = page.ids
-        shared = ids[:expected_overlap]
-        if expected_overlap and self._last is not None and shared != [self._last.last_id]:
-            self.problems.append(f"neighbouring pages at offset {self._covered} do not meet")
-        kept = []
-        for at, item_id in enumerate(ids):
-            repeated = item_id is not None and item_id in self.seen
-            if repeated and at >= expected_overlap:
-                self.problems.append(f"item {item_id} came twice")
+    def _add_by_id(self, page: Page, ids: list[str | None]) -> list[bool] | None:
+        last = next((item_id for item_id in reversed(ids) if item_id is not None), None)
+        more = bool(ids) and page.has_more is not False
+        if last is not None and self.cursor is not None and last.lower() <= self.cursor.lower():
+            self._stop(f"after {self.cursor} the platform returned items up to {last}: it ignores from_id")
+            return [False] * len(ids)
+        if more and last is None:
+            self._stop(f"none of the {len(ids):,} {self.list_call.resource} of a page has an id to continue from")
+            return None
+        if not ids and page.has_more and self._missing():
+            self._stop(f"{self.items:,} of {self._total:,} {self.list_call.resource} came, then an empty page")
+            return None
+        keep = None if self._keep_repeats or _ascend(ids, self.cursor) else self._without_repeats(ids)
+        length = len(ids)
+        if more and ids[-1] is None:
+            # Items after the last id come again with the next page.
+            length -= next(n for n, item_id in enumerate(reversed(ids)) if item_id is not None)
+        if self.end is not None and last is not None and last.lower() >= self.end:
+            length, more = min(length, _count_up_to(ids, self.end)), False
+        self.cursor, self.done = last or self.cursor, not more
+        if length < len(ids):
+            keep = [flag and n < length for n, flag in enumerate(keep or [True] * len(ids))]
+        return keep
+
+    def _stop(self, problem: str) -> None:
+        self._problems.append(problem)
+        self.done = True
+
+    def _missing(self) -> bool:
+        """Whether fewer items came than the first page announced, as far as can be told."""
+        whole = self._from_start and self.end is None and self.list_call.limit is None
+        return whole and self._total is not None and self.items < self._total
+
+    def _without_repeats(self, ids: list[str | None]) -> list[bool]:
+        start, unique, keep = (self.cursor or "").lower(), set[str](), []
+        for item_id in ids:
+            repeated = item_id is not None and (item_id in unique or item_id.lower() <= start)
+            if repeated:
+                self._problems.append(f"item {item_id} came twice")
             if item_id is not None:
-                self.seen.add(item_id)
-            kept.append(not repeated)
-        if self.listing.keyset and ids and page.has_more is not False:
-            if _cursor(page) is None:
-                self.problems.append(f"none of the {len(ids)} items of a page has an id to go on from")
-            else:  # what stands after the last id has none, and comes again with the next page
-                after = next(n for n, item_id in enumerate(reversed(ids)) if item_id is not None)
-                kept[len(kept) - after :] = [False] * after
-        if self._last is not None and page.body == self._last.body:
-            kept = [False] * len(page)  # items without ids can repeat unseen, where an offset is not heeded
-        self.stalled = len(page) <= expected_overlap or not any(kept)
-        self._covered += max(len(page) - expected_overlap, 0)
-        if len(page) or self._last is None:
-            self._last = page
-        fresh = page if all(kept) else page.only(kept)
-        self.items += len(fresh)
-        return fresh
+                unique.add(item_id)
+            keep.append(not repeated)
+        return keep
+
+    def split(self, at: str) -> Pagination:
+        """End this pass at the id `at`; the pass over the items after it."""
+        call = self.list_call.call.with_query(from_id=at)
+        later = Pagination(replace(self.list_call, call=call), end=self.end, keep_repeats=self._keep_repeats)
+        self.end = at
+        return later
+
+    def resume(self) -> None:
+        """Continue a pass that stopped: the calls under way are made again."""
+        self._pending, self._planned = 0, self._added
+        if self.done:
+            self.done = False
+            self._problems.clear()
+
+    @property
+    def problems(self) -> list[str]:
+        """Why the pages added are not one list; empty if they are."""
+        if self._problems or self._ignore_totals:
+            return list(self._problems)
+        if len(self._totals) > 1:
+            return [f"the total changed between pages: {sorted(self._totals)}"]
+        if self._totals:
+            expected = max((self._last_offset() or 0) - self.list_call.offset, 0)
+            if self.items != expected:
+                return [f"{expected} items were announced, {self.items} came"]
+        return []
 
     @property
     def consistent(self) -> bool:
-        """Whether the pages taken are one list: they meet, nothing came twice, and all that was announced came."""
-        if self._untold:
-            return not self.problems
-        if len(self._totals) > 1:
-            self.problems.append(f"the total changed between pages: {sorted(self._totals)}")
-        elif self._totals and not self.problems and self.items != self._count():
-            self.problems.append(f"{self._count()} items were announced, {self.items} came")
+        """Whether the pages added are one list: they meet, nothing came twice or is missing."""
         return not self.problems
 
-    def _count(self) -> int:
-        return max((self._end() or 0) - self.listing.offset, 0)
 
-    def _end(self) -> int | None:
-        if not self._totals or self._untold:
-            return None
-        end = max(self._totals)
-        return end if self.listing.limit is None else min(end, self.listing.offset + self.listing.limit)
-
-    def _step(self) -> int:
-        # A platform may cap the limit lower than the specification says: what came sets the step.
-        return self._size if self._last is None or self._last.has_more is False else max(len(self._last), 1)
-
-    def _overlap(self) -> int:
-        return 1 if self._step() > 1 else 0
-
-    def _page(self, offset: int, limit: int) -> Call[Page]:
-        call = self.listing.call.with_query(limit=limit, offset=offset or None)
-        call = replace(call, read=Page.of)
-        return call if self.listing.refine is None else self.listing.refine(call)
+def _ascend(ids: list[str | None], start: str | None) -> bool:
+    """Whether all ids are there, ascend, and come after `start`: then none is repeated."""
+    texts = cast(list[str], ids)
+    if None in ids or (start is not None and texts and texts[0].lower() <= start.lower()):
+        return False
+    return all(map(operator.lt, texts, texts[1:]))
 
 
-def warn_incomplete(pagination: Pagination) -> None:
+def _count_up_to(ids: list[str | None], end: str) -> int:
+    """How many leading items have ids up to and including `end`. The ids ascend."""
+    return next((n for n, item_id in enumerate(ids) if item_id is not None and item_id.lower() > end), len(ids))
+
+
+def newest_call(list_call: ListCall) -> Call[Page]:
+    """The call of the newest item of a list paged by id."""
+    call = list_call.call.with_query(from_id=None, sort_by="-id", limit=1)
+    return replace(call, read=Page.read)
+
+
+class Passes:
+    """Passes over a list until the pages of one fit together, at most `PASSES`.
+
+    Iterate it for the `Pagination` of each pass. If the list changed in every pass, the
+    iteration ends with an `IncompleteWarning`.
+
+    Attributes
+    ----------
+    number : int
+        Of the current pass, from 1.
+    """
+
+    def __init__(self, list_call: ListCall) -> None:
+        self.list_call = list_call
+        self.number = 0
+        self._ids: set[str] = set()
+
+    def __iter__(self) -> Iterator[Pagination]:
+        for number in range(1, PASSES + 1):
+            self.number = number
+            pagination = Pagination(self.list_call)
+            yield pagination
+            if pagination.consistent:
+                return
+        warn_incomplete(self.list_call.call.operation, pagination.problems[0])
+
+    def records(self, page: Page) -> Iterator[Record]:
+        """The items of a page that no earlier page or pass had."""
+        yield from page.records(skip=self._ids)
+        self._ids.update(item_id for item_id in page.ids if item_id is not None)
+
+
+def warn_incomplete(operation: str, problem: str) -> None:
     """Warn that a list changed in every pass over it."""
     warnings.warn(
-        f"{pagination.listing.call.operation}: the list changed while it was read, {PASSES} times in a row "
-        f"({pagination.problems[0]}). Items may be missing; read it again when the platform is less busy.",
+        f"{operation}: the list changed while it was read, {PASSES} times in a row ({problem}). "
+        "Items may be missing; read it again when the platform is less busy.",
         IncompleteWarning,
         stacklevel=3,
     )
+
+
+__all__ = ["PASSES", "Page", "Pagination", "Passes", "newest_call", "warn_incomplete"]

@@ -7,14 +7,15 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 from ...api.connection import Connection
+from ...api.endpoints import sessions as api
 from ...api.errors import PartialLoad
 from ...api.event_ids import first_id_at
 from ..analysis.validate import instant_of
 from ..parse.frame import FrameBuilder, ParsedPage
-from .concurrency import MOST
-from .id_ranges import Session
+from .concurrency import MAX_CONCURRENCY
+from .id_ranges import ListLoad
 from .interrupts import shielded
-from .page_loader import PageLoader
+from .page_loader import PageLoader, fetch_pages
 from .progress import Progress
 from .session_ids import require_client, session_ids
 
@@ -32,7 +33,7 @@ def load_events(
     since: datetime | str | None = None,
     progress: bool | None = None,
     errors: Literal["raise", "keep"] = "raise",
-    concurrency: int = MOST,
+    concurrency: int = MAX_CONCURRENCY,
 ) -> pd.DataFrame:
     """The persisted events of many sessions as one DataFrame.
 
@@ -89,74 +90,72 @@ def load_events(
         raise ValueError(f"errors must be 'raise' or 'keep', not {errors!r}.")
     if concurrency < 1:
         raise ValueError(f"concurrency must be 1 or more, not {concurrency!r}.")
-    load = _Load(client, session_ids(client, sessions, workspace), since, progress, concurrency)
+    load = EventsLoad(client, session_ids(client, sessions, workspace), since, progress, concurrency)
     return load.run(errors)
 
 
-class _Load:
-    """A load that can stop and go on: what has arrived is kept, by session."""
+class EventsLoad:
+    """A load of many sessions that can stop and resume."""
 
     def __init__(
         self, client: Connection, sessions: list[str], since: Any, progress: bool | None, concurrency: int
     ) -> None:
         self._client = client
-        self._sessions = sessions
         self._since = None if since is None else instant_of(since, "since")
         self._progress = progress
         self._concurrency = concurrency
-        self._pieces: dict[str, list[ParsedPage]] = {}  # of whole sessions
-        self._left: dict[str, Session] = {}  # those that were begun and are not whole
-        self._builder = FrameBuilder("events")  # the first `_begun` sessions' rows, in order
-        self._begun = 0
+        begin = None if self._since is None else first_id_at(self._since)
+        self._loads = [ListLoad(session, api.events(session, from_id=begin)) for session in sessions]
+        self._pieces: dict[str, list[ParsedPage]] = {}  # of complete sessions that are not in the builder
+        self._builder = FrameBuilder("events")  # the rows of the first `_built` sessions
+        self._built = 0
         self._requests = 0
 
     def run(self, errors: str) -> pd.DataFrame:
+        """Load what is missing."""
         problems: dict[str, str] = {}
-        interrupted: BaseException | None = None
+        interrupt: KeyboardInterrupt | None = None
         try:
             with Progress(self._progress) as bar:
-                self._fetch(problems, bar)
+                self._load(bar)
         except KeyboardInterrupt as stopped:
-            interrupted = stopped
+            interrupt = stopped
         with shielded():
-            if interrupted is not None:
-                problems.update({session: "interrupted" for session in self._sessions if session not in self._pieces})
+            for load in self._loads:
+                if load.error is not None:
+                    problems[load.key] = str(load.error)
+                elif not load.complete:
+                    problems[load.key] = "interrupted"
             frame = self._frame(problems)
-        if interrupted is None and (not problems or errors == "keep"):
+        if interrupt is None and (not problems or errors == "keep"):
             return frame
-        raise partial(OPERATION, problems, len(self._sessions), frame, lambda: self.run(errors)) from interrupted
+        raise partial(OPERATION, problems, len(self._loads), frame, lambda: self.run(errors)) from interrupt
 
-    def _fetch(self, problems: dict[str, str], bar: Progress) -> None:
-        begin = None if self._since is None else first_id_at(self._since)
-        missing = {session: self._left.get(session, begin) for session in self._sessions if session not in self._pieces}
-        fetch = PageLoader(self._client, missing, self._arrived, bar.add, concurrency=self._concurrency)
+    def _load(self, bar: Progress) -> None:
+        missing = [load for load in self._loads if not load.complete]
+        loader = PageLoader(
+            missing, self._builder, self._complete, lambda rows, total: bar.add(rows), concurrency=self._concurrency
+        )
         try:
-            fetch.run()
+            fetch_pages(loader, self._client.run)
         finally:
-            self._left.update(fetch.left)
-            self._requests += fetch.requests
-            problems.update({session: fetch.problems[session] for session in missing if session in fetch.problems})
+            self._requests += loader.requests
 
-    def _arrived(self, session: str, pieces: list[ParsedPage]) -> None:
-        self._pieces[session] = pieces
-        while self._begun < len(self._sessions) and self._sessions[self._begun] in self._pieces:
-            done = self._sessions[self._begun]
-            for piece in self._pieces[done]:
-                self._builder.append(piece)
-            self._pieces[done] = []  # its rows are the builder's
-            self._begun += 1
+    def _complete(self, load: ListLoad) -> None:
+        self._pieces[load.key] = load.pop_pieces()
+        while self._built < len(self._loads) and self._loads[self._built].key in self._pieces:
+            self._builder.extend(self._pieces[self._loads[self._built].key])
+            self._built += 1
 
     def _frame(self, problems: Mapping[str, str]) -> pd.DataFrame:
-        builder = self._builder.copy() if self._begun < len(self._sessions) else self._builder
-        for session in self._sessions[self._begun :]:
-            begun = self._left.get(session)
-            for piece in self._pieces.get(session, begun.pieces() if begun is not None else ()):
-                builder.append(piece)
+        builder = self._builder.copy() if self._built < len(self._loads) else self._builder
+        for load in self._loads[self._built :]:
+            builder.extend(list(self._pieces.get(load.key, ())) or load.pieces())
         return builder.finish(
             {
                 "operation": OPERATION,
                 "parameters": {
-                    "sessions": len(self._sessions),
+                    "sessions": len(self._loads),
                     "since": None if self._since is None else self._since.isoformat(),
                 },
                 "loaded_at": datetime.now(UTC).isoformat(timespec="seconds"),

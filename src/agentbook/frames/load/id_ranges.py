@@ -1,128 +1,241 @@
-"""A session's events as stretches of time, each read page by page: how much is left of one, and where it can be halved."""
+"""What is known of a list while it is loaded: its ranges and the pieces that have arrived.
+
+A list paged by id can be read in several ranges at once. A UUIDv7 is a clock, so the
+midpoint in time between two ids is a cursor too.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from typing import Any
 
-import pyarrow.compute as pc
+import pyarrow as pa
 
+from ...api.calls import Call, ListCall
+from ...api.errors import AgentbookError
 from ...api.event_ids import is_persisted, milliseconds_of
+from ...api.pagination import Page, Pagination
 from ..parse.frame import ParsedPage
 
+Outcome = tuple[Page, ParsedPage] | AgentbookError
+SPLIT_PAGES = 2  # a range is split only if it still has more than so many pages
 
-@dataclass(slots=True, eq=False)
+
 class IdRange:
-    """A part of a session's events: those with ids above `cursor`, up to and with `end`; None is open on that side.
+    """A range of a list's items, read page by page.
 
-    `pieces` are those up to `cursor`; `done` says that there are no more.
+    A list paged by offset is one range.
+
+    Attributes
+    ----------
+    load : ListLoad
+    pagination : Pagination
+        Its `cursor` is the id up to which the range has been read.
+    split : bool
+        Whether it starts at a made-up id.
+    start : str
+        The id after which it starts; empty at the beginning of the list.
+    pieces : list of ParsedPage
+        What has arrived, in order.
     """
 
-    session: Session
-    start: str
-    cursor: str | None
-    end: str | None = None
-    busy: bool = True
-    split: bool = False  # it began at a made-up id
-    done: bool = False
-    pieces: list[ParsedPage] = field(default_factory=list)
+    def __init__(self, load: ListLoad, pagination: Pagination, *, split: bool = False) -> None:
+        self.load = load
+        self.pagination = pagination
+        self.split = split
+        self.start = pagination.cursor or ""
+        self.pieces: list[ParsedPage] = []
+        self._early: dict[int, Outcome] = {}  # outcomes that arrived before their turn
+        self._requested = self._arrived = 0
+
+    @property
+    def done(self) -> bool:
+        """Whether all of the range has been read."""
+        return self.pagination.done
+
+    def next_call(self) -> tuple[int, Call[Page]] | None:
+        """The number and the call of the next page; None if none can be requested now."""
+        call = self.pagination.next_call()
+        if call is None:
+            return None
+        self._requested += 1
+        return self._requested - 1, call
+
+    def in_order(self, number: int, outcome: Outcome) -> Iterator[Outcome]:
+        """The outcomes whose turn has come, now that this one has arrived."""
+        self._early[number] = outcome
+        while not self.done and self._arrived in self._early:
+            self._arrived += 1
+            yield self._early.pop(self._arrived - 1)
+
+    def resume(self) -> None:
+        """Forget the calls under way, so that they are made again."""
+        self._early.clear()
+        self._requested = self._arrived = 0
+        self.pagination.resume()
+
+    def expected_rows(self) -> float:
+        """Rows still to come, estimated by the list's density; 0 if it cannot be split."""
+        load, cursor = self.load, self.pagination.cursor
+        if load.newest_ms is None or not load.splittable or not is_persisted(cursor):
+            return 0.0
+        if load.total is None or load.total <= load.rows:
+            return float(self.span_ms())  # no total: the longest range is split, down to two seconds
+        return self.span_ms() * (load.total - load.rows) / max(sum(one.span_ms() for one in load.ranges), 1)
+
+    def span_ms(self) -> int:
+        """Milliseconds between the cursor and the end of the range."""
+        cursor, end = self.pagination.cursor, self.pagination.end
+        if cursor is None or not is_persisted(cursor):
+            return 0
+        return max((milliseconds_of(end) if end else self.load.newest_ms or 0) - milliseconds_of(cursor), 0)
+
+    def halve(self) -> IdRange | None:
+        """Cut off the later half, by time, as a range of its own; None if too short."""
+        cursor, span_ms = self.pagination.cursor, self.span_ms()
+        if cursor is None or span_ms < 2:
+            return None
+        middle = _last_id_of(milliseconds_of(cursor) + span_ms // 2)
+        later = IdRange(self.load, self.pagination.split(middle), split=True)
+        self.load.ranges.append(later)
+        return later
 
 
 @dataclass(slots=True, eq=False)
-class Session:
-    """What is known of a session: where reading begins, how much there is, and its stretches."""
+class ListLoad:
+    """One list under load: its ranges, and what has arrived of it.
 
-    id: str
-    begin: str | None
+    Attributes
+    ----------
+    key : str
+        Names the list among those loaded together, such as a session id.
+    list_call : ListCall
+    strict : bool
+        True, for lists paged by id: a page that does not fit is an error, and repeated
+        items are kept and reported. False: they are dropped and listed in `problems`.
+    splittable : bool
+        Whether its ranges may be split.
+    first_page : Page or None
+        The first page, if it was fetched before.
+    ranges : list of IdRange
+    rows, pages, page_rows : int
+        What has arrived, and the rows of the largest page.
+    total : int or None
+        Rows of the whole list by its first page.
+    newest_ms : int or None
+        The millisecond of its newest id, once it has been asked for.
+    error : AgentbookError or None
+        Why it could not be read.
+    complete : bool
+        Whether all of it has arrived.
+    """
+
+    key: str
+    list_call: ListCall
+    strict: bool = True
     splittable: bool = True
-    total: int | None = None
+    first_page: Page | None = None
+    ranges: list[IdRange] = field(default_factory=list)
     rows: int = 0
-    newest_ms: int | None = None
-    stretches: list[IdRange] = field(default_factory=list)
     pages: int = 0
-    looked: bool = False  # for its newest event
-    from_start: bool = field(init=False)  # so that what has come can be held against the total
+    page_rows: int = 0
+    total: int | None = None
+    newest_ms: int | None = None
+    newest_requested: bool = False
+    error: AgentbookError | None = None
+    complete: bool = False
 
     def __post_init__(self) -> None:
-        self.from_start = self.begin is None
+        self.splittable = self.splittable and self.list_call.keyset and self.list_call.limit is None
+
+    @property
+    def session_id(self) -> str | None:
+        """The session whose events these are; None for other lists."""
+        return self.list_call.context.get("session_id") if self.list_call.resource == "events" else None
+
+    def open(self) -> IdRange:
+        """Start to read the list, in one range."""
+        self.ranges = [IdRange(self, Pagination(self.list_call, keep_repeats=self.strict))]
+        return self.ranges[0]
+
+    def resume(self) -> None:
+        """Make a list that stopped ready to continue: only what is missing is read."""
+        self.error = None
+        for id_range in self.ranges:
+            if not id_range.done or (self.strict and not id_range.pagination.consistent):
+                id_range.resume()
+
+    def restart(self, *, splittable: bool = True) -> None:
+        """Forget what has arrived, to read the list from its beginning."""
+        self.ranges, self.rows, self.pages, self.total = [], 0, 0, None
+        self.newest_ms, self.newest_requested, self.error, self.complete = None, False, None, False
+        self.splittable = self.splittable and splittable
+
+    @property
+    def ordered_ranges(self) -> list[IdRange]:
+        """The ranges in the order of their ids."""
+        return sorted(self.ranges, key=lambda id_range: id_range.start)
 
     def pieces(self) -> list[ParsedPage]:
-        """What has arrived, in the order of ids; without gaps only where all its stretches are done."""
-        return [piece for one in sorted(self.stretches, key=lambda one: one.start) for piece in one.pieces]
+        """What has arrived, in order; it may have gaps until the list is complete."""
+        return [piece for id_range in self.ordered_ranges for piece in id_range.pieces]
 
-    @property
-    def missing(self) -> bool:
-        """Whether less has come than its first page announced, as far as that can be told."""
-        return self.total is not None and self.from_start and len(self.stretches) == 1 and self.rows < self.total
+    def pop_pieces(self) -> list[ParsedPage]:
+        """Remove and return the pieces before the first gap.
 
-    @property
-    def reached(self) -> str | None:
-        """The id up to which all has arrived."""
-        return next((one.cursor for one in sorted(self.stretches, key=lambda one: one.start) if not one.done), None)
-
-    def take_beginning(self) -> list[ParsedPage]:
-        """The pieces before the first gap. They are the session's no more, which from then on begins after them."""
-        taken: list[ParsedPage] = []
-        for stretch in sorted(self.stretches, key=lambda one: one.start):
-            taken += stretch.pieces
-            stretch.pieces = []
-            if not stretch.done:
+        The list then starts after them.
+        """
+        pieces: list[ParsedPage] = []
+        for id_range in self.ordered_ranges:
+            pieces += id_range.pieces
+            id_range.pieces = []
+            if not id_range.done:
                 break
-            self.stretches.remove(stretch)
-        self.begin = next((last for piece in reversed(taken) if (last := last_of(piece))), self.begin)
-        return taken
+            self.ranges.remove(id_range)
+        last = next((last for piece in reversed(pieces) if (last := _last_id(piece))), None)
+        if last is not None and self.list_call.keyset:
+            self.list_call = replace(self.list_call, call=self.list_call.call.with_query(from_id=last))
+        return pieces
+
+    @property
+    def loaded_up_to(self) -> str | None:
+        """The id up to which everything has arrived; None if nothing or all has."""
+        return next((one.pagination.cursor for one in self.ordered_ranges if not one.done), None)
+
+    @property
+    def problems(self) -> list[str]:
+        """Why the pages that arrived are not one list; empty if they are."""
+        return [problem for id_range in self.ordered_ranges for problem in id_range.pagination.problems]
 
 
-def expected(stretch: IdRange) -> float:
-    """Rows still to come in a stretch, by the session's density so far; 0 where it cannot be halved."""
-    session = stretch.session
-    if (
-        session.newest_ms is None
-        or not session.splittable
-        or stretch.cursor is None
-        or not is_persisted(stretch.cursor)
-    ):
-        return 0.0
-    span = end_of(stretch) - milliseconds_of(stretch.cursor)
-    if session.total is not None and session.total > session.rows:
-        left_ms = sum(
-            max(end_of(one) - milliseconds_of(one.cursor), 0)
-            for one in session.stretches
-            if one.cursor is not None and is_persisted(one.cursor)
-        )
-        return span * (session.total - session.rows) / max(left_ms, 1)
-    return float(span)  # nothing says how many: the longest is halved, down to two seconds
+def keep_rows(piece: ParsedPage, keep: list[bool] | None) -> ParsedPage:
+    """The rows of a piece flagged in `keep`, with their problems; None keeps all."""
+    if keep is None:
+        return piece
+    numbers = {row: number for number, row in enumerate(row for row, flag in enumerate(keep) if flag)}
+    problems = [
+        problem if problem.row is None else replace(problem, row=numbers[problem.row])
+        for problem in piece.problems
+        if problem.row is None or problem.row in numbers
+    ]
+    batch: Any = piece.batch.filter(pa.array(keep)) if numbers else None
+    return replace(piece, rows=len(numbers), batch=batch, problems=problems)
 
 
-def end_of(stretch: IdRange) -> int:
-    return milliseconds_of(stretch.end) if stretch.end is not None else stretch.session.newest_ms or 0
+def _last_id(piece: ParsedPage) -> str | None:
+    """The last id of a piece; None if it has none."""
+    ids = piece.batch["id"] if piece.rows else []
+    return next((ids[n].as_py() for n in range(len(ids) - 1, -1, -1) if ids[n].is_valid), None)
 
 
-def last_id_of(milliseconds: int) -> str:
-    """The greatest UUIDv7 of a millisecond: all ids above it are of later ones, so nothing falls between two stretches."""
+def _last_id_of(milliseconds: int) -> str:
+    """The greatest UUIDv7 of a millisecond.
+
+    All greater ids are of later milliseconds, so nothing falls between two ranges.
+    """
     digits = f"{milliseconds:012x}"
     return f"{digits[:8]}-{digits[8:]}-7fff-bfff-ffffffffffff"
 
 
-def until(piece: ParsedPage, end: str) -> ParsedPage:
-    """The rows of a piece up to and with the id `end`; they ascend."""
-    return _first(piece, pc.sum(pc.less_equal(pc.utf8_lower(piece.batch["id"]), end)).as_py() or 0)
-
-
-def with_the_last(piece: ParsedPage) -> ParsedPage:
-    """The rows of a piece up to its last id: those after it, which have none, come again with the next page."""
-    ids = piece.batch["id"]
-    return piece if ids[-1].is_valid else _first(piece, len(ids) - pc.index(pc.is_valid(ids[::-1]), True).as_py())
-
-
-def last_of(piece: ParsedPage) -> str | None:
-    """The last id of a piece; None where it has none."""
-    if not piece.rows:
-        return None
-    ids = piece.batch["id"]
-    last: str | None = ids[-1].as_py()
-    return last if last is not None or ids.null_count == len(ids) else ids.drop_null()[-1].as_py()
-
-
-def _first(piece: ParsedPage, count: int) -> ParsedPage:
-    problems = [problem for problem in piece.problems if problem.row is None or problem.row < count]
-    return replace(piece, rows=count, batch=piece.batch.slice(0, count) if count else None, problems=problems)
+__all__ = ["SPLIT_PAGES", "IdRange", "ListLoad", "Outcome", "keep_rows"]

@@ -1,89 +1,75 @@
-"""Where an interrupt may strike: between two steps of a load, not in the middle of one.
+"""When an interrupt (Ctrl-C) may strike: between two steps of a load, not inside one.
 
-Python raises `KeyboardInterrupt` between any two instructions of the main thread, such as between a page's rows being kept and
-that being noted: going on from there would repeat them. What is done inside `held` is finished first. Nothing that waits
-for the network belongs inside.
+Python raises `KeyboardInterrupt` between any two instructions of the main thread, for
+example after a page's rows were kept and before that was recorded. Resuming from there
+would repeat the rows.
 """
 
 from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Callable
 from types import FrameType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
-
-class Interrupts:
-    """Decides, while it is entered, when interrupts strike: at once, or where a ``with`` of it that stands inside is left.
-
-    Changing a signal's handler costs several microseconds, holding an interrupt back next to nothing. So the outermost
-    ``with`` lets them through, for all of a load, and those inside hold them back, for its steps.
-
-    Examples
-    --------
-    >>> with Interrupts() as held:
-    ...     page = "wait for it"  # an interrupt strikes here
-    ...     with held:
-    ...         kept = "all of it, or nothing"
-    """
-
-    __slots__ = ("_before", "_depth", "_pending")
-
-    def __init__(self) -> None:
-        self._before: Any = None
-        self._depth = -1
-        self._pending: tuple[int, FrameType | None] | None = None
-
-    def __enter__(self) -> Self:
-        # Interrupts reach the main thread alone, and only it may say what becomes of them.
-        if self._depth < 0 and threading.current_thread() is threading.main_thread():
-            before = signal.getsignal(signal.SIGINT)
-            if callable(before):
-                self._before = before
-                signal.signal(signal.SIGINT, self._strike)
-        self._depth += 1
-        return self
-
-    def _strike(self, number: int, frame: FrameType | None) -> None:
-        if self._depth > 0:
-            self._pending = number, frame
-        else:
-            self._before(number, frame)
-
-    def __exit__(self, *_: object) -> None:
-        if self._depth == 0 and self._before is not None:
-            self._depth = 1  # nothing strikes between here and the handler that was there before
-            signal.signal(signal.SIGINT, self._before)
-            self._depth = 0
-        self._depth -= 1
-        if self._depth <= 0 and self._pending is not None:
-            pending, self._pending = self._pending, None
-            self._before(*pending)
+T = TypeVar("T")
 
 
 class shielded:  # noqa: N801 (used as a statement, like contextlib.suppress)
-    """Hold an interrupt back until the block is left.
+    """Hold an interrupt back until the block ends.
+
+    What waits for the network belongs into `interruptible`. Changing the handler of a
+    signal costs several microseconds, `interruptible` almost nothing: so one block holds
+    a whole load.
 
     Examples
     --------
-    >>> with shielded():
-    ...     kept = "all of it, or nothing"
+    >>> with shielded() as shield:
+    ...     page = shield.interruptible(str.upper, "an interrupt strikes here")
+    ...     rows = "all or nothing"
     """
 
-    __slots__ = ("_held",)
+    __slots__ = ("_handler", "_open", "_pending")
 
     def __init__(self) -> None:
-        self._held = Interrupts()
+        self._handler: Any = None
+        self._open = False
+        self._pending: tuple[int, FrameType | None] | None = None
 
-    def __enter__(self) -> None:
-        self._held.__enter__()
-        self._held.__enter__()
+    def __enter__(self) -> Self:
+        # Only the main thread is interrupted, and only it may set handlers.
+        if threading.current_thread() is threading.main_thread():
+            handler = signal.getsignal(signal.SIGINT)
+            if callable(handler):
+                self._handler = handler
+                signal.signal(signal.SIGINT, self._receive)
+        return self
 
     def __exit__(self, *_: object) -> None:
+        if self._handler is not None:
+            self._open = False
+            signal.signal(signal.SIGINT, self._handler)
+            self._strike()
+
+    def interruptible(self, function: Callable[..., T], *args: Any) -> T:
+        """Call a function during which an interrupt strikes at once."""
+        self._open = True
         try:
-            self._held.__exit__()
+            self._strike()
+            return function(*args)
         finally:
-            self._held.__exit__()
+            self._open = False
+
+    def _receive(self, number: int, frame: FrameType | None) -> None:
+        self._pending = number, frame
+        if self._open:
+            self._strike()
+
+    def _strike(self) -> None:
+        if self._pending is not None:
+            pending, self._pending = self._pending, None
+            self._handler(*pending)
 
 
-__all__ = ["Interrupts", "shielded"]
+__all__ = ["shielded"]

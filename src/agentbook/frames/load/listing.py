@@ -1,134 +1,161 @@
-"""From a listing to a frame: what `Listing.to_pandas` does.
+"""From one list to a frame: what `Listing.to_pandas` does.
 
-Pages become Arrow columns as they arrive, so an interrupted or failed load still has what came: it raises `PartialLoad` with that
-frame and a way to go on. A list that changed while it was read is read again, and only a pass that fits together counts.
+Pages become Arrow columns as they arrive, so an interrupted or failed load keeps what came:
+it raises `PartialLoad` with that frame and a way to resume. A list that changed while it was
+read is read again; only a pass whose pages fit together counts as complete.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from ...api.calls import Call, ListCall
 from ...api.errors import AgentbookError, PartialLoad
-from ...api.pagination import PASSES, Page, Pagination, warn_incomplete
-from ..parse.frame import FrameBuilder
-from ..parse.page_checks import check_session_ids
+from ...api.pagination import PASSES, Page, warn_incomplete
+from ..parse.frame import FrameBuilder, ParsedPage
+from .id_ranges import ListLoad
 from .interrupts import shielded
+from .page_loader import PageLoader, fetch_pages, fetch_pages_async
 from .progress import Progress
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-class _Load:
-    """A load that can stop and go on: one pass, and the rows it has so far."""
+class ListingLoad:
+    """A load of one list that can stop and resume.
 
-    def __init__(self, listing: Any, progress: bool | None, reveal: bool) -> None:
-        self.listing = listing
-        self.progress = progress
-        self.reveal = reveal
-        self._before = listing.requests
-        self._session = listing.list_call.context.get("session_id") if listing.list_call.resource == "events" else None
-        self.passes = 0
-        self.again()
+    Parameters
+    ----------
+    list_call : ListCall
+    parameters : mapping
+        Of the request, for the frame's provenance.
+    first_page : Page, optional
+        The first page, if it was fetched before.
+    progress, reveal : bool
+        As for `Listing.to_pandas`.
 
-    def again(self) -> None:
-        """Begin another pass."""
-        if self.passes:
-            self.listing.forget()  # the page that len() and iteration share is out of date too
-        self.passes += 1
-        self.walk: Pagination = self.listing.walk()
-        self.builder = FrameBuilder(self.listing.list_call.resource, self.listing.list_call.context, reveal=self.reveal)
+    Attributes
+    ----------
+    first_page : Page or None
+        The first page of the latest pass.
+    """
 
-    def take(self, page: Page, bar: Progress) -> None:
-        """Take in a page of this pass."""
-        with shielded():
-            piece = self.builder.parse(page.body)
-            if self._session is not None and piece.rows:
-                check_session_ids(self._session, piece)
-            self.builder.append(piece)
-        bar.add(piece.rows, page.total_count)
-
-    def go_on(self) -> None:
-        """Make ready to resume. An interrupt may have struck while the walk took in a page, or before its rows were kept:
-        then they do not count the same, and the pass begins anew.
-        """
-        asked = self.walk._covered - self.walk.listing.offset
-        if not asked == self.walk.items == self.builder.rows:
-            self.passes -= 1
-            self.again()
+    def __init__(
+        self,
+        list_call: ListCall,
+        parameters: Mapping[str, Any],
+        first_page: Page | None,
+        progress: bool | None,
+        reveal: bool,
+    ) -> None:
+        self.first_page = first_page
+        self._list_call = list_call
+        self._parameters = parameters
+        self._progress = progress
+        self._reveal = reveal
+        self._passes = 0
+        self._drift: str | None = None  # why the last pass is not one list
+        self._loaders: list[PageLoader] = []
+        self._load = ListLoad(list_call.call.operation, list_call, strict=False, first_page=first_page)
+        self._start_pass()
 
     @property
-    def settled(self) -> bool:
-        """Whether the pass fits together, or was the last one there is."""
-        return self.walk.consistent or self.passes >= PASSES
+    def requests(self) -> int:
+        """Requests that were answered."""
+        return sum(loader.requests for loader in self._loaders)
 
-    def frame(self, *, complete: bool = True) -> pd.DataFrame:
-        return self.builder.finish(
+    def _start_pass(self) -> None:
+        self._passes += 1
+        self._drift = None
+        self._builder = FrameBuilder(self._list_call.resource, self._list_call.context, reveal=self._reveal)
+
+    def run(self, run: Callable[[Call[Page]], Page]) -> pd.DataFrame:
+        """Load what is missing; `run` runs the call of a page."""
+
+        def fetch(call: Call[Page]) -> Page:
+            return self._remember_first(run(call))
+
+        with self._keep_on_failure(lambda: self.run(run)), Progress(self._progress) as bar:
+            while not self._finished():
+                fetch_pages(self._loader(bar), fetch)
+            return self._finish()
+
+    async def run_async(self, run: Callable[[Call[Page]], Awaitable[Page]]) -> pd.DataFrame:
+        """As `run`, awaited; so is the `resume()` of its `PartialLoad`."""
+
+        async def fetch(call: Call[Page]) -> Page:
+            return self._remember_first(await run(call))
+
+        with self._keep_on_failure(lambda: self.run_async(run)), Progress(self._progress) as bar:
+            while not self._finished():
+                await fetch_pages_async(self._loader(bar), fetch)
+            return self._finish()
+
+    def _loader(self, bar: Progress) -> PageLoader:
+        self._loaders.append(PageLoader([self._load], self._builder, lambda load: None, bar.add))
+        return self._loaders[-1]
+
+    def _remember_first(self, page: Page) -> Page:
+        if self.first_page is None:  # nothing else is requested before it has arrived
+            self.first_page = page
+        return page
+
+    def _finished(self) -> bool:
+        """Whether the load is done; otherwise it is ready for (the rest of) a pass."""
+        if self._load.error is not None:
+            raise self._load.error
+        if not self._load.complete:
+            return False
+        self._drift = next(iter(self._load.problems), self._drift)
+        if self._drift is None or self._passes >= PASSES:
+            return True
+        self._load.restart()
+        self.first_page = None  # it is out of date too
+        self._start_pass()
+        return False
+
+    def _finish(self) -> pd.DataFrame:
+        if self._drift is not None:
+            warn_incomplete(self._load.key, self._drift)
+        with shielded():
+            return self._frame(self._builder, self._load.pop_pieces(), complete=self._drift is None)
+
+    def _frame(self, builder: FrameBuilder, pieces: list[ParsedPage], *, complete: bool) -> pd.DataFrame:
+        builder.extend(pieces)
+        return builder.finish(
             {
-                "operation": self.listing.list_call.call.operation,
-                "parameters": self.listing.parameters,
+                "operation": self._load.key,
+                "parameters": self._parameters,
                 "loaded_at": datetime.now(UTC).isoformat(timespec="seconds"),
                 # The first page is shared with len() and iteration, so it may have been fetched before.
-                "requests": max(self.listing.requests - self._before, 1),
-                "complete": complete and self.walk.consistent,
+                "requests": max(self.requests, 1),
+                "complete": complete,
             }
         )
 
-    def finished(self) -> pd.DataFrame:
-        if not self.walk.consistent:
-            warn_incomplete(self.walk)
-        return self.frame()
-
     @contextmanager
-    def kept(self, resume: Callable[[], Any]) -> Iterator[None]:
-        """Turn a failure or an interrupt after the first page into a `PartialLoad`; before it, nothing is lost."""
+    def _keep_on_failure(self, resume: Callable[[], Any]) -> Iterator[None]:
+        """Turn a failure or an interrupt into a `PartialLoad`, if rows have arrived."""
         try:
             yield
         except (AgentbookError, KeyboardInterrupt) as stopped:
-            if not self.builder.rows:
+            self._load.error = None
+            if not self._load.rows:
                 raise
-            operation = self.listing.list_call.call.operation
+            operation = self._load.key
             reason = "interrupted" if isinstance(stopped, KeyboardInterrupt) else str(stopped)
             raise PartialLoad(
-                f"{operation}: stopped after {self.builder.rows:,} rows ({reason}). error.partial_frame has them; "
+                f"{operation}: stopped after {self._load.rows:,} rows ({reason}). error.partial_frame has them; "
                 "error.resume() reads what is missing.",
                 operation=operation,
-                partial_frame=self.frame(complete=False),
+                partial_frame=self._frame(self._builder.copy(), self._load.pieces(), complete=False),
                 problems={operation: reason},
                 _resume=resume,
             ) from stopped
 
 
-def load_listing(listing: Any, progress: bool | None = None, *, reveal: bool = False) -> pd.DataFrame:
-    """All items of a listing as a DataFrame; see `agentbook.listing.Listing.to_pandas`."""
-    return _run(_Load(listing, progress, reveal))
-
-
-def _run(load: _Load) -> pd.DataFrame:
-    with load.kept(resume=lambda: _run(load)), Progress(load.progress) as bar:
-        load.go_on()
-        while True:
-            for page in load.listing.pages(load.walk):
-                load.take(page, bar)
-            if load.settled:
-                return load.finished()
-            load.again()
-
-
-async def load_listing_async(listing: Any, progress: bool | None = None, *, reveal: bool = False) -> pd.DataFrame:
-    """The same for `AsyncListing`; ``await`` what the `PartialLoad`'s `resume()` gives."""
-    return await _run_async(_Load(listing, progress, reveal))
-
-
-async def _run_async(load: _Load) -> pd.DataFrame:
-    with load.kept(resume=lambda: _run_async(load)), Progress(load.progress) as bar:
-        load.go_on()
-        while True:
-            async for page in load.listing.pages(load.walk):
-                load.take(page, bar)
-            if load.settled:
-                return load.finished()
-            load.again()
+__all__ = ["ListingLoad"]

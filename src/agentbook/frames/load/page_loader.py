@@ -1,345 +1,397 @@
-"""Reading the events of many sessions over as many connections as pay: what `load_events` and `Store.sync` share.
+"""Loading lists: which pages to request next, and what becomes of those that arrive.
 
-One thread plans, parses and keeps order; a pool of others only waits for the network. Pages follow by ``from_id``, which
-nothing that is added can shift. Where a connection is free and no session is left to begin, the longest stretch under way
-is halved by time: a UUIDv7 is a clock, so the middle of two ids is a cursor too.
+`PageLoader` does no I/O. `fetch_pages` drives it with threads, `fetch_pages_async` on an
+event loop. `Listing.to_pandas`, `load_events` and `Store.sync` all load through it.
 """
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import queue
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from ...api.calls import MAX_PAGE
-from ...api.connection import Connection
-from ...api.endpoints import sessions as api
+from ...api.calls import UNREADABLE, Call
 from ...api.errors import AgentbookError, InvalidInput, NotFound
 from ...api.event_ids import is_persisted, milliseconds_of
-from ...api.pagination import Page
+from ...api.pagination import Page, newest_call
 from ..parse.frame import FrameBuilder, ParsedPage
-from ..parse.page_checks import all_in_order, check_page
-from .concurrency import MOST, ConcurrencyLimit
-from .id_ranges import IdRange, Session, end_of, expected, last_id_of, last_of, until, with_the_last
-from .interrupts import Interrupts
-from .page_body import PageBody, ids_of, read
+from ..parse.page_checks import all_in_order, check_page, check_session_ids
+from .concurrency import MAX_CONCURRENCY, ConcurrencyLimit
+from .id_ranges import SPLIT_PAGES, IdRange, ListLoad, keep_rows
+from .interrupts import shielded
 
-_WORTH = 2 * MAX_PAGE  # rows still expected in a stretch for it to be halved
-_SMALL_BYTES = 100_000  # a page that is better read together with others
-_TOGETHER_BYTES = 400_000  # of small pages that are read as one: a page of 1,000 events
+_SMALL_BYTES = 100_000  # pages up to this size are parsed together with others
+_BATCH_BYTES = 400_000  # of small pages parsed at once: a page of 1,000 events
+
+
+@dataclass(slots=True)
+class PageRequest:
+    """A page to request: of a range, or the newest item of a list (`id_range` is None)."""
+
+    call: Call[Page]
+    load: ListLoad
+    id_range: IdRange | None = None
+    number: int = 0
+
+
+@dataclass(slots=True)
+class Fetched:
+    """What came of a request, and how long it took."""
+
+    request: PageRequest
+    outcome: Page | AgentbookError
+    wait_s: float
+    cost_s: float
 
 
 class PageLoader:
-    """One pass over many sessions.
+    """One load of many lists.
+
+    Pages of one list follow one another by id, or are requested by offset. If more
+    requests are worthwhile than there are lists to start, the longest range is split by
+    time.
 
     Parameters
     ----------
-    client : Client
-    wanted : mapping of str to str, None or Session
-        Session id to the id after which to read (None for all), or what a pass that stopped has `left` of it.
-    done : callable
-        Called with a session's id and its pieces in order, once it is whole.
-    rows : callable
-        Called with the number of rows as they arrive.
-    known : callable
-        Told how to get the ids of a session's only page, whether it needs no look: then it is not read at all.
-        None looks at all.
-    begun : callable
-        Offered a session under way each time `part_rows` more of its rows have come: it may take those before the first
-        gap (`Session.take_beginning`), and `done` is given the rest.
-    concurrency : int, optional
-        Requests under way at most; they adapt to the latency seen, up to this.
+    loads : iterable of ListLoad
+        Those that have ranges continue; the others start.
+    parser : FrameBuilder
+        Parses the pages.
+    on_complete : callable
+        Called with a `ListLoad` once all of it has arrived.
+    on_rows : callable
+        Called with the number of rows of a page, and the list's total or None.
+    on_part : callable
+        Called with a `ListLoad` under way each time `part_rows` more of its rows have
+        arrived. It may take those before the first gap (`ListLoad.pop_pieces`).
+    is_unchanged : callable, optional
+        Called for a list whose only page has arrived, with a function that returns its
+        ids. If it returns True, the page is not parsed and the list is complete.
+    concurrency : int
+        The maximum of requests under way. Their number adapts to the latency, up to this.
 
     Attributes
     ----------
-    problems : dict
-        Session id to why it could not be read.
-    left : dict
-        Session id to what had arrived of those that were begun and did not become whole.
     requests : int
+        Requests that were answered.
+    under_way : int
+        Requests that were not.
     """
 
     def __init__(
         self,
-        client: Connection,
-        wanted: Mapping[str, str | Session | None],
-        done: Callable[[str, list[ParsedPage]], None],
-        rows: Callable[[int], None] = lambda rows: None,
+        loads: Iterable[ListLoad],
+        parser: FrameBuilder,
+        on_complete: Callable[[ListLoad], None],
+        on_rows: Callable[[int, int | None], None] = lambda rows, total: None,
         *,
-        known: Callable[[str, Callable[[], list[str | None]]], bool] | None = None,
-        begun: Callable[[Session], None] = lambda session: None,
+        on_part: Callable[[ListLoad], None] = lambda load: None,
+        is_unchanged: Callable[[ListLoad, Callable[[], list[str | None]]], bool] | None = None,
         part_rows: int = 250_000,
-        concurrency: int = MOST,
+        concurrency: int = MAX_CONCURRENCY,
     ) -> None:
-        self._client = client
-        self._todo = deque(
-            Session(session, begin) for session, begin in wanted.items() if not isinstance(begin, Session)
-        )
-        self._done = done
-        self._rows = rows
-        self._known = known
-        self._begun = begun
+        self._parser = parser
+        self._on_complete = on_complete
+        self._on_rows = on_rows
+        self._on_part = on_part
+        self._is_unchanged = is_unchanged
         self._part_rows = part_rows
-        self._most = concurrency
-        self._pace = ConcurrencyLimit(concurrency)
-        self._reader = FrameBuilder("events")
-        self._stretches: list[IdRange] = []  # not done
-        self._arrived: queue.SimpleQueue[tuple[IdRange | Session, Future[PageBody]]] = queue.SimpleQueue()
-        self._waiting = 0
-        self._small: list[tuple[IdRange, PageBody]] = []  # sessions of a single page, to be read together
+        self.concurrency = concurrency
+        self._limit = ConcurrencyLimit(concurrency)
+        self._queue: deque[ListLoad] = deque()  # not started
+        self._ranges: list[IdRange] = []  # not done
+        self._small: list[tuple[IdRange, int, Fetched, Page]] = []  # pages to be parsed together
         self._small_bytes = 0
-        self._small_most = 1
-        self._whole: list[Session] = []  # to be handed over
-        self.problems: dict[str, str] = {}
-        self.left: dict[str, Session] = {}
+        self._small_limit = 1
+        self._completed: list[ListLoad] = []
         self.requests = 0
-        for one in wanted.values():
-            if isinstance(one, Session):
-                self._go_on(one)
+        self.under_way = 0
+        for load in loads:
+            load.resume()
+            self._ranges += [id_range for id_range in load.ranges if not id_range.done]
+            if not load.ranges:
+                self._queue.append(load)
+            elif all(id_range.done for id_range in load.ranges):
+                self._completed.append(load)
 
-    def run(self) -> None:
-        """Read it all. An interrupt strikes while the network is waited for; what has arrived until then is kept."""
-        with Interrupts() as held:
-            self._run(held)
+    @property
+    def finished(self) -> bool:
+        """Whether every list is complete or has failed."""
+        return not (self._queue or self._ranges or self._completed or self.under_way)
 
-    def _run(self, held: Interrupts) -> None:
-        pool: ThreadPoolExecutor | None = None
+    @property
+    def target(self) -> int:
+        """Requests that are worth having under way."""
+        return self._limit.target
+
+    # -- what to request --------------------------------------------------------------
+
+    def next_requests(self) -> list[PageRequest]:
+        """The requests to make now."""
+        requests: list[PageRequest] = []
+        target = self._limit.target
+        while self.under_way < target and (request := self._next_page() or self._next_newest()) is not None:
+            self.under_way += 1
+            requests.append(replace(request, call=replace(request.call, read=Page.read_envelope)))
+        if not self.under_way:
+            self.parse_small()
+        self._report_completed()
+        return requests
+
+    def _next_page(self) -> PageRequest | None:
+        """The next page of a range, else of a new list, else of half a range."""
+        for id_range in self._ranges:
+            if (page := id_range.next_call()) is not None:
+                return PageRequest(page[1], id_range.load, id_range, page[0])
+        if self._queue:
+            return self._start(self._queue.popleft())
+        longest = max(self._ranges, key=IdRange.expected_rows, default=None)
+        if longest is None or longest.expected_rows() <= SPLIT_PAGES * max(longest.load.page_rows, 1):
+            return None
+        half = longest.halve()
+        if half is None or (page := half.next_call()) is None:
+            return None
+        self._ranges.append(half)
+        return PageRequest(page[1], half.load, half, page[0])
+
+    def _start(self, load: ListLoad) -> PageRequest | None:
+        """The first request of a list, for its second page if the first is here already."""
+        id_range = load.open()
+        self._ranges.append(id_range)
+        number, call = id_range.next_call() or _never()
+        request = PageRequest(call, load, id_range, number)
+        if load.first_page is None:
+            return request
+        page, load.first_page = load.first_page, None
+        self._arrive(id_range, Fetched(request, page, 0.0, 0.0))
+        return self._next_page()
+
+    def _next_newest(self) -> PageRequest | None:
+        """The newest item of a list that could be split, to know where the list ends."""
+        for load in [id_range.load for id_range in self._ranges]:
+            remaining = None if load.total is None else load.total - load.rows
+            worthwhile = remaining is None or remaining > SPLIT_PAGES * load.page_rows
+            if load.pages and load.splittable and worthwhile and not load.newest_requested:
+                load.newest_requested = True
+                return PageRequest(newest_call(load.list_call), load)
+        return None
+
+    # -- what arrived -----------------------------------------------------------------
+
+    def receive(self, fetched: Fetched) -> None:
+        """Process the outcome of a request."""
+        self.under_way -= 1
+        self.requests += 1
+        request = fetched.request
+        if request.id_range is None:
+            self._note_newest(request.load, fetched.outcome)
+        elif request.id_range in self._ranges:  # otherwise its list failed or restarted meanwhile
+            self._arrive(request.id_range, fetched)
+        self._report_completed()
+
+    def _note_newest(self, load: ListLoad, outcome: Page | AgentbookError) -> None:
+        newest = None if isinstance(outcome, AgentbookError) else next(reversed(_ids(outcome)), None)
+        if newest is not None and is_persisted(newest):  # otherwise the list is read in one range
+            load.newest_ms = milliseconds_of(newest)
+
+    def _arrive(self, id_range: IdRange, fetched: Fetched) -> None:
+        page, load = fetched.outcome, id_range.load
+        if isinstance(page, AgentbookError):
+            self._accept(id_range, fetched.request.number, page)
+            return
+        if not load.pages and page.has_more is False and id_range.pagination.end is None:
+            if self._is_unchanged is not None and self._is_unchanged(load, functools.partial(_ids, page)):
+                self._limit.record(fetched.wait_s, fetched.cost_s)
+                self._ranges.remove(id_range)
+                self._completed.append(load)
+                return
+            if len(page.body) <= _SMALL_BYTES:
+                self._small.append((id_range, fetched.request.number, fetched, page))
+                self._small_bytes += len(page.body)
+                if len(self._small) >= self._small_limit or self._small_bytes >= _BATCH_BYTES:
+                    self.parse_small()
+                return
+        busy = time.thread_time()
+        piece = self._parser.parse(page.body, load.list_call.context)
+        _check(load, piece)
+        self._accept(id_range, fetched.request.number, (page, piece))
+        self._record(fetched, time.thread_time() - busy)
+
+    def parse_small(self) -> None:
+        """Parse the small pages that have arrived."""
+        small, self._small, self._small_bytes = self._small, [], 0
+        if not small:
+            return
+        self._small_limit *= 2  # the first one alone: its cost decides how many requests to make
+        busy = time.thread_time()
+        contexts = [id_range.load.list_call.context for id_range, *_ in small]
+        pieces = self._parser.parse_together([page.body for *_, page in small], contexts)
+        clean = small[0][0].load.session_id is not None and all_in_order(pieces)
+        for (id_range, number, _, page), piece in zip(small, pieces, strict=True):
+            if not clean:
+                _check(id_range.load, piece)
+            self._accept(id_range, number, (page, piece))
+        parse_s = (time.thread_time() - busy) / len(small)
+        for _, _, fetched, _ in small:
+            self._record(fetched, parse_s)
+        self._report_completed()
+
+    def _record(self, fetched: Fetched, parse_s: float) -> None:
+        if fetched.wait_s or fetched.cost_s:  # not for a page that was here already
+            self._limit.record(fetched.wait_s, fetched.cost_s + parse_s)
+
+    def _accept(self, id_range: IdRange, number: int, outcome: tuple[Page, ParsedPage] | AgentbookError) -> None:
+        """Add the pages of a range whose turn has come."""
         try:
-            while self._todo or self._waiting or self._stretches:
-                if self._pace.target == 1 and not self._waiting:
-                    self._one_alone(held)
+            for arrived in id_range.in_order(number, outcome):
+                if isinstance(arrived, AgentbookError):
+                    raise arrived
+                self._add(id_range, *arrived)
+        except AgentbookError as error:
+            self._fail(id_range, error)
+
+    def _add(self, id_range: IdRange, page: Page, piece: ParsedPage) -> None:
+        load, pagination = id_range.load, id_range.pagination
+        if not piece.readable:
+            raise _error(load, f"a page could not be read: {piece.problems[0].problem}")
+        keep = pagination.add(page, piece.batch["id"].to_pylist() if piece.rows else [])
+        if load.strict and not pagination.consistent:
+            raise _error(load, pagination.problems[0])
+        piece = keep_rows(piece, keep)
+        id_range.pieces.append(piece)
+        load.rows += piece.rows
+        load.pages += 1
+        load.page_rows = max(load.page_rows, piece.rows)
+        if load.pages == 1:
+            load.total = page.total_count
+        if id_range.done:
+            self._ranges.remove(id_range)
+            if all(each.done for each in load.ranges):
+                self._completed.append(load)
+        elif load.rows // self._part_rows > (load.rows - piece.rows) // self._part_rows:
+            self._on_part(load)
+        self._on_rows(piece.rows, page.total_count)
+
+    def _fail(self, id_range: IdRange, error: AgentbookError) -> None:
+        load = id_range.load
+        self._ranges = [each for each in self._ranges if each.load is not load]
+        if id_range.split and not id_range.pieces and isinstance(error, (InvalidInput, NotFound)):
+            # This platform only accepts ids of events as cursors: read the list in one range.
+            load.restart(splittable=False)
+            self._queue.appendleft(load)
+        else:
+            load.error = error
+
+    def _report_completed(self) -> None:
+        # Outside the handling of a platform's errors: an error of the caller is not the list's.
+        while self._completed:
+            load = self._completed.pop(0)
+            load.complete = True
+            self._on_complete(load)
+
+
+def _check(load: ListLoad, piece: ParsedPage) -> None:
+    """Note events that do not belong to the session, and ids out of order."""
+    if load.session_id is not None:
+        (check_page if load.list_call.keyset else check_session_ids)(load.session_id, piece)
+
+
+def _ids(page: Page) -> list[str | None]:
+    """The ids of a page; none if it cannot be read, which its parsing reports."""
+    try:
+        return page.ids
+    except UNREADABLE:
+        return []
+
+
+def _error(load: ListLoad, reason: str) -> AgentbookError:
+    operation = load.list_call.call.operation
+    name = "" if load.session_id is None else f"session {load.session_id}: "
+    return AgentbookError(f"{operation}: {name}{reason}.", operation=operation)
+
+
+def _never() -> tuple[int, Call[Page]]:
+    raise AssertionError("a new range has a first page")
+
+
+# -- drivers ------------------------------------------------------------------------------
+
+Run = Callable[[Call[Page]], Page]
+
+
+def fetch_pages(loader: PageLoader, run: Run) -> None:
+    """Load everything: this thread plans and parses, others wait for the network.
+
+    An interrupt strikes only during these waits; what has arrived is kept.
+    """
+    pool: ThreadPoolExecutor | None = None
+    arrived: queue.SimpleQueue[Future[Fetched]] = queue.SimpleQueue()
+    with shielded() as shield:
+        try:
+            while not loader.finished:
+                requests = loader.next_requests()
+                if len(requests) == loader.under_way == loader.target == 1:
+                    # A second thread for a single request would only cost switches.
+                    loader.receive(shield.interruptible(_fetch, run, requests[0]))
                     continue
-                pool = pool or ThreadPoolExecutor(self._most, thread_name_prefix="agentbook-events")
-                with held:
-                    while self._waiting < self._pace.target and (stretch := self._next()) is not None:
-                        self._submit(pool, stretch)
-                    if not self._waiting:
-                        self._read_small()
-                        continue
-                what, future = self._arrived.get()
-                with held:
-                    self._waiting -= 1
-                    if isinstance(what, Session):
-                        self._note_the_end(what, future)
-                    else:
-                        error = future.exception()
-                        self._settle(what, error if isinstance(error, AgentbookError) else future.result())
-                    self._look_for_ends(pool)
+                for request in requests:
+                    pool = pool or ThreadPoolExecutor(loader.concurrency, thread_name_prefix="agentbook-pages")
+                    pool.submit(_fetch, run, request).add_done_callback(arrived.put)
+                if loader.under_way:
+                    loader.receive(shield.interruptible(arrived.get).result())
         except KeyboardInterrupt:
-            with held:
-                self._read_small()  # they have arrived
+            loader.parse_small()  # these pages have arrived
             raise
         finally:
-            self.left.update({one.session.id: one.session for one in self._stretches})
             if pool is not None:
                 pool.shutdown(wait=False, cancel_futures=True)
 
-    def _one_alone(self, held: Interrupts) -> None:
-        """Read a page in this thread: a second one would only cost switches."""
-        with held:
-            stretch = self._next()
-            if stretch is None:
-                self._read_small()
-                return
-        outcome: PageBody | AgentbookError
-        try:
-            outcome = self._get(stretch.session.id, stretch.cursor)
-        except AgentbookError as error:
-            outcome = error
-        with held:
-            self._settle(stretch, outcome)
 
-    # -- what to ask for ------------------------------------------------------------------------------------------------
+def _fetch(run: Run, request: PageRequest) -> Fetched:
+    start, busy = time.perf_counter(), time.thread_time()
+    outcome: Page | AgentbookError
+    try:
+        outcome = run(request.call)
+    except AgentbookError as error:
+        outcome = error
+    cost_s = time.thread_time() - busy
+    return Fetched(request, outcome, max(time.perf_counter() - start - cost_s, 0.0), cost_s)
 
-    def _next(self) -> IdRange | None:
-        """A stretch to read a page of: one that waits, else a new session's, else half of another."""
-        for stretch in self._stretches:
-            if not stretch.busy:
-                stretch.busy = True
-                return stretch
-        if self._todo:
-            session = self._todo.popleft()
-            return self._open(session, session.begin or "", session.begin)
-        return self._halve()
 
-    def _open(self, session: Session, start: str, cursor: str | None, end: str | None = None) -> IdRange:
-        stretch = IdRange(session, start, cursor, end)
-        session.stretches.append(stretch)
-        self._stretches.append(stretch)
-        return stretch
-
-    def _go_on(self, session: Session) -> None:
-        """Take up a session where an earlier pass stopped."""
-        for stretch in session.stretches:
-            if not stretch.done:
-                stretch.busy = False
-                self._stretches.append(stretch)
-
-    def _halve(self) -> IdRange | None:
-        """The later half of the stretch with most still to come, as a stretch of its own."""
-        best, most = None, float(_WORTH)
-        for stretch in self._stretches:
-            rows = expected(stretch)
-            if rows > most:
-                best, most = stretch, rows
-        if best is None or best.cursor is None:
-            return None
-        session = best.session
-        low, high = milliseconds_of(best.cursor), end_of(best)
-        middle = (low + high) // 2
-        if not low < middle < high:
-            return None
-        at = last_id_of(middle)
-        half = self._open(session, at, at, best.end)
-        half.split, best.end = True, at
-        return half
-
-    def _submit(self, pool: ThreadPoolExecutor, stretch: IdRange) -> None:
-        self._waiting += 1
-        future = pool.submit(self._get, stretch.session.id, stretch.cursor)
-        future.add_done_callback(functools.partial(self._arrive, stretch))
-
-    def _arrive(self, what: IdRange | Session, done: Future[PageBody]) -> None:
-        self._arrived.put((what, done))
-
-    def _look_for_ends(self, pool: ThreadPoolExecutor) -> None:
-        """Ask for the newest event of sessions that could be halved, once connections are free."""
-        for session in [one.session for one in self._stretches]:
-            if self._pace.target <= len(self._todo) + self._waiting:
-                return
-            left = None if session.total is None else session.total - session.rows
-            if session.looked or not session.pages or not session.splittable or (left is not None and left <= _WORTH):
+async def fetch_pages_async(loader: PageLoader, run: Callable[[Call[Page]], Awaitable[Page]]) -> None:
+    """As `fetch_pages`, on the running event loop."""
+    tasks: set[asyncio.Task[Fetched]] = set()
+    try:
+        while not loader.finished:
+            with shielded():
+                requests = loader.next_requests()
+            tasks |= {asyncio.ensure_future(_fetch_async(run, request)) for request in requests}
+            if not tasks:
                 continue
-            session.looked = True
-            self._waiting += 1
-            future = pool.submit(self._get, session.id, None, "-id", 1)
-            future.add_done_callback(functools.partial(self._arrive, session))
-
-    def _note_the_end(self, session: Session, future: Future[PageBody]) -> None:
-        self.requests += 1
-        try:
-            newest = Page(future.result().body).last_id
-        except AgentbookError:
-            return  # then it is read in one stretch
-        if newest is not None and is_persisted(newest):
-            session.newest_ms = milliseconds_of(newest)
-
-    def _get(self, session: str, cursor: str | None, sort_by: str = "id", limit: int | None = None) -> PageBody:
-        call = api.events(session, from_id=cursor, sort_by=sort_by).call.with_query(limit=limit or MAX_PAGE)
-        began, busy = time.perf_counter(), time.thread_time()
-        got: PageBody = self._client.run(replace(call, read=read))
-        got.cost_s = time.thread_time() - busy
-        got.wait_s = max(time.perf_counter() - began - got.cost_s, 0.0)
-        return got
-
-    # -- what came -----------------------------------------------------------------------------------------------------
-
-    def _settle(self, stretch: IdRange, outcome: PageBody | AgentbookError) -> None:
-        self.requests += 1
-        if stretch in self._stretches:  # else it failed, or began again, while this was under way
-            try:
-                if isinstance(outcome, AgentbookError):
-                    raise outcome
-                self._take(stretch, outcome)
-            except AgentbookError as error:
-                self._fail(stretch, error)
-        self._hand_over()
-
-    def _fail(self, stretch: IdRange, error: AgentbookError) -> None:
-        session = stretch.session
-        self._stretches = [one for one in self._stretches if one.session is not session]
-        if stretch.split and not stretch.pieces and isinstance(error, (InvalidInput, NotFound)):
-            # This platform takes no cursor that is not an event's: once more, in one stretch.
-            self._todo.appendleft(Session(session.id, session.begin, splittable=False))
-        else:
-            self.problems[session.id] = str(error)
-            self.left[session.id] = session
-
-    def _take(self, stretch: IdRange, got: PageBody) -> None:
-        session, busy = stretch.session, time.thread_time()
-        if not session.pages and got.pagination.has_more is False and stretch.end is None:
-            if self._known is not None and self._known(session.id, functools.partial(ids_of, got.body)):
-                self._pace.seen(got.wait_s, got.cost_s)
-                self._close(stretch)
-                return
-            if len(got.body) <= _SMALL_BYTES:
-                self._small.append((stretch, got))
-                self._small_bytes += len(got.body)
-                if len(self._small) >= self._small_most or self._small_bytes >= _TOGETHER_BYTES:
-                    self._read_small()
-                return
-        piece = self._reader.parse(got.body, {"session_id": session.id})
-        check_page(session.id, piece)
-        self._keep(stretch, got, piece)
-        self._pace.seen(got.wait_s, got.cost_s + time.thread_time() - busy)
-
-    def _read_small(self) -> None:
-        """Read the pages that wait to be read together."""
-        small, self._small, self._small_bytes = self._small, [], 0
-        self._small_most *= 2  # the first alone: what it costs says how many requests to make
-        busy = time.thread_time()
-        contexts = [{"session_id": stretch.session.id} for stretch, _ in small]
-        pieces = self._reader.parse_together([got.body for _, got in small], contexts)
-        clean = all_in_order(pieces)
-        for (stretch, got), piece in zip(small, pieces, strict=True):
-            if not clean:
-                check_page(stretch.session.id, piece)
-            try:
-                self._keep(stretch, got, piece)
-            except AgentbookError as error:
-                self._fail(stretch, error)
-        each = (time.thread_time() - busy) / max(len(small), 1)
-        for _, got in small:
-            self._pace.seen(got.wait_s, got.cost_s + each)
-        self._hand_over()
-
-    def _keep(self, stretch: IdRange, got: PageBody, piece: ParsedPage) -> None:
-        session, has_more = stretch.session, got.pagination.has_more
-        if not piece.readable:
-            raise _ends_early(session, f"a page could not be read: {piece.problems[0].problem}")
-        last = last_of(piece)
-        if last is not None and stretch.cursor is not None and last.lower() <= stretch.cursor.lower():
-            raise _ends_early(
-                session, f"after {stretch.cursor} the platform gave events up to {last}: it does not go on by from_id"
-            )
-        more = piece.rows > 0 and has_more is not False
-        if more and last is None:
-            raise _ends_early(session, f"none of the {piece.rows:,} events of a page has an id to go on from")
-        if not piece.rows and has_more and session.missing:
-            raise _ends_early(session, f"{session.rows:,} of {session.total:,} events came, then an empty page")
-        if more:
-            piece = with_the_last(piece)
-        if stretch.end is not None and last is not None and last.lower() >= stretch.end:
-            piece, more = until(piece, stretch.end), False
-        stretch.pieces.append(piece)
-        stretch.cursor, stretch.busy = last or stretch.cursor, False
-        session.rows += piece.rows
-        session.pages += 1
-        if session.pages == 1:
-            session.total = got.pagination.total_count
-        if not more:
-            self._close(stretch)
-        elif session.rows // self._part_rows > (session.rows - piece.rows) // self._part_rows:
-            self._begun(session)
-        self._rows(piece.rows)
-
-    def _close(self, stretch: IdRange) -> None:
-        stretch.done = True
-        self._stretches.remove(stretch)
-        if all(one.done for one in stretch.session.stretches):
-            self._whole.append(stretch.session)
-
-    def _hand_over(self) -> None:
-        # Not where a platform's errors are caught: what goes wrong there is no fault of the session's.
-        while self._whole:
-            session = self._whole.pop(0)
-            pieces, session.stretches = session.pieces(), []
-            self._done(session.id, pieces)
+            done, tasks = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                with shielded():
+                    loader.receive(task.result())
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _ends_early(session: Session, why: str) -> AgentbookError:
-    return AgentbookError(f"sessions.events: session {session.id}: {why}.", operation="sessions.events")
+async def _fetch_async(run: Callable[[Call[Page]], Awaitable[Page]], request: PageRequest) -> Fetched:
+    # What one request costs the loop cannot be told from what the others cost: parsing stands for it.
+    start = time.perf_counter()
+    outcome: Page | AgentbookError
+    try:
+        outcome = await run(request.call)
+    except AgentbookError as error:
+        outcome = error
+    return Fetched(request, outcome, time.perf_counter() - start, 0.0)
+
+
+__all__ = ["Fetched", "PageLoader", "PageRequest", "fetch_pages", "fetch_pages_async"]

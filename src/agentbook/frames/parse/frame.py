@@ -173,6 +173,12 @@ class FrameBuilder:
         self.rows += page.rows
         self.pages += 1
 
+    def extend(self, pieces: list[ParsedPage]) -> None:
+        """Append pieces in order; the list is emptied, so that no row is held twice."""
+        pieces.reverse()
+        while pieces:
+            self.append(pieces.pop())
+
     def _join(self) -> None:
         small, self._small, self._small_rows = self._small, [], 0
         # Batches differ in schema only if a context adds columns.

@@ -19,12 +19,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...api.connection import Connection
+from ...api.endpoints import sessions as api
 from ...api.event_ids import is_persisted, milliseconds_of
-from ..load.id_ranges import Session
+from ..load.id_ranges import ListLoad
 from ..load.interrupts import shielded
-from ..load.page_loader import PageLoader
+from ..load.page_loader import PageLoader, fetch_pages
 from ..load.progress import Progress
-from ..parse.frame import ParsedPage
+from ..parse.frame import FrameBuilder, ParsedPage
 from ..parse.page_checks import out_of_order
 from ..parse.problems import MAX_PROBLEMS, Problem
 from . import parts
@@ -108,26 +109,28 @@ class Sync:
         self.report.sessions = len(sessions)
         self._begun = {session: self._begin(session) for session in sessions}
         with Progress(progress) as bar, ThreadPoolExecutor(1, thread_name_prefix="agentbook-commit") as self._pool:
-            fetch = PageLoader(
-                self._client, self._begun, self._arrived, bar.add, known=self._nothing_new, begun=self._take_part,
-                part_rows=COMMIT_ROWS,
+            loads = [ListLoad(session, api.events(session, from_id=begin)) for session, begin in self._begun.items()]
+            loader = PageLoader(
+                loads, FrameBuilder("events"), self._arrived, lambda rows, total: bar.add(rows),
+                on_part=self._take_part, is_unchanged=self._nothing_new, part_rows=COMMIT_ROWS,
             )  # fmt: skip
             try:
-                fetch.run()
+                fetch_pages(loader, self._client.run)
             finally:
                 with shielded():
-                    self._close(sessions, fetch)
+                    self._close(loads, loader.requests)
 
-    def _close(self, sessions: Sequence[str], fetch: PageLoader) -> None:
+    def _close(self, loads: Sequence[ListLoad], requests: int) -> None:
         """Write down what has come, whatever became of the rest."""
-        self.report.requests = fetch.requests
-        self.report.failed = dict(fetch.problems)
-        for session in fetch.left.values():
-            self._take_part(session)
+        self.report.requests = requests
+        self.report.failed = {load.key: str(load.error) for load in loads if load.error is not None}
+        for load in loads:
+            if load.ranges and not load.complete:
+                self._take_part(load)
         self._settle()
-        for one in sessions:
-            self._manifest.failed.pop(one, None)
-        self._manifest.failed.update(fetch.problems)
+        for load in loads:
+            self._manifest.failed.pop(load.key, None)
+        self._manifest.failed.update(self.report.failed)
         self._manifest.platform = self._client.base_url
         self._manifest.synced_at = datetime.now(UTC).isoformat(timespec="seconds")
         self._write_down(self._fresh, self._ahead)
@@ -157,22 +160,22 @@ class Sync:
             or milliseconds_of(cursor.before) < milliseconds_of(last) - self._overlap_ms
         )
 
-    def _nothing_new(self, session: str, ids: Callable[[], list[str | None]]) -> bool:
-        return session in self._manifest.sessions and ids() == self._known[session]
+    def _nothing_new(self, load: ListLoad, ids: Callable[[], list[str | None]]) -> bool:
+        return load.key in self._manifest.sessions and ids() == self._known[load.key]
 
-    def _arrived(self, session: str, pieces: list[ParsedPage]) -> None:
-        self._take(session, pieces)
-        del self._known[session]
+    def _arrived(self, load: ListLoad) -> None:
+        self._take(load.key, load.pop_pieces())
+        del self._known[load.key]
 
-    def _take_part(self, session: Session) -> None:
+    def _take_part(self, load: ListLoad) -> None:
         """Take what has come of a session under way, as a sync that ended there would have."""
-        known, reached, cursor = self._known[session.id], session.reached, self._manifest.sessions.get(session.id)
+        known, reached, cursor = self._known[load.key], load.loaded_up_to, self._manifest.sessions.get(load.key)
         # A cursor stands after all that is stored: nothing may be left out before it.
         after_all = not known or (reached is not None and known[-1].lower() <= reached.lower())
         if after_all and not (self._full or (cursor is not None and cursor.whole)):
-            pieces = session.take_beginning()
+            pieces = load.pop_pieces()
             if pieces:
-                self._take(session.id, pieces)
+                self._take(load.key, pieces)
 
     def _take(self, session: str, pieces: list[ParsedPage]) -> None:
         known = self._known[session]
