@@ -146,5 +146,5 @@ def __dir__() -> list[str]:
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """Register the magics ``%chat`` and ``%%chat``; called by ``%load_ext agentbook``."""
+    """Register ``%chat`` and ``%%chat``; called by ``%load_ext agentbook``."""
     import_module(".chat.magics", __name__).load(shell)

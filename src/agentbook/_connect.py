@@ -1,7 +1,7 @@
 """`connect`: a client of the configured platform, or of the embedded service.
 
-The name starts with an underscore because a submodule ``agentbook.connect`` would replace
-the function of that name as soon as anything imported it.
+The name starts with an underscore because a submodule ``agentbook.connect`` would
+replace the function of that name as soon as anything imported it.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ def connect(
     Parameters
     ----------
     base_url : str, optional
-        The versioned address, such as ``https://host/v1``. None: the environment variable
-        ``AGENTBOOK_BASE_URL``, or if that is not set, the embedded service.
+        The versioned address, such as ``https://host/v1``. None: the environment
+        variable ``AGENTBOOK_BASE_URL``, or if that is not set, the embedded service.
     api_key : str, optional
         ``id:secret``. None: the first of these that exists. The environment variable
         ``AGENTBOOK_API_KEY``; the system keyring's entry for the address (service
@@ -58,12 +58,13 @@ def connect(
     ConnectionFailed
         If the embedded service cannot be started; the message says why.
     ValueError
-        If the address or the key is malformed, or ``AGENTBOOK_BASE_URL`` is set but empty.
+        If the address or the key is malformed, or ``AGENTBOOK_BASE_URL`` is set but
+        empty.
 
     Notes
     -----
-    ``AGENTBOOK_API_KEY`` is only sent to the address in ``AGENTBOOK_BASE_URL``, if that is
-    set. ``AGENTBOOK_DATA`` names the embedded service's directory. Specification:
+    ``AGENTBOOK_API_KEY`` is only sent to the address in ``AGENTBOOK_BASE_URL``, if that
+    is set. ``AGENTBOOK_DATA`` names the embedded service's directory. Specification:
     "Authentication".
 
     Examples
@@ -87,7 +88,8 @@ def connect(
         credentials = credentials or embedded.local_key(service)
     elif credentials is None:
         address = address.rstrip("/")
-        # The environment's key belongs to the environment's address and is never sent to another.
+        # The environment's key belongs to the environment's address and is never sent
+        # to another.
         use_environment = configured_address is None or address == configured_address.rstrip("/")
         credentials = configured_key(address, use_environment=use_environment) or stored(address)
     return Client(
@@ -114,7 +116,8 @@ def _key_in_keyring(address: str) -> str | None:
         import keyring
     except ImportError:
         return None
-    # A keyring without a working backend raises errors of its own; that counts as no key.
+    # A keyring without a working backend raises errors of its own; that counts as no
+    # key.
     with contextlib.suppress(Exception):
         key: str | None = keyring.get_password(KEYRING_SERVICE, address.rstrip("/"))
         return key

@@ -71,12 +71,13 @@ def find_or_start(data: Path | None = None) -> RunningService:
 
 
 def find(data: Path | None = None) -> RunningService | None:
-    """The service of a data directory if it runs and answers, else None. Starts nothing."""
+    """The running service of a data directory, or None. Starts nothing."""
     try:
         service = discovery_file.read(data or data_directory())
     except (OSError, ValueError):
         return None
-    # Another program may have the port of a service that was killed, and would get the key.
+    # Another program may have the port of a service that was killed, and would get the
+    # key.
     if not discovery_file.is_alive(service.pid, own=True):
         return None
     return service if _answers(service.base_url) else None
@@ -117,7 +118,7 @@ def port_is_free(port: int) -> bool:
 
 
 def _last_port(data: Path) -> int:
-    """The port of the service that last ran on this directory, or else its default port."""
+    """The port of the directory's last service, or else its default port."""
     try:
         port = int((data / _PORT_FILE).read_text())
     except (OSError, ValueError):
@@ -140,7 +141,8 @@ def _start_on(data: Path, port: int) -> RunningService:
         value = os.environ.get(f"AGENTBOOK_{option.upper()}")
         if value:
             command += [f"--{option}", value]
-    # In its own session: Ctrl+C in this terminal must not end a service that other kernels use.
+    # In its own session: Ctrl+C in this terminal must not end a service that other
+    # kernels use.
     with os.fdopen(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as output:
         process = subprocess.Popen(  # noqa: S603 - our own interpreter and command
             command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True, close_fds=True
@@ -191,7 +193,7 @@ def read_key(path: Path) -> ApiKey | None:
 
 
 def _is_accepted(service: RunningService, key: ApiKey) -> bool:
-    """Whether the service accepts a key, which may be revoked or from an older store."""
+    """Whether the service accepts a key, which may have been revoked."""
     with Client(service.base_url, credentials=key) as client:
         try:
             client.me.get()

@@ -1,8 +1,8 @@
 """`agentbook lab`: JupyterLab on the tutorials, with a platform to run them against.
 
-The tutorials that come with the package are copied to a folder of the user's, because the
-package itself may be read-only. A copy that the user changed is never overwritten; an
-unchanged copy is updated with the package.
+The tutorials that come with the package are copied to a folder of the user's, because
+the package itself may be read-only. A copy that the user changed is never overwritten;
+an unchanged copy is updated with the package.
 """
 
 from __future__ import annotations
@@ -93,7 +93,8 @@ def _command(folder: Path, browser: bool, port: int | None) -> list[str]:
     if port is not None:
         command += [f"--ServerApp.port={port}", "--ServerApp.port_retries=0"]
     if hasattr(os, "geteuid") and os.geteuid() == 0:
-        # In a container. JupyterLab refuses to run as root otherwise; it listens on loopback only.
+        # In a container. JupyterLab refuses to run as root otherwise; it listens on
+        # loopback only.
         command.append("--allow-root")
     return command
 
@@ -144,12 +145,13 @@ def copy_tutorials(folder: Path) -> Path:
 def trust(folder: Path) -> int:
     """Sign the unchanged copies, as ``jupyter trust`` does; returns how many.
 
-    JupyterLab shows SVG images and styles only in notebooks that this user ran or signed.
-    These notebooks come from the package whose code they run, so they deserve the same
-    trust, and their charts are visible before any cell is run.
+    JupyterLab shows SVG images and styles only in notebooks that this user ran or
+    signed. These notebooks come from the package whose code they run, so they deserve
+    the same trust, and their charts are visible before any cell is run.
     """
     copied, signed = _read_manifest(folder / MANIFEST), 0
-    # If JupyterLab's notary is missing or cannot store signatures, images appear once the cells are run.
+    # If JupyterLab's notary is missing or cannot store signatures, images appear once
+    # the cells are run.
     with contextlib.suppress(Exception):
         reader, notary = importlib.import_module("nbformat"), importlib.import_module("nbformat.sign").NotebookNotary()
         for name, digest in copied.items():

@@ -1,4 +1,4 @@
-"""A machine of one's own to examine, and a service."""
+"""A clean machine to examine, and a running service."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
 @pytest.fixture(autouse=True)
 def clean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A machine of one's own: no configuration, no other JupyterLab on the path, an empty working folder."""
+    """No configuration, no other JupyterLab on the path, an empty working folder."""
     for name in ("BASE_URL", "API_KEY", "LLM_MODEL"):
         monkeypatch.delenv(f"AGENTBOOK_{name}", raising=False)
     for name in [name for name in os.environ if name.lower().endswith("_proxy")]:
@@ -31,5 +31,5 @@ def clean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name, folder in (("AGENTBOOK_DATA", "data"), ("IPYTHONDIR", "ipython"), ("XDG_CONFIG_HOME", "config"),
                          ("JUPYTER_DATA_DIR", "jupyter"), ("JUPYTER_CONFIG_DIR", "jupyter-config")):  # fmt: skip
         monkeypatch.setenv(name, str(tmp_path / folder))
-    monkeypatch.setattr(notebook, "_lab_on_path", lambda: None)
+    monkeypatch.setattr(notebook, "_lab_prefix_on_path", lambda: None)
     monkeypatch.setattr(machine, "MOUNTS", tmp_path / "mounts")

@@ -1,4 +1,4 @@
-"""What provokes a trouble, and what reads the one finding about it."""
+"""Helpers that cause a problem, and that return the one finding about it."""
 
 from __future__ import annotations
 
@@ -21,20 +21,28 @@ from agentbook.doctor import finding, notebook, packages
 SECRET = "s3cr3t-that-nobody-may-see"
 
 
-def told(about: str, *words: str, state: str = "wrong") -> doctor.Finding:
-    """The one finding about something that is not well, in the state that is expected, with these words; and advice."""
-    found = [finding for finding in doctor.examine() if finding.about == about and finding.state != "ok"]
-    assert [finding.state for finding in found] == [state], found
+def problem(about: str, *words: str, state: str = "wrong") -> doctor.Finding:
+    """The one finding that is not ok; asserts its state, words and advice."""
+    findings = [finding for finding in findings_about(about) if finding.state != "ok"]
+    assert [finding.state for finding in findings] == [state], findings
     for word in words:
-        assert word in f"{found[0].found} {found[0].advice}", found
-    assert found[0].advice
-    assert "\n" not in found[0].found
-    return found[0]
+        assert word in f"{findings[0].message} {findings[0].advice}", findings
+    assert findings[0].advice
+    assert "\n" not in findings[0].message
+    return findings[0]
 
 
-def versions(monkeypatch: pytest.MonkeyPatch, **changed: str | None) -> None:
-    """Let distributions have other versions; None for not installed."""
-    names = {name.replace("_", "-"): version for name, version in changed.items()}
+def findings_about(about: str) -> list[doctor.Finding]:
+    return [finding for finding in doctor.examine() if finding.about == about]
+
+
+def no_check_fails() -> bool:
+    return not any("could not be examined" in finding.message for finding in doctor.examine())
+
+
+def versions(monkeypatch: pytest.MonkeyPatch, **pretended: str | None) -> None:
+    """Pretend that distributions have other versions; None for not installed."""
+    names = {name.replace("_", "-"): version for name, version in pretended.items()}
 
     def version(name: str) -> str | None:
         return names[name] if name in names else finding.version(name)
@@ -59,7 +67,7 @@ def answering(
         def do_GET(self) -> None:
             reply(self)
 
-        do_CONNECT = do_GET  # noqa: N815 - its name in http.server; asked of a proxy
+        do_CONNECT = do_GET  # noqa: N815 - the name that http.server requires; sent to a proxy
 
         def date_time_string(self, timestamp: float | None = None) -> str:
             return formatdate(time.time() - getattr(self.server, "behind_s", 0.0), usegmt=True)
@@ -69,7 +77,7 @@ def answering(
 
     class Server(ThreadingHTTPServer):
         def handle_error(self, *_: object) -> None:
-            pass  # a client that does not trust us hangs up
+            pass  # a client that does not trust the certificate hangs up
 
     with Server((host, 0), Handler) as server:
         if tls is not None:
@@ -83,7 +91,7 @@ def answering(
             thread.join()
 
 
-def says(handler: BaseHTTPRequestHandler, body: bytes) -> None:
+def send(handler: BaseHTTPRequestHandler, body: bytes) -> None:
     handler.send_response(200)
     handler.send_header("Content-Length", str(len(body)))
     handler.end_headers()
@@ -91,4 +99,4 @@ def says(handler: BaseHTTPRequestHandler, body: bytes) -> None:
 
 
 def platform(handler: BaseHTTPRequestHandler) -> None:
-    says(handler, b'{"info": {"title": "A platform", "version": "v1"}, "paths": {}}')
+    send(handler, b'{"info": {"title": "A platform", "version": "v1"}, "paths": {}}')

@@ -1,4 +1,4 @@
-"""What is wrong between JupyterLab and its kernels is found."""
+"""Problems between JupyterLab and its kernels."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from agentbook import doctor
 from agentbook.doctor import notebook
 
-from .kit import told, versions, write
+from .kit import findings_about, problem, versions, write
 
 
 @pytest.mark.parametrize(
-    ("about", "have", "state", "advice"),
+    ("about", "installed", "state", "advice"),
     [
         ("jupyterlab", "3.6.8", "wrong", "agentbook[lab]"),
         ("jupyterlab", None, "note", "agentbook[lab]"),
@@ -25,15 +24,15 @@ from .kit import told, versions, write
     ],
 )
 def test_an_old_or_missing_jupyterlab_or_kernel(
-    monkeypatch: pytest.MonkeyPatch, about: str, have: str | None, state: str, advice: str
+    monkeypatch: pytest.MonkeyPatch, about: str, installed: str | None, state: str, advice: str
 ) -> None:
-    versions(monkeypatch, **{about: have})
-    told(about, have or "not installed", advice, state=state)
+    versions(monkeypatch, **{about: installed})
+    problem(about, installed or "not installed", advice, state=state)
 
 
 def test_old_widgets_in_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     versions(monkeypatch, ipywidgets="7.8.5")
-    told("widgets", "7.8.5", "pip install -U ipywidgets")
+    problem("widgets", "7.8.5", "pip install -U ipywidgets")
 
 
 def other_lab(prefix: Path, monkeypatch: pytest.MonkeyPatch, manager: str | None) -> Path:
@@ -43,7 +42,7 @@ def other_lab(prefix: Path, monkeypatch: pytest.MonkeyPatch, manager: str | None
             prefix / "share/jupyter/labextensions/@jupyter-widgets/jupyterlab-manager/package.json",
             {"version": manager},
         )
-    monkeypatch.setattr(notebook, "_lab_on_path", lambda: prefix)
+    monkeypatch.setattr(notebook, "_lab_prefix_on_path", lambda: prefix)
     return prefix
 
 
@@ -52,25 +51,25 @@ def test_no_widget_manager_where_jupyterlab_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, manager: str | None
 ) -> None:
     other_lab(tmp_path / "lab", monkeypatch, manager)
-    told("widgets", str(tmp_path / "lab"), "jupyterlab_widgets")
+    problem("widgets", str(tmp_path / "lab"), "jupyterlab_widgets")
 
 
 def test_a_widget_manager_that_is_disabled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lab = other_lab(tmp_path / "lab", monkeypatch, "5.0.16")
     disabled = {"disabledExtensions": {"@jupyter-widgets/jupyterlab-manager:plugin": True}}
     write(lab / "etc/jupyter/labconfig/page_config.json", disabled)
-    told("widgets", "disabled", "labextension enable")
+    problem("widgets", "disabled", "labextension enable")
 
 
 @pytest.mark.parametrize(("missing", "state"), [("altair", "note"), ("vl_convert_python", "note")])
 def test_charts_without_their_packages(monkeypatch: pytest.MonkeyPatch, missing: str, state: str) -> None:
     versions(monkeypatch, **{missing: None})
-    told("charts", missing.replace("_", "-"), "agentbook[lab]", state=state)
+    problem("charts", missing.replace("_", "-"), "agentbook[lab]", state=state)
 
 
 def test_charts_with_an_old_altair(monkeypatch: pytest.MonkeyPatch) -> None:
     versions(monkeypatch, altair="5.5.0")
-    told("charts", "5.5.0")
+    problem("charts", "5.5.0")
 
 
 @pytest.mark.parametrize(("here", "state"), [(None, "wrong"), ("4.6.6", "note")])
@@ -79,10 +78,10 @@ def test_jupyterlab_and_the_kernel_in_different_environments(
 ) -> None:
     versions(monkeypatch, jupyterlab=here)
     lab = other_lab(tmp_path / "lab", monkeypatch, "5.0.16")
-    told("environments", str(lab), "ipykernel install --user", state=state)
-    # Registered there, all is well.
+    problem("environments", str(lab), "ipykernel install --user", state=state)
+    # A kernel registered there solves it.
     write(lab / "share/jupyter/kernels/agentbook/kernel.json", {"argv": [sys.executable, "-m", "ipykernel_launcher"]})
-    assert [one.state for one in doctor.examine() if one.about == "environments"] == ["ok"]
+    assert [finding.state for finding in findings_about("environments")] == ["ok"]
 
 
 def test_the_shells_jupyterlab_is_found_through_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,7 +91,7 @@ def test_the_shells_jupyterlab_is_found_through_links(tmp_path: Path, monkeypatc
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "jupyter-lab").symlink_to(script)
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    assert notebook._lab_on_path() == tmp_path / "lab"
+    assert notebook._lab_prefix_on_path() == tmp_path / "lab"
 
 
 def kernelspec(tmp_path: Path, name: str, command: str) -> None:
@@ -109,7 +108,7 @@ def kernelspec(tmp_path: Path, name: str, command: str) -> None:
 def test_the_default_kernel_runs_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JUPYTER_PREFER_ENV_PATH", "0")  # the user's kernels come first
     kernelspec(tmp_path, "python3", "/bin/sh")
-    told("kernel", "/bin/sh", "ipykernel install --sys-prefix")
+    problem("kernel", "/bin/sh", "ipykernel install --sys-prefix")
 
 
 def test_there_is_no_default_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,19 +118,19 @@ def test_there_is_no_default_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
         raise kernelspec.NoSuchKernel(name)
 
     monkeypatch.setattr(kernelspec.KernelSpecManager, "get_kernel_spec", missing)
-    told("kernel", "no kernel named python3", "pip install ipykernel")
+    problem("kernel", "no kernel named python3", "pip install ipykernel")
 
 
 def test_a_kernel_whose_python_is_gone(tmp_path: Path) -> None:
     kernelspec(tmp_path, "old", str(tmp_path / "deleted" / "bin" / "python"))
-    told("kernelspecs", "the kernel old", str(tmp_path / "deleted"), "jupyter kernelspec remove old")
+    problem("kernelspecs", "the kernel old", str(tmp_path / "deleted"), "jupyter kernelspec remove old")
 
 
 def test_nest_asyncio_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     versions(monkeypatch, ipykernel="7.4.0", nest_asyncio="1.6.0")
-    told("nest-asyncio", "1.6.0", "nest-asyncio2", state="note")
+    problem("nest-asyncio", "1.6.0", "nest-asyncio2", state="note")
     versions(monkeypatch, ipykernel="7.0.1", nest_asyncio="1.6.0")
-    assert [one for one in doctor.examine() if one.about == "nest-asyncio"] == []
+    assert findings_about("nest-asyncio") == []
 
 
 @pytest.mark.parametrize("file", ["startup/00-loops.py", "startup/00.ipy", "ipython_kernel_config.py"])
@@ -139,14 +138,14 @@ def test_nest_asyncio_is_applied_by_ipythons_profile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str
 ) -> None:
     versions(monkeypatch, ipykernel="7.4.0", nest_asyncio=None)
-    place = write(tmp_path / "ipython" / "profile_default" / file, "import nest_asyncio2\nnest_asyncio2.apply()\n")
-    assert [one for one in doctor.examine() if one.about == "nest-asyncio"] == []
-    place.write_text("import nest_asyncio\nnest_asyncio.apply()\n")
-    told("nest-asyncio", str(place), "nest-asyncio2")
+    path = write(tmp_path / "ipython" / "profile_default" / file, "import nest_asyncio2\nnest_asyncio2.apply()\n")
+    assert findings_about("nest-asyncio") == []
+    path.write_text("import nest_asyncio\nnest_asyncio.apply()\n")
+    problem("nest-asyncio", str(path), "nest-asyncio2")
 
 
 def test_nest_asyncio_is_applied_in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     versions(monkeypatch, ipykernel="7.4.0")
     monkeypatch.setattr(asyncio, "_nest_patched", True, raising=False)
     monkeypatch.setitem(sys.modules, "nest_asyncio", SimpleNamespace())  # type: ignore[arg-type]
-    told("nest-asyncio", "this process")
+    problem("nest-asyncio", "this process")

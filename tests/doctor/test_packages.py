@@ -1,4 +1,4 @@
-"""What is wrong with an environment is found."""
+"""Problems of the Python environment."""
 
 from __future__ import annotations
 
@@ -9,41 +9,43 @@ import pytest
 
 from agentbook.doctor import packages
 
-from .kit import told, versions, write
+from .kit import problem, versions, write
 
 
 def test_agentbook_installed_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path / "other" / "agentbook" / "__init__.py", "")
     monkeypatch.syspath_prepend(tmp_path / "other")
-    told("agentbook", str(tmp_path / "other"), "pip uninstall")
+    problem("agentbook", str(tmp_path / "other"), "pip uninstall")
 
 
 def test_an_upgrade_that_was_not_finished(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packages, "__version__", "99.0")
-    told("agentbook", "99.0", "--force-reinstall")
+    problem("agentbook", "99.0", "--force-reinstall")
 
 
 @pytest.mark.parametrize("file", ["pandas.py", "agentbook/__init__.py"])
 def test_a_file_that_hides_a_package(tmp_path: Path, file: str) -> None:
     write(tmp_path / "here" / file, "")
-    told("import", file.partition("/")[0].removesuffix(".py"), "Rename")
+    problem("import", file.partition("/")[0].removesuffix(".py"), "Rename")
 
 
 def test_dependencies_that_are_too_old_or_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     versions(monkeypatch, pandas="2.2.3", pyarrow=None)
-    found = told("dependencies", "pandas 2.2.3 (needs 3.0)", "pyarrow is missing", "--upgrade 'pandas>=3.0' 'pyarrow>=")
-    assert "httpx" not in found.found
+    finding = problem(
+        "dependencies", "pandas 2.2.3 (needs 3.0)", "pyarrow is missing", "--upgrade 'pandas>=3.0' 'pyarrow>="
+    )
+    assert "httpx" not in finding.message
 
 
-def test_every_base_dependency_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_base_dependency_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packages, "version", lambda name: None)
     needed = [line for line in importlib.metadata.requires("agentbook") or () if "extra ==" not in line]
-    assert told("dependencies").found.count("is missing") == len(needed)
+    assert problem("dependencies").message.count("is missing") == len(needed)
 
 
 def test_a_language_model_without_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AGENTBOOK_LLM_MODEL", "llama3.2")
     monkeypatch.setattr(packages.importlib.util, "find_spec", lambda name: None if name == "openai" else object())
-    found = list(packages.language_model())
-    assert [(one.state, one.about) for one in found] == [("note", "language model")]
-    assert "agentbook[llm]" in found[0].advice
+    [finding] = packages.language_model()
+    assert (finding.state, finding.about) == ("note", "language model")
+    assert "agentbook[llm]" in finding.advice

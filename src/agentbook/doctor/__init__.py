@@ -1,8 +1,10 @@
-"""`agentbook doctor`: what goes wrong most often, looked for in the order in which one would look.
+"""`agentbook doctor`: looks for common problems, the most basic first.
 
-`packages` examines this Python environment, `notebook` JupyterLab and the kernels, `machine` the directory and the process of the
-embedded service, `platform` the address, the way there, and the credential. Each check is a small function that yields findings:
-what is wrong, why, and what to do. None changes anything, starts anything, or shows a secret.
+`packages` examines this Python environment, `notebook` JupyterLab and the kernels,
+`machine` the directory and process of the embedded service, and `platform` the address,
+the connection and the credential. Each check is a small function that yields findings:
+what is wrong, why, and what to do. No check changes or starts anything, or shows a
+secret.
 """
 
 from __future__ import annotations
@@ -43,16 +45,17 @@ CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (
 
 
 def examine() -> list[Finding]:
-    """All findings, in the order in which one would look.
+    """The findings of all checks, in the order of `CHECKS`.
 
     Returns
     -------
     list of Finding
-        Also those that are well. A check that fails itself is a finding too; nothing is raised.
+        Including what is in order. A check that fails is a finding too; nothing is
+        raised.
 
     Notes
     -----
-    Specification: "Authentication" and "Errors", for what the platform answers.
+    Specification: "Authentication" and "Errors", for the platform's replies.
 
     Examples
     --------
@@ -60,7 +63,7 @@ def examine() -> list[Finding]:
     'agentbook'
     """
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what others warn of is a finding here, or nothing to do with agentbook
+        warnings.simplefilter("ignore")  # other packages' warnings would mix with the findings
         return [finding for check in CHECKS for finding in _safely(check)]
 
 
@@ -68,7 +71,7 @@ def _safely(check: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
     try:
         yield from check()
     except Exception as error:
-        # Its type alone: a message might repeat an address with a password in it.
+        # Only the error's type: its message might contain an address with a password.
         about = check.__name__.replace("_", " ")
-        found = f"could not be examined ({type(error).__name__})"
-        yield Finding("wrong", about, found, "Please report this; the other checks are not affected.")
+        message = f"could not be examined ({type(error).__name__})"
+        yield Finding("wrong", about, message, "Please report this; the other checks are not affected.")

@@ -1,4 +1,4 @@
-"""What a check found, and how versions are compared."""
+"""`Finding`, the result of a check, and the comparison of versions."""
 
 from __future__ import annotations
 
@@ -12,32 +12,33 @@ _MARKS = {"ok": "ok   ", "note": "note ", "wrong": "WRONG"}
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at.
+    """The result of one check.
 
     Attributes
     ----------
     state : {"ok", "note", "wrong"}
-        A note is worth knowing and stops nobody; one that is wrong makes the command end with exit code 1.
+        A note is worth knowing but prevents nothing. ``wrong`` makes the command exit
+        with code 1.
     about : str
-        What was looked at: the name in the troubleshooting page's table.
-    found : str
-        What is so, and where it matters why.
+        The subject of the check, as in the table of the manual's troubleshooting page.
+    message : str
+        What is the case, and why if that matters.
     advice : str
         What to do.
     """
 
     state: State
     about: str
-    found: str
+    message: str
     advice: str = ""
 
     def __str__(self) -> str:
-        line = f"{_MARKS[self.state]}  {self.about}: {self.found}"
+        line = f"{_MARKS[self.state]}  {self.about}: {self.message}"
         return f"{line}\n       → {self.advice}" if self.advice else line
 
 
 def version(name: str) -> str | None:
-    """The installed version of a distribution; None where it is not installed."""
+    """The installed version of a distribution; None if it is not installed."""
     try:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
@@ -45,11 +46,11 @@ def version(name: str) -> str | None:
 
 
 def numbers(text: str) -> tuple[int, ...]:
-    """The leading numbers of a version, for comparison: ``"4.6.6"`` is ``(4, 6, 6)``."""
-    found = []
+    """The leading numbers of a version: ``(4, 6, 6)`` for ``"4.6.6"``."""
+    parts = []
     for part in text.split("."):
         digits = "".join(character for character in part if character.isdigit())
         if not digits:
             break
-        found.append(int(digits))
-    return tuple(found)
+        parts.append(int(digits))
+    return tuple(parts)

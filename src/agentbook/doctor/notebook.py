@@ -1,4 +1,7 @@
-"""JupyterLab, its widget manager, and the kernels: mostly a matter of which environment each of them lives in."""
+"""Checks of JupyterLab, its widget manager and the kernels.
+
+Most problems come from these being in different Python environments.
+"""
 
 from __future__ import annotations
 
@@ -21,64 +24,68 @@ _BIN = "Scripts" if sys.platform == "win32" else "bin"
 
 
 def jupyterlab() -> Iterator[Finding]:
-    """JupyterLab 4, here or elsewhere on the path."""
-    yield from _at_least(
-        "jupyterlab", (4,), "pip install -U 'agentbook[lab]'", "the widgets of the chat panel need a newer one"
-    )
+    """Whether JupyterLab is installed here and recent enough."""
+    yield from _at_least("jupyterlab", (4,), "pip install -U 'agentbook[lab]'", "the chat panel needs a newer one")
 
 
 def ipykernel() -> Iterator[Finding]:
-    """A kernel that runs cells and handles comms as the chat panel expects."""
+    """Whether the kernel handles widget messages as the chat panel expects."""
     yield from _at_least(
         "ipykernel",
         (6, 30),
         "pip install -U ipykernel, then restart the kernel",
-        "a busy kernel would hold up the panel",
+        "the chat panel would stop while a cell runs",
     )
 
 
-def _at_least(name: str, least: tuple[int, ...], advice: str, why: str) -> Iterator[Finding]:
-    have = version(name)
-    if have is None:
+def _at_least(name: str, minimum: tuple[int, ...], advice: str, why: str) -> Iterator[Finding]:
+    installed = version(name)
+    if installed is None:
         yield Finding("note", name, "not installed here", advice)
-    elif numbers(have) < least:
-        needed = ".".join(map(str, least))
-        yield Finding("wrong", name, f"{have} is too old (at least {needed}): {why}", advice)
+    elif numbers(installed) < minimum:
+        needed = ".".join(map(str, minimum))
+        yield Finding("wrong", name, f"{installed} is too old (at least {needed}): {why}", advice)
     else:
-        yield Finding("ok", name, have)
+        yield Finding("ok", name, installed)
 
 
 def widgets() -> Iterator[Finding]:
-    """The widget manager: a JupyterLab extension, which has to be where JupyterLab is, not where the kernel is."""
-    have = version("ipywidgets")
-    if have is not None and numbers(have) < (8, 1):
+    """Whether each JupyterLab has a working widget manager.
+
+    It is a JupyterLab extension, needed in JupyterLab's environment, not in the
+    kernel's.
+    """
+    installed = version("ipywidgets")
+    if installed is not None and numbers(installed) < (8, 1):
         advice = "pip install -U ipywidgets, then restart the kernel"
-        yield Finding("wrong", "widgets", f"ipywidgets {have} is too old (at least 8.1)", advice)
-    for prefix in _labs():
+        yield Finding("wrong", "widgets", f"ipywidgets {installed} is too old (at least 8.1)", advice)
+    for prefix in _lab_prefixes():
         install = f"{prefix / _BIN / 'python'} -m pip install -U jupyterlab_widgets, then restart JupyterLab and reload its page"
-        manager = _manager(prefix)
+        manager = _manager_version(prefix)
         if manager is None:
-            found = f"JupyterLab in {prefix} has no widget manager: the chat panel would show as a line of text"
-            yield Finding("wrong", "widgets", found, install)
+            message = f"JupyterLab in {prefix} has no widget manager: the chat panel would appear as a line of text"
+            yield Finding("wrong", "widgets", message, install)
         elif numbers(manager) < (5,):
             yield Finding(
                 "wrong", "widgets", f"the widget manager of JupyterLab in {prefix} is for ipywidgets 7", install
             )
-        elif (config := _disabling(prefix)) is not None:
-            found = (
-                f"the widget manager of JupyterLab in {prefix} is disabled (in {config}): the chat panel would not show"
+        elif (config := _disabling_file(prefix)) is not None:
+            message = f"the widget manager of JupyterLab in {prefix} is disabled (in {config}): the chat panel would not appear"
+            yield Finding(
+                "wrong", "widgets", message, f'jupyter labextension enable "{_MANAGER}", then reload the page'
             )
-            yield Finding("wrong", "widgets", found, f'jupyter labextension enable "{_MANAGER}", then reload the page')
         else:
-            yield Finding("ok", "widgets", f"ipywidgets {have or 'is missing'}, widget manager {manager} in {prefix}")
+            yield Finding(
+                "ok", "widgets", f"ipywidgets {installed or 'is missing'}, widget manager {manager} in {prefix}"
+            )
 
 
 def charts() -> Iterator[Finding]:
-    """Altair, and what draws its charts without a network."""
+    """Whether Altair is installed, with the package that draws its charts offline."""
     missing = [name for name in ("altair", "vl-convert-python") if version(name) is None]
     if missing:
-        found = f"not installed: {', '.join(missing)}; agentbook.plot cannot draw"
-        yield Finding("note", "charts", found, "pip install 'agentbook[lab]'")
+        message = f"not installed: {', '.join(missing)}; agentbook.plot cannot draw charts"
+        yield Finding("note", "charts", message, "pip install 'agentbook[lab]'")
     elif numbers(version("altair") or "") < (6,):
         yield Finding(
             "wrong", "charts", f"altair {version('altair')} is too old (at least 6)", "pip install -U 'agentbook[lab]'"
@@ -88,25 +95,25 @@ def charts() -> Iterator[Finding]:
 
 
 def environments() -> Iterator[Finding]:
-    """Whether the `jupyter lab` of this shell starts where agentbook is."""
-    elsewhere = _lab_on_path()
-    if elsewhere is None or elsewhere == _prefix():
+    """Whether the shell's `jupyter lab` has a kernel that can import this agentbook."""
+    lab_prefix = _lab_prefix_on_path()
+    if lab_prefix is None or lab_prefix == _prefix():
         return
-    if any(_runs_here(spec["argv"][0]) for spec in _specs_of(elsewhere)):
+    if any(_runs_here(spec["argv"][0]) for spec in _specs_of(lab_prefix)):
         yield Finding(
-            "ok", "environments", f"`jupyter lab` is that of {elsewhere}, and has a kernel of this environment"
+            "ok", "environments", f"`jupyter lab` runs from {lab_prefix}, which has a kernel for this environment"
         )
         return
-    found = f"`jupyter lab` is that of {elsewhere}, whose kernels cannot import the agentbook of {_prefix()}"
+    message = f"`jupyter lab` runs from {lab_prefix}, whose kernels cannot import the agentbook in {_prefix()}"
     register = f"{sys.executable} -m ipykernel install --user --name agentbook (then choose that kernel)"
     if version("jupyterlab") is None:
-        yield Finding("wrong", "environments", found, register)
+        yield Finding("wrong", "environments", message, register)
     else:
-        yield Finding("note", "environments", found, f"Start it with `agentbook lab`; or: {register}")
+        yield Finding("note", "environments", message, f"Start it with `agentbook lab`; or: {register}")
 
 
 def kernel() -> Iterator[Finding]:
-    """Whether the default kernel is this environment's."""
+    """Whether the default kernel runs in this environment."""
     if importlib.util.find_spec("jupyter_client") is None:
         return
     from jupyter_client.kernelspec import KernelSpecManager, NoSuchKernel
@@ -115,9 +122,10 @@ def kernel() -> Iterator[Finding]:
         command = KernelSpecManager().get_kernel_spec("python3").argv[0]
     except NoSuchKernel:
         advice = f"{sys.executable} -m pip install ipykernel"
-        yield Finding("wrong", "kernel", "there is no kernel named python3, so no notebook can start", advice)
+        yield Finding("wrong", "kernel", "there is no kernel named python3, so notebooks cannot start", advice)
         return
-    # A bare `python` is replaced by the server's own interpreter when the kernel is started.
+    # The server replaces a bare `python` by its own interpreter when it starts the
+    # kernel.
     if not Path(command).is_absolute() or _runs_here(command):
         yield Finding("ok", "kernel", "python3 runs in this environment")
     elif Path(command).exists():
@@ -128,7 +136,7 @@ def kernel() -> Iterator[Finding]:
 
 
 def kernelspecs() -> Iterator[Finding]:
-    """Kernels whose interpreter was deleted, or moved with its environment."""
+    """Whether the interpreter of every kernel still exists."""
     if importlib.util.find_spec("jupyter_client") is None:
         return
     from jupyter_client.kernelspec import KernelSpecManager
@@ -136,76 +144,82 @@ def kernelspecs() -> Iterator[Finding]:
     for name, facts in sorted(KernelSpecManager().get_all_specs().items()):
         command = (facts["spec"].get("argv") or [""])[0]
         if Path(command).is_absolute() and not Path(command).exists():
-            found = f"the kernel {name} cannot start: its Python {command} is gone"
-            advice = f"jupyter kernelspec remove {name}, and install it again from the environment it should run in"
-            yield Finding("wrong", "kernelspecs", found, advice)
+            message = f"the kernel {name} cannot start: its Python {command} does not exist"
+            advice = f"jupyter kernelspec remove {name}, then install it again from the environment it should run in"
+            yield Finding("wrong", "kernelspecs", message, advice)
 
 
 def loops() -> Iterator[Finding]:
-    """nest-asyncio loses queued cells with recent kernels; its fork does not."""
+    """Whether nest-asyncio is used, which makes recent kernels lose queued cells.
+
+    Its fork nest-asyncio2 does not.
+    """
     recent = numbers(version("ipykernel") or "0") >= (7, 1)
-    instead = "agentbook does not need it; if something else does: pip install 'nest-asyncio2>=1.7.3', and use that"
+    advice = "agentbook does not need it; if other code does, pip install 'nest-asyncio2>=1.7.3' and use that instead"
     patched = hasattr(asyncio, "_nest_patched") and "nest_asyncio" in sys.modules
-    places = [str(path) for path in _startup_files() if _PATCH.search(path.read_text(errors="replace"))]
-    if recent and (patched or places):
-        where = "this process" if patched else places[0]
+    paths = [str(path) for path in _startup_files() if _PATCH.search(path.read_text(errors="replace"))]
+    if recent and (patched or paths):
+        where = "this process" if patched else paths[0]
         yield Finding(
-            "wrong", "nest-asyncio", f"applied in {where}: with ipykernel 7.1 or newer, queued cells are lost", instead
+            "wrong", "nest-asyncio", f"applied in {where}: with ipykernel 7.1 or newer, queued cells are lost", advice
         )
-    elif recent and (have := version("nest-asyncio")) is not None:
+    elif recent and (installed := version("nest-asyncio")) is not None:
         yield Finding(
-            "note", "nest-asyncio", f"{have}: applying it loses queued cells with ipykernel 7.1 or newer", instead
+            "note", "nest-asyncio", f"{installed}: applying it loses queued cells with ipykernel 7.1 or newer", advice
         )
 
 
-# -- where things are --------------------------------------------------------------------------------------------------
+# -- locations --
 
 
 def _prefix() -> Path:
     return Path(sys.prefix).resolve()
 
 
-def _lab_on_path() -> Path | None:
-    """The environment whose JupyterLab the command `jupyter lab` starts; None where the shell finds none."""
+def _lab_prefix_on_path() -> Path | None:
+    """The environment of the shell's `jupyter lab` command; None if there is none."""
     command = shutil.which("jupyter-lab")
     return Path(command).resolve().parents[1] if command else None
 
 
-def _labs() -> list[Path]:
-    """The environments that may serve the notebook: this one if it has JupyterLab, and the one the shell finds."""
+def _lab_prefixes() -> list[Path]:
+    """The environments whose JupyterLab may show the notebook.
+
+    This environment if it has JupyterLab, and that of the shell's `jupyter lab`.
+    """
     own = [_prefix()] if version("jupyterlab") is not None else []
-    elsewhere = _lab_on_path()
-    return own if elsewhere is None or elsewhere in own else [*own, elsewhere]
+    lab_prefix = _lab_prefix_on_path()
+    return own if lab_prefix is None or lab_prefix in own else [*own, lab_prefix]
 
 
 def _data_paths(prefix: Path) -> list[Path]:
-    places = [prefix / "share" / "jupyter"]
+    paths = [prefix / "share" / "jupyter"]
     if importlib.util.find_spec("jupyter_core") is not None:
         from jupyter_core.paths import jupyter_data_dir
 
-        places.insert(0, Path(jupyter_data_dir()))
-    return [*places, Path("/usr/local/share/jupyter"), Path("/usr/share/jupyter")]
+        paths.insert(0, Path(jupyter_data_dir()))
+    return [*paths, Path("/usr/local/share/jupyter"), Path("/usr/share/jupyter")]
 
 
-def _manager(prefix: Path) -> str | None:
-    """The version of the widget manager that a JupyterLab loads; None where it finds none."""
-    for place in _data_paths(prefix):
+def _manager_version(prefix: Path) -> str | None:
+    """The version of a JupyterLab's widget manager; None if it has none."""
+    for path in _data_paths(prefix):
         try:
-            return str(json.loads((place / "labextensions" / _MANAGER / "package.json").read_text())["version"])
+            return str(json.loads((path / "labextensions" / _MANAGER / "package.json").read_text())["version"])
         except (OSError, ValueError, KeyError):
             continue
     return None
 
 
-def _disabling(prefix: Path) -> Path | None:
-    """The configuration file that switches the widget manager off; None where none does."""
-    places = [prefix / "etc" / "jupyter"]
+def _disabling_file(prefix: Path) -> Path | None:
+    """The configuration file that disables the widget manager; None if none does."""
+    paths = [prefix / "etc" / "jupyter"]
     if importlib.util.find_spec("jupyter_core") is not None:
         from jupyter_core.paths import jupyter_config_dir
 
-        places.append(Path(jupyter_config_dir()))
-    for place in places:
-        file = place / "labconfig" / "page_config.json"
+        paths.append(Path(jupyter_config_dir()))
+    for path in paths:
+        file = path / "labconfig" / "page_config.json"
         try:
             disabled = json.loads(file.read_text()).get("disabledExtensions") or {}
         except (OSError, ValueError, AttributeError):
@@ -217,8 +231,8 @@ def _disabling(prefix: Path) -> Path | None:
 
 
 def _specs_of(prefix: Path) -> Iterator[dict[str, list[str]]]:
-    for place in _data_paths(prefix):
-        for file in sorted(place.glob("kernels/*/kernel.json")):
+    for path in _data_paths(prefix):
+        for file in sorted(path.glob("kernels/*/kernel.json")):
             try:
                 spec = json.loads(file.read_text())
             except (OSError, ValueError):
@@ -228,7 +242,10 @@ def _specs_of(prefix: Path) -> Iterator[dict[str, list[str]]]:
 
 
 def _runs_here(command: str) -> bool:
-    """Whether an interpreter is this environment's. Its links are not followed: a venv's python is one."""
+    """Whether an interpreter belongs to this environment.
+
+    Links are not followed, because a virtual environment's `python` is one.
+    """
     path = Path(command)
     return path.is_absolute() and path.parent.resolve() == (_prefix() / _BIN).resolve()
 
@@ -236,5 +253,5 @@ def _runs_here(command: str) -> bool:
 def _startup_files() -> Iterator[Path]:
     home = Path(os.environ.get("IPYTHONDIR") or Path.home() / ".ipython") / "profile_default"
     for pattern in ("startup/*.ipy", "ipython_*config.py", "startup/*.py"):
-        with contextlib.suppress(OSError):  # another user's: no kernel of ours reads them either
+        with contextlib.suppress(OSError):  # another user's, which this user's kernels do not read either
             yield from sorted(home.glob(pattern))

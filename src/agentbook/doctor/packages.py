@@ -1,4 +1,4 @@
-"""This Python environment: which agentbook runs, what hides packages, and whether they are recent enough."""
+"""Checks of this Python environment: which agentbook runs, and with which packages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .. import __version__
 from .finding import Finding, numbers, version
 
 _REQUIREMENT = re.compile(r"([\w.-]+)(?:\[[^\]]*\])?\s*>=\s*([\w.]+)")
-# Modules that a notebook's first cells import. A file of that name beside the notebook is imported in their place.
+# Modules that first cells import. A file of that name beside the notebook shadows them.
 _IMPORTED = (
     "agentbook",
     "altair",
@@ -31,66 +31,68 @@ _IMPORTED = (
 
 
 def installs() -> Iterator[Finding]:
-    """One agentbook, and which."""
+    """Which agentbook runs, and whether it is installed once."""
     yield Finding("ok", "agentbook", f"{__version__} on Python {sys.version.split()[0]} ({sys.executable})")
-    places = {path.resolve() for path in map(Path, sys.path) if (path / "agentbook" / "__init__.py").is_file()}
-    records = [found for found in importlib.metadata.distributions(name="agentbook") if found.metadata is not None]
-    installed = sorted({(found.version, str(found.locate_file(""))) for found in records})
-    if len(places) > 1:
+    package_folders = {path.resolve() for path in map(Path, sys.path) if (path / "agentbook" / "__init__.py").is_file()}
+    distributions = [
+        distribution
+        for distribution in importlib.metadata.distributions(name="agentbook")
+        if distribution.metadata is not None
+    ]
+    installed = sorted(distribution.version for distribution in distributions)
+    if len(package_folders) > 1:
         yield Finding(
             "wrong",
             "agentbook",
-            f"installed twice, so that changes and upgrades may show no effect: {', '.join(map(str, sorted(places)))}",
-            "Keep one: pip uninstall agentbook (repeat until it says that there is none), then install it again.",
+            f"installed twice, so changes and upgrades may have no effect: {', '.join(map(str, sorted(package_folders)))}",
+            "Keep one: pip uninstall agentbook (repeat until none is left), then install it again.",
         )
-    elif installed and __version__ not in {found for found, _ in installed}:
+    elif installed and __version__ not in installed:
         yield Finding(
             "wrong",
             "agentbook",
-            f"the code is {__version__}, the installed record says {installed[0][0]}: an upgrade was not finished",
+            f"the code is {__version__} but its metadata says {installed[0]}: an upgrade did not finish",
             "pip install --force-reinstall --no-deps agentbook, then restart the kernels.",
         )
 
 
 def hidden() -> Iterator[Finding]:
-    """Files beside the notebook that are imported in place of a package."""
-    here = Path.cwd()
+    """Whether a file beside the notebook shadows a package."""
+    folder = Path.cwd()
     own = Path(__file__).parents[2]
     for name in _IMPORTED:
-        found = next((path for path in (here / f"{name}.py", here / name / "__init__.py") if path.is_file()), None)
-        if found is not None and here.resolve() != own.resolve():
+        file = next((path for path in (folder / f"{name}.py", folder / name / "__init__.py") if path.is_file()), None)
+        if file is not None and folder.resolve() != own.resolve():
             yield Finding(
                 "wrong",
                 "import",
-                f"{found} hides the package {name}: `import {name}` takes it in a notebook of this folder",
-                "Rename the file, and restart the kernel.",
+                f"{file} hides the package {name}: notebooks in this folder import the file instead",
+                "Rename the file, then restart the kernel.",
             )
 
 
 def dependencies() -> Iterator[Finding]:
-    """What agentbook cannot do without, at the versions it is tested with."""
-    wrong, wanted = [], []
+    """Whether the required packages are installed in recent enough versions."""
+    wrong, requirements = [], []
     for requirement in importlib.metadata.requires("agentbook") or ():
-        found = _REQUIREMENT.match(requirement)
-        if found is None or "extra ==" in requirement:
+        match = _REQUIREMENT.match(requirement)
+        if match is None or "extra ==" in requirement:
             continue
-        name, least = found.groups()
-        have = version(name)
-        if have is None or numbers(have) < numbers(least):
-            wrong.append(f"{name} {have or 'is missing'} (needs {least})")
-            wanted.append(f"'{name}>={least}'")
+        name, minimum = match.groups()
+        installed_version = version(name)
+        if installed_version is None or numbers(installed_version) < numbers(minimum):
+            wrong.append(f"{name} {installed_version or 'is missing'} (needs {minimum})")
+            requirements.append(f"'{name}>={minimum}'")
     if wrong:
-        advice = f"{sys.executable} -m pip install --upgrade {' '.join(wanted)}, then restart the kernels."
+        advice = f"{sys.executable} -m pip install --upgrade {' '.join(requirements)}, then restart the kernels."
         yield Finding("wrong", "dependencies", f"too old or missing: {', '.join(wrong)}", advice)
     else:
-        yield Finding("ok", "dependencies", "all there, none too old")
+        yield Finding("ok", "dependencies", "all installed, none too old")
 
 
 def language_model() -> Iterator[Finding]:
-    """Whether a language model that is configured can be used by the embedded service."""
+    """Whether the embedded service can use the configured language model."""
     names = [name for name in ("AGENTBOOK_LLM_MODEL", "OPENAI_BASE_URL", "OPENAI_API_KEY") if os.environ.get(name)]
     if names and importlib.util.find_spec("openai") is None:
-        found = (
-            f"{names[0]} is set, but the package openai is missing: a rule-based stand-in answers in the model's place"
-        )
-        yield Finding("note", "language model", found, "pip install 'agentbook[llm]', then restart the service.")
+        message = f"{names[0]} is set, but the package openai is missing: a rule-based stand-in answers instead"
+        yield Finding("note", "language model", message, "pip install 'agentbook[llm]', then restart the service.")

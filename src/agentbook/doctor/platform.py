@@ -1,4 +1,4 @@
-"""The platform: its address, the way there, and what the credential may do."""
+"""Checks of the platform: its address, the connection, and the credential."""
 
 from __future__ import annotations
 
@@ -24,152 +24,154 @@ from ..client import Client
 from ..embedded import KEY_FILE, find, read_key
 from .finding import Finding
 
-MOST_SKEW_S = 30.0
+MAX_SKEW_S = 30.0
 TIMEOUT_S = 10.0
 _VERSIONED = re.compile(r"/v\d+/?$")
 
-# What a lost connection says of its reason: found in the message, what it means, what to do. The first that fits is told.
+# Reasons for a failed connection: pattern in the error, meaning, advice. The first
+# match counts.
 _REASONS = (
     (
         "ProxyError.*407|Proxy Authentication Required",
-        "the proxy asks who you are",
+        "the proxy requires a user name and password",
         "Put user name and password into the proxy's address: http://USER:PASSWORD@proxy:3128.",
     ),
     (
         "ProxyError",
-        "the proxy does not let it through",
-        "Ask whoever runs the proxy to allow the platform's host, or name the host in NO_PROXY to reach it directly.",
+        "the proxy refuses the connection",
+        "Ask the proxy's administrator to allow the platform's host, or add the host to NO_PROXY to reach it directly.",
     ),
     (
         "CERTIFICATE_VERIFY_FAILED",
         "its certificate is not accepted",
-        "If your organization signs its own: set SSL_CERT_FILE to its certificates (PEM). Else check the address and the date.",
+        "If your organization signs its own certificates, set SSL_CERT_FILE to them (PEM). "
+        "Otherwise check the address and this machine's date.",
     ),
     (
         r"WRONG_VERSION_NUMBER|record layer|RemoteProtocolError",
-        "what listens there does not speak TLS, or not HTTP",
+        "the server there does not speak TLS, or not HTTP",
         "Check the port, and whether the address begins with https:// or http://.",
     ),
     (
         r"SSL|TLS",
         "no TLS connection can be made",
-        "Check the address and its port; an old proxy in between may be the reason.",
+        "Check the address and its port; an old proxy may be the reason.",
     ),
     (
         r"Name or service not known|nodename nor servname|getaddrinfo|name resolution",
-        "its name is not known, or there is no network",
-        "Check the spelling and the network. Offline? Unset AGENTBOOK_BASE_URL: the embedded service needs none.",
+        "the host name is unknown, or there is no network",
+        "Check the spelling and the network. Unset AGENTBOOK_BASE_URL to work offline with the embedded service.",
     ),
     (r"refused", "nothing listens there", "Check the address and its port, and that the platform is running."),
     (
         r"unreachable",
-        "there is no way there",
+        "the network is unreachable",
         "Connect to the network (or VPN). Unset AGENTBOOK_BASE_URL to work offline.",
     ),
 )
-_NO_WAY_IN = "|".join(row[0] for row in _REASONS[-3:])
+_NO_CONNECTION = "|".join(row[0] for row in _REASONS[-3:])
 
 
 def unused_key() -> Iterator[Finding]:
-    """A key without an address: nobody gets it."""
+    """Whether AGENTBOOK_API_KEY is set without an address to send it to."""
     if os.environ.get("AGENTBOOK_API_KEY") and not os.environ.get("AGENTBOOK_BASE_URL"):
-        found = "AGENTBOOK_API_KEY is set and AGENTBOOK_BASE_URL is not: the embedded service is used, and not with that key"
+        message = "AGENTBOOK_API_KEY is set but AGENTBOOK_BASE_URL is not: connect() uses the embedded service, with another key"
         yield Finding(
-            "note", "AGENTBOOK_API_KEY", found, "Set AGENTBOOK_BASE_URL=https://host/v1 too, or unset the key."
+            "note", "AGENTBOOK_API_KEY", message, "Set AGENTBOOK_BASE_URL=https://host/v1 too, or unset the key."
         )
 
 
 def address() -> Iterator[Finding]:
-    """The form of the address."""
+    """Whether AGENTBOOK_BASE_URL is the address of a platform."""
     configured = _configured()
     if configured is None:
         yield Finding("ok", "AGENTBOOK_BASE_URL", "not set: connect() uses the embedded service")
         return
     if not configured:
-        advice = "unset AGENTBOOK_BASE_URL, to use the embedded service; or set it to https://host/v1."
-        yield Finding("wrong", "AGENTBOOK_BASE_URL", "it is set and empty, so connect() has no address", advice)
+        advice = "unset AGENTBOOK_BASE_URL to use the embedded service, or set it to https://host/v1."
+        yield Finding("wrong", "AGENTBOOK_BASE_URL", "it is set but empty, so connect() has no address", advice)
         return
     if not _is_address(configured):
-        # Not repeated: it may be the key, put into the wrong variable.
-        advice = "Write it as https://host/v1, without quotes, user name, blanks, ? or #; a port is at most 65535."
+        # Not shown: it may be the API key, put into the wrong variable.
+        advice = "Write it as https://host/v1, without quotes, user name, spaces, ? or #; a port is at most 65535."
         yield Finding("wrong", "AGENTBOOK_BASE_URL", "it is not the address of a platform", advice)
         return
     parts = urlsplit(configured)
     if not _VERSIONED.search(parts.path):
-        found = f"{configured} does not end in /v1: every call would miss the API"
-        yield Finding("wrong", "AGENTBOOK_BASE_URL", found, f"export AGENTBOOK_BASE_URL={configured.rstrip('/')}/v1")
+        message = f"{configured} does not end in /v1: every call would miss the API"
+        yield Finding("wrong", "AGENTBOOK_BASE_URL", message, f"export AGENTBOOK_BASE_URL={configured.rstrip('/')}/v1")
     if parts.scheme == "http" and not is_loopback(configured):
-        found = f"{configured} is not encrypted: whoever listens on the way reads the key and the conversations"
-        yield Finding("wrong", "AGENTBOOK_BASE_URL", found, f"export AGENTBOOK_BASE_URL=https{configured[4:]}")
+        message = f"{configured} is not encrypted: others on the network can read the key and the conversations"
+        yield Finding("wrong", "AGENTBOOK_BASE_URL", message, f"export AGENTBOOK_BASE_URL=https{configured[4:]}")
 
 
 def proxy() -> Iterator[Finding]:
-    """The proxy that the environment puts between this machine and the platform."""
+    """Whether the environment names a proxy for the platform, and a usable one."""
     configured = _configured()
     if not configured or not _is_address(configured) or is_loopback(configured):
-        return  # said already, by `address`; or reached directly, whatever the environment says
-    found = _proxy_of(configured)
-    if found is None:
+        return  # reported by `address`, or on this machine and never reached through a proxy
+    proxy_address = _proxy_of(configured)
+    if proxy_address is None:
         return
     host = urlsplit(configured).hostname
-    without = f"If {host} is to be reached directly: export NO_PROXY={host}"
-    parts = urlsplit(found)
+    bypass = f"To reach {host} directly: export NO_PROXY={host}"
+    shown, parts = _without_password(proxy_address), urlsplit(proxy_address)
     if parts.scheme.startswith("socks") and importlib.util.find_spec("socksio") is None:
-        said = f"requests to {host} go through {_without_password(found)}, which needs a package that is missing"
-        yield Finding("wrong", "proxy", said, f"pip install 'httpx[socks]'. {without}")
+        message = f"requests to {host} go through {shown}, which needs a package that is not installed"
+        yield Finding("wrong", "proxy", message, f"pip install 'httpx[socks]'. {bypass}")
     elif parts.scheme not in ("http", "https", "socks5", "socks5h"):
         yield Finding(
             "wrong",
             "proxy",
-            f"{_without_password(found)} is no address of a proxy",
-            f"Write it as http://proxy:3128. {without}",
+            f"{shown} is not the address of a proxy",
+            f"Write it as http://proxy:3128. {bypass}",
         )
     else:
         yield Finding(
             "note",
             "proxy",
-            f"requests to {host} go through {_without_password(found)}, as the environment says",
-            without,
+            f"requests to {host} go through {shown}, as the environment says",
+            bypass,
         )
 
 
 def certificates() -> Iterator[Finding]:
-    """The certificates that the environment names for TLS, in place of this system's."""
+    """Whether the certificates named by the environment for TLS exist."""
     for name, kind in (("SSL_CERT_FILE", Path.is_file), ("SSL_CERT_DIR", Path.is_dir)):
-        place = os.environ.get(name)
-        if place and not kind(Path(place)):
-            found = f"{name} names {place}, which is not there: no https:// address can be reached"
-            yield Finding("wrong", "TLS", found, f"Correct it, or unset {name}, to use this system's certificates.")
+        path = os.environ.get(name)
+        if path and not kind(Path(path)):
+            message = f"{name} names {path}, which does not exist: no https:// address can be reached"
+            yield Finding("wrong", "TLS", message, f"Correct it, or unset {name} to use this system's certificates.")
 
 
 def answers() -> Iterator[Finding]:
-    """Whether the platform answers, tells the same time, and takes the credential."""
-    reached = _reached()
-    if reached is None:
+    """Whether the platform answers, has the same time, and accepts the credential."""
+    target = _target()
+    if target is None:
         return
-    base_url, key, malformed = reached
+    base_url, key, malformed = target
     if malformed:
-        yield Finding("wrong", "credential", "AGENTBOOK_API_KEY has not the right form", malformed)
+        yield Finding("wrong", "credential", "AGENTBOOK_API_KEY is malformed", malformed)
     if not _is_address(base_url):
-        return  # said already, by `address`
+        return  # reported by `address`
     with Client(base_url, credentials=key, timeout_s=TIMEOUT_S, deadline_s=TIMEOUT_S) as client:
         try:
-            described, skew_s = client.run(Call("doctor", "GET", "openapi.yaml", _description, patient=False))
+            description, skew_s = client.run(Call("doctor", "GET", "openapi.yaml", _description, patient=False))
         except ConnectionFailed as error:
             yield _unreachable(base_url, str(error))
             return
         except ApiError as error:
-            yield _foreign(base_url, f"{error.status} {' '.join(error.message.split())[:120]}".rstrip())
+            yield _not_a_platform(base_url, f"{error.status} {' '.join(error.message.split())[:120]}".rstrip())
             return
         except AgentbookError as error:
-            yield _foreign(base_url, str(error)[:200])
+            yield _not_a_platform(base_url, str(error)[:200])
             return
         except (ImportError, ValueError, OSError):
-            return  # the proxy's address, or the certificates: said already, by `proxy` and `certificates`
-        if "paths" not in described:
-            yield _foreign(base_url, "a page that is no openapi.yaml")
+            return  # a bad proxy address or bad certificates, reported by `proxy` and `certificates`
+        if "paths" not in description:
+            yield _not_a_platform(base_url, "a page that is not an openapi.yaml")
             return
-        about = described.get("info") or {}
+        about = description.get("info") or {}
         name = f"{about.get('title', 'untitled')} {about.get('version', '')}".rstrip()
         yield Finding("ok", "platform", f"{name} answers at {base_url}")
         yield from _clock(skew_s)
@@ -178,29 +180,35 @@ def answers() -> Iterator[Finding]:
 
 
 def _description(reply: Reply) -> tuple[dict[str, Any], float | None]:
-    """The platform's openapi.yaml, and this clock minus the platform's in seconds (None where the reply carries no date)."""
+    """The platform's openapi.yaml, and how far this machine's clock is ahead [s].
+
+    The second is None if the reply has no date.
+    """
     try:
         skew_s = time.time() - parsedate_to_datetime(reply.headers.get("date", "")).timestamp()
     except (TypeError, ValueError):
         skew_s = None
     try:
-        described = yaml.safe_load(reply.body)
+        description = yaml.safe_load(reply.body)
     except yaml.YAMLError:
-        described = None
-    return (described if isinstance(described, dict) else {}), skew_s
+        description = None
+    return (description if isinstance(description, dict) else {}), skew_s
 
 
-def _foreign(base_url: str, said: str) -> Finding:
-    found = f"{base_url} answers, but not as an Agent Platform"
-    return Finding("wrong", "platform", found, f"Check the address, its port and its path. What it sent: {said}")
+def _not_a_platform(base_url: str, reply: str) -> Finding:
+    message = f"{base_url} answers, but not as an Agent Platform"
+    return Finding("wrong", "platform", message, f"Check the address, its port and its path. It sent: {reply}")
 
 
-def _reached() -> tuple[str, ApiKey | None, str] | None:
-    """The address and key that connect() would use, and what is wrong with the key's form; None: nothing runs, nothing is set."""
+def _target() -> tuple[str, ApiKey | None, str] | None:
+    """The address and key that connect() would use, and how the key is malformed.
+
+    None if no address is configured and no embedded service runs.
+    """
     configured = _configured()
     if configured is None:
-        running = find()
-        return (running.base_url, read_key(running.data / KEY_FILE), "") if running else None
+        service = find()
+        return (service.base_url, read_key(service.data / KEY_FILE), "") if service else None
     try:
         return configured, configured_key(configured.rstrip("/")), ""
     except ValueError as error:
@@ -208,74 +216,78 @@ def _reached() -> tuple[str, ApiKey | None, str] | None:
 
 
 def _configured() -> str | None:
-    """The address that the environment names, as a client reads it; None where it names none."""
-    named = os.environ.get("AGENTBOOK_BASE_URL")
-    return named if named is None else named.strip()
+    """AGENTBOOK_BASE_URL without surrounding spaces; None if it is not set."""
+    text = os.environ.get("AGENTBOOK_BASE_URL")
+    return text if text is None else text.strip()
 
 
 def _is_address(text: str) -> bool:
-    """Whether a client takes it, and it can be an address."""
+    """Whether `text` can be a platform's address."""
     try:
         Client(text).close()
         return " " not in text and urlsplit(text).port != 0
-    except ValueError:  # a port beyond 65535, too
+    except ValueError:  # including a port above 65535
         return False
 
 
 def _unreachable(base_url: str, message: str) -> Finding:
-    otherwise = ("", "it does not answer in time", "Try again later; check the address, the network and the proxy.")
-    _, meaning, advice = next((row for row in _REASONS if re.search(row[0], message, re.IGNORECASE)), otherwise)
-    through = None if is_loopback(base_url) else _proxy_of(base_url)
-    if through and re.search(_NO_WAY_IN, message, re.IGNORECASE):
-        # Whoever is behind a proxy looks up names and opens connections there: it is the proxy that was not reached.
-        found = f"{base_url}: the proxy {_without_password(through)} cannot be reached"
+    timed_out = ("", "it does not answer in time", "Check the address, the network and the proxy, then try again.")
+    _, meaning, advice = next((row for row in _REASONS if re.search(row[0], message, re.IGNORECASE)), timed_out)
+    proxy_address = None if is_loopback(base_url) else _proxy_of(base_url)
+    if proxy_address and re.search(_NO_CONNECTION, message, re.IGNORECASE):
+        # The proxy looks up names and opens connections, so it is the proxy that was
+        # not reached.
+        message = f"{base_url}: the proxy {_without_password(proxy_address)} cannot be reached"
         host = urlsplit(base_url).hostname
-        advice = f"Check the proxy's address. If {host} is to be reached directly: export NO_PROXY={host}"
-        return Finding("wrong", "platform", found, advice)
-    way = f" (through the proxy {_without_password(through)})" if through else ""
+        advice = f"Check the proxy's address. To reach {host} directly: export NO_PROXY={host}"
+        return Finding("wrong", "platform", message, advice)
+    via = f" (through the proxy {_without_password(proxy_address)})" if proxy_address else ""
     return Finding(
         "wrong",
         "TLS" if "TLS" in meaning or "certificate" in meaning else "platform",
-        f"{base_url}{way}: {meaning}",
+        f"{base_url}{via}: {meaning}",
         advice,
     )
 
 
 def _clock(skew_s: float | None) -> Iterator[Finding]:
-    if skew_s is not None and abs(skew_s) > MOST_SKEW_S:
+    if skew_s is not None and abs(skew_s) > MAX_SKEW_S:
         where = "ahead of" if skew_s > 0 else "behind"
-        found = (
-            f"{abs(skew_s):.0f} s {where} the platform's: `since=` and waiting for a rate limit would be off by that"
+        message = (
+            f"{abs(skew_s):.0f} s {where} the platform's: `since=` and waits for the rate limit are off by that much"
         )
         advice = "Set this machine's clock (timedatectl set-ntp true, or your system's settings)."
-        yield Finding("wrong", "clock", found, advice)
+        yield Finding("wrong", "clock", message, advice)
 
 
 def _authorised(client: Client, key: ApiKey | None) -> Iterator[Finding]:
     if key is None:
         if TokenStore(client.base_url).load() is not None:
-            # Not tried: an expired one would be renewed, and this command changes nothing.
-            yield Finding("ok", "credential", "the tokens of an earlier sign_in() are there")
+            # Not tried: an expired token would be renewed, and this command changes
+            # nothing.
+            yield Finding("ok", "credential", "the tokens of an earlier sign_in()")
             return
         if _configured() is None:
-            yield Finding("ok", "credential", "none yet: connect() makes a key for the embedded service")
+            yield Finding("ok", "credential", "none yet: connect() creates a key for the embedded service")
             return
         advice = "Set AGENTBOOK_API_KEY to `id:secret`, or sign in with agentbook.sign_in()."
-        yield Finding("note", "credential", "none: only public agents can be seen", advice)
+        yield Finding("note", "credential", "none: only public agents are visible", advice)
         return
     try:
         me = client.me.get()
     except Unauthorized as error:
         why = "its secret is wrong, it was revoked, or it belongs to another platform"
-        if error.message == "Not authenticated":  # the specification's words for a key that cannot be read as one
-            why = "what stands before the colon is no key's id here; is it a placeholder, or another platform's key?"
-        found = f"{key!r} is refused ({error.message}): {why}"
+        if error.message == "Not authenticated":  # the specification's message for a key that cannot be parsed
+            why = (
+                "the part before the colon is not the id of a key here; is it a placeholder, or another platform's key?"
+            )
+        message = f"{key!r} is refused ({error.message}): {why}"
         yield Finding(
-            "wrong", "credential", found, "Make a new key in the account's settings, and set AGENTBOOK_API_KEY to it."
+            "wrong", "credential", message, "Create a key in the account's settings, and set AGENTBOOK_API_KEY to it."
         )
         return
     except AgentbookError as error:
-        yield Finding("wrong", "credential", f"{key!r} could not be tried", str(error)[:300])
+        yield Finding("wrong", "credential", f"{key!r} could not be checked", str(error)[:300])
         return
     account = me.get("name") or me.get("id")
     yield Finding("ok", "credential", f"{key!r} acts as {account or 'an account'}")
@@ -292,8 +304,10 @@ def _scopes(client: Client, account: object) -> Iterator[Finding]:
         except (ApiError, ConnectionFailed):
             continue
     if missing:
-        found = f"the key lacks {', '.join(missing)}: what needs them raises InsufficientScope"
-        yield Finding("note", "scope", found, "If you need them, make a key that has them in the account's settings.")
+        message = f"the key lacks {', '.join(missing)}: calls that need them raise InsufficientScope"
+        yield Finding(
+            "note", "scope", message, "If you need them, create a key with these scopes in the account's settings."
+        )
 
 
 def _probes(client: Client, account: object) -> Iterator[tuple[str, Callable[[], object]]]:
@@ -307,9 +321,9 @@ def _probes(client: Client, account: object) -> Iterator[tuple[str, Callable[[],
 def _proxy_of(base_url: str) -> str | None:
     from urllib.request import getproxies, proxy_bypass
 
-    parts, known = urlsplit(base_url), getproxies()
-    found = known.get(parts.scheme) or known.get("all")
-    return found if found and not (parts.hostname and proxy_bypass(parts.hostname)) else None
+    parts, proxies = urlsplit(base_url), getproxies()
+    proxy = proxies.get(parts.scheme) or proxies.get("all")
+    return proxy if proxy and not (parts.hostname and proxy_bypass(parts.hostname)) else None
 
 
 def _without_password(address: str) -> str:

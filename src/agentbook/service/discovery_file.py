@@ -1,10 +1,10 @@
 """Files in the data directory by which a running service and its users find each other.
 
-``service.json`` holds the service's address and process id while it runs; only its owner
-can read it. A process that uses a service started for it leaves an empty file
-``users/<pid>``. With ``--until-unused`` the service ends once none of those processes has
-been alive for a while. (The files are polled, because no portable call reports the death
-of another process.)
+``service.json`` holds the service's address and process id while it runs; only its
+owner can read it. A process that uses a service started for it leaves an empty file
+``users/<pid>``. With ``--until-unused`` the service ends once none of those processes
+has been alive for a while. (The files are polled, because no portable call reports the
+death of another process.)
 """
 
 from __future__ import annotations
@@ -128,7 +128,8 @@ def is_alive(pid: int, *, own: bool = False) -> bool:
 
 
 def _is_alive_on_windows(pid: int) -> bool:
-    # os.kill would not ask but act: signal 0 is CTRL_C_EVENT, and any other ends the process.
+    # os.kill would not ask but act: signal 0 is CTRL_C_EVENT, and any other ends the
+    # process.
     import ctypes
 
     kernel32 = ctypes.windll.kernel32  # type: ignore[attr-defined,unused-ignore]
@@ -145,7 +146,7 @@ def _is_alive_on_windows(pid: int) -> bool:
 
 
 async def until_unused(data: Path, end: Callable[[], None], *, unused_for_s: float = UNUSED_FOR_S) -> None:
-    """Call `end` once no registered process has been alive for `unused_for_s` seconds."""
+    """Call `end` when no registered process was alive for `unused_for_s` seconds."""
     last_used = time.monotonic()
     while True:
         await asyncio.sleep(min(_POLL_S, unused_for_s))
