@@ -17,36 +17,36 @@ def run(data: Path, *arguments: str) -> Result:
     return CliRunner().invoke(main, [*arguments, "--data", str(data)])
 
 
-def failed(result: Result, code: int, said: str) -> None:
-    """Exit code, and one line on stderr that says `said`."""
+def failed(result: Result, code: int, message: str) -> None:
+    """Assert the exit code, and one line on stderr that contains `message`."""
     assert result.exit_code == code, result.output
     assert result.stdout == ""
-    assert said in result.stderr
+    assert message in result.stderr
     if code == 1:
         assert re.fullmatch(r"agentbook: [^\n]+\n", result.stderr)
 
 
 def test_an_account_and_its_keys(tmp_path: Path) -> None:
-    made = run(tmp_path, "accounts", "create", "acme", "--type", "organization")
-    assert (made.exit_code, len(made.stdout)) == (0, 37)
+    account = run(tmp_path, "accounts", "create", "acme", "--type", "organization")
+    assert (account.exit_code, len(account.stdout)) == (0, 37)
     options = ["--name", "notebook", "--scope", "sessions:write", "--scope", "agents:read", "--scope", "agents:read"]
     first = run(tmp_path, "keys", "create", "--account", "acme", *options)
-    second = run(tmp_path, "keys", "create", "--account", made.stdout.strip(), "--name", "bare")
+    second = run(tmp_path, "keys", "create", "--account", account.stdout.strip(), "--name", "bare")
     assert KEY.fullmatch(first.stdout)
     assert KEY.fullmatch(second.stdout)
     assert (first.stderr, second.stderr) == ("", "")
     revoked = run(tmp_path, "keys", "revoke", second.stdout.partition(":")[0])
     assert (revoked.exit_code, revoked.output) == (0, "")
     assert run(tmp_path, "keys", "revoke", second.stdout.strip()).exit_code == 0
-    for account in ([], ["--account", "acme"]):
-        rows = [line.split("\t") for line in run(tmp_path, "keys", "list", *account).stdout.splitlines()]
+    for options in ([], ["--account", "acme"]):
+        rows = [line.split("\t") for line in run(tmp_path, "keys", "list", *options).stdout.splitlines()]
         assert [row[0] for row in rows] == [key.stdout.partition(":")[0] for key in (first, second)]
         assert [row[1:4] for row in rows] == [["acme", "notebook", "agents:read sessions:write"], ["acme", "bare", "-"]]
         assert rows[0][5] == "active"
         assert rows[1][5].startswith("revoked 20")
 
 
-def test_what_cannot_be_done(tmp_path: Path) -> None:
+def test_errors_that_the_user_can_correct(tmp_path: Path) -> None:
     run(tmp_path, "accounts", "create", "acme", "--type", "user")
     failed(run(tmp_path, "accounts", "create", "acme", "--type", "user"), 1, "choose another name")
     failed(run(tmp_path, "accounts", "create", "a~b", "--type", "user"), 1, "cannot be a name")
@@ -82,9 +82,9 @@ def test_wrong_usage(tmp_path: Path, arguments: list[str]) -> None:
 
 
 def test_fixtures(tmp_path: Path) -> None:
-    written = run(tmp_path, "fixtures", "--sessions", "7", "--events", "300", "--seed", "3")
-    assert (written.exit_code, written.stderr) == (0, "")
-    assert written.stdout.startswith("7 sessions and 300 events in fixtures-1")
+    result = run(tmp_path, "fixtures", "--sessions", "7", "--events", "300", "--seed", "3")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout.startswith("7 sessions and 300 events in fixtures-1")
     from agentbook.service.store import Store
 
     store = Store(tmp_path)
@@ -106,7 +106,7 @@ def test_help_and_version_are_quick() -> None:
     assert "keys" in CliRunner().invoke(main, ["-h"]).output
 
 
-def test_the_environment_names_the_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_names_the_data_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AGENTBOOK_DATA", str(tmp_path / "here"))
     assert CliRunner().invoke(main, ["accounts", "create", "acme", "--type", "user"]).exit_code == 0
     assert (tmp_path / "here" / "store.db").exists()
