@@ -96,7 +96,7 @@ def test_what_renews_itself_is_in_no_traceback_with_locals(tmp_path: Path, monke
         with pytest.raises(ab.NotFound) as missing:
             client.agents.get("x")
         with pytest.raises(ab.AgentbookError) as unreachable:  # nothing listens where tokens are renewed
-            session.renew(session.authorization())
+            session.refresh(session.authorization())
         (tmp_path / "file").touch()
         with pytest.raises(OSError, match="file") as unwritable:
             TokenStore("http://h/v1", tmp_path / "file").save(tokens)

@@ -390,14 +390,14 @@ def test_a_forked_child_uses_connections_of_its_own() -> None:
     import warnings
 
     with ab.Client("http://127.0.0.1:9/v1") as client:
-        before = client._transport._http()
+        before = client._transport._http_client()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # forking with threads is what notebooks do
             child = os.fork()
         if child == 0:
-            os._exit(0 if client._transport._http() is not before else 1)
+            os._exit(0 if client._transport._http_client() is not before else 1)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-        assert client._transport._http() is before
+        assert client._transport._http_client() is before
 
 
 @pytest.mark.parametrize("content", [None, "no certificate\n"], ids=["absent", "damaged"])

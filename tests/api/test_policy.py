@@ -16,12 +16,12 @@ import agentbook as ab
 from agentbook.api.auth import Hidden
 from agentbook.api.calls import Call, Reply
 from agentbook.api.endpoints import agents, me, sessions, workspaces
-from agentbook.api.policy import Lost, Send, Settings, Sleep, exchange
+from agentbook.api.policy import NoReply, Send, Settings, Sleep, exchange
 from agentbook.api.rate_limit import RateLimitGate
 
 OK = Reply(200, {}, b'{"id": "1"}')
-DOWN = Lost("ConnectError", applied=False)
-CUT = Lost("ReadTimeout", applied=True)
+DOWN = NoReply("ConnectError", sent=False)
+CUT = NoReply("ReadTimeout", sent=True)
 OUTAGE = Reply(503, {}, b'{"message": "Something went wrong"}')
 RATE = Reply(
     429, {"date": "Sat, 21 Nov 2026 10:00:30 GMT"}, b'{"message": "This user has exceeded an allotted request count."}'
@@ -133,7 +133,7 @@ def test_the_deadline_covers_the_waiting() -> None:
 
 
 def test_a_deadline_says_what_came_last() -> None:
-    world = World(*[Lost("DecodingError: incorrect header check", applied=True)] * 9, deadline_s=2.0)
+    world = World(*[NoReply("DecodingError: incorrect header check", sent=True)] * 9, deadline_s=2.0)
     with pytest.raises(ab.DeadlineExceeded, match=r"within 2 s \(DecodingError: incorrect header check\)\. Raise"):
         world.run(me.get())
 
@@ -197,7 +197,7 @@ class Renewable:
     def socket_authorization(self) -> str | None:
         return None
 
-    def renew(self, refused: str) -> bool:
+    def refresh(self, refused: str) -> bool:
         raise AssertionError("it is the driver that renews")
 
 
@@ -216,7 +216,7 @@ def test_a_refused_token_is_renewed_once_whatever_the_body(body: bytes) -> None:
         world.settings = replace(world.settings, credentials=Renewable())
         with contextlib.nullcontext() if outcomes[-1] is OK else pytest.raises(ab.ApiError, match="401"):
             world.run(me.get())
-        assert [type(step).__name__ for step in world.sent] == ["Send", "Renew", "Send"][: len(outcomes)]
+        assert [type(step).__name__ for step in world.sent] == ["Send", "Refresh", "Send"][: len(outcomes)]
 
 
 def test_an_error_that_repeats_a_form_shows_none_of_its_secrets() -> None:

@@ -83,9 +83,13 @@ def test_tokens_of_another_platform_are_not_used(tmp_path: Path) -> None:
 
 
 def test_what_a_renewal_leaves_out_stays() -> None:
-    renewed = TOKENS.renewed({"access_token": "access-2"})
-    assert (renewed.access_token, renewed.refresh_token, renewed.scope) == ("access-2", "refresh-1", "agents:read")
-    assert TOKENS.renewed({"access_token": "a", "refresh_token": "refresh-2"}).refresh_token == "refresh-2"
+    refreshed = TOKENS.refreshed({"access_token": "access-2"})
+    assert (refreshed.access_token, refreshed.refresh_token, refreshed.scope) == (
+        "access-2",
+        "refresh-1",
+        "agents:read",
+    )
+    assert TOKENS.refreshed({"access_token": "a", "refresh_token": "refresh-2"}).refresh_token == "refresh-2"
 
 
 def test_their_repr_shows_no_token() -> None:

@@ -91,7 +91,7 @@ def test_a_named_proxy_is_used_for_both() -> None:
     from agentbook.api.transport import Network
 
     network = Network(proxy="http://proxy:3128")
-    assert network.of_httpx("http://127.0.0.1:1/v1")["proxy"] == "http://proxy:3128"
-    assert network.of_websockets("http://127.0.0.1:1/v1") == {"proxy": "http://proxy:3128"}
-    assert Network().of_websockets("http://127.0.0.1:1/v1") == {"proxy": None}
-    assert Network().of_websockets("https://host/v1") == {"proxy": True}
+    assert network.httpx_options("http://127.0.0.1:1/v1")["proxy"] == "http://proxy:3128"
+    assert network.websocket_options("http://127.0.0.1:1/v1") == {"proxy": "http://proxy:3128"}
+    assert Network().websocket_options("http://127.0.0.1:1/v1") == {"proxy": None}
+    assert Network().websocket_options("https://host/v1") == {"proxy": True}

@@ -1,14 +1,16 @@
-"""The policy of a call, without any I/O: when to send, wait, send again, give up.
+"""The policy of a call, without I/O: when to send, wait, retry and give up.
 
-`exchange` is a generator that yields what it needs (`Send`, `Sleep`) and is sent what came of it (a `Reply`, or `Lost`). The two
-drivers in `agentbook.api.transport` move the bytes; nothing else differs between the clients. The rules are the
-specification's ("Errors", retry rules):
+`exchange` is a generator. It yields what it needs (`Send`, `Sleep`, `Refresh`) and is sent
+the outcome (a `Reply`, or `NoReply`). The two drivers in `agentbook.api.transport` do the
+I/O; nothing else differs between the clients. The rules are those of the specification
+("Errors", retry rules):
 
-- reads: network errors and 5xx are retried with exponential backoff and jitter;
-- writes are sent again only when nothing can have been applied (no connection, or the rate limit);
-- after an ambiguous write a named create is read back, anything else raises `OutcomeUnknown`;
-- a rate 429 closes the credential's gate; no other 4xx is ever sent again;
-- one deadline spans all of it.
+- Reads are retried after network errors and 5xx, with exponential backoff and jitter.
+- Writes are sent again only if nothing can have been applied (no connection, or the rate
+  limit).
+- After an ambiguous write, a named create is read back; others raise `OutcomeUnknown`.
+- A 429 of the rate limit closes the credential's gate. No other 4xx is retried.
+- One deadline covers all of it.
 """
 
 from __future__ import annotations
@@ -38,14 +40,14 @@ from .rate_limit import RateLimitGate
 
 T = TypeVar("T")
 
-RETRIES = 4  # further tries of a read
-BACKOFF_S = 0.5  # before the first of them; doubled for each
+RETRIES = 4  # of a read, after the first attempt
+BACKOFF_S = 0.5  # before the first retry; doubled for each further one
 BACKOFF_MAX_S = 8.0
 
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Please send this request; `timeout_s` bounds it alone."""
+    """Asks the driver to send a request. `timeout_s` bounds this request alone."""
 
     method: str
     path: str
@@ -58,30 +60,30 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Sleep:
-    """Please wait."""
+    """Asks the driver to wait."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
-class Renew:
-    """Please have the credential renewed in place of the one that was refused; the answer is whether it was."""
+class Refresh:
+    """Asks the driver to refresh a refused credential; the outcome says whether it was."""
 
     credentials: Any
     refused: str = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
-    """No reply. `applied` is False when the request cannot have reached the platform."""
+class NoReply:
+    """No reply came. `sent` is False if the request cannot have reached the platform."""
 
     reason: str
-    applied: bool
+    sent: bool
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What all calls of a client share."""
+    """What all calls of a connection share."""
 
     base_url: str
     credentials: Credentials | None
@@ -93,27 +95,27 @@ class Settings:
     rng: random.Random = field(default_factory=random.Random)
 
 
-Exchange = Generator[Send | Sleep | Renew, Reply | Lost | bool | None, T]
+Exchange = Generator[Send | Sleep | Refresh, Reply | NoReply | bool | None, T]
 
 
 def exchange(call: Call[T], settings: Settings, openapi: Callable[[], Exchange[Mapping[str, Any]]]) -> Exchange[T]:
-    """Carry out one call. `openapi` is the exchange that gets the live description, for calls that need it."""
-    until = settings.monotonic() + settings.deadline_s
-    began = settings.wall()
+    """Carry out one call. `openapi` starts the exchange that fetches the live description."""
+    ends_at = settings.monotonic() + settings.deadline_s
+    started_at = settings.wall()
     if call.resolve is not None:
         call = call.resolve((yield from openapi()))
     try:
-        return _read(call, (yield from _answered(call, settings, until)))
+        return _read(call, (yield from _send_until_answered(call, settings, ends_at)))
     except OutcomeUnknown as unknown:
-        found = None
+        created = None
         if call.read_back is not None:
             try:
-                found = yield from exchange(call.read_back(began), settings, openapi)
+                created = yield from exchange(call.read_back(started_at), settings, openapi)
             except AgentbookError as error:
                 raise unknown from error
-        if found is None:
+        if created is None:
             raise
-        return found
+        return created
 
 
 def _read(call: Call[T], reply: Reply) -> T:
@@ -135,21 +137,21 @@ def _read(call: Call[T], reply: Reply) -> T:
         ) from None
 
 
-def _answered(call: Call[Any], settings: Settings, until: float) -> Exchange[Reply]:
-    """Send until there is a good reply; raise the typed error otherwise."""
+def _send_until_answered(call: Call[Any], settings: Settings, ends_at: float) -> Exchange[Reply]:
+    """Send until a reply is good; raise the typed error otherwise."""
     send = _request(call, settings)
-    tries, renewed = 0, False
+    attempts, refreshed = 0, False
     error: AgentbookError | None = None
     while True:
-        yield from _admitted(call, settings, until, error)
-        left = until - settings.monotonic()
-        renewable = settings.credentials if hasattr(settings.credentials, "renew") else None
-        # What it was signed with, should it have to be renewed; out of sight of a traceback's locals.
-        renewal = None if renewable is None else Renew(renewable, renewable.authorization())
+        yield from _wait_for_gate(call, settings, ends_at, error)
+        remaining = ends_at - settings.monotonic()
+        refreshable = settings.credentials if hasattr(settings.credentials, "refresh") else None
+        # The header that is now sent, in case it is refused; hidden from a traceback's locals.
+        refresh = None if refreshable is None else Refresh(refreshable, refreshable.authorization())
         try:
-            outcome = yield replace(send, timeout_s=min(settings.timeout_s, left))
+            outcome = yield replace(send, timeout_s=min(settings.timeout_s, remaining))
         except GeneratorExit:
-            settings.gate.lost()  # interrupted: if this was the probe, another may go
+            settings.gate.lost()  # interrupted: if this was the probe, let another request probe
             raise
         if isinstance(outcome, Reply) and outcome.status < 300:
             settings.gate.passed()
@@ -157,49 +159,50 @@ def _answered(call: Call[Any], settings: Settings, until: float) -> Exchange[Rep
         error = _failure(call, settings, outcome)
         if isinstance(error, RateLimited) and call.patient:
             continue  # the gate is closed now, and nothing was applied
-        # By its status: the body may be RFC 6750's, which is an OAuthError.
-        if isinstance(error, ApiError) and error.status == 401 and renewal is not None and not renewed:
-            # An access token runs out; a refused request was not applied, so it may be sent again with a new one.
-            renewed = True
-            if (yield renewal) is True:
+        # By status: the body may be that of RFC 6750, which gives an OAuthError.
+        if isinstance(error, ApiError) and error.status == 401 and refresh is not None and not refreshed:
+            # An access token expires. The refused request was not applied, so it is sent again with a new one.
+            refreshed = True
+            if (yield refresh) is True:
                 continue
-        tries += 1
-        again = error.retryable and call.patient and (not call.write or isinstance(error, ConnectionFailed))
-        if not again or tries > RETRIES:
+        attempts += 1
+        may_retry = error.retryable and call.patient and (not call.write or isinstance(error, ConnectionFailed))
+        if not may_retry or attempts > RETRIES:
             raise error
-        wait = min(BACKOFF_MAX_S, BACKOFF_S * 2 ** (tries - 1)) * settings.rng.uniform(0.5, 1.0)
-        if settings.monotonic() + wait >= until:
-            if isinstance(outcome, Lost) and outcome.applied:
-                raise _too_late(call, settings, f" ({outcome.reason})") from error
+        wait = min(BACKOFF_MAX_S, BACKOFF_S * 2 ** (attempts - 1)) * settings.rng.uniform(0.5, 1.0)
+        if settings.monotonic() + wait >= ends_at:
+            if isinstance(outcome, NoReply) and outcome.sent:
+                raise _deadline_exceeded(call, settings, f" ({outcome.reason})") from error
             raise error
         yield Sleep(wait)
 
 
-def _admitted(call: Call[Any], settings: Settings, until: float, last: AgentbookError | None) -> Exchange[None]:
-    """Wait until the gate lets a request through; the deadline covers the waiting."""
+def _wait_for_gate(call: Call[Any], settings: Settings, ends_at: float, last: AgentbookError | None) -> Exchange[None]:
+    """Wait until the gate admits a request, within the deadline."""
     while wait := settings.gate.admit():
-        left = until - settings.monotonic()
-        if wait >= left:
+        if wait >= ends_at - settings.monotonic():
             raise DeadlineExceeded(
-                f"{call.operation}: the rate limit holds for another {wait:.0f} s, longer than the {settings.deadline_s:g} s "
-                "given to this call. Raise deadline_s, or call again after the next full minute.",
+                f"{call.operation}: the rate limit lasts another {wait:.0f} s, beyond the deadline of {settings.deadline_s:g} s. "
+                "Raise deadline_s, or call again after the next full minute.",
                 operation=call.operation,
             )
         yield Sleep(wait)
-    if settings.monotonic() >= until:
+    if settings.monotonic() >= ends_at:
         settings.gate.lost()
-        raise last or _too_late(call, settings)
+        raise last or _deadline_exceeded(call, settings)
 
 
-def _too_late(call: Call[Any], settings: Settings, last: str = "") -> DeadlineExceeded:
+def _deadline_exceeded(call: Call[Any], settings: Settings, last: str = "") -> DeadlineExceeded:
     return DeadlineExceeded(
         f"{call.operation}: not answered within {settings.deadline_s:g} s{last}. Raise deadline_s, or try again.",
         operation=call.operation,
     )
 
 
-def _failure(call: Call[Any], settings: Settings, outcome: Reply | Lost | bool | None) -> ApiError | ConnectionFailed:
-    """The typed error of an outcome, told to the gate."""
+def _failure(
+    call: Call[Any], settings: Settings, outcome: Reply | NoReply | bool | None
+) -> ApiError | ConnectionFailed:
+    """The typed error of an outcome, which the gate is told of."""
     if isinstance(outcome, Reply):
         body = without_credential(outcome.body, settings.credentials)
         for secret in (call.form or {}).values():
@@ -219,8 +222,8 @@ def _failure(call: Call[Any], settings: Settings, outcome: Reply | Lost | bool |
             )
         return error
     settings.gate.lost()
-    reason = outcome.reason if isinstance(outcome, Lost) else "no reply"
-    if call.write and isinstance(outcome, Lost) and outcome.applied:
+    reason = outcome.reason if isinstance(outcome, NoReply) else "no reply"
+    if call.write and isinstance(outcome, NoReply) and outcome.sent:
         raise OutcomeUnknown(
             f"{call.operation}: sent, but no reply came ({reason}): it may have been applied, so it was not sent again. "
             "Read the entity before you repeat it.",

@@ -1,213 +1,89 @@
-"""The only door to the network for REST: the one module that touches httpx.
+"""The drivers that carry out an exchange (see `agentbook.api.policy`).
 
-Two drivers carry the same exchanges (see `agentbook.api.policy`): `SyncTransport` on `httpx.Client`, `AsyncTransport` on an
-`httpx.AsyncClient` per running loop, so that a second ``asyncio.run`` works. httpx is imported when the first request is made
-(it imports its own command line where rich and click are installed). A client that was passed in is used by its shape
-(``build_request``, ``send``), so httpx's fork httpx2 works too.
-
-Where the client is our own and no proxy stands between, the requests that httpx would build go out by the connections of its
-engine (`agentbook.api.direct`): the bytes are the same, at a third of the processor time.
+`SyncTransport` sends on an `httpx.Client`, `AsyncTransport` on an `httpx.AsyncClient` for
+each running loop, so that a second ``asyncio.run`` works. A client passed by the caller
+only needs ``build_request`` and ``send``, so httpx's fork httpx2 works too.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
-import importlib
 import os
-import re
 import ssl
 import threading
 import time
 import weakref
-from collections.abc import Generator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import urlencode, urlsplit
 from urllib.request import getproxies
 
+from .auth import Credentials
 from .calls import Reply
-from .direct import KEEP_ALIVE_S, Body, Direct, Headers, bounded
 from .errors import AgentbookError
-from .policy import Exchange, Lost, Renew, Send, Sleep
+from .policy import Exchange, NoReply, Refresh, Send, Sleep
 
 T = TypeVar("T")
 
 CONNECT_TIMEOUT_S = 10.0
-MAX_CONNECTIONS = 32
-_PIECE_BYTES = 1 << 14  # of an encoded reply, decoded at a time
-_SLACK_S = 0.25  # the library's own timeouts come first: they tell more
-# Paths that httpx would send as they are: nothing to encode, no dots to resolve.
-_PLAIN = re.compile(r"(?:/|[\w~-]|%[0-9A-Fa-f]{2})*", re.ASCII)
-_CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
+MAX_BODY_BYTES = 1 << 30  # of a reply, decoded; a larger one is malicious or asks for too much at once
+_SLACK_S = 0.25  # lets the library's own timeouts, which tell more, come first
 
 
 def is_loopback(address: str) -> bool:
-    """Whether an address is on this machine: those are reached directly, whatever proxy the environment names."""
+    """Whether an address is on this machine. No proxy of the environment applies to it."""
     return urlsplit(address).hostname in ("127.0.0.1", "localhost", "::1")
 
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """How the platform is reached: shared by REST, the async twin and the sockets of one client.
+    """How the platform is reached, by REST and by WebSocket.
 
-    `tls` is the context that checks certificates, None for this system's; `proxy` an address, None for the environment's.
+    `tls` checks certificates; None uses this system's. `proxy` is an address; None uses
+    the environment's.
     """
 
     tls: ssl.SSLContext | None = None
     proxy: str | None = None
 
-    def of_httpx(self, base_url: str) -> dict[str, Any]:
+    def httpx_options(self, base_url: str) -> dict[str, Any]:
         """Arguments of an httpx client."""
-        # Reading the certificates costs 50 ms a client; an address without TLS needs none, and redirects are never followed.
-        verify = self.tls or (_certificates() if urlsplit(base_url).scheme == "https" else False)
+        from .http_client import platform_certificates
+
+        # Reading the certificates takes 50 ms. An address without TLS needs none, since
+        # redirects are never followed.
+        verify = self.tls or (platform_certificates() if urlsplit(base_url).scheme == "https" else False)
         return {"trust_env": not is_loopback(base_url), "verify": verify, "proxy": self.proxy}
 
     def is_direct(self, base_url: str) -> bool:
         """Whether no proxy can stand between."""
         return self.proxy is None and (is_loopback(base_url) or not {"http", "https", "all"} & set(getproxies()))
 
-    def of_websockets(self, base_url: str) -> dict[str, Any]:
+    def websocket_options(self, base_url: str) -> dict[str, Any]:
         """Arguments of a websockets connection."""
         proxy: str | bool | None = self.proxy or (None if is_loopback(base_url) else True)
         secure = urlsplit(base_url).scheme == "https"
         return {"proxy": proxy, **({"ssl": self.tls} if self.tls is not None and secure else {})}
 
 
-def _certificates() -> ssl.SSLContext:
-    """What a platform's certificate is checked against: certifi's, or what the environment names."""
-    import httpx
-
-    try:
-        return httpx.create_ssl_context()
-    except OSError as error:  # its own says neither which file nor why that one
-        named = " and ".join(f"{name}={os.environ[name]}" for name in _CERTIFICATES if os.environ.get(name))
-        raise AgentbookError(
-            f"The certificates cannot be read ({error}): {named or 'the system names none that are there'}. "
-            "Unset the variable, or let it name a file (SSL_CERT_FILE) or folder (SSL_CERT_DIR) of PEM certificates."
-        ) from None
-
-
-class _Signature:
-    """Puts the credential on a request as late as possible, so that no mapping that a traceback shows ever holds it."""
-
-    requires_request_body = requires_response_body = False
-
-    def __init__(self, credentials: Any) -> None:
-        self._credentials = credentials
-
-    def auth_flow(self, request: Any) -> Generator[Any, Any, None]:
-        if self._credentials is not None:
-            request.headers["Authorization"] = self._credentials.authorization()
-        yield request
-
-
-def _signature(credentials: Any, client: Any) -> Any:
-    modules = (base.__module__.split(".")[0] for base in type(client).__mro__)
-    return _signature_class(next((name for name in modules if name.startswith("httpx")), "httpx"))(credentials)
-
-
-@functools.lru_cache(maxsize=4)
-def _signature_class(library: str) -> Any:
-    """`_Signature` as a subclass of the library's Auth class."""
-    return type("Signature", (_Signature, importlib.import_module(library).Auth), {})
-
-
-def _build(client: Any, base_url: str, send: Send) -> Any:
-    address = f"{base_url}/{send.path}" if send.path else base_url
-    # Encoded here: handing the parameters to the library costs as much as the rest of the request.
-    return client.build_request(
-        send.method,
-        f"{address}?{urlencode(send.query)}" if send.query else address,
-        headers=dict(send.headers),
-        content=send.body,
-        timeout=_timeout(send.timeout_s),
-    )
-
-
-def _timeout(timeout_s: float) -> tuple[float, float, float, float]:
-    # A tuple (connect, read, write, pool) is taken by httpx and by httpx2 alike.
-    return (min(CONNECT_TIMEOUT_S, timeout_s), timeout_s, timeout_s, timeout_s)
-
-
-def _lost(error: Exception) -> Lost:
-    """What a transport error says about the request: by class name, since two libraries share the names."""
-    name = type(error).__name__
-    applied = name not in ("ConnectError", "ConnectTimeout", "PoolTimeout", "UnsupportedProtocol", "ProxyError")
-    return Lost(f"{name}: {error}" if str(error) else name, applied)
-
-
-def _reply(response: Any, body: Body) -> Reply:
-    return Reply(response.status_code, {k.lower(): v for k, v in response.headers.items()}, body.whole())
-
-
-def _is_transport_error(error: Exception) -> bool:
-    return any(c.__name__ == "RequestError" or c.__module__.split(".")[0] == "httpcore" for c in type(error).__mro__)
-
-
-class _Short:
-    """The road without httpx's client: what it would send, by connections straight to the platform."""
-
-    def __init__(self, client: Any, base_url: str, tls: ssl.SSLContext | None) -> None:
-        import httpx
-
-        self._httpx = httpx
-        self._client = client  # builds requests, and connects to nothing
-        self._base_url = base_url
-        url = httpx.URL(base_url)
-        self._root = url.raw_path.decode().rstrip("/")
-        self._direct = Direct(url, tls, MAX_CONNECTIONS)
-        self._headers: dict[tuple[tuple[str, str], ...], Headers] = {}
-
-    def send(self, send: Send) -> Reply:
-        status, headers, body = self._direct.send(self._request(send))
-        names: dict[str, str] = {}
-        for raw_name, raw_value in headers:
-            name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
-            names[name] = f"{names[name]}, {value}" if name in names else value
-        if "content-encoding" in names:
-            raw = (body[start : start + _PIECE_BYTES] for start in range(0, len(body), _PIECE_BYTES))
-            encoding = {"content-encoding": names["content-encoding"]}
-            body = bounded(self._httpx.Response(status, headers=encoding, content=raw).iter_bytes())
-        return Reply(status, names, body)
-
-    def _request(self, send: Send) -> Any:
-        if send.body is None and send.path and _PLAIN.fullmatch(send.path):
-            kind = (("", send.method), *send.headers.items())
-            if kind not in self._headers:
-                self._headers[kind] = _build(self._client, self._base_url, send).headers.raw
-            target, headers = f"{self._root}/{send.path}", self._headers[kind]
-            line = (f"{target}?{urlencode(send.query)}" if send.query else target).encode()
-        else:
-            built = _build(self._client, self._base_url, send)
-            line, headers = built.url.raw_path, built.headers.raw
-        timeout = dict(zip(("connect", "read", "write", "pool"), _timeout(send.timeout_s), strict=True))
-        # The credential last, and in no variable: a traceback may show those.
-        signed = () if send.credentials is None else ((b"Authorization", send.credentials.authorization().encode()),)
-        return self._direct.request(send.method, line, [*headers, *signed], send.body, timeout)
-
-    def close(self) -> None:
-        self._direct.close()
-
-
 class SyncTransport:
-    """Drives exchanges on an `httpx.Client`; safe to use from several threads at once.
+    """Drives exchanges on an `httpx.Client`. Safe to use from several threads.
 
     Parameters
     ----------
     base_url
         Without a trailing slash.
     http_client
-        A ready ``httpx.Client``, for proxies or certificates of your own; None makes one on first use.
+        The caller's ``httpx.Client``; None makes one with the first request.
     """
 
     def __init__(self, base_url: str, http_client: Any = None, network: Network | None = None) -> None:
         self._base_url = base_url
         self._network = network or Network()
-        self._own = http_client is None
+        self._owns_client = http_client is None
         self._client = http_client
-        self._short: _Short | None = None
         self._pid = os.getpid()
         self._lock = threading.Lock()
         self._closed = threading.Event()
@@ -217,16 +93,16 @@ class SyncTransport:
         return self._closed.is_set()
 
     def drive(self, exchange: Exchange[T]) -> T:
-        """Carry out an exchange; what it returns, or the error it raises."""
-        outcome: Reply | Lost | bool | None = None
+        """Carry out an exchange and return its result, or raise its error."""
+        outcome: Reply | NoReply | bool | None = None
         try:
             while True:
                 step = exchange.send(outcome)
                 if isinstance(step, Sleep):
                     time.sleep(step.seconds)
                     outcome = None
-                elif isinstance(step, Renew):
-                    outcome = step.credentials.renew(step.refused)
+                elif isinstance(step, Refresh):
+                    outcome = step.credentials.refresh(step.refused)
                 else:
                     outcome = self._send(step)
         except StopIteration as stop:
@@ -235,48 +111,38 @@ class SyncTransport:
         finally:
             exchange.close()
 
-    def _send(self, send: Send) -> Reply | Lost:
-        client = self._http()
+    def _send(self, send: Send) -> Reply | NoReply:
+        client, ends_at, body = self._http_client(), time.monotonic() + send.timeout_s, _Body()
         try:
-            if self._short is not None:
-                return self._short.send(send)
-            until, body = time.monotonic() + send.timeout_s, Body()
-            request, signature = _build(client, self._base_url, send), _signature(send.credentials, client)
-            response = client.send(request, auth=signature, follow_redirects=False, stream=True)
+            request = _build(client, self._base_url, send)
+            response = client.send(request, auth=_signer(send.credentials), follow_redirects=False, stream=True)
             with contextlib.closing(response):
-                for piece in response.iter_bytes():
-                    body.add(piece)
-                    if time.monotonic() > until:
-                        return Lost("ReadTimeout: timed out", applied=True)
+                for chunk in response.iter_bytes():
+                    body.add(chunk)
+                    if time.monotonic() > ends_at:  # the caller's own client bounds each read alone
+                        return NoReply("ReadTimeout: timed out", sent=True)
             return _reply(response, body)
         except Exception as error:
-            if _is_transport_error(error):
-                return _lost(error)
-            raise
+            return _no_reply(error)
 
-    def _http(self) -> Any:
+    def _http_client(self) -> Any:
         if self._closed.is_set():
             raise AgentbookError("This client is closed. Make a new one with agentbook.connect().")
         with self._lock:
-            # Connections must not be shared with a forked child: each would read the other's replies.
-            if self._client is None or (self._own and self._pid != os.getpid()):
-                import httpx
+            # A forked child must not share connections: each process would read the other's replies.
+            if self._client is None or (self._owns_client and self._pid != os.getpid()):
+                from .http_client import open_client
 
-                limits = httpx.Limits(max_connections=MAX_CONNECTIONS, keepalive_expiry=KEEP_ALIVE_S)
-                options = self._network.of_httpx(self._base_url)
-                self._client = httpx.Client(limits=limits, **options)
-                if self._network.is_direct(self._base_url):
-                    self._short = _Short(self._client, self._base_url, options["verify"] or None)
+                options = self._network.httpx_options(self._base_url)
+                self._client = open_client(direct=self._network.is_direct(self._base_url), **options)
                 self._pid = os.getpid()
             return self._client
 
     def close(self) -> None:
         """Close the connections. The client cannot be used afterwards."""
         self._closed.set()
-        if self._own and self._client is not None and self._pid == os.getpid():
+        if self._owns_client and self._client is not None and self._pid == os.getpid():
             self._client.close()
-            if self._short is not None:
-                self._short.close()
 
 
 class AsyncTransport:
@@ -285,22 +151,22 @@ class AsyncTransport:
     def __init__(self, base_url: str, http_client: Any = None, network: Network | None = None) -> None:
         self._base_url = base_url
         self._network = network or Network()
-        self._given = http_client
+        self._callers_client = http_client
         self._clients: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = weakref.WeakKeyDictionary()
         self._closed = False
 
     async def drive(self, exchange: Exchange[T]) -> T:
-        """Carry out an exchange; what it returns, or the error it raises."""
-        outcome: Reply | Lost | bool | None = None
+        """Carry out an exchange and return its result, or raise its error."""
+        outcome: Reply | NoReply | bool | None = None
         try:
             while True:
                 step = exchange.send(outcome)
                 outcome = None
                 if isinstance(step, Sleep):
                     await asyncio.sleep(step.seconds)
-                elif isinstance(step, Renew):
-                    # It waits for a lock that another process may hold: not on the loop.
-                    outcome = await asyncio.to_thread(step.credentials.renew, step.refused)
+                elif isinstance(step, Refresh):
+                    # Waits for a lock that another process may hold, so not on the loop.
+                    outcome = await asyncio.to_thread(step.credentials.refresh, step.refused)
                 else:
                     outcome = await self._send(step)
         except StopIteration as stop:
@@ -309,57 +175,119 @@ class AsyncTransport:
         finally:
             exchange.close()
 
-    async def _send(self, send: Send) -> Reply | Lost:
-        client = self._http()
+    async def _send(self, send: Send) -> Reply | NoReply:
+        client, body = self._http_client(), _Body()
         try:
-            # The library's own are for each piece of a reply, which may come in any number of them.
-            async with asyncio.timeout(send.timeout_s + _SLACK_S) as whole:
-                request, signature = _build(client, self._base_url, send), _signature(send.credentials, client)
-                response = await client.send(request, auth=signature, follow_redirects=False, stream=True)
-                body = Body()
+            # The library's timeouts hold for each read alone, and a reply may take any number of them.
+            async with asyncio.timeout(send.timeout_s + _SLACK_S) as deadline:
+                request = _build(client, self._base_url, send)
+                response = await client.send(
+                    request, auth=_signer(send.credentials), follow_redirects=False, stream=True
+                )
                 async with contextlib.aclosing(response):
-                    async for piece in response.aiter_bytes():
-                        body.add(piece)
+                    async for chunk in response.aiter_bytes():
+                        body.add(chunk)
             return _reply(response, body)
         except Exception as error:
-            if isinstance(error, TimeoutError) and whole.expired():
-                return Lost("ReadTimeout: timed out", applied=True)
-            if _is_transport_error(error):
-                return _lost(error)
-            raise
+            if isinstance(error, TimeoutError) and deadline.expired():
+                return NoReply("ReadTimeout: timed out", sent=True)
+            return _no_reply(error)
 
-    def _http(self) -> Any:
+    def _http_client(self) -> Any:
         if self._closed:
             raise AgentbookError("This client is closed. Make a new one with agentbook.connect().")
-        if self._given is not None:
-            return self._given
+        if self._callers_client is not None:
+            return self._callers_client
         loop = asyncio.get_running_loop()
         client = self._clients.get(loop)
         if client is None:
-            import httpx
+            from .http_client import open_async_client
 
-            limits = httpx.Limits(max_connections=MAX_CONNECTIONS, keepalive_expiry=KEEP_ALIVE_S)
-            client = httpx.AsyncClient(limits=limits, **self._network.of_httpx(self._base_url))
-            self._clients[loop] = client
+            client = self._clients[loop] = open_async_client(**self._network.httpx_options(self._base_url))
         return client
 
     async def aclose(self) -> None:
-        """Close the connections of every loop that runs; those of loops that are gone went with them."""
-        here = asyncio.get_running_loop()
-        for loop, client in self._taken():
-            if loop is here:
+        """Close the connections of all running loops; those of ended loops are gone."""
+        running_loop = asyncio.get_running_loop()
+        for loop, client in self._detach_clients():
+            if loop is running_loop:
                 await client.aclose()
             elif loop.is_running():
                 await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(client.aclose(), loop))
 
     def close(self) -> None:
-        """The same from a thread without a loop, for the sync client this one belongs to."""
-        for loop, client in self._taken():
+        """The same from a thread without a loop."""
+        for loop, client in self._detach_clients():
             if loop.is_running():
                 asyncio.run_coroutine_threadsafe(client.aclose(), loop).result(CONNECT_TIMEOUT_S)
 
-    def _taken(self) -> list[tuple[asyncio.AbstractEventLoop, Any]]:
+    def _detach_clients(self) -> list[tuple[asyncio.AbstractEventLoop, Any]]:
         self._closed = True
         clients = list(self._clients.items())
         self._clients.clear()
         return clients
+
+
+class _Body:
+    """A reply's decoded body, of bounded size: a few compressed bytes may decode to any number."""
+
+    __slots__ = ("_chunks", "_size")
+
+    def __init__(self) -> None:
+        self._chunks: list[bytes] = []
+        self._size = 0
+
+    def add(self, chunk: bytes) -> None:
+        self._size += len(chunk)
+        if self._size > MAX_BODY_BYTES:
+            raise AgentbookError(
+                f"The platform's reply is larger than {MAX_BODY_BYTES >> 20} MiB, so the rest was not read. Ask for "
+                "fewer items at once (limit=...)."
+            )
+        self._chunks.append(chunk)
+
+    def join(self) -> bytes:
+        return b"".join(self._chunks)
+
+
+def _build(client: Any, base_url: str, send: Send) -> Any:
+    url = f"{base_url}/{send.path}" if send.path else base_url
+    timeout_s = send.timeout_s
+    # The query is encoded here: passing the parameters costs as much as the rest of the request.
+    return client.build_request(
+        send.method,
+        f"{url}?{urlencode(send.query)}" if send.query else url,
+        headers=dict(send.headers),
+        content=send.body,
+        # (connect, read, write, pool): httpx and httpx2 both take a tuple.
+        timeout=(min(CONNECT_TIMEOUT_S, timeout_s), timeout_s, timeout_s, timeout_s),
+    )
+
+
+def _signer(credentials: Credentials | None) -> Callable[[Any], Any]:
+    """Sign a request as late as possible, so that no mapping that a traceback shows holds the secret."""
+
+    def sign(request: Any) -> Any:
+        if credentials is not None:
+            request.headers["Authorization"] = credentials.authorization()
+        return request
+
+    return sign
+
+
+def _reply(response: Any, body: _Body) -> Reply:
+    headers = {name.lower(): value for name, value in response.headers.items()}
+    return Reply(response.status_code, headers, body.join())
+
+
+def _no_reply(error: Exception) -> NoReply:
+    """What a transport error says about the request; any other error is raised again.
+
+    By class name, since httpx, httpx2 and httpcore share the names.
+    """
+    kinds = type(error).__mro__
+    if not any(kind.__name__ == "RequestError" or kind.__module__.split(".")[0] == "httpcore" for kind in kinds):
+        raise error
+    name = type(error).__name__
+    sent = name not in ("ConnectError", "ConnectTimeout", "PoolTimeout", "UnsupportedProtocol", "ProxyError")
+    return NoReply(f"{name}: {error}" if str(error) else name, sent)

@@ -151,7 +151,7 @@ async def opened(
             additional_headers=headers,
             max_size=MAX_SIZE_BYTES,
             compression=None,
-            **connection.network.of_websockets(connection.base_url),
+            **connection.network.websocket_options(connection.base_url),
             open_timeout=OPEN_TIMEOUT_S,
             close_timeout=2.0,
             logger=_logger,

@@ -62,7 +62,7 @@ class OAuthSession:
     def socket_authorization(self) -> str | None:
         return None
 
-    def renew(self, refused: str) -> bool:
+    def refresh(self, refused: str) -> bool:
         """Get a new access token in place of the one that was sent as `refused` (an Authorization header).
 
         Returns
@@ -90,7 +90,7 @@ class OAuthSession:
                 "refresh_token": Hidden(self._tokens.refresh_token),
                 "client_id": self._tokens.client_id,
             }
-            self._tokens = self._tokens.renewed(_post_form(self._tokens.token_endpoint, form))
+            self._tokens = self._tokens.refreshed(_post_form(self._tokens.token_endpoint, form))
             self._store.save(self._tokens)
             return True
 
@@ -187,7 +187,7 @@ def sign_in(
             "code_verifier": verifier,
         }
         reply = _post_form(server.token_endpoint, form)
-    tokens = Tokens(base_url, client_id, server.token_endpoint, "").renewed({"scope": wanted, **reply})
+    tokens = Tokens(base_url, client_id, server.token_endpoint, "").refreshed({"scope": wanted, **reply})
     store = store or TokenStore(base_url)
     with store.locked():
         store.save(tokens)

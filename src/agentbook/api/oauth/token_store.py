@@ -33,7 +33,7 @@ class Tokens:
     refresh_token: str | None = None
     scope: str | None = None
 
-    def renewed(self, reply: dict[str, Any]) -> Tokens:
+    def refreshed(self, reply: dict[str, Any]) -> Tokens:
         """With what the token endpoint answered; a refresh token that it does not replace stays."""
         return replace(
             self,

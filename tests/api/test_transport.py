@@ -1,4 +1,4 @@
-"""Our own connections: the bytes that httpx would send, and every reply it would read."""
+"""The drivers against a raw socket: the bytes they send, and every reply they read."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ import httpx
 import pytest
 
 import agentbook as ab
-from agentbook.api import direct, transport
+from agentbook.api import http_client, transport
 
 KEY = "id1:s3cret-of-a-test"
 PLAIN = b'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 11\r\n\r\n{"id":"a1"}'
 
 
 class Platform(socketserver.ThreadingTCPServer):
-    """Keeps the raw bytes of every request by connection, and answers with `reply`."""
+    """Records the raw bytes of every request by connection, and answers with `reply`."""
 
     daemon_threads = True
     allow_reuse_address = True
@@ -33,11 +33,12 @@ class Platform(socketserver.ThreadingTCPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.reply = PLAIN
         self.hang_up = False
-        self.drips = 0  # so many further pieces of a reply come one by one
-        self.leave = threading.Event()  # hanging up waits for it
-        self.leave.set()
+        self.drip = b" "
+        self.drips = 0  # so many further pieces of a reply are sent one by one
+        self.may_hang_up = threading.Event()
+        self.may_hang_up.set()
         self.connections: list[list[bytes]] = []
-        self.ended = threading.Semaphore(0)  # one for each connection that is over
+        self.ended = threading.Semaphore(0)  # released once for each connection that ended
 
     @property
     def base_url(self) -> str:
@@ -63,10 +64,10 @@ class _Handler(socketserver.StreamRequestHandler):
             with contextlib.suppress(OSError):
                 self.wfile.write(self.server.reply)
                 for _ in range(self.server.drips):
-                    self.wfile.write(b" ")
+                    self.wfile.write(self.server.drip)
                     time.sleep(0.05)
             if last:
-                self.server.leave.wait(60)
+                self.server.may_hang_up.wait(60)
                 break
 
     def finish(self) -> None:
@@ -107,12 +108,11 @@ def platform() -> Iterator[Platform]:
         ("PATCH", "agents/a", {"x": "y"}, {"name": None}),
     ],
 )
-def test_our_connections_send_the_bytes_that_httpx_sends(
+def test_our_transport_sends_the_bytes_that_httpx_sends(
     platform: Platform, method: str, path: str, params: Any, json: Any
 ) -> None:
     with ab.Client(platform.base_url, credentials=KEY) as client:
         assert client.request(method, path, params=params, json=json) == {"id": "a1"}
-        assert client._transport._short is not None
     with httpx.Client() as http:
         assert ab.Client(platform.base_url, credentials=KEY, http_client=http).request(
             method, path, params=params, json=json
@@ -121,20 +121,20 @@ def test_our_connections_send_the_bytes_that_httpx_sends(
     assert ours == its
 
 
-def test_a_connection_is_used_again_and_given_up_when_the_platform_closed_it(
+def test_a_connection_is_reused_until_the_platform_closes_it(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(direct, "KEEP_ALIVE_S", 3600.0)  # however slow this machine is between two requests
+    monkeypatch.setattr(http_client, "KEEP_ALIVE_S", 3600.0)  # however slow this machine is between two requests
     with ab.Client(platform.base_url) as client:
         client.me.get()
         client.me.get()
         assert [len(each) for each in platform.connections] == [2]
         platform.hang_up = True
-        platform.leave.clear()
+        platform.may_hang_up.clear()
         client.me.get()
-        platform.leave.set()
+        platform.may_hang_up.set()
         assert platform.ended.acquire(timeout=60)
-        client.sessions.send("s1", "hello")  # on the connection that is gone, nobody would know whether it arrived
+        client.sessions.send("s1", "hello")  # on the closed connection, the outcome would be unknown
     assert [len(each) for each in platform.connections] == [3, 1]
 
 
@@ -155,7 +155,7 @@ def test_every_kind_of_reply_is_read(platform: Platform, reply: bytes) -> None:
         assert client.me.get()["id"] == "a1"
 
 
-def test_headers_that_come_twice_are_joined(platform: Platform) -> None:
+def test_repeated_headers_are_joined(platform: Platform) -> None:
     platform.reply = b"HTTP/1.1 404 Nothing\r\nX-Request-ID: a\r\nx-request-id: b\r\ncontent-length: 2\r\n\r\n{}"
     with ab.Client(platform.base_url) as client, pytest.raises(ab.NotFound) as raised:
         client.me.get()
@@ -190,12 +190,12 @@ def test_many_threads_share_a_bounded_number_of_connections(platform: Platform) 
         for thread in threads:
             thread.join(60)
         assert len(platform.requests) == 200
-        assert len(platform.connections) <= transport.MAX_CONNECTIONS
+        assert len(platform.connections) <= http_client.MAX_CONNECTIONS
     for _ in platform.connections:  # closing the client closed them all
         assert platform.ended.acquire(timeout=60)
 
 
-def test_a_proxy_or_a_client_of_the_callers_keeps_httpx_in_between(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_a_proxy_makes_a_platform_indirect(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
     network = transport.Network()
@@ -207,9 +207,9 @@ def test_a_proxy_or_a_client_of_the_callers_keeps_httpx_in_between(monkeypatch: 
     assert not transport.Network(proxy="http://proxy:3128").is_direct("http://127.0.0.1:1/v1")
 
 
-def asked(road: str, platform: Platform, act: Any, **limits: float) -> Any:
-    """What comes of a call by our own connections, through httpx, or on a loop."""
-    if road == "async":
+def run_call(driver: str, platform: Platform, act: Any, **limits: float) -> Any:
+    """Run a call on our own client, on the caller's httpx client, or on an event loop."""
+    if driver == "async":
 
         async def run() -> Any:
             async with ab.AsyncClient(platform.base_url, credentials=KEY, **limits) as client:
@@ -217,32 +217,57 @@ def asked(road: str, platform: Platform, act: Any, **limits: float) -> Any:
 
         return asyncio.run(run())
     with httpx.Client() as http:
-        given = http if road == "httpx" else None
-        with ab.Client(platform.base_url, credentials=KEY, http_client=given, **limits) as client:
+        callers = http if driver == "callers" else None
+        with ab.Client(platform.base_url, credentials=KEY, http_client=callers, **limits) as client:
             return act(client)
 
 
-ROADS = pytest.mark.parametrize("road", ["ours", "httpx", "async"])
+DRIVERS = pytest.mark.parametrize("driver", ["ours", "callers", "async"])
+GZIP_HEAD = b"\x1f\x8b\x08\x08\x00\x00\x00\x00\x00\xff"  # then a file name of any length: nothing is decoded
 
 
-@ROADS
-def test_a_reply_that_comes_drop_by_drop_does_not_outlast_the_timeout(platform: Platform, road: str) -> None:
+@DRIVERS
+def test_a_dripping_body_does_not_outlast_the_timeout(platform: Platform, driver: str) -> None:
     platform.reply, platform.drips = b"HTTP/1.1 200 OK\r\ncontent-length: 102\r\n\r\n{}", 100
     with pytest.raises(ab.OutcomeUnknown, match="timed out"):
-        asked(road, platform, lambda client: client.sessions.send("s1", "hello"), timeout_s=0.3)
+        run_call(driver, platform, lambda client: client.sessions.send("s1", "hello"), timeout_s=0.3)
 
 
-@ROADS
+@pytest.mark.parametrize("driver", ["ours", "async"])
+@pytest.mark.parametrize(
+    "reply",
+    [
+        b"HTTP/1.1 200 OK\r\nx-filler: ",
+        b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 999\r\n\r\n" + GZIP_HEAD,
+    ],
+    ids=["head", "gzip that decodes to nothing yet"],
+)
+def test_a_reply_that_drips_unseen_does_not_outlast_the_timeout(platform: Platform, driver: str, reply: bytes) -> None:
+    platform.reply, platform.drips, platform.drip = reply, 100, b"x"
+    began = time.monotonic()
+    with pytest.raises(ab.OutcomeUnknown, match="timed out"):
+        run_call(driver, platform, lambda client: client.sessions.send("s1", "hello"), timeout_s=0.3)
+    assert time.monotonic() - began < 4  # the drips last 5 s
+
+
+@DRIVERS
+def test_an_endless_head_is_not_read_to_its_end(platform: Platform, driver: str) -> None:
+    platform.reply = b"HTTP/1.1 200 OK\r\nx-filler: " + b"x" * (4 << 20)
+    with pytest.raises(ab.OutcomeUnknown, match="RemoteProtocolError"):
+        run_call(driver, platform, lambda client: client.sessions.send("s1", "hello"))
+
+
+@DRIVERS
 @pytest.mark.parametrize("encoded", [True, False])
-def test_a_reply_without_measure_is_not_read_to_its_end(
-    platform: Platform, road: str, encoded: bool, monkeypatch: pytest.MonkeyPatch
+def test_a_body_that_is_too_large_is_not_read_to_its_end(
+    platform: Platform, driver: str, encoded: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(direct, "MOST_BODY_BYTES", 1 << 20)
+    monkeypatch.setattr(transport, "MAX_BODY_BYTES", 1 << 20)
     body = b'{"id":"%b"}' % (b"0" * (2 << 20))
     packed = gzip.compress(body) if encoded else body
     encoding = b"content-encoding: gzip\r\n" if encoded else b""
     platform.reply = b"HTTP/1.1 200 OK\r\n%bcontent-length: %d\r\n\r\n%b" % (encoding, len(packed), packed)
     with pytest.raises(ab.AgentbookError, match="larger than 1 MiB"):
-        asked(road, platform, lambda client: client.me.get())
-    monkeypatch.setattr(direct, "MOST_BODY_BYTES", 1 << 22)
-    assert len(asked(road, platform, lambda client: client.me.get())["id"]) == 2 << 20
+        run_call(driver, platform, lambda client: client.me.get())
+    monkeypatch.setattr(transport, "MAX_BODY_BYTES", 1 << 22)
+    assert len(run_call(driver, platform, lambda client: client.me.get())["id"]) == 2 << 20

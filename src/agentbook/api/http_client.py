@@ -1,0 +1,146 @@
+"""The httpx clients that carry REST: the one module that imports httpx.
+
+`agentbook.api.transport` imports it with the first request, since importing httpx takes
+longer than making a client.
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import httpcore
+import httpx
+
+from .errors import AgentbookError
+
+# Less than the 5 s after which uvicorn and Node close an idle connection: a write sent on
+# a connection that is being closed is lost.
+KEEP_ALIVE_S = 4.0
+MAX_CONNECTIONS = 32
+
+_CERTIFICATE_VARIABLES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
+
+
+def open_client(*, direct: bool, **options: Any) -> httpx.Client:
+    """A client for one platform.
+
+    Parameters
+    ----------
+    direct
+        Whether no proxy stands between. The deadline then covers every read.
+    options
+        `verify`, `proxy` and `trust_env`, as httpx takes them.
+    """
+    transport = DeadlineTransport(options["verify"]) if direct else None
+    return httpx.Client(limits=_limits(), transport=transport, **options)
+
+
+def open_async_client(**options: Any) -> httpx.AsyncClient:
+    """The same for an event loop, whose own timeout covers the whole request."""
+    return httpx.AsyncClient(limits=_limits(), **options)
+
+
+def _limits() -> httpx.Limits:
+    return httpx.Limits(max_connections=MAX_CONNECTIONS, keepalive_expiry=KEEP_ALIVE_S)
+
+
+def platform_certificates() -> ssl.SSLContext:
+    """The certificates to trust: certifi's, or those the environment names."""
+    try:
+        return httpx.create_ssl_context()
+    except OSError as error:  # its message names neither the file nor the variable
+        variables = (f"{name}={os.environ[name]}" for name in _CERTIFICATE_VARIABLES if os.environ.get(name))
+        source = " and ".join(variables) or "the system names none that exist"
+        raise AgentbookError(
+            f"The certificates cannot be read ({error}): {source}. Unset the variable, or set it to a file "
+            "(SSL_CERT_FILE) or folder (SSL_CERT_DIR) of PEM certificates."
+        ) from None
+
+
+class DeadlineTransport(httpx.BaseTransport):
+    """An HTTP transport whose read timeout covers the whole reply.
+
+    httpx's own starts the timeout again with every read, so a server that sends a byte
+    now and then can hold a thread for ever. Errors are those of httpcore, which have the
+    names of httpx's.
+    """
+
+    def __init__(self, tls: ssl.SSLContext | bool) -> None:
+        self._pool = httpcore.ConnectionPool(
+            ssl_context=tls if isinstance(tls, ssl.SSLContext) else None,
+            max_connections=MAX_CONNECTIONS,
+            keepalive_expiry=KEEP_ALIVE_S,
+            network_backend=_DeadlineBackend(),
+        )
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        _reply.ends_at = time.monotonic() + request.extensions["timeout"]["read"]
+        url = request.url
+        response = self._pool.handle_request(
+            httpcore.Request(
+                request.method,
+                httpcore.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path),
+                headers=request.headers.raw,
+                content=request.stream,
+                extensions=request.extensions,
+            )
+        )
+        return httpx.Response(
+            response.status, headers=response.headers, stream=_ReplyStream(response), extensions=response.extensions
+        )
+
+    def close(self) -> None:
+        self._pool.close()
+
+
+class _ReplyState(threading.local):
+    """When the reply that this thread reads must be complete."""
+
+    ends_at = float("inf")
+
+
+_reply = _ReplyState()
+
+
+class _ReplyStream(httpx.SyncByteStream):
+    def __init__(self, response: httpcore.Response) -> None:
+        self._response = response
+
+    def __iter__(self) -> Iterator[bytes]:
+        yield from self._response.iter_stream()
+
+    def close(self) -> None:
+        self._response.close()
+
+
+class _DeadlineBackend(httpcore.SyncBackend):
+    def connect_tcp(self, *args: Any, **options: Any) -> httpcore.NetworkStream:
+        return _DeadlineStream(super().connect_tcp(*args, **options))
+
+
+class _DeadlineStream(httpcore.NetworkStream):
+    def __init__(self, stream: httpcore.NetworkStream) -> None:
+        self._stream = stream
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        remaining = _reply.ends_at - time.monotonic()
+        if remaining <= 0:
+            raise httpcore.ReadTimeout("timed out")
+        return self._stream.read(max_bytes, remaining if timeout is None else min(remaining, timeout))
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        self._stream.write(buffer, timeout)
+
+    def close(self) -> None:
+        self._stream.close()
+
+    def start_tls(self, *args: Any, **options: Any) -> httpcore.NetworkStream:
+        return _DeadlineStream(self._stream.start_tls(*args, **options))
+
+    def get_extra_info(self, info: str) -> Any:
+        return self._stream.get_extra_info(info)
