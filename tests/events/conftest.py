@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from support.fake_platform import FakePlatform
+from support.fake_platform.over_socket import SocketPlatform
 
 
 @pytest.fixture
-def platform() -> Iterator[FakePlatform]:
-    with FakePlatform() as running:
+def platform() -> Iterator[SocketPlatform]:
+    with SocketPlatform() as running:
         yield running

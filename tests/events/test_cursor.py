@@ -4,9 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentbook.events.cursor import REMEMBERED, Cursor
-from support.fake_platform import START_MS, event_id
+from support.fake_platform.core import event_id
 
-ids = st.builds(lambda ms, n: event_id(START_MS + ms, n), st.integers(0, 30_000), st.integers(0, 50))
+ids = st.builds(lambda ms, n: event_id(ms, n), st.integers(0, 30_000), st.integers(0, 50))
 
 
 @given(st.lists(ids, max_size=80))
@@ -36,22 +36,22 @@ def test_what_is_no_persisted_id_never_counts(strange: str | None) -> None:
 
 
 def test_nothing_up_to_the_floor_is_delivered() -> None:
-    floor = event_id(START_MS, 5)
+    floor = event_id(0, 5)
     cursor = Cursor(floor)
     assert not cursor.take(floor)
-    assert not cursor.take(event_id(START_MS, 4))
-    assert cursor.take(event_id(START_MS, 6))
+    assert not cursor.take(event_id(0, 4))
+    assert cursor.take(event_id(0, 6))
     assert cursor.resume_from() == floor
 
 
 def test_memory_stays_bounded_over_a_long_stream() -> None:
     cursor = Cursor(None)
     for n in range(3 * REMEMBERED):
-        assert cursor.take(event_id(START_MS + n * 10, n))
+        assert cursor.take(event_id(n * 10, n))
     assert len(cursor._seen) <= REMEMBERED + 1
     resume = cursor.resume_from()
     assert resume is not None
-    assert not cursor.take(event_id(START_MS + (3 * REMEMBERED - 1) * 10, 3 * REMEMBERED - 1))
+    assert not cursor.take(event_id((3 * REMEMBERED - 1) * 10, 3 * REMEMBERED - 1))
 
 
 def test_an_id_is_the_same_in_capitals_and_goes_back_as_it_was_written() -> None:

@@ -14,13 +14,14 @@ import pytest
 import agentbook as ab
 from agentbook.events import reader
 from agentbook.events.stream import EventStream
-from support.fake_platform import START_MS, FakePlatform, event
+from support.fake_platform.core import START_MS
+from support.fake_platform.over_socket import SocketPlatform, event
 
 KEY = "id1:s3cret-4711"
 
 
 @pytest.fixture
-def client(platform: FakePlatform) -> Any:
+def client(platform: SocketPlatform) -> Any:
     with ab.Client(platform.base_url, credentials=KEY) as client:
         yield client
 
@@ -44,7 +45,7 @@ def numbers(events: list[Any]) -> list[int]:
     return [item["content"]["n"] for item in events]
 
 
-def test_a_cursor_replays_and_then_goes_on_live(platform: FakePlatform, client: Any) -> None:
+def test_a_cursor_replays_and_then_goes_on_live(platform: SocketPlatform, client: Any) -> None:
     platform.add(*[event(n) for n in range(5)])
     with client.sessions.stream("s", from_id=event(1)["id"]) as stream:
         assert numbers(take(stream, 3)) == [2, 3, 4]
@@ -53,7 +54,7 @@ def test_a_cursor_replays_and_then_goes_on_live(platform: FakePlatform, client: 
         assert stream.last_id == event(5)["id"]
 
 
-def test_without_a_cursor_only_new_events_come(platform: FakePlatform, client: Any) -> None:
+def test_without_a_cursor_only_new_events_come(platform: SocketPlatform, client: Any) -> None:
     platform.add(*[event(n) for n in range(5)])
     with client.sessions.stream("s") as stream:
         while not platform.sockets:
@@ -62,7 +63,7 @@ def test_without_a_cursor_only_new_events_come(platform: FakePlatform, client: A
         assert numbers(take(stream, 1)) == [5]
 
 
-def test_since_is_a_cursor(platform: FakePlatform, client: Any) -> None:
+def test_since_is_a_cursor(platform: SocketPlatform, client: Any) -> None:
     from datetime import UTC, datetime
 
     platform.add(*[event(n) for n in range(6)])
@@ -72,7 +73,7 @@ def test_since_is_a_cursor(platform: FakePlatform, client: Any) -> None:
 
 
 @pytest.mark.proves("sessions.stream")
-def test_many_cuts_lose_and_repeat_nothing(platform: FakePlatform, client: Any) -> None:
+def test_many_cuts_lose_and_repeat_nothing(platform: SocketPlatform, client: Any) -> None:
     count, batch = 10_000, 50
     platform.sends_drafts = True
     late = set(platform.rng.sample(range(count - 100), count // 5))
@@ -107,7 +108,7 @@ def test_many_cuts_lose_and_repeat_nothing(platform: FakePlatform, client: Any) 
 
 
 def test_a_platform_that_accepts_and_closes_is_not_hammered(
-    platform: FakePlatform, client: Any, monkeypatch: pytest.MonkeyPatch
+    platform: SocketPlatform, client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reader, "BACKOFF_S", 0.05)
     platform.close_at_once = 1000
@@ -120,7 +121,7 @@ def test_a_platform_that_accepts_and_closes_is_not_hammered(
 
 
 def test_after_a_socket_that_had_been_delivering_the_next_comes_at_once(
-    platform: FakePlatform, client: Any, monkeypatch: pytest.MonkeyPatch
+    platform: SocketPlatform, client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reader, "BACKOFF_S", 600.0)  # whoever waits fails
     monkeypatch.setattr(reader, "BACKOFF_MAX_S", 600.0)
@@ -139,7 +140,7 @@ def test_after_a_socket_that_had_been_delivering_the_next_comes_at_once(
         connected(platform, 4)
 
 
-def connected(platform: FakePlatform, times: int) -> None:
+def connected(platform: SocketPlatform, times: int) -> None:
     """Wait until so many sockets were opened, one is open, and what came before it was listed."""
     until = time.monotonic() + 60
     while min(len(platform.handshakes), platform.lists) < times or not platform.sockets:
@@ -151,7 +152,7 @@ def connected(platform: FakePlatform, times: int) -> None:
     "refusal", [(400, "from_id: not an event of this session"), (400, "Bad cursor"), (404, "Event not found")]
 )
 def test_a_refused_cursor_is_replaced_by_the_list(
-    platform: FakePlatform, client: Any, refusal: tuple[int, str]
+    platform: SocketPlatform, client: Any, refusal: tuple[int, str]
 ) -> None:
     platform.refuse_from_id = refusal
     platform.add(*[event(n, milliseconds=START_MS + n * 10_000) for n in range(4)])
@@ -162,14 +163,14 @@ def test_a_refused_cursor_is_replaced_by_the_list(
         assert numbers(take(stream, 1)) == [4]
 
 
-def test_a_very_large_event_arrives(platform: FakePlatform, client: Any) -> None:
+def test_a_very_large_event_arrives(platform: SocketPlatform, client: Any) -> None:
     with client.sessions.stream("s", from_id=reader.BEGINNING) as stream:
         platform.add(event(0, content={"n": 0, "text": "x" * 12_000_000}), event(1))
         assert numbers(take(stream, 2)) == [0, 1]
 
 
 def test_an_event_too_big_for_the_socket_is_fetched_by_rest(
-    platform: FakePlatform, client: Any, monkeypatch: pytest.MonkeyPatch
+    platform: SocketPlatform, client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("agentbook.events.websocket.MAX_SIZE_BYTES", 100_000)
     with client.sessions.stream("s", from_id=reader.BEGINNING) as stream:
@@ -183,7 +184,7 @@ def test_an_event_too_big_for_the_socket_is_fetched_by_rest(
 
 
 def test_a_rate_limited_handshake_waits_at_the_gate(
-    platform: FakePlatform, client: Any, monkeypatch: pytest.MonkeyPatch
+    platform: SocketPlatform, client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("agentbook.api.rate_limit.WINDOW_S", 0.3)
     platform.add(event(0))
@@ -210,7 +211,7 @@ def test_a_rate_limited_handshake_waits_at_the_gate(
     ],
 )
 def test_a_refused_handshake_is_the_typed_error(
-    platform: FakePlatform, client: Any, status: int, body: Any, kind: type[ab.ApiError]
+    platform: SocketPlatform, client: Any, status: int, body: Any, kind: type[ab.ApiError]
 ) -> None:
     platform.refuse_socket = (status, body)
     with client.sessions.stream("s", from_id=reader.BEGINNING) as stream, pytest.raises(kind) as raised:
@@ -222,7 +223,7 @@ def test_a_refused_handshake_is_the_typed_error(
 @pytest.mark.proves("the same types as a close code")
 @pytest.mark.parametrize(("code", "kind"), [(4404, ab.NotFound), (4401, ab.Unauthorized)])
 def test_a_refusal_as_a_close_code_is_the_typed_error(
-    platform: FakePlatform, client: Any, code: int, kind: type[ab.ApiError]
+    platform: SocketPlatform, client: Any, code: int, kind: type[ab.ApiError]
 ) -> None:
     platform.close_at_once = code
     with client.sessions.stream("s", from_id=reader.BEGINNING) as stream, pytest.raises(kind):
@@ -239,7 +240,7 @@ def test_a_refusal_as_a_close_code_is_the_typed_error(
     ],
 )
 def test_an_error_sent_as_a_message_before_the_close_is_the_typed_error(
-    platform: FakePlatform, client: Any, told: dict[str, Any], code: int, kind: type[ab.ApiError]
+    platform: SocketPlatform, client: Any, told: dict[str, Any], code: int, kind: type[ab.ApiError]
 ) -> None:
     platform.says_first, platform.close_at_once = json.dumps(told), code
     with client.sessions.stream("s", from_id=reader.BEGINNING) as stream, pytest.raises(kind) as raised:
@@ -251,7 +252,7 @@ def test_an_error_sent_as_a_message_before_the_close_is_the_typed_error(
     ("code", "reason"), [(1008, "Unknown type s3cret-4711"), (1008, ""), (4001, "Idle"), (4900, "")]
 )
 def test_a_platform_that_shuts_each_socket_on_purpose_is_asked_thrice_and_said_so(
-    platform: FakePlatform, client: Any, monkeypatch: pytest.MonkeyPatch, code: int, reason: str
+    platform: SocketPlatform, client: Any, monkeypatch: pytest.MonkeyPatch, code: int, reason: str
 ) -> None:
     monkeypatch.setattr(reader, "SHUT_S", 60.0)
     platform.add(event(0))
@@ -265,7 +266,7 @@ def test_a_platform_that_shuts_each_socket_on_purpose_is_asked_thrice_and_said_s
     assert 3 <= len(platform.handshakes) <= 4
 
 
-def test_a_close_reason_that_repeats_the_secret_is_masked(platform: FakePlatform, client: Any) -> None:
+def test_a_close_reason_that_repeats_the_secret_is_masked(platform: SocketPlatform, client: Any) -> None:
     platform.close_at_once, platform.close_reason = 1008, "Unauthorized: id1:s3cret-4711"
     with client.sessions.stream("s", from_id=reader.BEGINNING) as stream, pytest.raises(ab.Unauthorized) as raised:
         stream.get(timeout_s=60)
@@ -274,7 +275,7 @@ def test_a_close_reason_that_repeats_the_secret_is_masked(platform: FakePlatform
 
 @pytest.mark.parametrize("status", [200, 301, 307])
 def test_a_handshake_that_is_answered_otherwise_says_what_to_check(
-    platform: FakePlatform, client: Any, status: int
+    platform: SocketPlatform, client: Any, status: int
 ) -> None:
     platform.refuse_socket = (status, {"login": "here"})
     with (
@@ -285,7 +286,7 @@ def test_a_handshake_that_is_answered_otherwise_says_what_to_check(
     assert raised.value.status == status
 
 
-def test_the_handshake_is_signed_with_basic_and_accepts_json(platform: FakePlatform) -> None:
+def test_the_handshake_is_signed_with_basic_and_accepts_json(platform: SocketPlatform) -> None:
     client = ab.Client(platform.base_url, credentials=ab.ApiKey(KEY, scheme="bearer"))
     platform.add(event(0))
     with client.sessions.stream("s", from_id=reader.BEGINNING) as stream:
@@ -296,7 +297,7 @@ def test_the_handshake_is_signed_with_basic_and_accepts_json(platform: FakePlatf
     client.close()
 
 
-def test_a_credential_a_socket_does_not_take_polls(platform: FakePlatform, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_credential_a_socket_does_not_take_polls(platform: SocketPlatform, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reader, "POLL_S", 0.01)
     client = ab.Client(platform.base_url, credentials=ab.OAuthToken("token"))
     platform.add(event(0))
@@ -308,7 +309,7 @@ def test_a_credential_a_socket_does_not_take_polls(platform: FakePlatform, monke
     client.close()
 
 
-def test_types_are_asked_for_and_kept_to(platform: FakePlatform, client: Any) -> None:
+def test_types_are_asked_for_and_kept_to(platform: SocketPlatform, client: Any) -> None:
     platform.add(event(0), event(1, type="other"), event(2))
     with client.sessions.stream("s", from_id=reader.BEGINNING, types=["other"]) as stream:
         assert numbers(take(stream, 1)) == [1]
@@ -316,7 +317,7 @@ def test_types_are_asked_for_and_kept_to(platform: FakePlatform, client: Any) ->
 
 
 def test_a_consumer_that_pauses_loses_nothing(
-    platform: FakePlatform, client: Any, monkeypatch: pytest.MonkeyPatch
+    platform: SocketPlatform, client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("agentbook.events.stream.BUFFER_EVENTS", 10)
     monkeypatch.setattr("agentbook.events.stream.STALL_S", 0.05)
@@ -329,7 +330,7 @@ def test_a_consumer_that_pauses_loses_nothing(
     assert numbers(taken) == list(range(300))
 
 
-def test_an_async_client_streams_on_its_own_loop(platform: FakePlatform) -> None:
+def test_an_async_client_streams_on_its_own_loop(platform: SocketPlatform) -> None:
     platform.add(*[event(n) for n in range(3)])
 
     async def read() -> list[int]:
@@ -345,7 +346,7 @@ def test_an_async_client_streams_on_its_own_loop(platform: FakePlatform) -> None
     assert asyncio.run(read()) == [0, 1, 2]
 
 
-def test_a_refused_handshake_shows_no_secret(platform: FakePlatform, client: Any) -> None:
+def test_a_refused_handshake_shows_no_secret(platform: SocketPlatform, client: Any) -> None:
     platform.refuse_socket = (401, {"message": "Invalid API key"})
     with pytest.raises(ab.Unauthorized) as raised:
         client.sessions.stream("s", from_id=reader.BEGINNING).get(timeout_s=60)
@@ -355,7 +356,7 @@ def test_a_refused_handshake_shows_no_secret(platform: FakePlatform, client: Any
     assert ab.ApiKey(KEY).authorization() not in report
 
 
-def test_debug_logs_hold_no_secret(platform: FakePlatform, client: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_debug_logs_hold_no_secret(platform: SocketPlatform, client: Any, caplog: pytest.LogCaptureFixture) -> None:
     import base64
     import logging
 
@@ -371,7 +372,7 @@ def test_debug_logs_hold_no_secret(platform: FakePlatform, client: Any, caplog: 
     assert base64.b64encode(KEY.encode()).decode() not in said
 
 
-def test_a_stream_that_is_left_behind_ends_by_itself(platform: FakePlatform, client: Any) -> None:
+def test_a_stream_that_is_left_behind_ends_by_itself(platform: SocketPlatform, client: Any) -> None:
     import gc
 
     platform.add(*[event(n) for n in range(3)])
@@ -396,7 +397,7 @@ JUNK = [
 
 
 @pytest.mark.parametrize("types", [None, ["note"]])
-def test_junk_on_the_socket_ends_no_stream(platform: FakePlatform, client: Any, types: list[str] | None) -> None:
+def test_junk_on_the_socket_ends_no_stream(platform: SocketPlatform, client: Any, types: list[str] | None) -> None:
     async def send() -> None:
         for socket in platform.sockets:
             for frame in JUNK:
@@ -413,7 +414,7 @@ def test_junk_on_the_socket_ends_no_stream(platform: FakePlatform, client: Any, 
 
 
 def test_a_socket_that_says_nothing_is_helped_out_by_the_list(
-    platform: FakePlatform, client: Any, monkeypatch: pytest.MonkeyPatch
+    platform: SocketPlatform, client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reader, "QUIET_S", 0.02)
     platform.is_mute = True

@@ -15,7 +15,7 @@ from agentbook.chat.model.user_errors import explain
 from agentbook.events import reader
 from agentbook.events.reader import BEGINNING
 from support.certificate import make_certificate
-from support.fake_platform import FakePlatform, event
+from support.fake_platform.over_socket import SocketPlatform, event
 
 
 @pytest.fixture(scope="module")
@@ -24,14 +24,16 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 
 @pytest.fixture
-def secure(certificate: tuple[Path, Path]) -> Iterator[FakePlatform]:
+def secure(certificate: tuple[Path, Path]) -> Iterator[SocketPlatform]:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(*certificate)
-    with FakePlatform(tls=context) as running:
+    with SocketPlatform(tls=context) as running:
         yield running
 
 
-def test_requests_and_streams_trust_the_same_certificate(secure: FakePlatform, certificate: tuple[Path, Path]) -> None:
+def test_requests_and_streams_trust_the_same_certificate(
+    secure: SocketPlatform, certificate: tuple[Path, Path]
+) -> None:
     trusted = ssl.create_default_context(cafile=str(certificate[0]))
     secure.add(*[event(n) for n in range(3)])
     with ab.Client(secure.base_url, credentials="id:secret", tls=trusted) as client:
@@ -44,7 +46,7 @@ def test_requests_and_streams_trust_the_same_certificate(secure: FakePlatform, c
             assert next(stream).content.n == 3
 
 
-def test_an_unknown_certificate_is_refused_at_once(secure: FakePlatform, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_certificate_is_refused_at_once(secure: SocketPlatform, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(policy, "BACKOFF_S", 600.0)  # whoever waits fails
     monkeypatch.setattr(reader, "BACKOFF_S", 600.0)
     advice = "certificate is not accepted.*SSL_CERT_FILE.*tls="
@@ -59,7 +61,7 @@ def test_an_unknown_certificate_is_refused_at_once(secure: FakePlatform, monkeyp
 
 
 def test_a_certificate_that_was_accepted_before_is_waited_for(
-    secure: FakePlatform, certificate: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    secure: SocketPlatform, certificate: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refused, wait = threading.Event(), reader._Pump._wait
 

@@ -12,7 +12,7 @@ from agentbook.events.ask import _ours
 from agentbook.events.turns import Failure, Turn, TurnLog, failure_of, moment_of, opens_turn, text_of
 from agentbook.frames.analysis.turns import turns as table_of
 from agentbook.frames.parse import to_frame
-from support.fake_platform import START_MS, event_id
+from support.fake_platform.core import event_id
 
 KEY = {"type": "api_key", "id": "k1"}
 AGENT = {"type": "agent", "id": "a1"}
@@ -21,7 +21,7 @@ AGENT = {"type": "agent", "id": "a1"}
 def event(n: int, type: str, content: Any, **fields: Any) -> dict[str, Any]:
     made = f"2026-11-21T10:00:{n:02d}.000000Z"
     return {
-        "id": event_id(START_MS + n * 1000, n),
+        "id": event_id(n * 1000, n),
         "type": type,
         "content": content,
         "task_id": "t1",
@@ -114,11 +114,11 @@ def test_the_turn_of_our_message_is_found_whatever_the_platform_returned_for_it(
     first, second, third = read(*log)
     turns = [first, second, third]
     assert _ours(turns, Record(log[2]), "ours") is third  # the event itself
-    for told in ({}, {"status": "queued"}, {"id": event_id(START_MS, 99), "status": "running"}, {"event": log[2]}):
+    for told in ({}, {"status": "queued"}, {"id": event_id(0, 99), "status": "running"}, {"event": log[2]}):
         assert _ours(turns, Record(told), "ours") is second
     assert _ours(turns, Record(), "changed on the way") is first
     assert _ours([], Record(), "ours") is None
-    assert _ours(turns, Record({**log[2], "id": event_id(START_MS, 99)}), "ours") is None  # not seen yet
+    assert _ours(turns, Record({**log[2], "id": event_id(0, 99)}), "ours") is None  # not seen yet
 
 
 def test_unknown_events_stay_visible() -> None:
@@ -161,10 +161,10 @@ def test_a_whole_draft_text_replaces_the_last() -> None:
         {},
         {"id": None},
         {"id": 7, "content": 3},
-        {"id": event_id(START_MS, 9), "content": None},
-        {"id": event_id(START_MS, 9), "content": [1, {"x": []}], "author": "me"},
-        {"id": event_id(START_MS, 9), "type": "runtime_done", "content": "plain text", "created_at": "soon"},
-        {"id": event_id(START_MS, 9), "type": "message", "author": {"type": None}},
+        {"id": event_id(0, 9), "content": None},
+        {"id": event_id(0, 9), "content": [1, {"x": []}], "author": "me"},
+        {"id": event_id(0, 9), "type": "runtime_done", "content": "plain text", "created_at": "soon"},
+        {"id": event_id(0, 9), "type": "message", "author": {"type": None}},
     ],
 )
 def test_strange_events_never_raise(strange: dict[str, Any]) -> None:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pyarrow.dataset as ds
 
-from frames.platform import FakeEvents, event_id
+from support.fake_platform.core import event_id
+from support.fake_platform.over_http import HttpPlatform
 
 MINUTE = 60_000
 
@@ -14,9 +15,9 @@ MINUTE = 60_000
 DAY = 24 * 60 * MINUTE
 
 
-def three_days() -> FakeEvents:
+def three_days() -> HttpPlatform:
     """Five sessions with four events on each of three days."""
-    return FakeEvents(
+    return HttpPlatform(
         {
             f"s{n}": [event_id(n + DAY * day + 100 * k, 10 * n + k) for day in range(3) for k in range(4)]
             for n in range(5)
@@ -29,5 +30,5 @@ def plain_rows(path: Path) -> list[str]:
     return sorted(ds.dataset(path / "events", partitioning="hive").to_table()["id"].to_pylist())
 
 
-def everything(platform: FakeEvents) -> list[str]:
+def everything(platform: HttpPlatform) -> list[str]:
     return sorted(one for ids in platform.sessions.values() for one in ids)

@@ -17,7 +17,8 @@ import pytest
 import agentbook as ab
 from agentbook.frames import session_log
 from agentbook.frames.store.storage import StoreError
-from frames.platform import FakeEvents, event_id
+from support.fake_platform.core import event_id
+from support.fake_platform.over_http import HttpPlatform
 
 # The n-th step of a kind fails as on a full disk: nothing is written, or half of it is.
 FULL = """
@@ -26,7 +27,8 @@ sys.path.insert(0, sys.argv[1])
 import agentbook as ab
 from agentbook.frames.store import storage as place, sync
 from agentbook.frames.store.storage import StoreError
-from frames.platform import FakeEvents, event_id
+from support.fake_platform.core import event_id
+from support.fake_platform.over_http import HttpPlatform
 
 sync.COMMIT_ROWS = 10
 path, full = pathlib.Path(sys.argv[2]), [10**9, 0]
@@ -53,7 +55,7 @@ place.open = failing(lambda *args: Writes(real_open(*args)))
 place.Path.replace, place.Path.mkdir = failing(place.Path.replace), failing(place.Path.mkdir)
 os.fsync = failing(os.fsync)
 
-platform = FakeEvents({f"s{n}": [event_id(n + 86_400_000 * d, d) for d in range(3)] for n in range(4)})
+platform = HttpPlatform({f"s{n}": [event_id(n + 86_400_000 * d, d) for d in range(3)] for n in range(4)})
 names = list(platform.sessions)
 everything = sorted(one for ids in platform.sessions.values() for one in ids)
 def run(store):
@@ -101,12 +103,13 @@ LIMITED = """
 import resource, signal, sys
 sys.path.insert(0, sys.argv[1])
 import agentbook as ab
-from frames.platform import FakeEvents, event_id
+from support.fake_platform.core import event_id
+from support.fake_platform.over_http import HttpPlatform
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-few = FakeEvents({"s": [event_id(n, n) for n in range(20)]})
+few = HttpPlatform({"s": [event_id(n, n) for n in range(20)]})
 store = ab.Store(sys.argv[2])
 store.sync(few.client(), "s")
-many = FakeEvents({"s": few.ids("s") + [event_id(10_000 + 7919 * n, n) for n in range(9000)]})
+many = HttpPlatform({"s": few.ids("s") + [event_id(10_000 + 7919 * n, n) for n in range(9000)]})
 resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
 try:
     store.sync(many.client(), "s")
@@ -148,7 +151,8 @@ sys.path.insert(0, sys.argv[1])
 import agentbook as ab, pandas, pyarrow.dataset, pyarrow.parquet
 from agentbook.frames.store.store import Store
 from agentbook.frames.store.storage import StoreError
-from frames.platform import FakeEvents, event_id
+from support.fake_platform.core import event_id
+from support.fake_platform.over_http import HttpPlatform
 
 def said(what, call):
     try:
@@ -160,7 +164,7 @@ def said(what, call):
 folder = pathlib.Path(tempfile.mkdtemp())
 try:
     path = folder / "store"
-    platform = FakeEvents({"s": [event_id(n, n) for n in range(3)]})
+    platform = HttpPlatform({"s": [event_id(n, n) for n in range(3)]})
     Store(path).sync(platform.client(), "s")
     Store(path).events(), Store(path).verify()
     day = next((path / "events").iterdir())
@@ -213,7 +217,7 @@ def test_an_unreadable_folder_is_named() -> None:
 
 
 def test_what_is_in_the_store_is_what_plain_readers_see(tmp_path: Path) -> None:
-    store, platform = ab.Store(tmp_path), FakeEvents({"s": [event_id(n, n) for n in range(9)]})
+    store, platform = ab.Store(tmp_path), HttpPlatform({"s": [event_id(n, n) for n in range(9)]})
     store.sync(platform.client(), list(platform.sessions))
     part = sorted((tmp_path / "events").rglob("*.parquet"))[0]
     part.write_bytes(b"not a table")

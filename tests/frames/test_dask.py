@@ -17,7 +17,8 @@ import agentbook as ab
 from agentbook.frames import dask as frames_dask
 from agentbook.frames.store.store import Store
 from benchmarks.wire import Platform
-from frames.platform import START_MS, FakeEvents, event_id
+from support.fake_platform.core import START_MS, event_id
+from support.fake_platform.over_http import HttpPlatform
 
 pytest.importorskip("dask.dataframe", reason="Dask is not installed: pip install 'agentbook[dask]'")
 pytest.importorskip("distributed", reason="dask.distributed is not installed: pip install 'agentbook[dask]'")
@@ -48,8 +49,8 @@ BY_SESSION: dict[str, tuple[Any, dict[str, Any]]] = {
 
 
 @pytest.fixture
-def platform() -> FakeEvents:
-    return FakeEvents({f"s{n}": [event_id(40_000 * k + n, 10 * n + k) for k in range(2 * n)] for n in range(9)})
+def platform() -> HttpPlatform:
+    return HttpPlatform({f"s{n}": [event_id(40_000 * k + n, 10 * n + k) for k in range(2 * n)] for n in range(9)})
 
 
 def same(found: pd.DataFrame, wanted: pd.DataFrame, **options: bool) -> None:
@@ -59,7 +60,7 @@ def same(found: pd.DataFrame, wanted: pd.DataFrame, **options: bool) -> None:
 
 
 @pytest.mark.parametrize("partitions", [None, 1, 4, 50])
-def test_a_dask_frame_is_the_pandas_frame(platform: FakeEvents, partitions: int | None) -> None:
+def test_a_dask_frame_is_the_pandas_frame(platform: HttpPlatform, partitions: int | None) -> None:
     client, sessions = platform.client(), list(platform.sessions)
     events = ab.dask.load_events(client, sessions, partitions=partitions)
     parts = [events.get_partition(n).compute() for n in range(events.npartitions)]
@@ -69,7 +70,7 @@ def test_a_dask_frame_is_the_pandas_frame(platform: FakeEvents, partitions: int 
 
 
 @pytest.mark.parametrize("name", ANALYSES)
-def test_every_analysis_runs_by_partition_with_its_meta(platform: FakeEvents, name: str) -> None:
+def test_every_analysis_runs_by_partition_with_its_meta(platform: HttpPlatform, name: str) -> None:
     analysis, options = ANALYSES[name]
     client, sessions = platform.client(), list(platform.sessions)
     events = ab.dask.load_events(client, sessions, partitions=3)
@@ -85,7 +86,7 @@ def test_every_analysis_runs_by_partition_with_its_meta(platform: FakeEvents, na
 
 
 @pytest.mark.parametrize("name", BY_SESSION)
-def test_what_is_counted_by_session_is_the_same_as_in_pandas(platform: FakeEvents, name: str) -> None:
+def test_what_is_counted_by_session_is_the_same_as_in_pandas(platform: HttpPlatform, name: str) -> None:
     analysis, options = BY_SESSION[name]
     client, sessions = platform.client(), list(platform.sessions)
     applied = ab.dask.apply(ab.dask.load_events(client, sessions, partitions=4), analysis, **options).compute()
@@ -95,7 +96,7 @@ def test_what_is_counted_by_session_is_the_same_as_in_pandas(platform: FakeEvent
     same(applied.sort_values(order), wanted.sort_values(order, ignore_index=True))
 
 
-def test_a_store_is_a_dask_frame_by_group(platform: FakeEvents, tmp_path: Path) -> None:
+def test_a_store_is_a_dask_frame_by_group(platform: HttpPlatform, tmp_path: Path) -> None:
     store = Store(tmp_path, groups=3)
     assert len(store.to_dask().compute()) == 0
     store.sync(platform.client(), list(platform.sessions))
@@ -109,7 +110,7 @@ def test_a_store_is_a_dask_frame_by_group(platform: FakeEvents, tmp_path: Path) 
 
 def test_a_key_is_no_reference_and_is_not_repeated() -> None:
     with pytest.raises(ValueError, match="reference") as raised:
-        ab.dask.load_events(FakeEvents({}).client(), ["s"], credentials=f"id:{SECRET}")
+        ab.dask.load_events(HttpPlatform({}).client(), ["s"], credentials=f"id:{SECRET}")
     assert SECRET not in str(raised.value)
 
 
@@ -130,7 +131,7 @@ def test_a_worker_without_the_key_says_where_it_looked(monkeypatch: pytest.Monke
 def test_without_dask_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "dask.dataframe", None)
     with pytest.raises(ImportError, match=r"agentbook\[dask\]"):
-        ab.dask.load_events(FakeEvents({}).client(), ["s"])
+        ab.dask.load_events(HttpPlatform({}).client(), ["s"])
 
 
 # A cluster in an interpreter of its own: its threads, sockets and warnings are Dask's, not those under test here.

@@ -10,11 +10,12 @@ import pytest
 
 import agentbook as ab
 from agentbook.frames import export
-from frames.platform import FakeEvents, event_id
+from support.fake_platform.core import event_id
+from support.fake_platform.over_http import HttpPlatform
 
 
 def test_arrow_has_the_same_columns_and_provenance() -> None:
-    frame = ab.load_events(FakeEvents({"s": [event_id(n, n) for n in range(5)]}).client(), "s")
+    frame = ab.load_events(HttpPlatform({"s": [event_id(n, n) for n in range(5)]}).client(), "s")
     table = export.to_arrow(frame)
     assert table.column_names == list(frame.columns)
     assert table["id"].to_pylist() == frame["id"].tolist()
@@ -26,11 +27,11 @@ def test_arrow_has_the_same_columns_and_provenance() -> None:
 
 def test_polars_comes_from_the_same_columns() -> None:
     pytest.importorskip("polars", reason="Polars is not installed: pip install polars")
-    frame = ab.load_events(FakeEvents({"s": [event_id(n, n) for n in range(5)]}).client(), "s")
+    frame = ab.load_events(HttpPlatform({"s": [event_id(n, n) for n in range(5)]}).client(), "s")
     assert export.to_polars(frame)["id"].to_list() == frame["id"].tolist()
 
 
 def test_without_polars_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "polars", None)
     with pytest.raises(ImportError, match="pip install polars"):
-        export.to_polars(ab.load_events(FakeEvents({}).client(), []))
+        export.to_polars(ab.load_events(HttpPlatform({}).client(), []))

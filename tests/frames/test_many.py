@@ -19,7 +19,8 @@ from agentbook.frames.load.concurrency import MAX_CONCURRENCY, ConcurrencyLimit
 from agentbook.frames.load.session_ids import session_ids
 from agentbook.frames.parse import frame as load
 from agentbook.frames.parse import to_frame
-from frames.platform import FakeEvents, event_id
+from support.fake_platform.core import event_id
+from support.fake_platform.over_http import HttpPlatform
 
 
 @pytest.fixture(autouse=True)
@@ -30,13 +31,15 @@ def no_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
 def hurry(monkeypatch: pytest.MonkeyPatch, target: int, page: int = 10) -> None:
     """Read with so many connections, in small pages, whatever the latency is."""
     monkeypatch.setattr(ConcurrencyLimit, "target", property(lambda self: target))
-    monkeypatch.setattr(FakeEvents, "page_limit", page)
+    monkeypatch.setattr(HttpPlatform, "page_limit", page)
 
 
 @pytest.mark.parametrize("connections", [1, 2, 8])
 def test_long_and_short_sessions_are_whole_and_in_order(connections: int, monkeypatch: pytest.MonkeyPatch) -> None:
     hurry(monkeypatch, connections)
-    platform = FakeEvents({"long": [event_id(n * n * 50, n) for n in range(400)], "empty": [], "one": [event_id(7, 1)]})
+    platform = HttpPlatform(
+        {"long": [event_id(n * n * 50, n) for n in range(400)], "empty": [], "one": [event_id(7, 1)]}
+    )
     frame = ab.load_events(platform.client(), ["one", "long", "empty"])
     assert frame["id"].tolist() == platform.ids("one") + platform.ids("long")
     assert frame.attrs["agentbook"]["complete"] is True
@@ -49,20 +52,20 @@ def test_long_and_short_sessions_are_whole_and_in_order(connections: int, monkey
 
 def test_a_platform_that_takes_only_known_cursors_is_read_in_one_stretch(monkeypatch: pytest.MonkeyPatch) -> None:
     hurry(monkeypatch, 4)
-    platform = FakeEvents({"long": [event_id(n * 100, n) for n in range(300)]}, known_cursors_only=True)
+    platform = HttpPlatform({"long": [event_id(n * 100, n) for n in range(300)]}, known_cursors_only=True)
     frame = ab.load_events(platform.client(), "long")
     assert frame["id"].tolist() == platform.ids("long")
 
 
 def test_a_platform_that_says_no_totals_is_read_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     hurry(monkeypatch, 4)
-    platform = FakeEvents({"long": [event_id(n * 100, n) for n in range(300)]}, totals=False)
+    platform = HttpPlatform({"long": [event_id(n * 100, n) for n in range(300)]}, totals=False)
     assert ab.load_events(platform.client(), "long")["id"].tolist() == platform.ids("long")
 
 
 def test_a_platform_that_does_not_go_on_is_no_endless_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     hurry(monkeypatch, 1, 2)
-    platform = FakeEvents({"s": [event_id(n, n) for n in range(3)]}, ignores_from_id=True)
+    platform = HttpPlatform({"s": [event_id(n, n) for n in range(3)]}, ignores_from_id=True)
     with pytest.raises(ab.PartialLoad, match="it ignores from_id"):
         ab.load_events(platform.client(), "s")
 
@@ -78,7 +81,7 @@ def test_however_it_is_split_each_event_comes_once(
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         hurry(patch, connections, page)
-        platform = FakeEvents({"s": [event_id(at, n) for n, at in enumerate(times)]})
+        platform = HttpPlatform({"s": [event_id(at, n) for n, at in enumerate(times)]})
         moment = None if since is None else platform.moment(since)
         frame = ab.load_events(platform.client(), "s", since=moment)
     start = "" if since is None else first_id_of(platform.millisecond(since))
@@ -122,7 +125,7 @@ def test_small_sessions_read_together_make_the_rows_that_each_alone_makes(
     connections: int, odd: list[list[Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ConcurrencyLimit, "target", property(lambda self: connections))
-    platform = FakeEvents({})
+    platform = HttpPlatform({})
     plain = [[platform.event(event_id(n, n)) for n in range(k, k + 4)] for k in range(30)]
     bodies = {
         f"s{n}": json.dumps({"items": items, "pagination": {"has_more": False}}).encode()
@@ -165,7 +168,7 @@ def hash_of(name: str) -> int:
 
 
 def test_an_interrupt_keeps_the_small_sessions_that_have_arrived() -> None:
-    platform = FakeEvents({f"s{n}": [event_id(n, n)] for n in range(20)})
+    platform = HttpPlatform({f"s{n}": [event_id(n, n)] for n in range(20)})
     names = list(platform.sessions)
     client = platform.client()
     asked = 0
@@ -175,7 +178,7 @@ def test_an_interrupt_keeps_the_small_sessions_that_have_arrived() -> None:
         asked += 1
         if asked == 13:
             raise KeyboardInterrupt
-        return platform._answer(request)
+        return platform.respond(request)
 
     client = ab.Client("http://h/v1", http_client=httpx.Client(transport=httpx.MockTransport(answer)))
     with pytest.raises(ab.PartialLoad) as raised:
@@ -189,7 +192,7 @@ def test_an_interrupt_keeps_the_small_sessions_that_have_arrived() -> None:
 
 
 def test_a_frame_of_many_batches_is_that_of_one() -> None:
-    items = [FakeEvents({}).event(event_id(n, n)) | {"type": f"kind {n // 100}"} for n in range(1000)]
+    items = [HttpPlatform({}).event(event_id(n, n)) | {"type": f"kind {n // 100}"} for n in range(1000)]
     page = json.dumps({"items": items, "pagination": {}}).encode()
     builder = load.FrameBuilder("events", {"session_id": "s"})
     for _ in range(70):
@@ -204,7 +207,7 @@ def test_a_frame_of_many_batches_is_that_of_one() -> None:
 
 
 def test_sessions_are_named_in_many_ways() -> None:
-    client = FakeEvents({}, workspaces={"acme~lab": ["w1", "w2"], "w": ["w1", "w2"]}).client()
+    client = HttpPlatform({}, workspaces={"acme~lab": ["w1", "w2"], "w": ["w1", "w2"]}).client()
     assert session_ids(client, "s") == ["s"]
     assert session_ids(client, "wss://h/v1/sessions/a%20b/events/ws?x=1") == ["a b"]
     assert session_ids(client, pd.DataFrame({"session_id": ["a", None, "a", "b"]})) == ["a", "b"]
@@ -225,7 +228,7 @@ def test_sessions_are_named_in_many_ways() -> None:
 
 
 def test_arguments_that_make_no_sense_are_named_before_anything_is_asked_for() -> None:
-    platform = FakeEvents({"s": [event_id(n, n) for n in range(4)]})
+    platform = HttpPlatform({"s": [event_id(n, n) for n in range(4)]})
     client = platform.client()
     for call, said in (
         (lambda: ab.load_events(client, "s", since="soon"), "since must be a time such as"),

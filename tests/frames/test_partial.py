@@ -21,32 +21,33 @@ from agentbook.frames.load import id_ranges, listing, page_loader
 from agentbook.frames.load.concurrency import ConcurrencyLimit
 from agentbook.frames.load.interrupts import shielded
 from agentbook.frames.store import sync
-from frames.platform import FakeEvents, event_id
+from support.fake_platform.core import event_id
+from support.fake_platform.over_http import HttpPlatform
 
 IDS = [event_id(1000 * n, n) for n in range(95)]
 
 
-class Odd(FakeEvents):
+class Odd(HttpPlatform):
     """Changes the n-th page it gives, counted from 1: to other bytes, or by a function of items, total and has_more."""
 
     def __init__(self, sessions: dict[str, list[str]], pages: dict[int, Any], **options: Any) -> None:
         super().__init__(sessions, **options)
         self.pages, self.given = pages, 0
 
-    def _page(self, items: list[dict[str, Any]], total: int, more: bool) -> httpx.Response:
+    def page(self, items: list[dict[str, Any]], total: int, more: bool) -> httpx.Response:
         self.given += 1
         change = self.pages.get(self.given)
         if isinstance(change, bytes):
             return httpx.Response(200, content=change)
         if isinstance(change, BaseException):
             raise change
-        return super()._page(*change(items, total, more)) if change else super()._page(items, total, more)
+        return super().page(*change(items, total, more)) if change else super().page(items, total, more)
 
 
 @pytest.fixture(autouse=True)
 def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agentbook.api.policy.BACKOFF_S", 0.001)
-    monkeypatch.setattr(FakeEvents, "page_limit", 10)
+    monkeypatch.setattr(HttpPlatform, "page_limit", 10)
     monkeypatch.setattr(page_loader, "SPLIT_PAGES", 100)  # never, unless a test says so
 
 
@@ -182,7 +183,7 @@ def through_interrupts(load: Callable[[], Any], *modules: Any, every: int) -> It
 def test_an_interrupt_at_any_line_loses_and_repeats_nothing(connections: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ConcurrencyLimit, "target", property(lambda self: connections))
     monkeypatch.setattr(page_loader, "SPLIT_PAGES", 2)
-    platform = FakeEvents({"a": [event_id(n, n) for n in range(4)], "long": IDS[10:], "b": [event_id(9, 9)], "c": []})
+    platform = HttpPlatform({"a": [event_id(n, n) for n in range(4)], "long": IDS[10:], "b": [event_id(9, 9)], "c": []})
     wanted = [one for name in platform.sessions for one in platform.ids(name)]
     client = platform.client()
     frames = through_interrupts(
@@ -195,7 +196,7 @@ def test_an_interrupt_at_any_line_loses_and_repeats_nothing(connections: int, mo
 
 
 def test_an_interrupt_of_a_listing_loses_and_repeats_nothing() -> None:
-    platform = FakeEvents({"s": IDS[:8]})
+    platform = HttpPlatform({"s": IDS[:8]})
     client = platform.client()
 
     def load() -> Any:
@@ -215,7 +216,7 @@ def test_an_interrupt_of_a_listing_loses_and_repeats_nothing() -> None:
 
 def test_an_interrupt_of_a_sync_leaves_a_store_that_goes_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     monkeypatch.setattr(sync, "COMMIT_ROWS", 15)
-    platform = FakeEvents({"a": [event_id(n, n) for n in range(4)], "long": IDS[10:], "b": [event_id(9, 9)], "c": []})
+    platform = HttpPlatform({"a": [event_id(n, n) for n in range(4)], "long": IDS[10:], "b": [event_id(9, 9)], "c": []})
     wanted = sorted(one for name in platform.sessions for one in platform.ids(name))
     client, stopped = platform.client(), 0
     for step in range(1, 100_000, 89):
@@ -250,7 +251,7 @@ def test_a_long_session_is_committed_as_it_comes(monkeypatch: pytest.MonkeyPatch
 
 
 def test_an_interrupt_in_the_bar_keeps_what_has_arrived(monkeypatch: pytest.MonkeyPatch) -> None:
-    platform = FakeEvents({"s": IDS, "t": IDS[:3]})
+    platform = HttpPlatform({"s": IDS, "t": IDS[:3]})
     seen = 0
 
     def add(self: Any, rows: int, total: int | None = None) -> None:
@@ -301,7 +302,7 @@ def test_an_async_listing_that_stopped_goes_on_too() -> None:
     platform = Odd({"s": IDS}, {3: b"<html>"})
 
     async def load() -> Any:
-        transport = httpx.MockTransport(platform._answer)
+        transport = httpx.MockTransport(platform.respond)
         client = ab.AsyncClient("http://h/v1", http_client=httpx.AsyncClient(transport=transport))
         events = client.sessions.events("s", sort_by="id")
         events.list_call = replace(events.list_call, max_page=10)

@@ -11,7 +11,8 @@ import pytest
 
 import agentbook as ab
 from agentbook.frames import session_log
-from frames.platform import FakeEvents, event_id
+from support.fake_platform.core import event_id
+from support.fake_platform.over_http import HttpPlatform
 
 
 @pytest.fixture(autouse=True)
@@ -22,7 +23,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_what_is_started_through_it_can_be_loaded(file: Path) -> None:
-    platform = FakeEvents({"s1": [event_id(1, 1)], "s2": [event_id(2, 2)]})
+    platform = HttpPlatform({"s1": [event_id(1, 1)], "s2": [event_id(2, 2)]})
     names = iter(["s1", "s2"])
 
     def answer(request: httpx.Request) -> httpx.Response:
@@ -30,7 +31,7 @@ def test_what_is_started_through_it_can_be_loaded(file: Path) -> None:
             return httpx.Response(
                 201, json={"id": next(names), "workspace_id": "w", "name": "Hi", "created_at": "2026-10-03T08:15:00Z"}
             )
-        return platform._answer(request)
+        return platform.respond(request)
 
     client = ab.Client("http://h/v1", http_client=httpx.Client(transport=httpx.MockTransport(answer)))
     assert len(session_log.sessions()) == 0

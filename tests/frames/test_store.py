@@ -24,12 +24,13 @@ from agentbook.frames.store import sync as syncing
 from agentbook.frames.store.manifest import Cursor, Manifest
 from agentbook.frames.store.storage import Local, StoreBusy, StoreError, open_storage
 from agentbook.frames.store.store import Store
-from frames.platform import FakeEvents, event_id
 from frames.stored import DAY, everything, plain_rows, three_days
+from support.fake_platform.core import event_id
+from support.fake_platform.over_http import HttpPlatform
 
 
 @pytest.fixture
-def platform() -> FakeEvents:
+def platform() -> HttpPlatform:
     return three_days()
 
 
@@ -37,12 +38,12 @@ def test_a_store_in_the_home_directory_says_where_it_is(tmp_path: Path, monkeypa
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("USERPROFILE", str(tmp_path))
     store = Store("~/events")
-    store.sync(FakeEvents({"s": [event_id(1, 1)]}).client(), "s")
+    store.sync(HttpPlatform({"s": [event_id(1, 1)]}).client(), "s")
     assert Path(store.path) == tmp_path / "events", "who opens the path, such as DuckDB, knows no ~"
     assert (tmp_path / "events" / "manifest.json").exists()
 
 
-def test_a_store_holds_what_load_events_gives(platform: FakeEvents, tmp_path: Path) -> None:
+def test_a_store_holds_what_load_events_gives(platform: HttpPlatform, tmp_path: Path) -> None:
     client, store = platform.client(), Store(tmp_path / "store")
     report = store.sync(client, list(platform.sessions))
     loaded = ab.load_events(client, list(platform.sessions))
@@ -55,7 +56,7 @@ def test_a_store_holds_what_load_events_gives(platform: FakeEvents, tmp_path: Pa
     assert "60 events of 5 sessions" in repr(store)
 
 
-def test_a_second_sync_fetches_only_what_is_new_and_what_was_late(platform: FakeEvents, tmp_path: Path) -> None:
+def test_a_second_sync_fetches_only_what_is_new_and_what_was_late(platform: HttpPlatform, tmp_path: Path) -> None:
     client, store = platform.client(), Store(tmp_path)
     store.sync(client, list(platform.sessions))
     last = int(platform.ids("s1")[-1].replace("-", "")[:12], 16) - platform.millisecond(0)
@@ -70,7 +71,7 @@ def test_a_second_sync_fetches_only_what_is_new_and_what_was_late(platform: Fake
 
 
 def test_what_came_later_than_the_overlap_is_found_by_a_greater_one_or_by_a_full_sync(
-    platform: FakeEvents, tmp_path: Path
+    platform: HttpPlatform, tmp_path: Path
 ) -> None:
     client, store = platform.client(), Store(tmp_path)
     store.sync(client, list(platform.sessions))
@@ -82,7 +83,7 @@ def test_what_came_later_than_the_overlap_is_found_by_a_greater_one_or_by_a_full
     assert store.sync(client, full=True).events == 0
 
 
-def test_events_can_be_asked_for_by_session_time_and_column(platform: FakeEvents, tmp_path: Path) -> None:
+def test_events_can_be_asked_for_by_session_time_and_column(platform: HttpPlatform, tmp_path: Path) -> None:
     store = Store(tmp_path)
     store.sync(platform.client(), list(platform.sessions))
     some = store.events(
@@ -96,7 +97,7 @@ def test_events_can_be_asked_for_by_session_time_and_column(platform: FakeEvents
         store.events(columns=["typ"])
 
 
-def test_what_is_asked_for_may_be_said_in_many_ways(platform: FakeEvents, tmp_path: Path) -> None:
+def test_what_is_asked_for_may_be_said_in_many_ways(platform: HttpPlatform, tmp_path: Path) -> None:
     store = Store(tmp_path)
     store.sync(platform.client(), list(platform.sessions))
     since = platform.moment(DAY)
@@ -122,10 +123,10 @@ def test_an_empty_store_is_an_empty_frame(tmp_path: Path) -> None:
     assert len(store.events()) == 0
     assert len(store.turns()) == 0
     assert len(store.verify()) == 0
-    assert list(store.events().columns) == list(ab.load_events(FakeEvents({}).client(), []).columns)
+    assert list(store.events().columns) == list(ab.load_events(HttpPlatform({}).client(), []).columns)
 
 
-def test_sql_sees_the_events(platform: FakeEvents, tmp_path: Path) -> None:
+def test_sql_sees_the_events(platform: HttpPlatform, tmp_path: Path) -> None:
     pytest.importorskip("duckdb", reason="DuckDB is not installed: pip install 'agentbook[duckdb]'")
     store = Store(tmp_path)
     assert store.query("SELECT count(*) AS n FROM events")["n"].tolist() == [0]
@@ -144,7 +145,7 @@ def test_without_duckdb_it_says_what_to_install(tmp_path: Path, monkeypatch: pyt
         Store(tmp_path).query("SELECT 1")
 
 
-def test_compacting_changes_no_row(platform: FakeEvents, tmp_path: Path) -> None:
+def test_compacting_changes_no_row(platform: HttpPlatform, tmp_path: Path) -> None:
     client, store = platform.client(), Store(tmp_path, groups=2)
     for n in range(5):
         store.sync(client, f"s{n}")
@@ -158,7 +159,7 @@ def test_compacting_changes_no_row(platform: FakeEvents, tmp_path: Path) -> None
     assert store.sync(client).events == 0
 
 
-def sync_in_pieces(store: Store, platform: FakeEvents, data: st.DataObject) -> None:
+def sync_in_pieces(store: Store, platform: HttpPlatform, data: st.DataObject) -> None:
     """A sync in small pages and commits, over some connections, that may be interrupted at a request."""
     stops = data.draw(st.none() | st.integers(1, 8))
     asked = itertools.count(1)
@@ -166,12 +167,12 @@ def sync_in_pieces(store: Store, platform: FakeEvents, data: st.DataObject) -> N
     def answer(request: httpx.Request) -> httpx.Response:
         if next(asked) == stops:
             raise KeyboardInterrupt
-        return platform._answer(request)
+        return platform.respond(request)
 
     client = ab.Client("http://h/v1", http_client=httpx.Client(transport=httpx.MockTransport(answer)))
     connections = data.draw(st.integers(1, 3))
     with pytest.MonkeyPatch.context() as patch, contextlib.suppress(KeyboardInterrupt):
-        patch.setattr(FakeEvents, "page_limit", data.draw(st.integers(1, 5)))
+        patch.setattr(HttpPlatform, "page_limit", data.draw(st.integers(1, 5)))
         patch.setattr(page_loader, "SPLIT_PAGES", 1)
         patch.setattr(ConcurrencyLimit, "target", property(lambda self: connections))
         patch.setattr(syncing, "COMMIT_ROWS", data.draw(st.integers(1, 9)))
@@ -184,7 +185,7 @@ def test_however_syncs_and_late_commits_interleave_each_event_is_there_once(
     data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     path = tmp_path_factory.mktemp("store")
-    platform = FakeEvents({"a": [], "b": []}, known_cursors_only=data.draw(st.booleans()))
+    platform = HttpPlatform({"a": [], "b": []}, known_cursors_only=data.draw(st.booleans()))
     held: list[tuple[str, str]] = []
     now = 0
     store = Store(path, groups=data.draw(st.integers(1, 3)))
@@ -218,7 +219,7 @@ def test_however_syncs_and_late_commits_interleave_each_event_is_there_once(
     assert len(store.verify()) == 0
 
 
-def test_a_store_may_lie_anywhere_fsspec_goes(platform: FakeEvents, tmp_path: Path) -> None:
+def test_a_store_may_lie_anywhere_fsspec_goes(platform: HttpPlatform, tmp_path: Path) -> None:
     pytest.importorskip("fsspec", reason="fsspec is not installed")
     client, store = platform.client(), Store("memory://anywhere/store", groups=2)
     for session in platform.sessions:
@@ -234,7 +235,7 @@ def test_a_store_may_lie_anywhere_fsspec_goes(platform: FakeEvents, tmp_path: Pa
         Store("nosuchprotocol://x")
 
 
-def test_a_sync_commits_as_it_goes(platform: FakeEvents, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sync_commits_as_it_goes(platform: HttpPlatform, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(syncing, "COMMIT_ROWS", 12)
     store = Store(tmp_path)
     store.sync(platform.client(), list(platform.sessions))
@@ -257,7 +258,7 @@ def test_the_cursor_taken_from_columns_is_that_of_the_list_of_ids(
     builder = FrameBuilder("events", {"session_id": "s"})
     builder.add(json.dumps({"items": [{"id": one} for one in ids]}).encode())
     place = open_storage("memory://nowhere")
-    sync = syncing.Sync(place, Manifest(), FakeEvents({}).client(), overlap_s, False)
+    sync = syncing.Sync(place, Manifest(), HttpPlatform({}).client(), overlap_s, False)
     sync._begun = {"s": "the beginning"}
     window = syncing._window(sorted(ids, key=str.lower), int(overlap_s * 1000), "the beginning")
     assert sync._cursor("s", builder.to_arrow(), []) == Cursor(*window)

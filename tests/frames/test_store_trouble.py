@@ -23,16 +23,17 @@ import pytest
 import agentbook as ab
 from agentbook.frames.store.storage import LOCK, StoreBusy, StoreError, open_storage
 from agentbook.frames.store.store import Store
-from frames.platform import FakeEvents, event_id
 from frames.stored import DAY, everything, plain_rows, three_days
+from support.fake_platform.core import event_id
+from support.fake_platform.over_http import HttpPlatform
 
 
 @pytest.fixture
-def platform() -> FakeEvents:
+def platform() -> HttpPlatform:
     return three_days()
 
 
-def test_a_session_that_cannot_be_read_is_named_and_the_others_are_kept(platform: FakeEvents, tmp_path: Path) -> None:
+def test_a_session_that_cannot_be_read_is_named_and_the_others_are_kept(platform: HttpPlatform, tmp_path: Path) -> None:
     client, store = platform.client(), Store(tmp_path)
     with pytest.raises(ab.PartialLoad) as raised:
         store.sync(client, ["s0", "gone"])
@@ -66,7 +67,7 @@ def test_malformed_items_and_strangers_are_problems_not_rows_lost_silently(tmp_p
 
 
 def test_a_full_disk_names_the_file_and_leaves_the_store_as_it_was(
-    platform: FakeEvents, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    platform: HttpPlatform, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client, store = platform.client(), Store(tmp_path)
     store.sync(client, ["s0"])
@@ -85,7 +86,7 @@ def test_a_full_disk_names_the_file_and_leaves_the_store_as_it_was(
     assert store.sync(client, list(platform.sessions)).events == 48
 
 
-def test_a_newer_a_damaged_and_an_unreadable_store_say_which_file(platform: FakeEvents, tmp_path: Path) -> None:
+def test_a_newer_a_damaged_and_an_unreadable_store_say_which_file(platform: HttpPlatform, tmp_path: Path) -> None:
     store = Store(tmp_path)
     store.sync(platform.client(), ["s0"])
     manifest = tmp_path / "manifest.json"
@@ -108,7 +109,7 @@ def test_a_newer_a_damaged_and_an_unreadable_store_say_which_file(platform: Fake
         Store(tmp_path / "file").sync(platform.client(), ["s0"])
 
 
-def test_damage_is_found_and_mended(platform: FakeEvents, tmp_path: Path) -> None:
+def test_damage_is_found_and_mended(platform: HttpPlatform, tmp_path: Path) -> None:
     client, store = platform.client(), Store(tmp_path)
     store.sync(client, list(platform.sessions))
     files = sorted((tmp_path / "events").rglob("*.parquet"))
@@ -133,7 +134,7 @@ def store_rows(file: Path, data: bytes, store: Store) -> pd.DataFrame:
     return store.events()
 
 
-def test_a_damaged_file_is_named_by_whatever_reads_it(platform: FakeEvents, tmp_path: Path) -> None:
+def test_a_damaged_file_is_named_by_whatever_reads_it(platform: HttpPlatform, tmp_path: Path) -> None:
     pytest.importorskip("duckdb", reason="query needs DuckDB")
     store = Store(tmp_path)
     store.sync(platform.client(), list(platform.sessions))
@@ -165,14 +166,14 @@ def test_a_damaged_file_is_named_by_whatever_reads_it(platform: FakeEvents, tmp_
     assert sorted(store.events()["id"]) == everything(platform)
 
 
-def test_events_of_two_platforms_do_not_mix(platform: FakeEvents, tmp_path: Path) -> None:
+def test_events_of_two_platforms_do_not_mix(platform: HttpPlatform, tmp_path: Path) -> None:
     store = Store(tmp_path)
     store.sync(platform.client(), ["s0"])
     with pytest.raises(ValueError, match="use another path"):
         store.sync(ab.Client("http://elsewhere/v1"), ["s0"])
 
 
-def test_a_second_sync_waits_or_says_who_is_at_it(platform: FakeEvents, tmp_path: Path) -> None:
+def test_a_second_sync_waits_or_says_who_is_at_it(platform: HttpPlatform, tmp_path: Path) -> None:
     store = Store(tmp_path)
     with store._place.locked(0):
         with pytest.raises(StoreBusy, match=f"process {os.getpid()}"):
@@ -187,7 +188,8 @@ KILLED = """
     import os, signal, sys
     sys.path.insert(0, sys.argv[1])
     from agentbook.frames.store import storage as place, store, sync
-    from frames.platform import FakeEvents, event_id
+    from support.fake_platform.core import event_id
+from support.fake_platform.over_http import HttpPlatform
     sync.COMMIT_ROWS = 20
     steps, real_replace, real_fsync = [0], os.replace, os.fsync
     def step(real):
@@ -200,7 +202,7 @@ KILLED = """
     place.Path.replace = step(place.Path.replace)
     place.Path.unlink = step(place.Path.unlink)
     os.fsync = step(os.fsync)
-    platform = FakeEvents({f"s{n}": [event_id(n + 86_400_000 * d, d) for d in range(6)] for n in range(8)})
+    platform = HttpPlatform({f"s{n}": [event_id(n + 86_400_000 * d, d) for d in range(6)] for n in range(8)})
     one = store.Store(sys.argv[2], groups=2)
     one.sync(platform.client(), [f"s{n}" for n in range(8)])
     one.compact()
@@ -218,7 +220,7 @@ def killed_at(path: Path, step: int) -> subprocess.CompletedProcess[str]:
 def test_killed_at_any_step_the_next_sync_makes_it_whole(tmp_path: Path) -> None:
     steps = int(killed_at(tmp_path / "whole", 0).stdout)
     assert steps > 40
-    platform = FakeEvents({f"s{n}": [event_id(n + DAY * d, d) for d in range(6)] for n in range(8)})
+    platform = HttpPlatform({f"s{n}": [event_id(n + DAY * d, d) for d in range(6)] for n in range(8)})
     for step in {1, 2, 3, steps - 1, steps, *range(5, steps, max(steps // 10, 1))}:
         path = tmp_path / str(step)
         assert killed_at(path, step).returncode == -signal.SIGKILL
@@ -231,7 +233,7 @@ def test_killed_at_any_step_the_next_sync_makes_it_whole(tmp_path: Path) -> None
         assert len(store.verify()) == 0
 
 
-def test_two_processes_may_sync_at_once(platform: FakeEvents, tmp_path: Path) -> None:
+def test_two_processes_may_sync_at_once(platform: HttpPlatform, tmp_path: Path) -> None:
     threads = [
         threading.Thread(target=Store(tmp_path).sync, args=(platform.client(), list(platform.sessions)))
         for _ in range(4)

@@ -18,7 +18,8 @@ import agentbook as ab
 from agentbook.frames import dask as frames_dask
 from agentbook.frames.analysis import event_columns
 from agentbook.frames.parse.frame import FrameBuilder, to_frame
-from frames.platform import FakeEvents, event_id
+from support.fake_platform.core import event_id
+from support.fake_platform.over_http import HttpPlatform
 
 AS_OF = "2030-01-01"
 OF_EVENTS: dict[str, Callable[[pd.DataFrame], pd.DataFrame]] = {
@@ -36,8 +37,8 @@ OF_EVENTS: dict[str, Callable[[pd.DataFrame], pd.DataFrame]] = {
 
 
 @pytest.fixture
-def platform() -> FakeEvents:
-    return FakeEvents({f"s{n}": [event_id(86_400_000 * d + 9000 * k + n, 10 * n + k) for d in range(2) for k in range(4)]
+def platform() -> HttpPlatform:
+    return HttpPlatform({f"s{n}": [event_id(86_400_000 * d + 9000 * k + n, 10 * n + k) for d in range(2) for k in range(4)]
                        for n in range(3)})  # fmt: skip
 
 
@@ -52,7 +53,7 @@ def same(found: pd.DataFrame, wanted: pd.DataFrame) -> None:
 
 @pytest.mark.parametrize("name", OF_EVENTS)
 def test_an_analysis_takes_loaded_stored_and_plain_frames_alike(
-    name: str, platform: FakeEvents, tmp_path: Path
+    name: str, platform: HttpPlatform, tmp_path: Path
 ) -> None:
     analysis, client = OF_EVENTS[name], platform.client()
     loaded = ab.load_events(client, list(platform.sessions))
@@ -88,7 +89,7 @@ def test_an_analysis_of_turns_says_so_too(analysis: Any, column: str) -> None:
 
 
 @pytest.mark.parametrize("name", OF_EVENTS)
-def test_an_analysis_says_which_column_holds_no_instants(name: str, platform: FakeEvents) -> None:
+def test_an_analysis_says_which_column_holds_no_instants(name: str, platform: HttpPlatform) -> None:
     frame = ab.load_events(platform.client(), list(platform.sessions))
     at, analysis = frame["created_at"], OF_EVENTS[name]
     mixed = pd.Series([one.tz_convert("Asia/Tokyo") if n % 2 else one for n, one in enumerate(at)], dtype=object)

@@ -16,8 +16,9 @@ import agentbook as ab
 from agentbook.frames.analysis.validate import instant_of, length_of
 from agentbook.frames.load.session_ids import session_ids
 from agentbook.frames.parse import to_frame
-from frames.platform import FakeEvents, event_id
 from frames.plot.test_plot import events_of
+from support.fake_platform.core import event_id
+from support.fake_platform.over_http import HttpPlatform
 
 
 @pytest.mark.parametrize("number", [7, 7.0, True, np.int64(7), np.float32(7), np.True_])
@@ -167,7 +168,7 @@ def test_ids_of_sessions_come_in_many_shapes() -> None:
 
 def test_a_session_in_upper_case_is_read_once(tmp_path: Path) -> None:
     session = "019a0b1c-0000-7000-8000-00000000000a"
-    platform = FakeEvents({session: [event_id(n, n) for n in range(21)]})
+    platform = HttpPlatform({session: [event_id(n, n) for n in range(21)]})
     assert len(ab.load_events(platform.client(), [session, session.upper()])) == 21
     store = ab.Store(tmp_path)
     store.sync(platform.client(), session)

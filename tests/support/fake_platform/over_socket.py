@@ -1,7 +1,7 @@
-"""An independent platform for the stream tests: one session on a real socket, with faults on demand.
+"""The fake platform on a real socket, for the stream tests: one session, with faults on demand.
 
-It shares no code with the embedded service: plain `websockets`, a list of events, and switches. Events can become visible late,
-connections are cut at random, drafts are mixed in, cursors are refused.
+Events can become visible late, connections are cut at random, drafts are mixed in,
+cursors are refused.
 """
 
 from __future__ import annotations
@@ -19,26 +19,23 @@ from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.datastructures import Headers
 from websockets.http11 import Request, Response
 
-START_MS = 1_790_000_000_000
+from .core import START_MS, Event, FakePlatform, event_id, list_page
+
+SESSION = "s"
 
 
-def event_id(milliseconds: int, n: int) -> str:
-    digits = f"{milliseconds:012x}"
-    return f"{digits[:8]}-{digits[8:]}-7{n % 4096:03x}-8000-{n:012x}"
-
-
-def event(n: int, *, milliseconds: int | None = None, **fields: Any) -> dict[str, Any]:
-    at = START_MS + n * 10 if milliseconds is None else milliseconds
+def event(n: int, *, milliseconds: int | None = None, **fields: Any) -> Event:
+    at = n * 10 if milliseconds is None else milliseconds - START_MS
     return {"id": event_id(at, n), "type": "note", "content": {"n": n}, "task_id": "t", **fields}
 
 
-class FakePlatform:
-    """Runs on its own thread and loop; used as a context manager."""
+class SocketPlatform(FakePlatform):
+    """One session, whatever its id. Runs on its own thread and loop; used as a context manager."""
 
     def __init__(self, seed: int = 0, tls: ssl.SSLContext | None = None) -> None:
+        super().__init__()
         self.rng = random.Random(seed)
         self.tls = tls
-        self.events: list[dict[str, Any]] = []
         self.sockets: set[ServerConnection] = set()
         self.handshakes: list[dict[str, str]] = []
         self.lists = 0
@@ -51,7 +48,7 @@ class FakePlatform:
         self.sends_drafts = False
         self.is_mute = False  # sockets open, and nothing comes
 
-    def __enter__(self) -> FakePlatform:
+    def __enter__(self) -> SocketPlatform:
         self._loop = asyncio.new_event_loop()
         ready = threading.Event()
         self._thread = threading.Thread(target=self._serve, args=(ready,), daemon=True)
@@ -95,17 +92,16 @@ class FakePlatform:
 
     # -- what a test does to it ----------------------------------------------------------------------------------------
 
-    def add(self, *events: dict[str, Any]) -> None:
+    def add(self, *events: Event) -> None:
         """Make events visible: in the list, and on every open socket."""
         self.call(self._add(events))
 
-    async def _add(self, events: tuple[dict[str, Any], ...]) -> None:
+    async def _add(self, events: tuple[Event, ...]) -> None:
         for item in events:
-            self.events.append(item)
-            self.events.sort(key=lambda known: known["id"])
+            self.insert(SESSION, item)
             await self.broadcast(item)
 
-    async def broadcast(self, item: dict[str, Any]) -> None:
+    async def broadcast(self, item: Event) -> None:
         for socket in list(self.sockets) if not self.is_mute else ():
             await self._send(socket, item)
 
@@ -139,23 +135,7 @@ class FakePlatform:
     def _list(self, request: Request) -> Response:
         self.lists += 1
         query = {name: values[0] for name, values in parse_qs(urlsplit(request.path).query).items()}
-        items = [item for item in self.events if item["id"] > query.get("from_id", "")]
-        if query.get("sort_by", "-id") == "-id":
-            items = items[::-1]
-        offset, limit = int(query.get("offset", 0)), int(query.get("limit", 20))
-        page = items[offset : offset + limit]
-        return _json(
-            200,
-            {
-                "items": page,
-                "pagination": {
-                    "total_count": len(items),
-                    "limit": limit,
-                    "offset": offset,
-                    "has_more": offset + len(page) < len(items),
-                },
-            },
-        )
+        return _json(200, list_page(self.events.get(SESSION, []), query))
 
     async def _socket(self, socket: ServerConnection) -> None:
         if self.says_first is not None:
@@ -167,7 +147,7 @@ class FakePlatform:
         query = parse_qs(urlsplit(socket.request.path).query)
         from_id = query.get("from_id", [None])[0]
         if from_id is not None:
-            for item in [item for item in self.events if item["id"] > from_id]:
+            for item in [item for item in self.events.get(SESSION, []) if item["id"] > from_id]:
                 await self._send(socket, item)
         self.sockets.add(socket)
         try:
@@ -175,7 +155,7 @@ class FakePlatform:
         finally:
             self.sockets.discard(socket)
 
-    async def _send(self, socket: ServerConnection, item: dict[str, Any]) -> None:
+    async def _send(self, socket: ServerConnection, item: Event) -> None:
         sent = getattr(socket, "frames", 0) + 1
         socket.frames = sent  # type: ignore[attr-defined]
         try:

@@ -1,0 +1,50 @@
+"""What every fake platform is made of: event ids, events, and the pages of a list."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+START_MS = 1_790_000_000_000
+
+Event = dict[str, Any]
+
+
+def event_id(milliseconds: int, n: int) -> str:
+    """The UUIDv7 of event `n`, so many milliseconds after `START_MS`."""
+    digits = f"{START_MS + milliseconds:012x}"
+    return f"{digits[:8]}-{digits[8:]}-7000-8000-{n:012x}"
+
+
+def list_page(items: Iterable[Event], query: Mapping[str, str], *, totals: bool = True) -> dict[str, Any]:
+    """The page of a list that a query asks for (specification: "Pagination (list envelope)").
+
+    Parameters
+    ----------
+    items : iterable of dict
+        Every item, oldest first.
+    query : mapping
+        ``from_id``, ``sort_by``, ``offset`` and ``limit``, as text.
+    totals : bool, default True
+        Whether the envelope says how many items there are.
+    """
+    rows = [item for item in items if item["id"] > query.get("from_id", "")]
+    if query.get("sort_by", "-id") == "-id":
+        rows.reverse()
+    offset, limit = int(query.get("offset", 0)), int(query.get("limit", 20))
+    page = rows[offset : offset + limit]
+    counts = {"total_count": len(rows), "limit": limit, "offset": offset} if totals else {}
+    return {"items": page, "pagination": {**counts, "has_more": offset + len(page) < len(rows)}}
+
+
+class FakePlatform:
+    """Sessions of events in memory: `events` holds those of each session, oldest first."""
+
+    def __init__(self) -> None:
+        self.events: dict[str, list[Event]] = {}
+
+    def insert(self, session_id: str, *events: Event) -> None:
+        """Make events visible in the session's list."""
+        history = self.events.setdefault(session_id, [])
+        history.extend(events)
+        history.sort(key=lambda event: str(event["id"]))

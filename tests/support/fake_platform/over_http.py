@@ -1,0 +1,118 @@
+"""The fake platform behind httpx's mock transport, for the tests of loads and stores."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from urllib.parse import unquote
+
+import httpx
+
+import agentbook as ab
+
+from .core import START_MS, Event, FakePlatform, list_page
+
+OPENAPI = """
+openapi: 3.1.0
+paths:
+  /workspaces/{workspace_id}/sessions:
+    get: {parameters: []}
+"""
+
+
+def refusal(status: int, error: str, message: str) -> httpx.Response:
+    return httpx.Response(status, json={"status": status, "error": error, "message": message})
+
+
+class HttpPlatform(FakePlatform):
+    """Answers ``GET sessions/{id}/events`` and ``GET workspaces/{id}/sessions``.
+
+    Parameters
+    ----------
+    sessions : mapping of str to sequence of str
+        The event ids of each session; `event` makes the events.
+    known_cursors_only : bool, default False
+        Refuse a ``from_id`` that is no event of the session.
+    totals : bool, default True
+        Say how many items a list has.
+    ignores_from_id : bool, default False
+        Answer each query from the first event on.
+    workspaces : mapping of str to sequence of str, optional
+        The sessions of each workspace.
+    """
+
+    def __init__(
+        self,
+        sessions: Mapping[str, Sequence[str]],
+        *,
+        known_cursors_only: bool = False,
+        totals: bool = True,
+        ignores_from_id: bool = False,
+        workspaces: Mapping[str, Sequence[str]] | None = None,
+    ) -> None:
+        super().__init__()
+        self.known_cursors_only = known_cursors_only
+        self.totals = totals
+        self.ignores_from_id = ignores_from_id
+        self.workspaces = workspaces or {}
+        self._lock = threading.Lock()
+        self.queries: list[dict[str, str]] = []
+        for name, ids in sessions.items():
+            self.add(name, *ids)
+        for names in self.workspaces.values():
+            for name in names:
+                self.add(name)
+
+    @property
+    def sessions(self) -> dict[str, list[str]]:
+        """The ids of each session's events."""
+        return {name: self.ids(name) for name in self.events}
+
+    @property
+    def requests(self) -> int:
+        return len(self.queries)
+
+    def ids(self, session: str) -> list[str]:
+        return [event["id"] for event in self.events[session]]
+
+    def add(self, session: str, *ids: str) -> None:
+        self.insert(session, *map(self.event, ids))
+
+    def millisecond(self, after: int) -> int:
+        return START_MS + after
+
+    def moment(self, after: int) -> datetime:
+        return datetime.fromtimestamp((START_MS + after) / 1000, UTC)
+
+    def client(self) -> ab.Client:
+        return ab.Client("http://h/v1", http_client=httpx.Client(transport=httpx.MockTransport(self.respond)))
+
+    def respond(self, request: httpx.Request) -> httpx.Response:
+        parts = [unquote(part) for part in request.url.raw_path.decode().split("?")[0].split("/")]
+        if parts[-1] == "openapi.yaml":
+            return httpx.Response(200, text=OPENAPI)
+        if parts[2] == "workspaces":
+            items = [{"id": name, "workspace_id": parts[3]} for name in self.workspaces[parts[3]]]
+            return httpx.Response(
+                200, json={"items": items, "pagination": {"total_count": len(items), "has_more": False}}
+            )
+        return self.list_events(parts[3], dict(request.url.params))
+
+    def list_events(self, session: str, query: dict[str, str]) -> httpx.Response:
+        with self._lock:
+            self.queries.append(query)
+        if session not in self.events:
+            return refusal(404, "NotFound", "There is no such session.")
+        start = query.get("from_id")
+        if start and self.known_cursors_only and start not in self.ids(session):
+            return refusal(400, "InvalidInput", "from_id is unknown.")
+        if self.ignores_from_id:
+            query = {name: value for name, value in query.items() if name != "from_id"}
+        return httpx.Response(200, json=list_page(self.events[session], query, totals=self.totals))
+
+    def event(self, event: str) -> Event:
+        n, at = int(event[-12:], 16), int(event.replace("-", "")[:12], 16)
+        when = datetime.fromtimestamp(at / 1000, UTC).isoformat()
+        kind = {"type": "message", "author": {"type": "user", "id": "u"}} if n % 2 == 0 else {"type": "runtime_done"}
+        return {"id": event, **kind, "content": {"text": f"text {n}"}, "created_at": when, "updated_at": when}
