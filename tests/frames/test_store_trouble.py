@@ -189,7 +189,7 @@ KILLED = """
     sys.path.insert(0, sys.argv[1])
     from agentbook.frames.store import storage as place, store, sync
     from support.fake_platform.core import event_id
-from support.fake_platform.over_http import HttpPlatform
+    from support.fake_platform.over_http import HttpPlatform
     sync.COMMIT_ROWS = 20
     steps, real_replace, real_fsync = [0], os.replace, os.fsync
     def step(real):

@@ -16,7 +16,7 @@ def event_id(milliseconds: int, n: int) -> str:
     return f"{digits[:8]}-{digits[8:]}-7000-8000-{n:012x}"
 
 
-def list_page(items: Iterable[Event], query: Mapping[str, str], *, totals: bool = True) -> dict[str, Any]:
+def list_page(items: Iterable[Event], query: Mapping[str, str]) -> dict[str, Any]:
     """The page of a list that a query asks for (specification: "Pagination (list envelope)").
 
     Parameters
@@ -25,16 +25,17 @@ def list_page(items: Iterable[Event], query: Mapping[str, str], *, totals: bool 
         Every item, oldest first.
     query : mapping
         ``from_id``, ``sort_by``, ``offset`` and ``limit``, as text.
-    totals : bool, default True
-        Whether the envelope says how many items there are.
     """
     rows = [item for item in items if item["id"] > query.get("from_id", "")]
     if query.get("sort_by", "-id") == "-id":
         rows.reverse()
     offset, limit = int(query.get("offset", 0)), int(query.get("limit", 20))
     page = rows[offset : offset + limit]
-    counts = {"total_count": len(rows), "limit": limit, "offset": offset} if totals else {}
-    return {"items": page, "pagination": {**counts, "has_more": offset + len(page) < len(rows)}}
+    has_more = offset + len(page) < len(rows)
+    return {
+        "items": page,
+        "pagination": {"total_count": len(rows), "limit": limit, "offset": offset, "has_more": has_more},
+    }
 
 
 class FakePlatform:

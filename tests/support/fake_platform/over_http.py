@@ -94,9 +94,7 @@ class HttpPlatform(FakePlatform):
             return httpx.Response(200, text=OPENAPI)
         if parts[2] == "workspaces":
             items = [{"id": name, "workspace_id": parts[3]} for name in self.workspaces[parts[3]]]
-            return httpx.Response(
-                200, json={"items": items, "pagination": {"total_count": len(items), "has_more": False}}
-            )
+            return self.page(items, len(items), False)
         return self.list_events(parts[3], dict(request.url.params))
 
     def list_events(self, session: str, query: dict[str, str]) -> httpx.Response:
@@ -109,7 +107,12 @@ class HttpPlatform(FakePlatform):
             return refusal(400, "InvalidInput", "from_id is unknown.")
         if self.ignores_from_id:
             query = {name: value for name, value in query.items() if name != "from_id"}
-        return httpx.Response(200, json=list_page(self.events[session], query, totals=self.totals))
+        page = list_page(self.events[session], query)
+        return self.page(page["items"], page["pagination"]["total_count"], page["pagination"]["has_more"])
+
+    def page(self, items: list[Event], total: int, more: bool) -> httpx.Response:
+        pagination = {"total_count": total, "has_more": more} if self.totals else {"has_more": more}
+        return httpx.Response(200, json={"items": items, "pagination": pagination})
 
     def event(self, event: str) -> Event:
         n, at = int(event[-12:], 16), int(event.replace("-", "")[:12], 16)
