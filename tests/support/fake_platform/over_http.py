@@ -42,6 +42,8 @@ class HttpPlatform(FakePlatform):
         The sessions of each workspace.
     """
 
+    page_limit = 1000  # the most items of a page, whatever `limit` asks for
+
     def __init__(
         self,
         sessions: Mapping[str, Sequence[str]],
@@ -107,7 +109,8 @@ class HttpPlatform(FakePlatform):
             return refusal(400, "InvalidInput", "from_id is unknown.")
         if self.ignores_from_id:
             query = {name: value for name, value in query.items() if name != "from_id"}
-        page = list_page(self.events[session], query)
+        limit = min(int(query.get("limit", 20)), self.page_limit)
+        page = list_page(self.events[session], query | {"limit": str(limit)})
         return self.page(page["items"], page["pagination"]["total_count"], page["pagination"]["has_more"])
 
     def page(self, items: list[Event], total: int, more: bool) -> httpx.Response:
