@@ -1,10 +1,10 @@
 """The chat panel: a conversation drawn with ipywidgets, live while the kernel works.
 
 The toolkit's one daemon thread owns the network and, after construction, all widget
-updates. Depending on the version of ipykernel, clicks arrive on the kernel's main thread
-or on a subshell's, so their handlers only hand work over to that thread. Changes are
-noted and drawn together, at most 20 times a second and less often when drawing is slow,
-because Jupyter Server permanently drops messages above a certain rate.
+updates. Depending on the version of ipykernel, clicks arrive on the kernel's main
+thread or on a subshell's, so their handlers only hand work over to that thread. Changes
+are noted and drawn together, at most 20 times a second and less often when drawing is
+slow, because Jupyter Server permanently drops messages above a certain rate.
 """
 
 from __future__ import annotations
@@ -59,9 +59,9 @@ class ChatPanel(widgets.VBox):  # type: ignore[misc]
     height : str
         CSS height of the log.
     images : bool
-        Whether to fetch pictures in replies from wherever the agent says. By default each
-        is a link, because an address can tell its server what was said here, and nothing
-        is fetched until someone presses Load pictures.
+        Whether to fetch pictures in replies from wherever the agent says. By default
+        each is a link, because an address can tell its server what was said here, and
+        nothing is fetched until someone presses Load pictures.
     follow : callable, optional
         A function that yields a session's events as they happen. Defaults to
         `agentbook.events.reader.subscribe`.
@@ -82,7 +82,7 @@ class ChatPanel(widgets.VBox):  # type: ignore[misc]
     Examples
     --------
     >>> panel = ab.ChatPanel(client, workspace="acme~playground", agent="guide")
-    >>> turn = panel.ask("What is a turn?")  # end a cell with `panel` to watch the reply
+    >>> turn = panel.ask("What is a turn?")  # end the cell with `panel` to watch
     >>> turn.status
     'answered'
     >>> panel.transcript["role"].to_list()
@@ -137,7 +137,7 @@ class ChatPanel(widgets.VBox):  # type: ignore[misc]
     # Asking from code
 
     def ask(self, text: str, timeout_s: float | None = None) -> Turn:
-        """Send a message and wait for the reply, which streams into the panel meanwhile.
+        """Send a message and wait for the reply, which streams into the panel.
 
         Parameters
         ----------
@@ -160,8 +160,8 @@ class ChatPanel(widgets.VBox):  # type: ignore[misc]
         ExecutionLimit, ServerError
             If the platform failed the turn; ``error.turn`` holds it.
         DeadlineExceeded
-            If no reply came in time. The agent may still finish; a late reply appears in
-            the panel.
+            If no reply came in time. The agent may still finish; a late reply appears
+            in the panel.
         ApiError, ConnectionFailed, OutcomeUnknown
             If the message was refused or could not be sent. The panel shows the error
             too, and can be used again.
@@ -239,8 +239,8 @@ class ChatPanel(widgets.VBox):  # type: ignore[misc]
     def transcript(self) -> pd.DataFrame:
         """The conversation so far as a DataFrame; waits until the history is read.
 
-        The columns are role, text, event_id, session_id, asked_at, time_to_first_event_s,
-        time_to_reply_s, subtasks, status and request_id. See
+        The columns are role, text, event_id, session_id, asked_at,
+        time_to_first_event_s, time_to_reply_s, subtasks, status and request_id. See
         `agentbook.chat.model.transcript.Transcript.to_pandas`.
         """
         if self._attached is not None and not loop.on_loop_thread():
@@ -328,7 +328,7 @@ class ChatPanel(widgets.VBox):  # type: ignore[misc]
         self._static.show(*self._static_content())
 
     def _static_content(self) -> tuple[list[Exchange], str, dict[str, list[Exchange]]]:
-        """Arguments of `panel_html`: this session, the agent, and the other sessions."""
+        """Arguments of `panel_html`: this session, the agent, the other sessions."""
         current = self.conversation.session_id
         others = {
             session_id: list(exchanges)

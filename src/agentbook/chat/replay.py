@@ -1,8 +1,9 @@
 """Replay a recorded session in a chat panel, with or without a platform.
 
-The panel is the normal one; only its source of events differs. Instead of the platform's
-socket it follows a player, which yields the recorded events at their pace. The platform
-keeps no drafts, so the player writes each reply out over the second before it appears.
+The panel is the normal one; only its source of events differs. Instead of the
+platform's socket it follows a player, which yields the recorded events at their pace.
+The platform keeps no drafts, so the player writes each reply out over the second before
+it appears.
 """
 
 from __future__ import annotations
@@ -50,10 +51,10 @@ def replay(
     Parameters
     ----------
     source : str, Path, Conversation, DataFrame or iterable of dict
-        The JSON that `Conversation.to_json` wrote, or the name of a file that holds it or
-        a JSON list of events; a conversation; a frame of events, as
-        `client.sessions.events` returns it; events in the API's form; with `client`, the
-        id or record of a session.
+        The JSON that `Conversation.to_json` wrote, or the name of a file that holds it
+        or a JSON list of events; a conversation; a frame of events, as
+        `client.sessions.events` returns it; events in the API's form; with `client`,
+        the id or record of a session.
     client : Client or AsyncClient, optional
         Where to read a session's events. Without it, nothing touches the network.
     speed : float
@@ -67,7 +68,8 @@ def replay(
     Returns
     -------
     Replay
-        A read-only `ChatPanel`; its `played` resolves when the last event has been shown.
+        A read-only `ChatPanel`; its `played` resolves when the last event has been
+        shown.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Text of agents and people for Markdown documents, such that nothing runs or is fetched.
+"""Text of agents and people as Markdown that neither runs nor fetches anything.
 
 Notebooks, nbconvert and many viewers obey the HTML they find in Markdown, follow any
 address, and load every picture. A transcript in Markdown must not ask for anything that
@@ -47,7 +47,8 @@ def quote(text: str) -> str:
     # for a part of the address before it.
     for candidate in (text, _PICTURE.sub("&#33;", _TAG.sub("&lt;", text))):
         if _is_harmless(candidate):
-            # Quoted, because an unclosed fence, or a heading, then ends with its message.
+            # Quoted, because an unclosed fence, or a heading, then ends with its
+            # message.
             return "\n".join(f"> {line}".rstrip() for line in candidate.split("\n"))
     # Not in a quotation: JupyterLab looks for formulas in code unless its fence begins
     # the line.

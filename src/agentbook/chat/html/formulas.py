@@ -1,4 +1,6 @@
-r"""Mathematics in Markdown: ``$…$``, ``$$…$$``, ``\(…\)`` and ``\[…\]``, told from money.
+r"""Mathematics in Markdown: ``$…$``, ``$$…$$``, ``\(…\)`` and ``\[…\]``.
+
+Amounts of money are told from formulas.
 
 A formula becomes TeX in an element of its own, which JupyterLab's bundled MathJax
 typesets where the panel asks for it. Everywhere else the element shows readable TeX
@@ -58,7 +60,10 @@ def has_formulas(html: str) -> bool:
 
 
 def add_mathematics(parser: MarkdownIt) -> None:
-    """Add mathematics to a parser: before backslash escapes and emphasis, after code."""
+    """Make a parser detect mathematics.
+
+    It takes precedence over backslash escapes and emphasis, but not over code.
+    """
     parser.block.ruler.before(
         "fence", "math_block", _parse_block, {"alt": ["paragraph", "reference", "blockquote", "list"]}
     )

@@ -3,8 +3,8 @@
 Sending a whole reply again for every few new words costs the square of its length. So
 text that can no longer change is frozen in chunks of about 4 kB of HTML, cut where
 Markdown begins a new block. The finished blocks after the last chunk are grouped in
-parts of a third of a chunk: when a block ends only the last part is sent again. Only the
-block being written is sent again each time it grows.
+parts of a third of a chunk: when a block ends only the last part is sent again. Only
+the block being written is sent again each time it grows.
 """
 
 from __future__ import annotations

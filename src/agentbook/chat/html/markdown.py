@@ -59,12 +59,12 @@ def render(text: str, env: MutableMapping[str, Any] | None = None) -> str:
     Parameters
     ----------
     text : str
-        CommonMark with tables, strikethrough, task lists and mathematics. Raw HTML in it
-        is shown, not obeyed.
+        CommonMark with tables, strikethrough, task lists and mathematics. Raw HTML in
+        it is shown, not obeyed.
     env : dict, optional
         Pass the same one for all pieces of a message, so that link definitions reach
-        across them. With ``env[IMAGES]`` true, pictures become `img` elements, which the
-        page fetches; otherwise each becomes a link.
+        across them. With ``env[IMAGES]`` true, pictures become `img` elements, which
+        the page fetches; otherwise each becomes a link.
 
     Returns
     -------

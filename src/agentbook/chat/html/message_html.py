@@ -50,7 +50,7 @@ def head(exchange: ExchangeLike, agent_name: str) -> str:
 
 
 def steps(exchange: ExchangeLike) -> str:
-    """The progress line: a chip for each subtask and tool run; folded when the turn ends."""
+    """The progress line: a chip per subtask and tool run; folded at the end."""
     named = [step for step in exchange.steps if step.name]
     shown = named[-MAX_STEPS:]
     hidden = len(exchange.steps) - len(shown)

@@ -17,9 +17,10 @@ import nh3
 from ..text import replace_surrogates
 from .formulas import TYPESET
 
-# Characters that reorder or hide text: bidirectional embeddings, overrides and isolates,
-# invisible operators, tag characters, control characters. Joiners and directional marks
-# stay because scripts need them, and so do the tags inside a flag emoji.
+# Characters that reorder or hide text: bidirectional embeddings, overrides and
+# isolates, invisible operators, tag characters, control characters. Joiners and
+# directional marks stay because scripts need them, and so do the tags inside a flag
+# emoji.
 _HIDDEN = re.compile(
     "\U0001f3f4[\U000e0020-\U000e007e]+\U000e007f"
     "|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u180e\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"

@@ -1,9 +1,9 @@
-"""The static transcript: plain HTML in a second output, so saved notebooks show the chat.
+"""Plain HTML in a second output, so that saved notebooks show the chat.
 
 JupyterLab does not save the state of widgets by default, and shows an error in place of
-a widget without state. A second output survives reopening, nbconvert's HTML, and viewers
-without widgets. While the panel is live, a style inside it hides the static transcript
-(`style.live_style`).
+a widget without state. A second output survives reopening, nbconvert's HTML, and
+viewers without widgets. While the panel is live, a style inside it hides the static
+transcript (`style.live_style`).
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def static_html(exchanges: Sequence[ExchangeLike], agent_name: str, uid: str) ->
 def panel_html(
     exchanges: Sequence[ExchangeLike], agent_name: str, others: Mapping[str, Sequence[ExchangeLike]], uid: str
 ) -> str:
-    """As `static_html`, preceded by the panel's other sessions, folded, under their ids."""
+    """As `static_html`, after the panel's other sessions, which are folded."""
     if not exchanges and not others:
         return empty_element(uid, f"A chat with {agent_name or 'an agent'}. Nothing was said yet.")
     folded = "".join(

@@ -10,8 +10,8 @@ from ..assets import read_asset
 
 
 def _panel_css() -> str:
-    # Repeated three times, the class outranks JupyterLab's rules for HTML outputs, which
-    # name two classes.
+    # Repeated three times, the class outranks JupyterLab's rules for HTML outputs,
+    # which name two classes.
     return read_asset("panel.css").replace(".ab-md", ".ab-md" * 3)
 
 

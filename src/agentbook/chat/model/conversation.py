@@ -8,8 +8,8 @@ called on that thread. The order of steps keeps a conversation complete:
 * an existing session is read to its last event and followed from there, before a
   message is posted to it.
 
-The platform has no cancel. `stop` only ends the waiting: the agent may still finish, and
-its reply is recorded when it arrives.
+The platform has no cancel. `stop` only ends the waiting: the agent may still finish,
+and its reply is recorded when it arrives.
 """
 
 from __future__ import annotations
@@ -79,11 +79,13 @@ class Conversation:
 
     Examples
     --------
-    >>> conversation = Conversation(None, session="0199a0b2-0000-7000-8000-000000000000")
-    >>> conversation.feed({"id": "0199a0b2-0000-7000-8000-000000000001", "type": "message",
-    ...                    "content": {"text": "2+2?"}, "author": {"type": "api_key"}})
-    >>> conversation.feed({"id": "0199a0b2-0000-7000-8000-000000000002",
-    ...                    "type": "runtime_done", "content": {"text": "4"}})
+    >>> conversation = Conversation(None)
+    >>> question = {"id": "0199a0b2-0000-7000-8000-000000000001", "type": "message",
+    ...             "content": {"text": "2+2?"}, "author": {"type": "api_key"}}
+    >>> reply = {"id": "0199a0b2-0000-7000-8000-000000000002",
+    ...          "type": "runtime_done", "content": {"text": "4"}}
+    >>> conversation.feed(question)
+    >>> conversation.feed(reply)
     >>> conversation.turns
     [Turn(answered: '2+2?' -> '4')]
 
@@ -141,7 +143,7 @@ class Conversation:
 
     @property
     def can_start(self) -> bool:
-        """Whether there is a client, a workspace and an agent to start a session with."""
+        """Whether a new session can be started: needs client, workspace, agent."""
         return self._client is not None and self.workspace is not None and self.agent is not None and not self._closed
 
     @property

@@ -2,8 +2,8 @@
 
 A message sent here starts as a local exchange. Its event arrives through the stream,
 before or after the reply to the post, and other people may write to the same session in
-the meantime. The log finds our event by the id that the post returned, else by its text.
-It does no I/O.
+the meantime. The log finds our event by the id that the post returned, else by its
+text. It does no I/O.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .exchange import Exchange
 
 
 class ExchangeLog:
-    """The exchanges of one session, in the platform's order; unconfirmed ones come last.
+    """The exchanges of one session, in the platform's order, unconfirmed ones last.
 
     Attributes
     ----------
@@ -106,7 +106,7 @@ class ExchangeLog:
                 yield exchange
 
     def claim(self, exchange: Exchange, reply: Mapping[str, Any]) -> None:
-        """Record which message event belongs to `exchange`, from the reply to its post."""
+        """Record which message event is `exchange`'s, from the reply to its post."""
         message_id = reply.get("id")
         if not is_persisted(message_id) or "content" not in reply or exchange.turn.message_id == message_id:
             return

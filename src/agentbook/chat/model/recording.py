@@ -22,7 +22,8 @@ from .transcript import Transcript
 if TYPE_CHECKING:
     from ...client import AsyncClient, Client
 
-# A reply is written out long enough for a person to notice, in steps the panel can draw.
+# A reply is written out long enough for a person to notice, in steps the panel can
+# draw.
 WRITING_S = 1.0
 STEPS = 15
 READ_TIMEOUT_S = 60.0
@@ -74,7 +75,7 @@ class Player:
     async def follow(
         self, client: Any, session_id: str, *, from_id: str, on_state: Callable[[str], None]
     ) -> AsyncGenerator[Record]:
-        """Yield the events, as `agentbook.events.reader.subscribe` does for a session."""
+        """Yield the events, like `agentbook.events.reader.subscribe`."""
         on_state("live")
         try:
             for pause_s, event in with_pauses(self.events, self._max_pause_s):

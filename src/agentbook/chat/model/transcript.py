@@ -58,27 +58,29 @@ class Transcript:
             One row for each question and one for its outcome, in order. Empty frames
             have the same dtypes.
 
-            ======================  ===================  ====  ============================
-            column                  dtype                unit  meaning
-            ======================  ===================  ====  ============================
-            role                    category                   ``user`` or ``agent``
-            text                    str                        the message; the reason of a
-                                                               failed turn
-            event_id                str                        the persisted event; missing
-                                                               until there is one
-            session_id              str
-            asked_at                datetime64[us, UTC]        when the question was asked,
-                                                               on both rows
-            time_to_first_event_s   float64              s     from sending to the agent's
-                                                               first event; agent rows
-            time_to_reply_s         float64              s     from sending to the reply;
-                                                               agent rows
-            subtasks                Int64                      finished subtasks and tool
-                                                               runs; agent rows
-            status                  category                   sending, waiting, streaming,
-                                                               stopped, answered or failed
-            request_id              str                        the refused request
-            ======================  ===================  ====  ============================
+            =====================  ===================  ====  ==========================
+            column                 dtype                unit  meaning
+            =====================  ===================  ====  ==========================
+            role                   category                   ``user`` or ``agent``
+            text                   str                        message; reason of a
+                                                              failed turn
+            event_id               str                        persisted event; missing
+                                                              until there is one
+            session_id             str
+            asked_at               datetime64[us, UTC]        time of the question, on
+                                                              both rows
+            time_to_first_event_s  float64              s     from sending to the first
+                                                              event of the agent; agent
+                                                              rows
+            time_to_reply_s        float64              s     from sending to the reply;
+                                                              agent rows
+            subtasks               Int64                      finished subtasks and tool
+                                                              runs; agent rows
+            status                 category                   sending, waiting,
+                                                              streaming, stopped,
+                                                              answered or failed
+            request_id             str                        the refused request
+            =====================  ===================  ====  ==========================
 
         Notes
         -----

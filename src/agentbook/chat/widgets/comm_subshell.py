@@ -4,10 +4,10 @@ A kernel handles the messages of its main shell one after another, so a click th
 arrives there waits for the running cell to end. ipykernel 7 has subshells: threads that
 handle messages beside the main shell. JupyterLab creates one for the widgets of a
 kernel, but only when the first widget opens, and everything a person does before the
-answer arrives goes to the main shell. The busier the cell is with pure Python, the later
-the answer, because each step has to wait for the interpreter. In addition, ipykernel 7.4
-sends the messages of a comm to the shell that last published on it, which for a widget
-made in a cell is the main shell again.
+answer arrives goes to the main shell. The busier the cell is with pure Python, the
+later the answer, because each step has to wait for the interpreter. In addition,
+ipykernel 7.4 sends the messages of a comm to the shell that last published on it, which
+for a widget made in a cell is the main shell again.
 
 Since 7.4 a comm itself decides where its messages go. So this package's widgets use a
 subshell of their own, created with the first message. It does not depend on the page,

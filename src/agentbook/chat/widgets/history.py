@@ -108,7 +108,7 @@ class Block:
 
     @classmethod
     def split(cls, exchanges: Sequence[ExchangeLike], parts: Parts, *, images: bool = False) -> list[Block]:
-        """The fewest blocks that hold these exchanges at about `SIZE` characters each."""
+        """The fewest blocks for these exchanges, about `SIZE` characters each."""
         groups: list[list[ExchangeLike]] = [[]]
         size = 0
         for exchange in exchanges:
@@ -121,11 +121,11 @@ class Block:
 
 
 class History:
-    """Fills a box with the views of a conversation's exchanges, in the platform's order.
+    """Fills a box with the views of a conversation's exchanges, in order.
 
     Exchanges that were asked elsewhere and had finished before they were first drawn
-    share widgets (`Block`). The others are drawn in parts (`LiveView`), with a button to
-    retry.
+    share widgets (`Block`). The others are drawn in parts (`LiveView`), with a button
+    to retry.
     """
 
     def __init__(self, parts: Parts, box: Any, on_retry: OnRetry, *, images: bool = False) -> None:
@@ -148,7 +148,7 @@ class History:
         return any(view.pictures for view in set(self.views.values()))
 
     def load_pictures(self, images: bool) -> None:
-        """Fetch pictures, or stop doing so; the next `draw` must include all exchanges."""
+        """Fetch pictures, or stop; the next `draw` must include all exchanges."""
         self.images = images
         for view in set(self.views.values()):
             view.load_pictures(images)
@@ -156,7 +156,7 @@ class History:
     def draw(
         self, exchanges: Sequence[ExchangeLike], changed: set[ExchangeLike], agent_name: str, can_retry: bool
     ) -> None:
-        """Update the box; `changed` are the exchanges that changed since the last time."""
+        """Update the box; `changed` are the exchanges to draw again."""
         exchanges = list(exchanges)
         if exchanges != self._drawn:
             changed = changed | self._arrange(exchanges)

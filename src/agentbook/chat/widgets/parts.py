@@ -58,7 +58,7 @@ def button(label: str, name: str, tooltip: str, on_click: Callable[[], object]) 
 
 
 def show(widget: Any, shown: bool) -> None:
-    """Show or hide a widget by class, so that the rest of its layout stays untouched."""
+    """Show or hide a widget by class; the rest of its layout stays untouched."""
     (widget.remove_class if shown else widget.add_class)("ab-hidden")
 
 

@@ -10,11 +10,11 @@ import asyncio
 from collections.abc import Callable
 
 FLUSH_S = 1 / 20
-# A change that arrives just after a drawing waits the longest. So a drawing may be early
-# or late by this much, which nobody sees, to include a change that arrives about when it
-# is due. The next one counts from when this one was due, or from when it ran if that was
-# later, so the rate does not rise. Where changes have a rhythm of their own, the drawings
-# drift until the two coincide.
+# A change that arrives just after a drawing waits the longest. So a drawing may be
+# early or late by this much, which nobody sees, to include a change that arrives about
+# when it is due. The next one counts from when this one was due, or from when it ran if
+# that was later, so the rate does not rise. Where changes have a rhythm of their own,
+# the drawings drift until the two coincide.
 SLACK_S = 0.004
 # Four times the duration of the last drawing: drawing may take a fifth of the thread's
 # time, never all of it.
