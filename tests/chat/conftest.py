@@ -1,4 +1,7 @@
-"""A panel on a platform of one process; and property tests have no deadline: how long one takes, the machine's load decides."""
+"""A panel on an in-process platform.
+
+Property tests have no deadline, because their duration depends on the machine's load.
+"""
 
 from collections.abc import Iterator
 
@@ -6,9 +9,8 @@ import pytest
 from hypothesis import settings
 
 from agentbook.chat.panel import ChatPanel
-
-from .fakes import FakePlatform, echo
-from .panels import make
+from chat.fakes import FakePlatform, echo
+from chat.panels import make
 
 settings.register_profile("no deadline", deadline=None)
 settings.load_profile("no deadline")
@@ -24,3 +26,8 @@ def panel(platform: FakePlatform) -> Iterator[ChatPanel]:
     panel = make(platform)
     yield panel
     panel.close()
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"

@@ -1,4 +1,7 @@
-"""A platform of one process: sessions that stream, answer, fail and refuse, in the shape of `AsyncClient` and of the pump."""
+"""An in-process platform: sessions that stream, answer, fail and refuse.
+
+It stands in for `AsyncClient` and for `agentbook.events.reader.subscribe`.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,9 @@ from typing import Any
 
 from agentbook.api.errors import NotFound
 from agentbook.api.record import Record
+from agentbook.chat.model.conversation import Conversation
 from agentbook.events import reader
+from agentbook.events.turns import Event
 
 KEY = {"type": "api_key", "id": "k1", "name": "laptop"}
 AGENT = {"type": "agent", "id": "a1", "name": "guide"}
@@ -24,12 +29,12 @@ class FakeSessions:
 
     async def start(self, workspace: Any, *, agent_id: Any, prompt: str) -> Record:
         await self._platform.request("start")
-        self._platform.say(prompt)
+        self._platform.receive(prompt)
         return Record(id=self._platform.next_session, workspace_id=str(workspace), name=None)
 
     async def send(self, session_id: str, text: str) -> Record:
         await self._platform.request("send")
-        return self._platform.say(text)
+        return self._platform.receive(text)
 
 
 class FakeAgents:
@@ -53,7 +58,11 @@ class FakeMe:
 
 
 class FakePlatform:
-    """Client and pump in one. `answer` is told each message and plays the agent by calling `tool`, `draft`, `done`, `reply`."""
+    """Client and event stream in one.
+
+    `answer` receives each message and plays the agent by calling `tool`, `draft`,
+    `done` and `reply`.
+    """
 
     def __init__(self, answer: Callable[[FakePlatform, str], Any] | None = None) -> None:
         self.sessions = FakeSessions(self)
@@ -125,30 +134,30 @@ class FakePlatform:
             updated_at=stamp,
         )
         self.events.append(event)
-        self.tell(event)
+        self.publish(event)
         return event
 
-    def tell(self, item: Any) -> None:
+    def publish(self, item: Any) -> None:
         for queue in self.readers:
             queue.put_nowait(item)
 
-    def say(self, text: str) -> Record:
+    def receive(self, text: str) -> Record:
         unseen = not (self.events or self.shows_first_message)
         message = Record() if unseen else self.persist("message", {"text": text}, KEY)
         if self.answer is not None:
-            task = asyncio.get_running_loop().create_task(self._answered(text))
+            task = asyncio.get_running_loop().create_task(self._run_agent(text))
             self.tasks.add(task)
             task.add_done_callback(self.tasks.discard)
         return message if self.returns_message else Record()
 
-    async def _answered(self, text: str) -> None:
+    async def _run_agent(self, text: str) -> None:
         assert self.answer is not None
         result = self.answer(self, text)
         if asyncio.iscoroutine(result):
             await result
 
     def draft(self, content: dict[str, Any], task_id: str = "t0") -> None:
-        self.tell(Record(id=f"draft-{self._count}", type="runtime_draft", content=content, task_id=task_id))
+        self.publish(Record(id=f"draft-{self._count}", type="runtime_draft", content=content, task_id=task_id))
 
     def write(self, delta: str, offset: int) -> None:
         self.draft({"delta": delta, "offset": offset})
@@ -175,3 +184,24 @@ def refused(kind: type[Any], status: int, message: str, **facts: Any) -> Any:
 
 
 NOT_OURS = refused(NotFound, 404, "Session not found")
+
+
+def event(number: int, type: str, content: object, author: object, task_id: str = "t0") -> Event:
+    return {
+        "id": f"01900000-0000-7000-8000-{number:012x}",
+        "type": type,
+        "content": content,
+        "author": author,
+        "task_id": task_id,
+        "created_at": f"2026-03-01T10:00:{number % 60:02d}Z",
+    }
+
+
+def recorded(*pairs: tuple[str, str]) -> Conversation:
+    """A conversation of these questions and replies, each with one subtask."""
+    conversation = Conversation(None, session=SESSION)
+    for number, (prompt, reply) in enumerate(pairs):
+        conversation.feed(event(4 * number + 1, "message", {"text": prompt}, KEY))
+        conversation.feed(event(4 * number + 2, "runtime_done", {}, AGENT, "t1"))
+        conversation.feed(event(4 * number + 3, "runtime_done", {"text": reply}, AGENT))
+    return conversation

@@ -1,4 +1,4 @@
-"""A panel without a browser, and a person's eyes and hands on its widgets."""
+"""Use a panel's widgets without a browser."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from typing import Any
 
 from agentbook.chat.panel import ChatPanel
 from agentbook.events import loop
-
-from .fakes import KEY, FakePlatform
+from chat.fakes import KEY, FakePlatform
 
 
 def make(platform: FakePlatform, **where: Any) -> ChatPanel:
@@ -31,14 +30,14 @@ def widgets_in(widget: Any) -> list[Any]:
 
 
 def shown(panel: ChatPanel) -> str:
-    """The words in the log, as a person reads them."""
+    """The text in the log."""
     on_loop(panel._throttle.flush)
     values = (inner.value for inner in widgets_in(panel._panel_layout.inner) if hasattr(inner, "value"))
     return html.unescape(re.sub(r"<[^>]*>", " ", " ".join(values)))
 
 
 def eventually(panel: ChatPanel, condition: Callable[[], bool]) -> None:
-    """Wait until the panel's state meets the condition, woken by its changes."""
+    """Wait until the panel meets the condition; checked after each change."""
     changed = threading.Event()
     end = panel.conversation.listen(lambda exchange: changed.set())
     until = time.monotonic() + 60

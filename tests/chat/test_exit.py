@@ -1,4 +1,4 @@
-"""A script ends when its last line is done, whatever of ours it leaves open: nothing waits for a thread that is gone."""
+"""A script ends after its last line, whatever it leaves open."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ atexit.register(panel.close)
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_a_script_ends_by_itself_and_in_silence(name: str, tmp_path: Path) -> None:
+def test_a_script_ends_by_itself_and_prints_nothing(name: str, tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(CONNECTED + SCRIPTS[name], encoding="utf-8")
     env = {**os.environ, "AGENTBOOK_DATA": str(tmp_path / "data")}

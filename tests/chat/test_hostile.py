@@ -1,4 +1,4 @@
-"""The whole hostile corpus through everything that makes HTML or Markdown of it, each result read by a parser."""
+"""The hostile corpus in every HTML and Markdown output, each read by a parser."""
 
 from __future__ import annotations
 
@@ -21,10 +21,9 @@ from agentbook.chat.html.static_transcript import static_html
 from agentbook.chat.html.style import live_style, static_style
 from agentbook.chat.model.conversation import Conversation
 from agentbook.chat.replay import replay
+from chat.fakes import event
+from chat.panels import on_loop, widgets_in
 from support.hostile import CORPUS, LONG_LINE
-
-from .panels import on_loop, widgets_in
-from .test_records import event
 
 TAGS = set(
     re.findall(
@@ -155,20 +154,20 @@ def test_the_whole_corpus_at_once_and_a_line_of_a_megabyte() -> None:
     st.text(max_size=200)
     | st.lists(st.sampled_from([*CORPUS.values(), "\n", "- ", "```", "|", "> ", "*", "$", "\\"])).map("".join)
 )
-def test_nor_does_any_other_text(text: str) -> None:
+def test_no_output_of_any_text_runs_or_fetches_anything(text: str) -> None:
     assert_every_output_is_harmless(text)
     assert_harmless(render(text))
 
 
 @pytest.mark.parametrize("text", CORPUS.values(), ids=CORPUS)
-def test_pictures_come_only_where_they_are_allowed(text: str) -> None:
+def test_pictures_need_permission(text: str) -> None:
     assert "<img" not in render(text)
     assert_harmless(render(text, {IMAGES: True}), images=True)
 
 
-def test_the_widgets_hold_nothing_else() -> None:
-    whole = "\n\n".join(CORPUS.values())
-    events = [{**each, "session_id": "s"} for turn in in_every_place(whole).turns for each in turn.events]
+def test_widgets_are_harmless_too() -> None:
+    corpus = "\n\n".join(CORPUS.values())
+    events = [{**each, "session_id": "s"} for turn in in_every_place(corpus).turns for each in turn.events]
     panel = replay(events, speed=float("inf"))
     panel.played.result(60)
     on_loop(panel._throttle.flush)
@@ -200,7 +199,7 @@ def flat(tokens: Iterable[Token]) -> Iterator[Token]:
 
 
 def assert_markdown_is_harmless(text: str) -> None:
-    """Read by one who obeys everything, it holds no HTML, no picture, and no address but the web's and mail's."""
+    """No HTML, no pictures, no addresses but web and mail, for the laxest parser."""
     env: dict[str, dict[str, dict[str, str]]] = {}
     for token in flat(permissive().parse(text, env)):
         assert token.type not in ("html_block", "html_inline", "image"), token.content
@@ -215,14 +214,14 @@ def test_harmless_markdown_stays_as_it_was_written() -> None:
     assert quote(text) == "\n".join(f"> {line}".rstrip() for line in text.split("\n"))
 
 
-def test_tags_are_written_out_and_pictures_become_links() -> None:
+def test_tags_are_escaped_and_pictures_become_links() -> None:
     shown = permissive().render(quote('http://a.test<b onclick="x">bold</b> ![cat](https://e.test/c.png)'))
     link = '<a href="https://e.test/c.png">cat</a>'
-    said = f"<p>http://a.test&lt;b onclick=&quot;x&quot;&gt;bold&lt;/b&gt; !{link}</p>"
-    assert shown == f"<blockquote>\n{said}\n</blockquote>\n"
+    text = f"<p>http://a.test&lt;b onclick=&quot;x&quot;&gt;bold&lt;/b&gt; !{link}</p>"
+    assert shown == f"<blockquote>\n{text}\n</blockquote>\n"
 
 
-def test_what_else_asks_for_something_stands_as_code() -> None:
+def test_other_dangerous_messages_become_code() -> None:
     text = "see ``` [a](javascript:b)\n> quoted"
     tokens = permissive().parse(quote(text))
     assert [(token.type, token.content) for token in tokens] == [("fence", text + "\n")]

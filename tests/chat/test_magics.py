@@ -1,4 +1,4 @@
-"""The magics in a shell of IPython, with a platform of one process behind them."""
+"""The magics in an IPython shell, with an in-process platform."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from IPython.core.interactiveshell import InteractiveShell
 import agentbook
 from agentbook.chat import magics
 from agentbook.chat.panel import ChatPanel
-
-from .fakes import NOT_OURS, FakePlatform, echo
+from chat.fakes import NOT_OURS, FakePlatform, echo
 
 
 @pytest.fixture
@@ -48,16 +47,16 @@ def test_without_a_cell_it_is_a_panel(shell: InteractiveShell) -> None:
 
 
 @pytest.mark.parametrize(("line", "cell"), [("", None), ("-o x", "hi\n"), ("guide -w acme~lab", "\n")])
-def test_what_is_missing_is_said(shell: InteractiveShell, line: str, cell: str | None) -> None:
+def test_missing_arguments_are_reported(shell: InteractiveShell, line: str, cell: str | None) -> None:
     with pytest.raises(UsageError):
         run(shell, line, cell)
 
 
-def test_a_cell_without_an_agent_goes_on_with_the_last_session(shell: InteractiveShell) -> None:
-    run(shell, "guide -w acme~lab -o one", "first\n")
-    run(shell, "-o two", "second\n")
-    one, two = shell.user_ns["one"], shell.user_ns["two"]
-    assert (two.text, two.session_id) == ("You said: second", one.session_id)
+def test_without_an_agent_the_last_session_continues(shell: InteractiveShell) -> None:
+    run(shell, "guide -w acme~lab -o turn", "first\n")
+    run(shell, "-o next_turn", "second\n")
+    first, second = shell.user_ns["turn"], shell.user_ns["next_turn"]
+    assert (second.text, second.session_id) == ("You said: second", first.session_id)
     run(shell, "-o panel")
     assert [turn.prompt for turn in shell.user_ns["panel"].conversation.turns] == ["first", "second"]
 
@@ -68,7 +67,7 @@ def test_the_workspace_is_the_variable_the_last_or_the_only_one(shell: Interacti
     run(shell, "guide -o turn", "the only one\n")
     platform.workspaces = [{"full_name": "acme~lab"}, {"full_name": "acme~sales"}]
     run(shell, "guide -o panel")
-    assert shell.user_ns["panel"].conversation.workspace == "acme~lab", "where the last was"
+    assert shell.user_ns["panel"].conversation.workspace == "acme~lab", "the last one"
     shell.user_ns["workspace"] = "acme~sales"
     run(shell, "guide -o panel")
     assert shell.user_ns["panel"].conversation.workspace == "acme~sales"

@@ -1,4 +1,4 @@
-"""The panel without a browser: a person asks, waits, stops, retries and changes sessions; a platform of one process answers."""
+"""`ChatPanel` without a browser: ask, wait, stop, retry and switch sessions."""
 
 from __future__ import annotations
 
@@ -25,9 +25,8 @@ from agentbook.api.errors import (
 from agentbook.chat.html.static_transcript import panel_html
 from agentbook.chat.panel import ChatPanel
 from agentbook.chat.widgets.history import LiveView
-
-from .fakes import NOT_OURS, OTHER, SESSION, FakePlatform, echo, refused
-from .panels import click, eventually, hidden, long_history, make, on_loop, shown
+from chat.fakes import NOT_OURS, OTHER, SESSION, FakePlatform, echo, refused
+from chat.panels import click, eventually, hidden, long_history, make, on_loop, shown
 
 
 def test_a_row_of_a_frame_names_the_agent(platform: FakePlatform) -> None:
@@ -103,7 +102,7 @@ def test_stop_ends_an_ask_in_a_cell(platform: FakePlatform, panel: ChatPanel) ->
 @pytest.mark.parametrize(
     "ask", [ChatPanel.ask, lambda *a, **k: asyncio.run(ChatPanel.aask(*a, **k))], ids=["ask", "aask"]
 )
-def test_time_runs_out_and_the_late_reply_appears(platform: FakePlatform, panel: ChatPanel, ask: Any) -> None:
+def test_a_late_reply_after_the_timeout_appears(platform: FakePlatform, panel: ChatPanel, ask: Any) -> None:
     platform.answer = None
     with pytest.raises(DeadlineExceeded, match="may still finish"):
         ask(panel, "Slow", timeout_s=0.2)
@@ -151,7 +150,7 @@ def test_a_failed_turn_is_raised_shown_and_retried(platform: FakePlatform, panel
         (ValueError("odd <b>thing</b>"), "odd <b>thing</b>"),
     ],
 )
-def test_a_refusal_is_raised_and_shown_and_the_panel_goes_on(
+def test_a_refusal_is_raised_and_shown_and_the_panel_stays_usable(
     platform: FakePlatform, panel: ChatPanel, error: Exception, words: str
 ) -> None:
     platform.refusals["start"] = [error]
@@ -175,7 +174,7 @@ def test_a_refusal_is_raised_and_shown_and_the_panel_goes_on(
         (StreamClosed("sessions.stream: gone", operation="sessions.stream"), "connection to the session was lost"),
     ],
 )
-def test_a_session_out_of_reach_shows_a_notice_and_reconnects(
+def test_an_unreachable_session_shows_a_notice_and_reconnects(
     platform: FakePlatform, error: Exception, words: str
 ) -> None:
     platform.refusals["follow"] = [error]
@@ -192,7 +191,7 @@ def test_a_session_out_of_reach_shows_a_notice_and_reconnects(
     panel.close()
 
 
-def test_stopped_is_listened_for_again(platform: FakePlatform, panel: ChatPanel) -> None:
+def test_listen_again_after_stop(platform: FakePlatform, panel: ChatPanel) -> None:
     platform.answer = lambda platform, text: panel.stop()
     panel.ask("Slow")
     on_loop(panel._throttle.flush)
@@ -233,8 +232,9 @@ def test_new_session_and_back(platform: FakePlatform, panel: ChatPanel) -> None:
     assert panel.sessions == [first, OTHER]
     assert "First words" not in shown(panel)
     assert panel._panel_layout.session.value == OTHER
-    twin = panel_html(*panel._static_content(), "x")
-    assert twin.index(f"<summary>Session {first}</summary>") < twin.index("First words") < twin.index("Second words")
+    static = panel_html(*panel._static_content(), "x")
+    assert static.index(f"<summary>Session {first}</summary>") < static.index("First words")
+    assert static.index("First words") < static.index("Second words")
 
     platform.events.clear()
     panel._panel_layout.session.value = first  # as a person chooses it
@@ -246,7 +246,7 @@ def test_new_session_and_back(platform: FakePlatform, panel: ChatPanel) -> None:
     assert platform.requests.count("start") == 2
 
 
-def test_what_is_sent_while_a_session_is_left_goes_to_the_next(platform: FakePlatform, panel: ChatPanel) -> None:
+def test_a_message_sent_while_switching_goes_to_the_next_session(platform: FakePlatform, panel: ChatPanel) -> None:
     panel.ask("First words")
     platform.next_session = OTHER
     platform.events.clear()
@@ -262,7 +262,7 @@ def test_what_is_sent_while_a_session_is_left_goes_to_the_next(platform: FakePla
     assert panel._panel_layout.composer.input.value == ""
 
 
-def test_a_panel_of_a_session_alone_starts_no_new_one(platform: FakePlatform) -> None:
+def test_a_panel_with_only_a_session_cannot_start_a_new_one(platform: FakePlatform) -> None:
     panel = make(platform, session=SESSION)
     panel.ask("Hello")
     assert hidden(panel._panel_layout.new)
@@ -271,8 +271,8 @@ def test_a_panel_of_a_session_alone_starts_no_new_one(platform: FakePlatform) ->
     panel.close()
 
 
-def test_its_repr_says_what_it_was_made_with_and_never_changes(platform: FakePlatform) -> None:
-    # A notebook's outputs are compared: what is known only once the history was read would be there or not.
+def test_the_repr_names_the_agent_passed_in_and_never_changes(platform: FakePlatform) -> None:
+    # A notebook's outputs are compared, and the history may or may not be read by then.
     first = make(platform)
     first.ask("Hello")
     on_loop(lambda: platform.reply("and more"))
@@ -285,7 +285,7 @@ def test_its_repr_says_what_it_was_made_with_and_never_changes(platform: FakePla
     second.close()
 
 
-def test_a_foreign_session_becomes_read_only(platform: FakePlatform) -> None:
+def test_a_session_of_another_key_becomes_read_only(platform: FakePlatform) -> None:
     platform.refusals["send"] = [NOT_OURS]
     panel = make(platform, session=SESSION)
     with pytest.raises(NotFound):
@@ -298,17 +298,17 @@ def test_a_foreign_session_becomes_read_only(platform: FakePlatform) -> None:
 
 def test_two_panels_on_one_session_show_the_same(platform: FakePlatform) -> None:
     long_history(platform, 3)
-    one, two = make(platform, session=SESSION), make(platform, session=SESSION)
-    assert len(one.transcript) == len(two.transcript) == 6
-    one.ask("From one")
-    eventually(two, lambda: [turn.text for turn in two.conversation.turns][-1:] == ["You said: From one"])
+    first, second = make(platform, session=SESSION), make(platform, session=SESSION)
+    assert len(first.transcript) == len(second.transcript) == 6
+    first.ask("From the first")
+    eventually(second, lambda: [turn.text for turn in second.conversation.turns][-1:] == ["You said: From the first"])
     latency = re.compile(r"(First sign|Reply) after [^<]*?(\d s)", re.IGNORECASE)
-    assert latency.sub("", shown(one)).split() == latency.sub("", shown(two)).split()
-    one.close()
-    two.close()
+    assert latency.sub("", shown(first)).split() == latency.sub("", shown(second)).split()
+    first.close()
+    second.close()
 
 
-def test_what_a_panel_needs_is_said_at_once(platform: FakePlatform) -> None:
+def test_missing_arguments_are_reported_at_once(platform: FakePlatform) -> None:
     with pytest.raises(ValueError, match="workspace= and agent="):
         make(platform, agent="guide")
     panel = make(platform)

@@ -1,4 +1,4 @@
-"""A recorded session through the panel, with no platform behind it."""
+"""Recorded sessions in a panel, without a platform."""
 
 from __future__ import annotations
 
@@ -16,10 +16,8 @@ from agentbook.chat.html.status import status_line
 from agentbook.chat.model.conversation import Conversation
 from agentbook.chat.model.recording import with_pauses
 from agentbook.chat.replay import Replay, replay
-
-from .fakes import SESSION
-from .panels import on_loop, shown
-from .test_records import spoken
+from chat.fakes import SESSION, recorded
+from chat.panels import on_loop, shown
 
 AT_ONCE = float("inf")
 TALK = (("2+2?", "4, **surely**"), ("Thanks", "Gladly"))
@@ -56,7 +54,7 @@ def frame_of(events: list[dict[str, Any]]) -> pd.DataFrame:
 
 @pytest.mark.parametrize("kind", ["conversation", "json", "file", "events", "event file", "frame", "backwards"])
 def test_every_kind_of_recording_shows_the_same(kind: str, tmp_path: Path) -> None:
-    conversation = spoken(*TALK)
+    conversation = recorded(*TALK)
     events = events_of(conversation)
     path = tmp_path / "talk.json"
     path.write_text(json.dumps(events) if kind == "event file" else conversation.to_json(), encoding="utf-8")
@@ -70,16 +68,16 @@ def test_every_kind_of_recording_shows_the_same(kind: str, tmp_path: Path) -> No
         "backwards": [*reversed(events), events[0]],
     }
     panel = played(sources[kind])
-    said = panel.transcript
-    assert said["text"].to_list() == ["2+2?", "4, **surely**", "Thanks", "Gladly"]
-    assert said["subtasks"].dropna().to_list() == [1, 1]
-    assert said["time_to_reply_s"].dropna().to_list() == [2.0, 2.0]
+    table = panel.transcript
+    assert table["text"].to_list() == ["2+2?", "4, **surely**", "Thanks", "Gladly"]
+    assert table["subtasks"].dropna().to_list() == [1, 1]
+    assert table["time_to_reply_s"].dropna().to_list() == [2.0, 2.0]
     assert "4, surely" in " ".join(shown(panel).split())
     panel.close()
 
 
 def test_nothing_can_be_sent_to_a_recording() -> None:
-    panel = played(spoken(*TALK))
+    panel = played(recorded(*TALK))
     shown(panel)
     assert panel._panel_layout.composer.input.disabled
     for ask in (panel.ask, lambda text: on_loop(lambda: panel.conversation.submit(text))):
@@ -94,7 +92,7 @@ def test_nothing_can_be_sent_to_a_recording() -> None:
 def test_a_reply_is_written_out_at_the_recorded_pace() -> None:
     begin = time.monotonic()
     drafts: list[str] = []
-    panel = replay(spoken(("Go", "word " * 40)), speed=10)
+    panel = replay(recorded(("Go", "word " * 40)), speed=10)
     panel.conversation.listen(lambda exchange: drafts.append(exchange.turn.draft) if exchange else None)
     assert panel.played.result(60) == 3
     assert 0.2 <= time.monotonic() - begin < 20
@@ -105,13 +103,13 @@ def test_a_reply_is_written_out_at_the_recorded_pace() -> None:
 
 
 def test_long_pauses_are_cut() -> None:
-    events = events_of(spoken(("a", "b")))
+    events = events_of(recorded(("a", "b")))
     events[-1]["created_at"] = "2026-03-02T10:00:00Z"
     assert [pause for pause, _ in with_pauses(events, 5.0)] == [0.0, 1.0, 5.0]
 
 
-def test_closing_ends_the_wait_for_it() -> None:
-    panel = replay(spoken(*TALK), speed=0.01)
+def test_closing_cancels_played() -> None:
+    panel = replay(recorded(*TALK), speed=0.01)
     assert panel.transcript is not None  # waits for the player to have begun
     panel.close()
     with pytest.raises(CancelledError):
@@ -126,18 +124,18 @@ def test_closing_ends_the_wait_for_it() -> None:
         ("[]", {}, "Nothing to replay"),
         (SESSION, {}, "client=client"),
         ({"id": SESSION}, {}, "client=client"),
-        (spoken(*TALK), {"speed": 0}, "greater than 0"),
-        (spoken(*TALK), {"speed": float("nan")}, "greater than 0"),
-        (spoken(*TALK), {"max_pause_s": -1}, "seconds"),
+        (recorded(*TALK), {"speed": 0}, "greater than 0"),
+        (recorded(*TALK), {"speed": float("nan")}, "greater than 0"),
+        (recorded(*TALK), {"max_pause_s": -1}, "seconds"),
     ],
 )
-def test_what_cannot_be_played_is_refused_in_words(source: Any, options: dict[str, Any], words: str) -> None:
+def test_invalid_sources_and_paces_are_refused(source: Any, options: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         replay(source, **options)
 
 
 def test_events_of_two_sessions_are_not_mixed() -> None:
-    events = events_of(spoken(*TALK))
+    events = events_of(recorded(*TALK))
     events[-1]["session_id"] = "another"
     with pytest.raises(ValueError, match="several sessions"):
         replay(events)

@@ -72,6 +72,8 @@ class Subscription:
         self.error, self._caught_up, self.connection = None, False, "connecting"
         self._state_known.clear()
         self._task = asyncio.get_running_loop().create_task(self._run(session_id, last_id or reader.BEGINNING))
+        # Retrieved, so that asyncio does not log an error that is stored in `error`.
+        self._task.add_done_callback(lambda task: task.cancelled() or task.exception())
         self._on_change()
 
     async def catch_up(self, session_id: str, last_id: Callable[[], str | None]) -> None:

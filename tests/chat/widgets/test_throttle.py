@@ -1,4 +1,4 @@
-"""How often things are drawn, in a loop whose clock is the test's own: it jumps to whatever is due next."""
+"""How often `Throttle` draws, in a loop whose clock jumps to whatever is due next."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def drawn(
         times.append(loop.now - start)
         loop.now += cost_s
 
-    async def tell() -> None:
+    async def note_changes() -> None:
         pace = Throttle(draw, pause_s)
         for at in noted:
             if start + at > loop.now:
@@ -53,7 +53,7 @@ def drawn(
         await asyncio.sleep(5)
 
     try:
-        loop.run_until_complete(tell())
+        loop.run_until_complete(note_changes())
     finally:
         loop.close()
     return times
@@ -63,11 +63,11 @@ def gaps(times: list[float]) -> list[float]:
     return [after - before for before, after in pairwise(times)]
 
 
-def test_a_change_after_a_pause_is_drawn_at_once_and_one_that_comes_with_it_too(loop: Virtual) -> None:
+def test_a_change_after_a_pause_is_drawn_at_once(loop: Virtual) -> None:
     assert drawn(loop, [0, 0, 0, 1]) == pytest.approx([0, 1], abs=1e-6)
 
 
-def test_a_change_alone_after_a_drawing_is_drawn_when_it_is_due(loop: Virtual) -> None:
+def test_a_change_just_after_a_drawing_waits_until_it_is_due(loop: Virtual) -> None:
     assert drawn(loop, [0, 0.01]) == pytest.approx([0, FLUSH_S + SLACK_S], abs=1e-6)
 
 
@@ -83,15 +83,15 @@ def test_never_more_than_twenty_a_second(loop: Virtual, step_s: float) -> None:
 
 
 @pytest.mark.parametrize("start_s", [0.0, 0.004, 0.006, 0.009])
-def test_the_beat_falls_in_with_tokens_that_come_at_a_pace_of_their_own(loop: Virtual, start_s: float) -> None:
+def test_drawings_synchronize_with_regular_tokens(loop: Virtual, start_s: float) -> None:
     # A hundred a second after one at any time, each up to a millisecond off: soon every fifth is drawn as it comes.
     noted = [0.0, *(start_s + n * 0.01 + (n * 7 % 11) / 10_000 for n in range(1, 500))]
     times = drawn(loop, noted)
-    waits = [next(at for at in times if at >= told - 1e-9) - told for told in noted]
+    waits = [next(at for at in times if at >= time - 1e-9) - time for time in noted]
     assert max(waits[20:]) < 0.045
 
 
-def test_drawing_that_is_dear_takes_a_fifth_of_the_time(loop: Virtual) -> None:
+def test_slow_drawing_takes_at_most_a_fifth_of_the_time(loop: Virtual) -> None:
     times = drawn(loop, [n * 0.01 for n in range(500)], cost_s=0.1)
     assert gaps(times) == pytest.approx([0.1 * (1 + REST)] * len(gaps(times)), abs=0.02)
     assert len(times) > 5
@@ -102,16 +102,16 @@ def test_a_longer_pause_can_be_asked_for(loop: Virtual) -> None:
     assert gaps(times) == pytest.approx([0.5] * len(gaps(times)), abs=0.02)
 
 
-def test_how_long_to_pause_is_asked_once_for_each_drawing(loop: Virtual) -> None:
-    asked = []
-    times = drawn(loop, [n * 0.001 for n in range(1000)], pause_s=lambda: asked.append(1) or 0.0)  # type: ignore[func-returns-value]
-    assert len(asked) <= len(times) + 1
+def test_the_pause_is_computed_once_per_drawing(loop: Virtual) -> None:
+    calls = []
+    times = drawn(loop, [n * 0.001 for n in range(1000)], pause_s=lambda: calls.append(1) or 0.0)  # type: ignore[func-returns-value]
+    assert len(calls) <= len(times) + 1
 
 
 def test_nothing_is_drawn_after_the_end(loop: Virtual) -> None:
     drew = []
 
-    async def tell() -> None:
+    async def note_changes() -> None:
         pace = Throttle(lambda: drew.append(1))
         pace.flush()
         pace.note()
@@ -120,6 +120,6 @@ def test_nothing_is_drawn_after_the_end(loop: Virtual) -> None:
         pace.flush()
         await asyncio.sleep(1)
 
-    loop.run_until_complete(tell())
+    loop.run_until_complete(note_changes())
     loop.close()
     assert drew == [1]

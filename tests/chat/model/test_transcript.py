@@ -1,4 +1,4 @@
-"""A conversation written down and read back, and what its texts hold."""
+"""Transcripts as JSON, Markdown and HTML, and JSON read back."""
 
 from __future__ import annotations
 
@@ -14,34 +14,12 @@ from markdown_it import MarkdownIt
 
 from agentbook.chat.model.conversation import Conversation
 from agentbook.chat.replay import replay
-from agentbook.events.turns import Event
-
-from .fakes import AGENT, KEY, SESSION
-
-
-def event(number: int, type: str, content: object, author: object, task_id: str = "t0") -> Event:
-    return {
-        "id": f"01900000-0000-7000-8000-{number:012x}",
-        "type": type,
-        "content": content,
-        "author": author,
-        "task_id": task_id,
-        "created_at": f"2026-03-01T10:00:{number % 60:02d}Z",
-    }
-
-
-def spoken(*said: tuple[str, str]) -> Conversation:
-    conversation = Conversation(None, session=SESSION)
-    for number, (prompt, reply) in enumerate(said):
-        conversation.feed(event(4 * number + 1, "message", {"text": prompt}, KEY))
-        conversation.feed(event(4 * number + 2, "runtime_done", {}, AGENT, "t1"))
-        conversation.feed(event(4 * number + 3, "runtime_done", {"text": reply}, AGENT))
-    return conversation
+from chat.fakes import AGENT, KEY, SESSION, event, recorded
 
 
 @given(st.lists(st.tuples(st.text(min_size=1), st.text()), max_size=4))
-def test_json_reads_back_to_an_equal_conversation(said: list[tuple[str, str]]) -> None:
-    conversation = spoken(*said)
+def test_json_reads_back_to_an_equal_conversation(pairs: list[tuple[str, str]]) -> None:
+    conversation = recorded(*pairs)
     again = Conversation.from_json(conversation.to_json())
     assert again == conversation
     assert again.turns == conversation.turns
@@ -49,13 +27,13 @@ def test_json_reads_back_to_an_equal_conversation(said: list[tuple[str, str]]) -
     assert again.to_html() == conversation.to_html()
 
 
-def test_what_was_said_tells_conversations_apart() -> None:
-    assert spoken(("a", "b")) != spoken(("a", "c"))
-    assert spoken(("a", "b")) != "a b"
+def test_conversations_with_other_messages_are_not_equal() -> None:
+    assert recorded(("a", "b")) != recorded(("a", "c"))
+    assert recorded(("a", "b")) != "a b"
 
 
-def test_failed_and_open_turns_come_back_as_they_were() -> None:
-    conversation = spoken(("one", "1"))
+def test_failed_and_open_turns_survive_the_round_trip() -> None:
+    conversation = recorded(("one", "1"))
     conversation.feed(event(40, "message", {"text": "two"}, KEY))
     conversation.feed(event(41, "tool_note", {"n": 1}, AGENT))
     conversation.feed(event(42, "runtime_error", {"status": 500, "message": "It broke."}, AGENT))
@@ -68,16 +46,16 @@ def test_failed_and_open_turns_come_back_as_they_were() -> None:
     assert again.exchanges[1].other_types == {"tool_note": 1}
 
 
-def test_events_fed_after_reading_go_on_from_there() -> None:
-    again = Conversation.from_json(spoken(("one", "1")).to_json())
+def test_a_restored_conversation_accepts_more_events() -> None:
+    again = Conversation.from_json(recorded(("one", "1")).to_json())
     again.feed(event(3, "runtime_done", {"text": "1"}, AGENT))  # once is enough
     again.feed(event(50, "message", {"text": "two"}, KEY))
     again.feed(event(51, "runtime_done", {"text": "2"}, AGENT))
     assert [turn.text for turn in again.turns] == ["1", "2"]
 
 
-def test_it_is_read_from_a_file_too(tmp_path: Path) -> None:
-    conversation = spoken(("Grüße", "naïve ☃"))
+def test_from_json_reads_files(tmp_path: Path) -> None:
+    conversation = recorded(("Grüße", "naïve ☃"))
     path = tmp_path / "talk.json"
     path.write_text(conversation.to_json(), encoding="utf-8")
     assert Conversation.from_json(path) == conversation
@@ -95,7 +73,7 @@ def test_it_is_read_from_a_file_too(tmp_path: Path) -> None:
         ('{"format": "agentbook-transcript", "version": 1, "exchanges": [{}]}', "damaged"),
     ],
 )
-def test_what_is_no_transcript_is_refused_in_words(text: str, words: str) -> None:
+def test_other_json_is_refused(text: str, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         Conversation.from_json(text)
 
@@ -105,21 +83,21 @@ NO_TRANSCRIPTS = {
     b"[" * 100_000: "nested too deeply",
     b"cut": "Not JSON",
     b'{"format": "other"}': "Not a transcript",
-    spoken(("2+2?", "4")).to_json().replace('"2026-03-01T', '"x').encode(): "transcript is damaged: ValueError",
+    recorded(("2+2?", "4")).to_json().replace('"2026-03-01T', '"x').encode(): "transcript is damaged: ValueError",
 }
 
 
 @pytest.mark.parametrize("content", NO_TRANSCRIPTS, ids=NO_TRANSCRIPTS.values())
 @pytest.mark.parametrize("read", [Conversation.from_json, replay])
-def test_a_file_that_is_no_transcript_is_named(read: Any, content: bytes, tmp_path: Path) -> None:
+def test_the_error_names_the_file(read: Any, content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "talk.json"
     path.write_bytes(content)
     with pytest.raises(ValueError, match=rf"talk\.json: .*{NO_TRANSCRIPTS[content]}"):
         read(path)
 
 
-def test_markdown_keeps_each_message_to_itself() -> None:
-    text = spoken(("# Not a heading of ours", "An open fence:\n```python\nx = 1"), ("next", "fine")).to_markdown()
+def test_open_fences_and_headings_end_with_their_message() -> None:
+    text = recorded(("# Not a heading of ours", "An open fence:\n```python\nx = 1"), ("next", "fine")).to_markdown()
     tokens = MarkdownIt().parse(text)
     headings = [
         tokens[n + 1].content for n, token in enumerate(tokens) if token.type == "heading_open" and not token.level
@@ -134,8 +112,8 @@ def test_markdown_keeps_each_message_to_itself() -> None:
     assert [token.content for token in tokens if token.type == "fence"] == ["x = 1\n"]
 
 
-def test_an_agents_name_is_no_markup() -> None:
-    conversation = spoken(("hi", "ho"))
+def test_markup_in_an_agents_name_is_escaped() -> None:
+    conversation = recorded(("hi", "ho"))
     conversation.agent_name = "<img src=x onerror=alert(1)>\n# [a](javascript:b)"
     rendered = MarkdownIt("commonmark", {"html": True}).render(conversation.to_markdown())
     assert "<img" not in rendered
@@ -143,8 +121,8 @@ def test_an_agents_name_is_no_markup() -> None:
     assert "<img" not in conversation.to_html()
 
 
-def test_the_page_is_safe_and_whole() -> None:
-    page = spoken(
+def test_the_html_page_is_safe_and_complete() -> None:
+    page = recorded(
         ("<script>alert(1)</script>", "**bold** <script>alert(2)</script> [x](javascript:alert(3))")
     ).to_html()
     assert "<script" not in page
@@ -154,8 +132,8 @@ def test_the_page_is_safe_and_whole() -> None:
     assert page.startswith("<!DOCTYPE html>")
 
 
-def test_the_json_is_what_it_says() -> None:
-    record = json.loads(spoken(("2+2?", "4")).to_json())
+def test_the_json_holds_the_session_its_turns_and_events() -> None:
+    record = json.loads(recorded(("2+2?", "4")).to_json())
     assert record["session_id"] == SESSION
     assert record["agent_name"] == "guide"
     assert [(each["prompt"], each["reply"], each["subtasks"]) for each in record["exchanges"]] == [("2+2?", "4", 1)]

@@ -1,4 +1,4 @@
-"""What a panel's widgets hold: text, formulas and pictures, drawn seldom and whole, and nothing that runs."""
+"""The widgets of a panel's log: text, formulas and pictures, and nothing that runs."""
 
 from __future__ import annotations
 
@@ -16,12 +16,11 @@ from agentbook.api.errors import ServerError, Unauthorized
 from agentbook.chat.html.static_transcript import panel_html
 from agentbook.chat.panel import ChatPanel
 from agentbook.chat.widgets.history import Block, LiveView
+from chat.fakes import AGENT, KEY, SESSION, FakePlatform, refused
+from chat.panels import click, eventually, hidden, long_history, make, on_loop, shown, widgets_in
 
-from .fakes import AGENT, KEY, SESSION, FakePlatform, refused
-from .panels import click, eventually, hidden, long_history, make, on_loop, shown, widgets_in
 
-
-def test_formulas_are_typeset_once_they_stand(platform: FakePlatform, panel: ChatPanel) -> None:
+def test_formulas_are_typeset_once_the_turn_ends(platform: FakePlatform, panel: ChatPanel) -> None:
     platform.answer = None
     asking = threading.Thread(target=panel.ask, args=("Area?",))
     asking.start()
@@ -40,7 +39,7 @@ def test_formulas_are_typeset_once_they_stand(platform: FakePlatform, panel: Cha
 
 
 @pytest.mark.parametrize("images", [False, True])
-def test_pictures_load_only_where_allowed(platform: FakePlatform, images: bool) -> None:
+def test_pictures_load_only_if_allowed(platform: FakePlatform, images: bool) -> None:
     platform.persist("message", {"text": "Old"}, KEY)
     platform.reply("![old](https://e.test/old.png)")
     platform.answer = lambda p, text: p.reply("![new](https://e.test/new.png)")
@@ -61,7 +60,7 @@ def pictures_in(panel: ChatPanel) -> int:
     return "".join(values).count("<img ")
 
 
-def test_a_person_allows_the_pictures_of_a_panel_and_takes_that_back(platform: FakePlatform) -> None:
+def test_the_switch_loads_and_hides_pictures(platform: FakePlatform) -> None:
     for number in range(3):  # what is older shares a widget
         platform.persist("message", {"text": "Old"}, KEY)
         platform.reply(f"![old {number}](https://e.test/{number}.png)")
@@ -128,7 +127,7 @@ def test_a_burst_is_drawn_in_few_flushes_and_ends_with_the_exact_text(platform: 
     panel.close()
 
 
-def test_what_is_finished_is_not_sent_again(platform: FakePlatform, panel: ChatPanel) -> None:
+def test_finished_chunks_are_not_sent_again(platform: FakePlatform, panel: ChatPanel) -> None:
     platform.answer = None
     asking = threading.Thread(target=panel.ask, args=("Long",))
     asking.start()
@@ -161,14 +160,14 @@ HOSTILE = "<img src=x onerror=alert(1)><script>alert(1)</script>\u202e"
 
 def handlers(markup: str) -> list[str]:
     """The inline handlers in some HTML, as a browser would read it."""
-    found: list[str] = []
+    names: list[str] = []
 
     class Reader(HTMLParser):
         def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-            found.extend(f"{tag} {name}" for name, _ in attrs if name.startswith("on"))
+            names.extend(f"{tag} {name}" for name, _ in attrs if name.startswith("on"))
 
     Reader().feed(markup)
-    return found
+    return names
 
 
 def test_nothing_hostile_reaches_a_widget(platform: FakePlatform) -> None:
@@ -212,7 +211,7 @@ def test_every_control_has_a_name(panel: ChatPanel) -> None:
     )  # the inline handler holds no quote that would end it
 
 
-def test_no_attribute_hides_one_of_the_widget_it_extends(panel: ChatPanel) -> None:
+def test_no_attribute_shadows_one_of_vbox(panel: ChatPanel) -> None:
     assert not (set(vars(panel)) - set(vars(VBox()))) & set(dir(VBox))
     methods = {name for name, value in vars(ChatPanel).items() if callable(value) or isinstance(value, property)}
     assert {name for name in methods if not name.startswith("__")} & set(dir(VBox)) == {"close"}

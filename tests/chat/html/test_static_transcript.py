@@ -1,4 +1,4 @@
-"""The static twin: what a saved notebook shows of a chat."""
+"""The static transcript: what a saved notebook shows of a chat."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from agentbook.chat.html import static_transcript
 from agentbook.chat.html.static_transcript import StaticTranscript, static_html
 from agentbook.chat.html.style import live_style
 from agentbook.chat.model.conversation import Conversation
-
-from .fakes import KEY, SESSION, FakePlatform
+from chat.fakes import KEY, SESSION, FakePlatform
 
 UID = "ap-0123456789ab"
-# How the project's notebook tests make the twin one token.
+# How the notebook tests reduce the static transcript to one token.
 SANITIZED = re.compile(r'(?s)<div class="ap-[0-9a-f]{6,}-static.*</div>')
 
 
@@ -47,19 +46,19 @@ def test_the_transcript_is_one_safe_element() -> None:
     assert SESSION not in shown
 
 
-def test_an_empty_one_says_so_in_place_of_the_line_that_a_widget_is_gone() -> None:
+def test_an_unused_panel_replaces_the_error_about_the_missing_widget() -> None:
     page = static_html([], "<guide>", UID)
     assert "A chat with &lt;guide&gt;. Nothing was said yet." in page
     assert "jupyter-widgets-error" in page
 
 
-def test_a_page_that_typesets_leaves_all_of_it_alone() -> None:
+def test_mathjax_ignores_names_and_prompts() -> None:
     talk = conversation()
     for html in (static_html([], r"$\let\hr\href$", UID), static_html(talk.exchanges, r"$\let\hr\href$", UID)):
         assert re.match(rf'<div class="{UID}-static ab-static [^"]*\bmathjax_ignore tex2jax_ignore"', html)
 
 
-def test_the_live_panel_hides_its_own_twin_alone() -> None:
+def test_a_live_panel_hides_only_its_own_static_transcript() -> None:
     assert f".{UID}-static {{ display: none; }}" in live_style(UID)
     assert ".ab-static { display: none; }" not in live_style(UID)
 
@@ -68,11 +67,11 @@ def test_updates_go_to_the_output_that_was_shown(monkeypatch: pytest.MonkeyPatch
     sent: list[tuple[dict[str, str], dict[str, Any]]] = []
     monkeypatch.setattr(static_transcript, "show_bundle", lambda bundle, **options: sent.append((bundle, options)))
     monkeypatch.setattr(static_transcript, "_in_kernel", lambda: True)
-    talk, twin = conversation(), StaticTranscript(UID)
-    twin.update(talk.exchanges, "guide")  # never shown: nothing to update
-    twin.show([], "guide")
-    twin.update(talk.exchanges, "guide")
-    twin.update(talk.exchanges, "guide")  # nothing new
+    talk, static = conversation(), StaticTranscript(UID)
+    static.update(talk.exchanges, "guide")  # never shown: nothing to update
+    static.show([], "guide")
+    static.update(talk.exchanges, "guide")
+    static.update(talk.exchanges, "guide")  # nothing new
     assert [options for _, options in sent] == [{"display_id": UID}, {"display_id": UID, "update": True}]
     assert sent[1][0] == {"text/plain": "", "text/html": static_html(talk.exchanges, "guide", UID)}
 

@@ -1,6 +1,7 @@
-"""What a panel sends to the page, counted at its comms: in proportion to what is said, however long it gets.
+"""What a panel sends to the page, counted at its comms, grows in proportion to the text.
 
-No stopwatch: the drawings are called one after the other, each after as many tokens as come between two at 100 tokens a second.
+No stopwatch: drawings are called directly, each after as many tokens as arrive between
+two drawings at 100 tokens a second.
 """
 
 from __future__ import annotations
@@ -18,8 +19,7 @@ from agentbook.api.record import Record
 from agentbook.chat.panel import ChatPanel
 from agentbook.events import loop
 from benchmarks.chat_text import tokens
-
-from .fakes import AGENT, KEY, SESSION, FakePlatform
+from chat.fakes import AGENT, KEY, SESSION, FakePlatform
 
 ENVELOPE = 600  # bytes of a message around its content: header, parent header, frames
 TOKENS_A_DRAWING = 5  # 20 drawings a second
@@ -32,7 +32,7 @@ class Wire:
         self.messages: Counter[str] = Counter()
         self.bytes = 0
 
-    def create_comm(self, **given: Any) -> BaseComm:
+    def create_comm(self, **options: Any) -> BaseComm:
         wire = self
 
         class Counted(BaseComm):
@@ -40,7 +40,7 @@ class Wire:
                 wire.messages[msg_type] += 1
                 wire.bytes += ENVELOPE + len(json.dumps(data))
 
-        return Counted(**given)
+        return Counted(**options)
 
 
 @pytest.fixture
@@ -72,30 +72,30 @@ def event(n: int, author: Any, kind: str, content: Any) -> Record:
     return Record(id=f"01900000-0000-7000-8000-{n:012x}", type=kind, content=content, task_id="t0", author=author)
 
 
-def say(panel: ChatPanel, said: list[str]) -> None:
+def say(panel: ChatPanel, reply: list[str]) -> None:
     """A question and its reply, token by token, drawn at the pace of a stream."""
     panel.conversation.feed(event(1, KEY, "message", {"text": "Go on"}))
     panel._throttle.flush()
     offset = 0
-    for n, token in enumerate(said):
+    for n, token in enumerate(reply):
         draft = Record(id="d", type="runtime_draft", content={"delta": token, "offset": offset}, task_id="t0")
         panel.conversation.feed(draft)
         offset += len(token)
         if n % TOKENS_A_DRAWING == 0:
             panel._throttle.flush()
-    panel.conversation.feed(event(2, AGENT, "runtime_done", {"text": "".join(said)}))
+    panel.conversation.feed(event(2, AGENT, "runtime_done", {"text": "".join(reply)}))
     panel._throttle.flush()
 
 
-@pytest.mark.parametrize(("count", "most"), [(1000, 260), (4000, 250)])
+@pytest.mark.parametrize(("count", "max_bytes"), [(1000, 260), (4000, 250)])
 def test_a_token_costs_the_same_in_a_short_reply_and_in_a_long_one(
-    panel: ChatPanel, wire: Wire, count: int, most: int
+    panel: ChatPanel, wire: Wire, count: int, max_bytes: int
 ) -> None:
     wire.messages.clear()
     wire.bytes = 0
     at_once(lambda: say(panel, tokens(count)))
     drawings = count / TOKENS_A_DRAWING
-    assert 120 < wire.bytes / count < most
+    assert 120 < wire.bytes / count < max_bytes
     assert drawings < wire.messages["comm_msg"] < 1.3 * drawings + 30
     assert wire.messages["comm_open"] < 20 + count / 200  # a new widget for each frozen chunk
     assert panel.conversation.turns[0].text == "".join(tokens(count))

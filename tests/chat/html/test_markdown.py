@@ -1,17 +1,15 @@
-"""What agents and people say becomes HTML that a notebook page can hold without running or fetching anything."""
+"""Markdown becomes HTML that runs and fetches nothing."""
 
 from __future__ import annotations
 
 import html
 import re
 from html.parser import HTMLParser
-from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentbook.chat.html.incremental import PARTS, IncrementalMarkdown
 from agentbook.chat.html.markdown import IMAGES, block_starts, render
 from agentbook.chat.html.sanitize import clean, plain, visible
 
@@ -106,7 +104,7 @@ def test_any_text_is_harmless(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_raw_html_does_not_get_through_the_allow_list_either(text: str) -> None:
+def test_the_allow_list_removes_raw_html_too(text: str) -> None:
     for tag, attributes in read(clean(visible(text))).tags:
         assert tag not in {"script", "style", "iframe", "svg", "math", "form", "input", "img", "object", "link", "base"}
         assert not any(name.startswith("on") or name in ("style", "id", "src") for name in attributes)
@@ -135,13 +133,13 @@ def test_markdown_is_formatted() -> None:
 
 
 def typeset(text: str) -> list[str]:
-    """What MathJax would be given of a text, and whether on lines of its own."""
-    found = re.findall(
+    """The TeX that MathJax would typeset in a text."""
+    formulas = re.findall(
         r'<(?:span|div) class="ab-math( ab-display)?[^"]*mathjax_process[^"]*">(.*?)</(?:span|div)>',
         render(text),
         re.DOTALL,
     )
-    return [html.unescape(tex) for _, tex in found]
+    return [html.unescape(tex) for _, tex in formulas]
 
 
 @pytest.mark.parametrize(
@@ -186,14 +184,14 @@ def test_mathematics_is_told_from_money(text: str, tex: list[str]) -> None:
         r"\unicode{x41}",
     ],
 )
-def test_tex_that_reaches_beyond_itself_stays_source(tex: str) -> None:
+def test_tex_that_affects_the_page_stays_source(tex: str) -> None:
     for text in (f"${tex}$", f"$${tex}$$", rf"\({tex}\)", f"\\[\n{tex}\n\\]"):
         assert typeset(text) == []
         assert tex in read(render(text)).text
     assert typeset(r"$\default + \letter$") == [r"\(\default + \letter\)"]
 
 
-def test_pictures_are_fetched_only_where_the_reader_allows_it() -> None:
+def test_pictures_are_fetched_only_if_the_reader_allows_it() -> None:
     text = (
         "![a *cat*](https://e.test/cat.png) ![b](data:image/png;base64,AA) ![c](/api/x.png) ![d](javascript:alert(1))"
     )
@@ -212,7 +210,7 @@ def test_pictures_are_fetched_only_where_the_reader_allows_it() -> None:
     assert "<img" not in clean('<img src="https://e.test/cat.png">')
 
 
-def test_hidden_characters_are_written_out_and_scripts_keep_theirs() -> None:
+def test_hidden_characters_are_spelled_out_except_those_scripts_need() -> None:
     assert visible("a\u202eb\x00\x1b") == "a⟨U+202E⟩b⟨U+0000⟩⟨U+001B⟩"
     family, flag, persian = (
         "👨\u200d👩\u200d👧",
@@ -247,138 +245,19 @@ def test_hidden_characters_are_written_out_and_scripts_keep_theirs() -> None:
     ],
     ids=lambda text: text[:6].strip() or "spaces",
 )
-@pytest.mark.timeout(120)  # each takes a second or two; with one rule of squared cost in it, minutes
-def test_no_text_takes_long(text: str) -> None:
+@pytest.mark.timeout(120)  # seconds each; minutes with a single rule of quadratic cost
+def test_pathological_texts_render_quickly(text: str) -> None:
     shown = render(text)
     if len(shown) < 200_000:
         assert_safe(shown)
 
 
-def test_a_line_of_a_megabyte_is_shown_whole() -> None:
+def test_a_line_of_a_megabyte_is_shown_completely() -> None:
     assert read(render("before\n\n" + "x" * 1_000_000 + "\n\n**after**")).text.count("x") == 1_000_000
 
 
-MESSAGE = "\n\n".join(
-    f"## Part {n}\n\nSome *words* about part {n}, see [the guide][g].\n\n- one\n  - two\n- three\n\n"
-    f"| a | b |\n|---|---|\n| {n} | 2 |\n\n```python\nfor x in range({n}):\n\n    print(x)\n```"
-    for n in range(90)
-)
-
-
-def test_chunks_say_what_the_whole_says() -> None:
-    text = "[g]: https://e.test/guide\n\n" + MESSAGE
-    chunks = IncrementalMarkdown()
-    for end in range(0, len(text), 37):
-        chunks.update(text[:end])
-    chunks.update(text)
-    assert "".join(chunks.frozen) + chunks.tail == render(text)
-    assert len(chunks.frozen) >= 2
-    assert all(len(chunk) > 2_500 for chunk in chunks.frozen)
-    assert chunks.open_characters < 6_000
-
-
-PIECES = [
-    *("word ", "a", "1", "=", "-", "- ", "$$", "~~~", "  f", "\n", "\n\n"),
-    *("- b\n", "1. c\n", "```\n", "| c |\n|--|\n", "> d\n", "    e\n", "# g\n"),
-]
-
-
-@given(st.lists(st.sampled_from(PIECES), max_size=30))
-def test_at_every_moment_chunks_say_what_the_whole_says(said: list[str]) -> None:
-    chunks, text = IncrementalMarkdown(size=20), ""
-    for piece in said:
-        text += piece
-        chunks.update(text)
-        together = "".join(chunks.frozen) + chunks.tail
-        assert re.sub(r"\s+", "", together) == re.sub(r"\s+", "", render(text))
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "So:\n\n$$\na\n- b\n= c\n$$\n\nAnd on.",  # a formula that looks like a list until it ends
-        "\\[\n# a\nb\n\\]",
-        "1. c\n\n2. d\n\nEnd.",
-        "- c\n\n- d\n\n  e\n\nEnd.",
-        "```\na\n\nb\n```\n\nc\n\n    d\n\ne",
-        "| a |\n|--|\n| b |\n\nc\n=\n\nd\n-\n\n> e\nf\n\ng",
-    ],
-)
-def test_letter_by_letter_chunks_say_what_the_whole_says(text: str) -> None:
-    chunks = IncrementalMarkdown()
-    for end in range(len(text) + 1):
-        chunks.update(text[:end])
-        assert re.sub(r"\s+", "", chunks.tail) == re.sub(r"\s+", "", render(text[:end]))
-
-
-def test_addresses_that_are_defined_at_the_end_are_linked_when_it_has_come() -> None:
-    text = MESSAGE + "\n\n[g]: https://e.test/guide\n\n[g]: https://e.test/other\n\nThat is [all][g]."
-    chunks = IncrementalMarkdown()
-    for end in range(0, len(text), 501):
-        chunks.update(text[:end])
-    chunks.update(text)
-    open_ended = list(chunks.frozen)
-    assert len(open_ended) >= 2
-    assert "<a " not in "".join(open_ended)
-    chunks.update(text, complete=True)
-    assert "".join(chunks.frozen) + chunks.tail == render(text)
-    assert render(text).count('href="https://e.test/guide"') == 91
-    assert len(chunks.frozen) == len(open_ended)
-    plain = IncrementalMarkdown()
-    plain.update(MESSAGE)
-    kept = list(plain.frozen)
-    plain.update(MESSAGE, complete=True)
-    assert [id(chunk) for chunk in plain.frozen] == [id(chunk) for chunk in kept], (
-        "what defines nothing is rendered once"
-    )
-
-
-def test_frozen_chunks_stay_as_they_are() -> None:
-    chunks, seen = IncrementalMarkdown(), []
-    for end in range(0, len(MESSAGE), 101):
-        chunks.update(MESSAGE[:end])
-        assert chunks.frozen[: len(seen)] == seen
-        seen = list(chunks.frozen)
-
-
-def test_of_the_parts_that_have_ended_only_the_last_changes() -> None:
-    chunks = IncrementalMarkdown()
-    kept = 0
-    for end in range(0, len(MESSAGE), 20):
-        frozen, before = len(chunks.frozen), list(chunks.recent)
-        chunks.update(MESSAGE[:end])
-        assert len(chunks.recent) >= len(before)
-        if len(chunks.frozen) == frozen:
-            ended = [part for part, after in pairwise(before) if after]
-            assert chunks.recent[: len(ended)] == ended
-            kept += len(ended)
-    assert len(chunks.recent) == PARTS
-    assert kept > 100
-
-
-def test_another_text_begins_again() -> None:
-    chunks = IncrementalMarkdown()
-    chunks.update(MESSAGE)
-    chunks.update("Something else.")
-    assert (chunks.frozen, chunks.tail) == ([], "<p>Something else.</p>\n")
-
-
-def test_chunks_never_cut_code_tables_or_lists() -> None:
-    blocks = [
-        "```\n" + "x\n\n" * 3_000 + "```",
-        "\n".join(f"- item {n}\n\n  more" for n in range(600)),
-        "| a |\n|---|\n" + "| b |\n" * 900,
-    ]
-    chunks = IncrementalMarkdown()
-    for end in range(0, len(text := "\n\n".join([*blocks, "end"])), 997):
-        chunks.update(text[:end])
-    chunks.update(text)
-    shown = "".join(chunks.frozen) + chunks.tail
-    assert [shown.count(tag) for tag in ("<pre>", "<ul>", "<table>")] == [1, 1, 1]
-
-
 @given(st.lists(st.sampled_from(["a", "\n", "\n\n", "- b\n", "```\n", "| c |\n|--|\n", "> d\n", "    e\n", "# f\n"])))
-def test_blocks_render_apart_as_together(parts: list[str]) -> None:
+def test_blocks_render_the_same_apart_and_together(parts: list[str]) -> None:
     text = "".join(parts)
     starts = block_starts(text)
     pieces = [text[a:b] for a, b in zip(starts, [*starts[1:], len(text)], strict=True)]

@@ -1,4 +1,4 @@
-"""A click while a cell spins, in a real kernel: the page may not know of any subshell yet."""
+"""A click while a cell is running, in a real kernel."""
 
 from __future__ import annotations
 
@@ -42,17 +42,17 @@ class Notebook:
         return str(self._client.execute(code))
 
     def printed(self, cell: str, until: str = "") -> str:
-        """What a cell has printed once it has ended, or once it has printed `until`."""
-        said = ""
+        """The output of a cell, up to its end or until it contains `until`."""
+        output = ""
         while True:
             message = self._client.get_iopub_msg(timeout=90)
             if message["parent_header"].get("msg_id") != cell:
                 continue
             content = message["content"]
             assert message["msg_type"] != "error", content
-            said += content["text"] if message["msg_type"] == "stream" else ""
-            if (until and until in said) or content.get("execution_state") == "idle":
-                return said.strip()
+            output += content["text"] if message["msg_type"] == "stream" else ""
+            if (until and until in output) or content.get("execution_state") == "idle":
+                return output.strip()
 
     def run(self, code: str) -> str:
         return self.printed(self.start(code))
@@ -78,7 +78,7 @@ def notebook() -> Iterator[Notebook]:
 
 
 @pytest.mark.skipif(ipykernel.version_info < (7, 4), reason="before ipykernel 7.4 the page alone chooses the subshell")
-def test_a_click_is_taken_while_a_cell_spins_whether_or_not_the_page_knows_a_subshell(notebook: Notebook) -> None:
+def test_a_click_arrives_while_a_cell_runs_with_or_without_a_page_subshell(notebook: Notebook) -> None:
     box, send = notebook.run(MADE).split()
     for known in (False, True):
         notebook.run("heard.clear()")

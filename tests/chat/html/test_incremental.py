@@ -1,0 +1,131 @@
+"""A growing text renders in pieces to the same HTML as the whole text."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentbook.chat.html.incremental import PARTS, IncrementalMarkdown
+from agentbook.chat.html.markdown import render
+
+MESSAGE = "\n\n".join(
+    f"## Part {n}\n\nSome *words* about part {n}, see [the guide][g].\n\n- one\n  - two\n- three\n\n"
+    f"| a | b |\n|---|---|\n| {n} | 2 |\n\n```python\nfor x in range({n}):\n\n    print(x)\n```"
+    for n in range(90)
+)
+
+
+def test_pieces_equal_the_whole() -> None:
+    text = "[g]: https://e.test/guide\n\n" + MESSAGE
+    message = IncrementalMarkdown()
+    for end in range(0, len(text), 37):
+        message.update(text[:end])
+    message.update(text)
+    assert "".join(message.frozen) + message.tail == render(text)
+    assert len(message.frozen) >= 2
+    assert all(len(chunk) > 2_500 for chunk in message.frozen)
+    assert message.open_characters < 6_000
+
+
+PIECES = [
+    *("word ", "a", "1", "=", "-", "- ", "$$", "~~~", "  f", "\n", "\n\n"),
+    *("- b\n", "1. c\n", "```\n", "| c |\n|--|\n", "> d\n", "    e\n", "# g\n"),
+]
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=30))
+def test_pieces_equal_the_whole_at_every_step(pieces: list[str]) -> None:
+    message, text = IncrementalMarkdown(size=20), ""
+    for piece in pieces:
+        text += piece
+        message.update(text)
+        together = "".join(message.frozen) + message.tail
+        assert re.sub(r"\s+", "", together) == re.sub(r"\s+", "", render(text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "So:\n\n$$\na\n- b\n= c\n$$\n\nAnd on.",  # a formula that looks like a list until it ends
+        "\\[\n# a\nb\n\\]",
+        "1. c\n\n2. d\n\nEnd.",
+        "- c\n\n- d\n\n  e\n\nEnd.",
+        "```\na\n\nb\n```\n\nc\n\n    d\n\ne",
+        "| a |\n|--|\n| b |\n\nc\n=\n\nd\n-\n\n> e\nf\n\ng",
+    ],
+)
+def test_pieces_equal_the_whole_letter_by_letter(text: str) -> None:
+    message = IncrementalMarkdown()
+    for end in range(len(text) + 1):
+        message.update(text[:end])
+        assert re.sub(r"\s+", "", message.tail) == re.sub(r"\s+", "", render(text[:end]))
+
+
+def test_link_definitions_at_the_end_apply_once_the_text_is_complete() -> None:
+    text = MESSAGE + "\n\n[g]: https://e.test/guide\n\n[g]: https://e.test/other\n\nThat is [all][g]."
+    message = IncrementalMarkdown()
+    for end in range(0, len(text), 501):
+        message.update(text[:end])
+    message.update(text)
+    open_ended = list(message.frozen)
+    assert len(open_ended) >= 2
+    assert "<a " not in "".join(open_ended)
+    message.update(text, complete=True)
+    assert "".join(message.frozen) + message.tail == render(text)
+    assert render(text).count('href="https://e.test/guide"') == 91
+    assert len(message.frozen) == len(open_ended)
+    plain = IncrementalMarkdown()
+    plain.update(MESSAGE)
+    before = list(plain.frozen)
+    plain.update(MESSAGE, complete=True)
+    assert [id(chunk) for chunk in plain.frozen] == [id(chunk) for chunk in before], (
+        "without definitions nothing is rendered again"
+    )
+
+
+def test_frozen_chunks_never_change() -> None:
+    message, frozen = IncrementalMarkdown(), []
+    for end in range(0, len(MESSAGE), 101):
+        message.update(MESSAGE[:end])
+        assert message.frozen[: len(frozen)] == frozen
+        frozen = list(message.frozen)
+
+
+def test_only_the_last_finished_part_changes() -> None:
+    message = IncrementalMarkdown()
+    unchanged = 0
+    for end in range(0, len(MESSAGE), 20):
+        frozen, before = len(message.frozen), list(message.recent)
+        message.update(MESSAGE[:end])
+        assert len(message.recent) >= len(before)
+        if len(message.frozen) == frozen:
+            ended = [part for part, after in pairwise(before) if after]
+            assert message.recent[: len(ended)] == ended
+            unchanged += len(ended)
+    assert len(message.recent) == PARTS
+    assert unchanged > 100
+
+
+def test_a_different_text_starts_over() -> None:
+    message = IncrementalMarkdown()
+    message.update(MESSAGE)
+    message.update("Something else.")
+    assert (message.frozen, message.tail) == ([], "<p>Something else.</p>\n")
+
+
+def test_chunks_never_cut_code_tables_or_lists() -> None:
+    blocks = [
+        "```\n" + "x\n\n" * 3_000 + "```",
+        "\n".join(f"- item {n}\n\n  more" for n in range(600)),
+        "| a |\n|---|\n" + "| b |\n" * 900,
+    ]
+    message = IncrementalMarkdown()
+    for end in range(0, len(text := "\n\n".join([*blocks, "end"])), 997):
+        message.update(text[:end])
+    message.update(text)
+    shown = "".join(message.frozen) + message.tail
+    assert [shown.count(tag) for tag in ("<pre>", "<ul>", "<table>")] == [1, 1, 1]
