@@ -63,9 +63,11 @@ class PromptLab:
     configure-llm call and then answers all inputs. At the end the agent gets its own
     configuration back. Anyone who talks to the agent during a run talks to a variant,
     so use an agent that exists for this. Variants with an ``agent=`` of their own run
-    at the same time. Creating a lab sends nothing; errors of the platform come from
-    `run`, `apply` and `versions`. Specification: "Endpoints", configure-llm body;
-    "States and transitions", rule 1; "Events", rules 3 to 5.
+    at the same time. Creating a lab sends nothing. Errors of the platform are not
+    raised here, but by `apply` and `versions`.
+
+    Specification: "Endpoints", configure-llm body; "States and transitions", rule 1;
+    "Events", rules 3 to 5.
 
     Examples
     --------
@@ -320,7 +322,7 @@ class PromptLab:
     async def arun(
         self, inputs: Any = None, variants: Iterable[str | Variant] | str | Variant | None = None, **options: Any
     ) -> pd.DataFrame:
-        """Like `run`, awaited, on any event loop: ``frame = await lab.arun([...])``."""
+        """As `run`, awaited, on any event loop: ``frame = await lab.arun([...])``."""
         progress, checks = options.pop("progress", True), options.pop("checks", None)
         plan = self.controller.plan(inputs, variants, checks, Options(**options))
         with self._progress(plan, progress):
@@ -376,7 +378,7 @@ class PromptLab:
         Parameters
         ----------
         listener : callable
-            Takes the answer or None, and must not raise. During a run it is called on
+            Takes the answer or None, and raises nothing. During a run it is called on
             the toolkit's thread.
 
         Returns
