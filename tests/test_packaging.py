@@ -30,7 +30,7 @@ for name in (*ab.__all__, *ab.errors.__all__):
     getattr(ab, name)
 assert (home / "py.typed").is_file()
 assert (home / "service" / "openapi.yaml").is_file()
-for asset in ("panel.css", "panel.js"):
+for asset in ("panel.css", "panel.js", "compare.css", "prompt_lab.css", "prompt_lab.js"):
     assert (home / "chat" / "widgets" / "assets" / asset).is_file(), asset
 print(len(list((home / "docs").glob("*.md"))))
 print(*sorted(path.relative_to(jupyterlab.tutorials()).as_posix() for path in jupyterlab.tutorials().rglob("*.ipynb")))

@@ -1,1 +1,1 @@
-"""One message to several agents, side by side, and which answer was the better one."""
+"""One message to several agents, their answers side by side, and a preference."""

@@ -1,7 +1,8 @@
-"""One message to several agents: their conversations, the rounds, and which answer was preferred. No widgets.
+"""Conversations, rounds and preferences of a comparison, without widgets.
 
-Each side is a `Conversation` of its own, so nothing that happens to one reaches another. Like a conversation, everything here
-that changes something runs on the toolkit's own thread.
+Each side is a `Conversation` of its own, so nothing that happens to one affects
+another. As with a conversation, everything that changes a comparison runs on the
+toolkit's thread.
 """
 
 from __future__ import annotations
@@ -33,25 +34,25 @@ Listener = Callable[[], None]
 
 @dataclass(slots=True, eq=False)
 class Round:
-    """One message and what each side made of it.
+    """One message and the answers of all sides.
 
     Attributes
     ----------
     number : int
-        From 1.
+        Counts from 1.
     message : str
     exchanges : list of Exchange
         In the order of the sides; after a retry the newest attempt.
     order : list of int
-        Which side stands in which column.
+        The side in each column.
     blind : bool
-        Whether the names were hidden until a preference was made.
+        Whether the names were hidden until there was a preference.
     preferred : int or str or None
-        The side, ``"tie"``, ``"none"``, or None while nobody has chosen.
+        The side, ``"tie"``, ``"none"``, or None without a preference.
     preferred_at : datetime or None
         UTC.
     revealed : bool
-        Whether the names have been seen.
+        Whether the names have been shown.
     """
 
     number: int
@@ -64,14 +65,18 @@ class Round:
     revealed: bool = True
 
     @property
-    def settled(self) -> bool:
-        """Whether no reply is being waited for."""
+    def complete(self) -> bool:
+        """Whether no reply is pending."""
         return not any(exchange.pending for exchange in self.exchanges)
 
     def allows(self, choice: Choice) -> bool:
-        """Whether this can be preferred now: an answer that is there, a tie of two or more, none, or to take it back."""
+        """Whether this can be preferred now.
+
+        That is an answered side, a tie of two or more, none of them, or None to take a
+        preference back.
+        """
         answered = [exchange.status == "answered" for exchange in self.exchanges]
-        if not self.settled:
+        if not self.complete:
             return False
         if isinstance(choice, int):
             return 0 <= choice < len(answered) and answered[choice]
@@ -80,16 +85,17 @@ class Round:
 
 @dataclass(eq=False)
 class Comparison:
-    """Several agents, asked the same.
+    """Several agents that get the same messages.
 
     Parameters
     ----------
     conversations : list of Conversation
-        One for each side.
+        One per side.
     blind : bool
-        Shuffle the columns of each round, and hide the names until a preference is made.
+        Shuffle the columns of each round, and hide the names until there is a
+        preference.
     seed : int, optional
-        For the shuffling; None for another order each time.
+        Seed of the shuffling; None for a different order each time.
     """
 
     conversations: list[Conversation]
@@ -102,10 +108,10 @@ class Comparison:
         self._random = random.Random(self.seed)  # noqa: S311 - an order of columns, no secret
         self._listeners: list[Listener] = []
         for conversation in self.conversations:
-            conversation.listen(lambda exchange: self._changed())
+            conversation.listen(lambda exchange: self._notify())
 
     @classmethod
-    def of(
+    def start(
         cls,
         client: Client | AsyncClient,
         workspace: Any,
@@ -115,34 +121,34 @@ class Comparison:
         seed: int | None = None,
         follow: Follow | None = None,
     ) -> Comparison:
-        """A comparison whose sides each begin a session of their own in `workspace`."""
+        """A comparison whose sides each start a session in `workspace`."""
         sides = [Conversation(client, workspace=workspace, agent=agent, follow=follow) for agent in agents]
         return cls(sides, blind, seed)
 
     def listen(self, listener: Listener) -> None:
-        """Have `listener` called on the loop's thread after each change; it should note it and draw later."""
+        """Call `listener` on the loop's thread after each change; it must be quick."""
         self._listeners.append(listener)
 
-    def _changed(self) -> None:
+    def _notify(self) -> None:
         for listener in tuple(self._listeners):
             listener()
 
-    # What it is like now
+    # State
 
     @property
     def labels(self) -> list[str]:
-        """What each side is called: its agent's name, numbered where two are called the same."""
-        names = [side.agent_name or _short(side.agent) for side in self.conversations]
-        count = Counter(names)
+        """The label of each side: the agent's name, numbered if it is not unique."""
+        names = [side.agent_name or _short_name(side.agent) for side in self.conversations]
+        totals = Counter(names)
         numbers: Counter[str] = Counter()
         labels = []
         for name in names:
             numbers[name] += 1
-            labels.append(name if count[name] == 1 else f"{name} #{numbers[name]}")
+            labels.append(name if totals[name] == 1 else f"{name} #{numbers[name]}")
         return labels
 
     def shown_labels(self, round_: Round) -> list[str]:
-        """What each side is called in the columns of a round: a letter while the names are hidden."""
+        """The label of each side in a round: a letter while the names are hidden."""
         labels = self.labels
         if round_.blind:
             for column, side in enumerate(round_.order):
@@ -152,25 +158,26 @@ class Comparison:
 
     @property
     def pending(self) -> list[Exchange]:
-        """The exchanges whose reply is being waited for, of all sides."""
+        """The exchanges of all sides whose reply is pending."""
         return [exchange for side in self.conversations for exchange in side.pending]
 
     @property
     def closed(self) -> bool:
-        """Whether nothing can be asked any more."""
+        """Whether nothing can be sent any more."""
         return any(side.state == "closed" for side in self.conversations)
 
-    # Asking
+    # Messages
 
     def submit(self, text: str) -> Round:
-        """Send a message to every side and return at once; call it on the loop's thread.
+        """Send a message to every side, without waiting; call it on the loop's thread.
 
         Raises
         ------
         TypeError
-            If the message is no text.
+            If the message is not a string.
         ValueError
-            If there is nothing in the message, it is no valid Unicode, or the comparison is closed or a recording.
+            If the message is empty or not valid Unicode, or if the comparison is closed
+            or a recording.
         """
         if not check_text(text).strip():
             raise ValueError("The message is empty: write something to send.")
@@ -180,100 +187,107 @@ class Comparison:
         if self.blind:
             self._random.shuffle(order)
         exchanges = [side.submit(text) for side in self.conversations]
-        made = Round(len(self.rounds) + 1, text, exchanges, order, self.blind, revealed=not self.blind)
-        self.rounds.append(made)
-        self._changed()
-        return made
+        round_ = Round(len(self.rounds) + 1, text, exchanges, order, self.blind, revealed=not self.blind)
+        self.rounds.append(round_)
+        self._notify()
+        return round_
 
-    async def finish(self, round_: Round, timeout_s: float | None = None) -> dict[str, Turn]:
-        """Wait until every side has answered, failed or been stopped, retries included; the turn of each.
+    async def wait(self, round_: Round, timeout_s: float | None = None) -> dict[str, Turn]:
+        """The turn of each side, once all have answered, failed or stopped.
 
-        What has not come after `timeout_s` is waited for no longer: its turn is open, and a late reply is taken in.
+        After `timeout_s` seconds it stops waiting: the turns of the remaining sides are
+        open, and late replies still appear.
         """
         try:
             async with asyncio.timeout(timeout_s):
-                while waiting := [_ended(each) for each in round_.exchanges if not each.finished.done()]:
-                    await asyncio.wait(waiting)
+                while pending := [_future(each) for each in round_.exchanges if not each.finished.done()]:
+                    await asyncio.wait(pending)
         except TimeoutError:
             self.stop(round_)
         except asyncio.CancelledError:
             self.stop(round_)
             raise
-        return {label: told(exchange) for label, exchange in zip(self.labels, round_.exchanges, strict=True)}
+        return {label: final_turn(exchange) for label, exchange in zip(self.labels, round_.exchanges, strict=True)}
 
     async def retry(self, exchange: Exchange) -> None:
-        """Try one side's failed or stopped exchange again; the others stay as they are."""
-        place = self._place(exchange)
-        if place is None or exchange.status not in ("failed", "stopped") or self.recorded:
+        """Try one side's failed or stopped exchange again, and no other side's."""
+        position = self._find(exchange)
+        if position is None or exchange.status not in ("failed", "stopped") or self.recorded:
             return
-        round_, side = place
+        round_, side = position
         conversation = self.conversations[side]
         if conversation.pending or conversation.state == "closed":
             return
         known = set(conversation.exchanges)
 
-        def take(changed: Exchange | None) -> None:
+        def adopt(changed: Exchange | None) -> None:
             if changed is not None and changed not in known and changed.ours and changed.prompt == round_.message:
                 round_.exchanges[side] = changed
 
-        end = conversation.listen(take)
+        end = conversation.listen(adopt)
         try:
             await conversation.retry(exchange)
         finally:
             end()
-            self._changed()
+            self._notify()
 
-    def _place(self, exchange: Exchange) -> tuple[Round, int] | None:
-        places = ((each, side) for each in self.rounds for side, own in enumerate(each.exchanges) if own is exchange)
-        return next(places, None)
+    def _find(self, exchange: Exchange) -> tuple[Round, int] | None:
+        for round_ in self.rounds:
+            if exchange in round_.exchanges:
+                return round_, round_.exchanges.index(exchange)
+        return None
 
     def stop(self, round_: Round | None = None) -> None:
-        """Stop waiting, for one round or for all. The agents may still finish; late replies are taken in when they come."""
-        mine = set(round_.exchanges) if round_ is not None else None
+        """Stop waiting, for one round or for all.
+
+        The agents may still finish; late replies appear when they come.
+        """
+        exchanges = set(round_.exchanges) if round_ is not None else None
         for side in self.conversations:
             for exchange in side.pending:
-                if mine is None or exchange in mine:
+                if exchanges is None or exchange in exchanges:
                     side.stop(exchange)
 
     async def aclose(self) -> None:
-        """End it here. The sessions themselves go on."""
+        """Stop listening. The sessions themselves continue."""
         for side in self.conversations:
             with contextlib.suppress(Exception):
                 await side.aclose()
 
-    # Preferring
+    # Preferences
 
     def prefer(self, round_: Round, choice: Choice) -> None:
-        """Note which answer of a round is preferred: a side, ``"tie"``, ``"none"``, or None to take it back.
+        """Store a preference: a side, ``"tie"``, ``"none"``, or None to take it back.
 
         Raises
         ------
         ValueError
-            If that side has not answered, or replies are still being waited for.
+            If that side has not answered, or replies are pending.
         """
         if not round_.allows(choice):
             raise ValueError(
-                f"Round {round_.number} does not allow that: wait until its replies are there, and prefer one that is, "
-                "or 'tie' (of two or more), or 'none'."
+                f"Round {round_.number} does not allow that: wait for its replies, then prefer a side that has "
+                "answered, or 'tie' (of two or more), or 'none'."
             )
         round_.preferred = choice
         round_.preferred_at = None if choice is None else datetime.now(UTC)
         round_.revealed = round_.revealed or choice is not None
-        self._changed()
+        self._notify()
 
     def __repr__(self) -> str:
         return f"Comparison({', '.join(map(repr, self.labels))}; {len(self.rounds)} rounds)"
 
 
-def _ended(exchange: Exchange) -> asyncio.Future[Turn]:
-    waiting = asyncio.wrap_future(exchange.finished)
-    # Looked at, so that nobody is told of an error that the column shows already.
-    waiting.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
-    return waiting
+def _future(exchange: Exchange) -> asyncio.Future[Turn]:
+    future = asyncio.wrap_future(exchange.finished)
+    # The column shows any error; reading it here avoids asyncio's warning about an
+    # error that was never retrieved.
+    future.add_done_callback(lambda done: done.cancelled() or done.exception())
+    return future
 
 
-def told(exchange: Exchange) -> Turn:
-    """The exchange's turn; a failed one where the message was refused or the connection lost, so that nothing is raised."""
+def final_turn(exchange: Exchange) -> Turn:
+    """The turn of an exchange, failed if the message was refused or the session lost."""
     turn = exchange.turn
     if exchange.status != "failed" or turn.status != "open":
         return turn
@@ -282,5 +296,5 @@ def told(exchange: Exchange) -> Turn:
     return replace(turn, status="failed", failure=Failure(exchange.reason or "No reason was given.", "error", status))
 
 
-def _short(agent: Any) -> str:
+def _short_name(agent: Any) -> str:
     return f"agent …{str(agent)[-8:]}" if agent is not None else "agent"

@@ -1,4 +1,4 @@
-"""A comparison as tables, and as JSON that can be read back."""
+"""A comparison as tables and as JSON."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 FORMAT = "agentbook-comparison"
 VERSION = 1
 
-_OF_REPLY = ("event_id", "session_id", "asked_at", "time_to_first_event_s", "time_to_reply_s", "subtasks", "request_id")
+_REPLY_COLUMNS = (
+    "event_id", "session_id", "asked_at", "time_to_first_event_s", "time_to_reply_s", "subtasks", "request_id"
+)  # fmt: skip
 REPLIES = {
     "round": "Int64",
     "message": "str",
@@ -28,7 +30,7 @@ REPLIES = {
     "column": "Int64",
     "text": "str",
     "status": "category",
-    **{name: COLUMNS[name] for name in _OF_REPLY},
+    **{name: COLUMNS[name] for name in _REPLY_COLUMNS},
     "preferred": "boolean",
 }
 PREFERENCES = {
@@ -45,7 +47,7 @@ PREFERENCES = {
 
 
 def replies(comparison: Comparison) -> pd.DataFrame:
-    """Every reply of a comparison; see `agentbook.chat.compare.widget.Compare.to_pandas`, which lists the columns."""
+    """Every reply; the columns are those of `Compare.to_pandas`."""
     import pandas as pd
 
     labels = comparison.labels
@@ -70,7 +72,7 @@ def _reply(round_: Round, side: int, label: str) -> dict[str, Any]:
 
 
 def preferences(comparison: Comparison) -> pd.DataFrame:
-    """What was preferred; see `agentbook.chat.compare.widget.Compare.preferences`, which lists the columns."""
+    """Every preference; the columns are those of `Compare.preferences`."""
     import pandas as pd
 
     labels = comparison.labels
@@ -80,27 +82,27 @@ def preferences(comparison: Comparison) -> pd.DataFrame:
 
 def _preference(round_: Round, labels: list[str]) -> dict[str, Any]:
     choice = round_.preferred
-    shown = [round_.exchanges[side] for side in round_.order]
+    by_column = [round_.exchanges[side] for side in round_.order]
     return {
         "round": round_.number,
         "message": round_.message,
         "preferred": labels[choice] if isinstance(choice, int) else choice,
         "column": round_.order.index(choice) + 1 if isinstance(choice, int) else None,
         "agents": [labels[side] for side in round_.order],
-        "latencies_s": [exchange.time_to_reply_s for exchange in shown],
-        "session_ids": [exchange.turn.session_id or None for exchange in shown],
+        "latencies_s": [exchange.time_to_reply_s for exchange in by_column],
+        "session_ids": [exchange.turn.session_id or None for exchange in by_column],
         "blind": round_.blind,
         "preferred_at": round_.preferred_at,
     }
 
 
 def to_json(comparison: Comparison) -> str:
-    """The comparison as JSON, each side's conversation with its persisted events included."""
+    """The comparison as JSON, with the persisted events of each side."""
     return json.dumps(as_data(comparison), ensure_ascii=False, indent=1)
 
 
 def as_data(comparison: Comparison) -> dict[str, Any]:
-    """The record of a comparison as plain data, ready for JSON."""
+    """The comparison as plain data, ready for JSON."""
     sides = comparison.conversations
     return {
         "format": FORMAT,
@@ -116,7 +118,7 @@ def _round_data(round_: Round, sides: list[Conversation]) -> dict[str, Any]:
     at = round_.preferred_at
     return {
         "message": round_.message,
-        # Which of its side's exchanges belongs to the round: a side may hold failed attempts besides.
+        # The position among its side's exchanges, which may include failed attempts.
         "exchanges": [side.exchanges.index(exchange) for side, exchange in zip(sides, round_.exchanges, strict=True)],
         "order": list(round_.order),
         "blind": round_.blind,
@@ -127,7 +129,7 @@ def _round_data(round_: Round, sides: list[Conversation]) -> dict[str, Any]:
 
 
 def from_json(source: str | Path) -> Comparison:
-    """The comparison that `to_json` wrote: to be read, analysed and judged, not continued.
+    """The comparison that `to_json` wrote; nothing can be sent to it.
 
     Raises
     ------
@@ -141,31 +143,30 @@ def _read(record: Any) -> Comparison:
     check_format(record, "comparison", FORMAT, VERSION)
     try:
         sides = [_side(data) for data in record["sides"]]
-        made = Comparison(sides, bool(record["blind"]), record["seed"], recorded=True)
-        made.rounds = [_read_round(n, data, sides) for n, data in enumerate(record["rounds"], 1)]
+        rounds = [_read_round(n, data, sides) for n, data in enumerate(record["rounds"], 1)]
+        return Comparison(sides, bool(record["blind"]), record["seed"], rounds, recorded=True)
     except ValueError as error:
         raise ValueError(f"This comparison is damaged: {error}") from error
     except (KeyError, TypeError, AttributeError, IndexError) as error:
         raise ValueError(f"This comparison is damaged: {type(error).__name__}: {error}") from error
-    return made
 
 
 def _side(data: Any) -> Conversation:
     side = Conversation.from_transcript(Transcript.from_data(data))
-    side.stop()  # nobody waits any more for what was under way when it was written
+    side.stop()  # replies that were pending when it was written
     return side
 
 
 def _read_round(number: int, data: Mapping[str, Any], sides: list[Conversation]) -> Round:
     order, choice, at = data["order"], data["preferred"], data["preferred_at"]
     if sorted(order) != list(range(len(sides))) or len(data["exchanges"]) != len(sides):
-        raise ValueError(f"round {number} does not show each side once.")
+        raise ValueError(f"round {number} does not show each side exactly once.")
     if choice not in (None, TIE, NONE, *order):
-        raise ValueError(f"round {number} prefers {choice!r}, which is no side of it.")
+        raise ValueError(f"round {number} prefers {choice!r}, which is not one of its sides.")
     return Round(
         number,
         str(data["message"]),
-        [side.exchanges[place] for side, place in zip(sides, data["exchanges"], strict=True)],
+        [side.exchanges[n] for side, n in zip(sides, data["exchanges"], strict=True)],
         list(order),
         bool(data["blind"]),
         choice,

@@ -1,8 +1,8 @@
-"""The widgets of a comparison: each round a row of columns, and around them what a chat panel has around its log."""
+"""The widgets of a comparison: header, a row of columns per round, and composer."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -10,118 +10,134 @@ from ..html import message_html
 from ..html.sanitize import plain
 from ..html.status import status_html
 from ..html.style import live_style
-from ..model.exchange import Exchange
 from ..widgets.composer import Composer
-from ..widgets.history import LiveView
+from ..widgets.history import LiveView, OnRetry
 from ..widgets.parts import Parts, button, close_all, log_box, pictures_switch, show_pictures_switch
 from . import html
 from .comparison import NONE, TIE, Choice, Comparison, Round
 
-Prefer = Callable[[Round, Choice], None]
+OnPrefer = Callable[[Round, Choice], None]
 
 
 class RoundView:
-    """One round: the message, the answers side by side, and the buttons that say which is better."""
+    """One round: the message, the answers side by side, and the preference buttons.
+
+    Attributes
+    ----------
+    round : Round
+    sides : list of LiveView
+        The answer of each side.
+    choices : dict of int or str to Button
+        The preference button of each side, of ``"tie"`` and of ``"none"``.
+    columns : list of VBox
+        By side; on the page they stand in the order of the round.
+    widget : VBox
+    """
 
     def __init__(
-        self, round_: Round, parts: Parts, retry: Callable[[Exchange], None], prefer: Prefer, *, images: bool = False
+        self, round_: Round, parts: Parts, on_retry: OnRetry, on_prefer: OnPrefer, *, images: bool = False
     ) -> None:
         self.round = round_
         self._parts = parts
         self._images = images
-        self._retry = retry
-        self._question = parts.html(html.question(round_, live=True))
-        self._views = [LiveView(exchange, parts, retry, images=images) for exchange in round_.exchanges]
-        sides = range(len(self._views))
-        self._prefer: dict[Choice, Any] = {
-            choice: button("", "ab-prefer", "", partial(self._pressed, prefer, choice))
-            for choice in (*sides, TIE, NONE)
+        self._on_retry = on_retry
+        self.sides = [LiveView(exchange, parts, on_retry, images=images) for exchange in round_.exchanges]
+        self.choices: dict[Choice, Any] = {
+            choice: button("", "ab-prefer", "", partial(self._press, on_prefer, choice))
+            for choice in (*range(len(self.sides)), TIE, NONE)
         }
-        self._columns = [parts.box([self._views[side].widget, self._prefer[side]], "ab-column") for side in sides]
-        self._said = parts.html("", "ab-said-verdict")
-        verdict = parts.row([self._prefer[TIE], self._prefer[NONE], self._said], "ab-verdict")
-        grid = parts.box([self._columns[side] for side in round_.order], "ab-columns")
-        self.widget = parts.box([self._question, grid, verdict], "ab-round")
+        self.columns = [
+            parts.box([view.widget, self.choices[side]], "ab-column") for side, view in enumerate(self.sides)
+        ]
+        self._verdict = parts.html("", "ab-said-verdict")
+        verdict_row = parts.row([self.choices[TIE], self.choices[NONE], self._verdict], "ab-verdict")
+        grid = parts.box([self.columns[side] for side in round_.order], "ab-columns")
+        self.widget = parts.box([parts.html(html.question(round_, live=True)), grid, verdict_row], "ab-round")
 
-    def _pressed(self, prefer: Prefer, choice: Choice) -> None:
-        # Pressed again, it is taken back.
-        prefer(self.round, None if self.round.preferred == choice else choice)
+    def _press(self, on_prefer: OnPrefer, choice: Choice) -> None:
+        # Pressing the chosen button again takes the preference back.
+        on_prefer(self.round, None if self.round.preferred == choice else choice)
 
     @property
     def open_characters(self) -> int:
-        """How much text the next update renders and sends anew."""
-        return sum(view.open_characters for view in self._views)
+        """How many characters the next update renders and sends again."""
+        return sum(view.open_characters for view in self.sides)
 
     @property
     def pictures(self) -> bool:
-        """Whether there are pictures in it, loaded or not."""
-        return any(view.pictures for view in self._views)
+        """Whether it has pictures, loaded or not."""
+        return any(view.pictures for view in self.sides)
 
     def load_pictures(self, images: bool) -> None:
-        """Have pictures fetched from the next update on, or not."""
+        """Fetch pictures from the next update on, or stop doing so."""
         self._images = images
-        for view in self._views:
+        for view in self.sides:
             view.load_pictures(images)
 
     def update(self, comparison: Comparison) -> None:
-        """Bring the widgets up to date; what has not changed is not sent."""
+        """Update the widgets; only what has changed is sent."""
         labels = comparison.shown_labels(self.round)
+        can_retry = not (comparison.recorded or comparison.closed)
         for side, exchange in enumerate(self.round.exchanges):
-            if self._views[side].exchange is not exchange:
-                self._renew(side, exchange)
-            self._views[side].update(labels[side], not (comparison.recorded or comparison.closed))
-            chosen = self.round.preferred == side
-            (self._columns[side].add_class if chosen else self._columns[side].remove_class)("ab-chosen")
+            if self.sides[side].exchange is not exchange:  # a retry is a new exchange
+                self._replace(side)
+            self.sides[side].update(labels[side], can_retry)
+            _toggle_class(self.columns[side], "ab-chosen", self.round.preferred == side)
         self._draw_buttons(labels)
-        self._said.value = plain(html.verdict(self.round, labels))
+        self._verdict.value = plain(html.verdict(self.round, labels))
 
-    def _renew(self, side: int, exchange: Exchange) -> None:
-        """A retry is a new exchange: it takes the place of the one that failed."""
-        old, self._views[side] = self._views[side], LiveView(exchange, self._parts, self._retry, images=self._images)
-        self._columns[side].children = [self._views[side].widget, self._prefer[side]]
+    def _replace(self, side: int) -> None:
+        old = self.sides[side]
+        new = LiveView(self.round.exchanges[side], self._parts, self._on_retry, images=self._images)
+        self.sides[side] = new
+        self.columns[side].children = [new.widget, self.choices[side]]
         close_all(old.widget)
 
-    def _draw_buttons(self, labels: list[str]) -> None:
-        for choice, made in self._prefer.items():
+    def _draw_buttons(self, labels: Sequence[str]) -> None:
+        for choice, widget in self.choices.items():
             chosen = self.round.preferred == choice
-            name = html.short(labels[choice]) if isinstance(choice, int) else str(choice)
-            words = {TIE: "Tie", NONE: "None of them"}.get(name, f"Prefer {name}")
-            made.description = (
-                f"✓ {words.replace('Prefer ', '')}{' preferred' if isinstance(choice, int) else ''}"
-                if chosen
-                else words
-            )
-            made.tooltip = "Press again to take it back" if chosen else f"Question {self.round.number}: {words}"
-            made.disabled = not self.round.allows(choice)
-            (made.add_class if chosen else made.remove_class)("ab-pressed")
+            if isinstance(choice, int):
+                name = html.short(labels[choice])
+                label = f"✓ {name} preferred" if chosen else f"Prefer {name}"
+            else:
+                name = "Tie" if choice == TIE else "None of them"
+                label = f"✓ {name}" if chosen else name
+            widget.description = label
+            widget.tooltip = "Press again to take it back" if chosen else f"Question {self.round.number}: {label}"
+            widget.disabled = not self.round.allows(choice)
+            _toggle_class(widget, "ab-pressed", chosen)
 
 
 class CompareLayout:
-    """The fixed widgets of a comparison.
+    """The fixed widgets of a comparison, and the views of its rounds.
 
     Attributes
     ----------
     children : list of Widget
-        In the order they stand in.
+        From top to bottom.
+    inner : VBox
+        The content of the log.
+    views : list of RoundView
     composer : Composer
+    pictures : Button
     """
 
     def __init__(
         self,
         uid: str,
         height: str,
+        *,
         on_send: Callable[[str], None],
         on_stop: Callable[[], None],
-        retry: Callable[[Exchange], None],
-        prefer: Prefer,
+        on_retry: OnRetry,
+        on_prefer: OnPrefer,
         on_pictures: Callable[[], None],
-        *,
         images: bool = False,
     ) -> None:
         self.parts = parts = Parts()
         self.images = images
         self.pictures = pictures_switch(on_pictures)
-        self._retry, self._on_prefer = retry, prefer
+        self._on_retry, self._on_prefer = on_retry, on_prefer
         self.views: list[RoundView] = []
         self.head = parts.html("", "ab-headline")
         self.inner = parts.box([parts.html(message_html.EMPTY)], "ab-inner")
@@ -145,82 +161,43 @@ class CompareLayout:
 
     @property
     def open_characters(self) -> int:
-        """How much text the next update renders and sends anew."""
+        """How many characters the next update renders and sends again."""
         return sum(view.open_characters for view in self.views)
 
     def load_pictures(self, images: bool) -> None:
-        """Have pictures fetched from the next drawing on, or not."""
+        """Fetch pictures from the next update on, or stop doing so."""
         self.images = images
         for view in self.views:
             view.load_pictures(images)
 
     def draw(self, comparison: Comparison) -> None:
-        """Bring everything up to date."""
-        self._lay_out(comparison)
+        """Update everything."""
+        self._add_rounds(comparison.rounds[len(self.views) :])
         for view in self.views:
             view.update(comparison)
         show_pictures_switch(self.pictures, visible=any(view.pictures for view in self.views), loaded=self.images)
-        busy = bool(comparison.pending)
-        over = comparison.closed or comparison.recorded
-        self.head.value = title(comparison)
-        self.status.value = status_html(*describe(comparison))
+        self.head.value = html.title(comparison)
+        self.status.value = status_html(*html.describe(comparison))
+        closed = comparison.closed or comparison.recorded
         self.composer.draw(
-            busy=busy,
-            closed=over,
+            busy=bool(comparison.pending),
+            closed=closed,
             placeholder="This comparison is read only"
-            if over
-            else "Ask them all. Enter sends, Shift+Enter adds a line",
+            if closed
+            else "Message all agents. Enter sends, Shift+Enter adds a line",
         )
 
-    def _lay_out(self, comparison: Comparison) -> None:
-        if len(self.views) == len(comparison.rounds):
+    def _add_rounds(self, rounds: Sequence[Round]) -> None:
+        if not rounds:
             return
-        new = comparison.rounds[len(self.views) :]
+        placeholder = () if self.views else self.inner.children
         self.views += [
-            RoundView(round_, self.parts, self._retry, self._on_prefer, images=self.images) for round_ in new
+            RoundView(round_, self.parts, self._on_retry, self._on_prefer, images=self.images) for round_ in rounds
         ]
-        gone = self.inner.children if len(self.views) == len(new) else ()
         self.inner.children = [view.widget for view in self.views]
-        for unused in gone:
-            close_all(unused)
+        for widget in placeholder:
+            close_all(widget)
 
 
-def title(comparison: Comparison) -> str:
-    """The head: who is compared, and how often each was preferred."""
-    hidden = comparison.blind
-    names = f"{len(comparison.conversations)} agents, names hidden" if hidden else " · ".join(comparison.labels)
-    counted = html.tally(comparison)
-    preferred = f'<span class="ab-session">preferred: {plain(counted)}</span>' if counted else ""
-    return f'<div class="ab-title"><span class="ab-name">{plain(names)}</span>{preferred}</div>'
-
-
-def describe(comparison: Comparison) -> tuple[str, bool]:
-    """The status as a sentence, and whether something is under way."""
-    if comparison.closed:
-        return "Closed. The sessions themselves go on.", False
-    if not comparison.rounds:
-        return ("A recorded comparison." if comparison.recorded else "Ready."), False
-    last = comparison.rounds[-1]
-    labels = comparison.shown_labels(last)
-    lost = [
-        html.short(label)
-        for label, side in zip(labels, comparison.conversations, strict=True)
-        if side.connection == "reconnecting"
-    ]
-    if lost:
-        return f"The connection was lost; connecting again ({', '.join(lost)})…", True
-    return _progress(last, len(labels))
-
-
-def _progress(last: Round, sides: int) -> tuple[str, bool]:
-    statuses = [exchange.status for exchange in last.exchanges]
-    answered, failed, stopped = map(statuses.count, ("answered", "failed", "stopped"))
-    if not last.settled:
-        return f"{answered} of {sides} answered{f', {failed} failed' if failed else ''}…", True
-    said = f"{answered} of {sides} answered" if answered < sides else "All answered"
-    said += f", {stopped} stopped" if stopped else ""
-    if failed:
-        return f"{said}; {failed} failed: the reason stands in its column.", False
-    if last.preferred is None and last.allows(TIE):
-        return f"{said}. Which is better?", False
-    return f"{said}.", False
+def _toggle_class(widget: Any, name: str, present: bool) -> None:
+    (widget.add_class if present else widget.remove_class)(name)

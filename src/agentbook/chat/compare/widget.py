@@ -1,12 +1,13 @@
-"""Several agents asked the same, side by side: made of conversations, each of which goes its own way.
+"""`Compare`: several agents side by side in a notebook cell.
 
-As in the chat panel, the toolkit's one daemon thread owns the network and every widget write after construction; clicks only
-hand work over to it.
+As in the chat panel, the toolkit's one daemon thread owns the network and, after
+construction, all widget updates; clicks only hand work over to it.
 """
 
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -15,14 +16,13 @@ import ipywidgets as widgets
 from ...events import loop
 from ...events.turns import Turn
 from ..html.static_transcript import StaticTranscript, show_bundle
-from ..model.exchange import Exchange
 from ..model.lookup import agent_list
 from ..model.subscription import Follow
 from ..text import replace_surrogates
 from ..widgets.parts import close_all
 from ..widgets.throttle import FLUSH_S, Throttle
 from . import html, records
-from .comparison import Choice, Comparison, Round
+from .comparison import NONE, TIE, Choice, Comparison, Round
 from .view import CompareLayout
 
 if TYPE_CHECKING:
@@ -30,17 +30,19 @@ if TYPE_CHECKING:
 
     from ...client import AsyncClient, Client
 
-CLOSING_S = 15.0
+CLOSE_TIMEOUT_S = 15.0
 OPEN_CHARACTERS_PER_S = 160_000
-# Each streaming column is a message or two at each drawing: together they stay under a hundred a second.
+# Each streaming column is a message or two per drawing; together they stay below a
+# hundred a second.
 MESSAGES_PER_S = 80
 
 
 class Compare(widgets.VBox):  # type: ignore[misc]
-    """The same message to several agents, their answers side by side, and a click for the better one.
+    """Send the same message to several agents and see their answers side by side.
 
-    Each agent answers in a session of its own, which goes on from round to round. One that fails does so in its own column,
-    with the reason and a button to retry, and the others go on.
+    Each agent answers in a session of its own, which continues from round to round. If
+    one fails, its column shows the reason and a button to retry; the others are not
+    affected. A click stores which answer is better.
 
     Parameters
     ----------
@@ -48,33 +50,42 @@ class Compare(widgets.VBox):  # type: ignore[misc]
     workspace : str or Record
         Where the sessions are started; id or ``<owner>~<name>``.
     agents : iterable of str or Record, or DataFrame
-        Two or more, by id or name, or a frame of them with a column ``id``. The same one may stand there twice.
+        Two or more, by id or name, or a frame with a column ``id``. An agent may occur
+        more than once.
     blind : bool
-        Shuffle the columns of each round and hide the names until a preference is made.
+        Shuffle the columns of each round, and hide the names until there is a
+        preference.
     seed : int, optional
-        For the shuffling; None for another order each time.
+        Seed of the shuffling; None for a different order each time.
     height : str
         CSS height of the log.
     images : bool
-        Whether pictures in replies are fetched, as in `ChatPanel`; by default not until somebody presses Load pictures.
+        Whether pictures in replies are fetched, as in `ChatPanel`. By default they are
+        not, until someone presses Load pictures.
     follow : callable, optional
-        Gives a session's events as they happen; `agentbook.events.reader.subscribe` unless told otherwise.
+        Returns a session's events as they happen; by default
+        `agentbook.events.reader.subscribe`.
 
     Raises
     ------
     TypeError
-        If `agents` is nothing of the kind.
+        If `agents` is not a collection.
     ValueError
         If there are fewer than two agents, or a frame of them has no ids.
 
     Notes
     -----
-    Specification: "Endpoints, Workspaces and sessions"; "Events". A preference stays here: the platform has no place for it.
+    Preferences stay in this object: the platform cannot store them.
+
+    Specification: "Endpoints, Workspaces and sessions"; "Events".
 
     Examples
     --------
-    >>> compare = ab.Compare(client, workspace="acme~playground", agents=["guide", "analyst"])
-    >>> turns = compare.ask("What is a turn?")  # a cell that ends with `compare` shows the answers side by side
+    A cell that ends with ``compare`` shows the answers side by side.
+
+    >>> agents = ["guide", "analyst"]
+    >>> compare = ab.Compare(client, workspace="acme~playground", agents=agents)
+    >>> turns = compare.ask("What is a turn?")
     >>> turns["guide"].status
     'answered'
     >>> compare.prefer("guide")
@@ -100,79 +111,90 @@ class Compare(widgets.VBox):  # type: ignore[misc]
         agents = agent_list(agents)
         if len(agents) < 2:
             raise ValueError(
-                'Compare needs two agents or more: agents=["guide", "echo"]; the same one may stand twice.'
+                'Compare needs at least two agents: agents=["guide", "echo"]. An agent may occur more than once.'
             )
         if workspace is None:
             raise ValueError("Compare needs workspace=, where the sessions are started.")
-        self._draw_it(Comparison.of(client, workspace, agents, blind=blind, seed=seed, follow=follow), height, images)
+        self._make(Comparison.start(client, workspace, agents, blind=blind, seed=seed, follow=follow), height, images)
 
-    def _draw_it(self, comparison: Comparison, height: str, images: bool = False) -> None:
+    def _make(self, comparison: Comparison, height: str, images: bool = False) -> None:
         self.comparison = comparison
-        self._made_with = (
-            comparison.labels
-        )  # an agent given by its id is known by name only later, and outputs are compared
-        self._uid = f"ap-{uuid.uuid4().hex[:12]}"
-        self._twin = StaticTranscript(self._uid, html.static_html)
-        self._frame = CompareLayout(
-            self._uid, height, self._send_clicked, self._stop_clicked, self._retry_clicked, self._prefer_clicked,
-            self._pictures_clicked, images=images,
-        )  # fmt: skip
-        self._pace = Throttle(self._draw, self._pause_s)
+        # The labels at the beginning: the name of an agent that was passed by id is
+        # learned later, and a notebook's outputs are compared.
+        self._first_labels = comparison.labels
+        uid = f"ap-{uuid.uuid4().hex[:12]}"
+        self._static = StaticTranscript(uid, html.static_html)
+        self._compare_layout = CompareLayout(
+            uid,
+            height,
+            on_send=lambda text: self._hand_over(self._send_from_box, text),
+            on_stop=self.stop,
+            on_retry=lambda exchange: loop.submit(comparison.retry(exchange)),
+            on_prefer=lambda round_, choice: self._hand_over(self._prefer_if_allowed, round_, choice),
+            on_pictures=lambda: self._hand_over(self._toggle_pictures),
+            images=images,
+        )
+        self._throttle = Throttle(self._draw, self._pause_s)
         self._ended = False
-        super().__init__(self._frame.children, layout=widgets.Layout(width="100%"))
+        super().__init__(self._compare_layout.children, layout=widgets.Layout(width="100%"))
         self.add_class("ab-chat")
         self.add_class("ab-compare")
-        self._frame.draw(comparison)
-        comparison.listen(self._pace.note)
+        self._compare_layout.draw(comparison)
+        comparison.listen(self._throttle.note)
 
     # Asking from code
 
     def ask(self, text: str, timeout_s: float | None = None) -> dict[str, Turn]:
-        """Send a message to every agent and wait for all, while the answers stream into their columns.
+        """Send a message to every agent and wait for all, while the answers stream in.
 
         Parameters
         ----------
         text : str
         timeout_s : float, optional
-            Seconds to wait; None waits without end.
+            Seconds to wait; None waits without limit.
 
         Returns
         -------
         dict of str to Turn
-            By the agents' labels. Each turn's ``status`` says what became of it: ``"answered"``; ``"failed"``, with
-            ``turn.failure`` for the reason, be it that the platform refused the message or that the run failed;
-            ``"open"``, if somebody pressed Stop or `timeout_s` is over: a late reply still appears in its column.
+            By the agents' labels. The ``status`` of a turn is ``"answered"``;
+            ``"failed"``, with the reason in ``turn.failure``, if the platform refused
+            the message or the run failed; or ``"open"`` if someone pressed Stop or
+            `timeout_s` is over. A late reply still appears in its column.
 
         Raises
         ------
         TypeError
-            If the message is no text.
+            If the message is not a string.
         ValueError
-            If the message is empty or no valid Unicode, or the comparison closed or a recording.
+            If the message is empty or not valid Unicode, or if the comparison is closed
+            or a recording.
 
         Notes
         -----
-        That one agent fails raises nothing: the others' answers are what was asked for. An interrupt of the cell stops the
-        waiting at once, like Stop. Specification: "Events", rules 3 to 5.
+        The failure of an agent is not raised. Interrupting the cell stops the waiting
+        at once, like Stop. Specification: "Events", rules 3 to 5.
         """
         return loop.run(self._ask(text, timeout_s), operation="compare.ask")
 
     async def aask(self, text: str, timeout_s: float | None = None) -> dict[str, Turn]:
-        """As `ask`, awaited, on any event loop: ``turns = await compare.aask("...")``."""
+        """As `ask`, awaited, on any event loop: ``await compare.aask("...")``."""
         return await loop.run_async(self._ask(text, timeout_s))
 
     async def _ask(self, text: str, timeout_s: float | None) -> dict[str, Turn]:
         round_ = self.comparison.submit(text)
         try:
-            return await self.comparison.finish(round_, timeout_s)
+            return await self.comparison.wait(round_, timeout_s)
         finally:
-            self._pace.flush()
+            self._throttle.flush()
 
     def stop(self) -> None:
-        """Stop listening for the replies that are under way. The agents may still finish; late replies appear."""
+        """Stop listening for pending replies.
+
+        The agents may still finish; late replies appear in their columns.
+        """
         self._hand_over(self.comparison.stop)
 
-    # What came of it
+    # Results
 
     @property
     def rounds(self) -> list[Round]:
@@ -181,165 +203,166 @@ class Compare(widgets.VBox):  # type: ignore[misc]
 
     @property
     def session_ids(self) -> dict[str, str | None]:
-        """Each agent's session, by label; None until it has begun."""
-        return {
-            label: side.session_id
-            for label, side in zip(self.comparison.labels, self.comparison.conversations, strict=True)
-        }
+        """Each agent's session by label; None until it has started."""
+        sides = zip(self.comparison.labels, self.comparison.conversations, strict=True)
+        return {label: side.session_id for label, side in sides}
 
     def prefer(self, choice: str | None, round: int | None = None) -> None:
-        """Note by code what a click on a button notes.
+        """Store a preference, as a click on a button does.
 
         Parameters
         ----------
         choice : str or None
             An agent's label, ``"tie"``, ``"none"``, or None to take a preference back.
         round : int, optional
-            Which, from 1; None for the last.
+            Number of the round, from 1; None for the last.
 
         Raises
         ------
         ValueError
-            If there is no such agent or round, it has not answered, or replies are still being waited for.
+            If there is no such agent or round, it has not answered, or replies are
+            pending.
         """
         rounds = self.comparison.rounds
         number = len(rounds) if round is None else round
         if not 1 <= number <= len(rounds):
-            asked = f"the last is {len(rounds)}" if rounds else "nothing has been asked yet"
-            raise ValueError(f"There is no round {number}: {asked}.")
+            last = f"the last is {len(rounds)}" if rounds else "there are no messages yet"
+            raise ValueError(f"There is no round {number}: {last}.")
         labels = self.comparison.labels
         side: Choice = labels.index(choice) if choice in labels else choice
-        if side is not None and not isinstance(side, int) and side not in ("tie", "none"):
-            raise ValueError(f"{choice!r} is none of these: {', '.join(map(repr, [*labels, 'tie', 'none']))}.")
+        if side is not None and not isinstance(side, int) and side not in (TIE, NONE):
+            raise ValueError(f"{choice!r} is none of these: {', '.join(map(repr, [*labels, TIE, NONE]))}.")
         loop.run(self._prefer(rounds[number - 1], side), operation="compare.prefer")
 
     async def _prefer(self, round_: Round, choice: Choice) -> None:
         self.comparison.prefer(round_, choice)
-        self._pace.flush()
+        self._throttle.flush()
 
     @property
     def preferences(self) -> pd.DataFrame:
-        """What was preferred, a row for each round that has a preference.
+        """The preferences, one row per round that has one.
 
-        ============  ===================  ====  ======================================================================
+        ============  ===================  ====  =====================================
         column        dtype                unit  meaning
-        ============  ===================  ====  ======================================================================
+        ============  ===================  ====  =====================================
         round         Int64                      from 1
-        message       str                        what was asked
-        preferred     str                        the agent's label, ``tie`` or ``none``
-        column        Int64                      where the preferred answer stood, from 1 at the left
-        agents        object                     list of the labels, in the order of the columns
-        latencies_s   object               s     list of the times from sending to the reply, in the same order
-        session_ids   object                     list, in the same order
-        blind         boolean                    whether the names were hidden until then
-        preferred_at  datetime64[us, UTC]        when
-        ============  ===================  ====  ======================================================================
+        message       str                        the question
+        preferred     str                        the agent's label, ``tie``, ``none``
+        column        Int64                      column of the preferred answer, from
+                                                 1 at the left
+        agents        object                     list of the labels, by column
+        latencies_s   object               s     list of the times from sending to
+                                                 the reply, by column
+        session_ids   object                     list, by column
+        blind         boolean                    whether the names were hidden
+        preferred_at  datetime64[us, UTC]        when it was stored
+        ============  ===================  ====  =====================================
         """
         return records.preferences(self.comparison)
 
     def to_pandas(self) -> pd.DataFrame:
-        """All replies as a tidy DataFrame: a row for each round and agent.
+        """All replies as a tidy DataFrame, one row per round and agent.
 
         Returns
         -------
         DataFrame
-            ========================  ===================  ====  ======================================================
-            column                    dtype                unit  meaning
-            ========================  ===================  ====  ======================================================
-            round                     Int64                      from 1
-            message                   str                        what was asked
-            agent                     str                        its label
-            column                    Int64                      where the answer stood, from 1 at the left
-            text                      str                        the reply; of a failed turn, why
-            status                    category                   as in a panel's `transcript`
-            event_id                  str                        id of the event that ended the turn
-            session_id                str
-            asked_at                  datetime64[us, UTC]
-            time_to_first_event_s     float64              s     from sending to the first sign of the agent
-            time_to_reply_s           float64              s     from sending to the reply
-            subtasks                  Int64                      finished subtasks and tool runs
-            request_id                str                        of the request that was refused
-            preferred                 boolean                    missing while nothing was preferred
-            ========================  ===================  ====  ======================================================
+            =====================  ===================  ====  ========================
+            column                 dtype                unit  meaning
+            =====================  ===================  ====  ========================
+            round                  Int64                      from 1
+            message                str                        the question
+            agent                  str                        the agent's label
+            column                 Int64                      column of the answer,
+                                                              from 1 at the left
+            text                   str                        the reply; of a failed
+                                                              turn, the reason
+            status                 category                   as in the `transcript`
+                                                              of a panel
+            event_id               str                        event that ended the
+                                                              turn
+            session_id             str
+            asked_at               datetime64[us, UTC]
+            time_to_first_event_s  float64              s     from sending to the
+                                                              first event
+            time_to_reply_s        float64              s     from sending to the
+                                                              reply
+            subtasks               Int64                      finished subtasks and
+                                                              tool runs
+            request_id             str                        of a refused request
+            preferred              boolean                    missing without a
+                                                              preference
+            =====================  ===================  ====  ========================
 
         Examples
         --------
-        >>> compare = ab.Compare(client, workspace="acme~playground", agents=["guide", "analyst"])
+        >>> agents = ["guide", "analyst"]
+        >>> compare = ab.Compare(client, workspace="acme~playground", agents=agents)
         >>> turns = compare.ask("What is an event?")
-        >>> bool((compare.to_pandas().groupby("agent")["time_to_reply_s"].median() >= 0).all())
+        >>> medians = compare.to_pandas().groupby("agent")["time_to_reply_s"].median()
+        >>> bool((medians >= 0).all())
         True
         >>> compare.close()
         """
         return records.replies(self.comparison)
 
     def to_json(self) -> str:
-        """The comparison as JSON, preferences and the platform's persisted events included; `from_json` reads it back."""
+        """The comparison as JSON, with its preferences and persisted events.
+
+        `from_json` reads it back.
+        """
         return records.to_json(self.comparison)
 
     @classmethod
     def from_json(cls, source: str | Path, *, height: str = "480px") -> Self:
-        """The comparison that `to_json` wrote, to be read and judged, not continued; it needs no platform.
+        """The comparison that `to_json` wrote, read only; it needs no platform.
+
+        Preferences can still be changed.
 
         Parameters
         ----------
         source : str or Path
-            The JSON itself, or the name of a file that holds it.
+            The JSON, or the name of a file that contains it.
         height : str
             CSS height of the log.
 
         Raises
         ------
         ValueError
-            If it is no comparison.
+            If it is not a comparison.
         """
-        made = cls.__new__(cls)
-        made._draw_it(records.from_json(source), height)
-        return made
+        compare = cls.__new__(cls)
+        compare._make(records.from_json(source), height)
+        return compare
 
     def close(self) -> None:
-        """Stop listening and take it off the page. The sessions go on."""
+        """Stop listening and remove it from the page. The sessions continue."""
         if self.comm is None or self._ended:
             return
         self._ended = True
-        loop.wind_up(self._aclose(), CLOSING_S)
+        loop.wind_up(self._aclose(), CLOSE_TIMEOUT_S)
         for child in self.children:
             close_all(child)
         super().close()
 
     async def _aclose(self) -> None:
-        self._pace.end()
+        self._throttle.end()
         await self.comparison.aclose()
 
-    # Clicks: on any thread, so they only hand over
+    # Clicks: they arrive on any thread, and the rest runs on the loop's thread
 
-    def _hand_over(self, work: Any, *arguments: Any) -> None:
+    def _hand_over(self, work: Callable[..., None], *arguments: Any) -> None:
         loop.get_loop().call_soon_threadsafe(work, *arguments)
 
-    def _send_clicked(self, text: str) -> None:
-        self._hand_over(self._send_from_box, text)
-
-    def _stop_clicked(self) -> None:
-        self._hand_over(self.comparison.stop)
-
-    def _retry_clicked(self, exchange: Exchange) -> None:
-        loop.submit(self.comparison.retry(exchange))
-
-    def _prefer_clicked(self, round_: Round, choice: Choice) -> None:
-        self._hand_over(self._prefer_if_allowed, round_, choice)
-
-    def _pictures_clicked(self) -> None:
-        self._hand_over(self._load_or_hide_pictures)
-
-    def _load_or_hide_pictures(self) -> None:
-        self._frame.load_pictures(not self._frame.images)
-        self._pace.note()
+    def _toggle_pictures(self) -> None:
+        self._compare_layout.load_pictures(not self._compare_layout.images)
+        self._throttle.note()
 
     def _send_from_box(self, text: str) -> None:
-        # A second click may be on its way before the first has disabled the button.
+        # A second click may arrive before the first has disabled the button.
         if not text.strip() or self.comparison.pending or self.comparison.recorded or self._ended:
             return
         self.comparison.submit(replace_surrogates(text))
-        self._frame.composer.clear()
+        self._compare_layout.composer.clear()
 
     def _prefer_if_allowed(self, round_: Round, choice: Choice) -> None:
         if round_.allows(choice) and not self._ended:
@@ -349,19 +372,20 @@ class Compare(widgets.VBox):  # type: ignore[misc]
 
     def _pause_s(self) -> float:
         columns = len(self.comparison.pending)
-        return max(FLUSH_S, columns / MESSAGES_PER_S, self._frame.open_characters / OPEN_CHARACTERS_PER_S)
+        open_characters = self._compare_layout.open_characters
+        return max(FLUSH_S, columns / MESSAGES_PER_S, open_characters / OPEN_CHARACTERS_PER_S)
 
     def _draw(self) -> None:
-        self._frame.draw(self.comparison)
+        self._compare_layout.draw(self.comparison)
         if not self.comparison.pending:
-            self._twin.update(self.comparison)
+            self._static.update(self.comparison)
 
-    # Showing
+    # Display
 
     def _ipython_display_(self, **_: Any) -> None:
         bundle = self._repr_mimebundle_() if self.comm is not None else {"text/plain": repr(self)}
         show_bundle(bundle)
-        self._twin.show(self.comparison)
+        self._static.show(self.comparison)
 
     def __repr__(self) -> str:
-        return f"Compare({', '.join(map(repr, self._made_with))})"
+        return f"Compare({', '.join(map(repr, self._first_labels))})"

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from ...api.errors import AgentbookError, Conflict, NotFound, OutcomeUnknown
-from ..model.lookup import is_uuid
+from ..model.lookup import get_agent
 from .variant import SETTINGS, Variant, Version, committed, next_number, read_versions
 
 if TYPE_CHECKING:
@@ -66,15 +66,7 @@ class AgentConfigurator:
     @classmethod
     async def open(cls, client: AsyncClient, agent: str) -> AgentConfigurator:
         """Read the agent and its versions."""
-        record: Mapping[str, Any]
-        try:
-            record = await client.agents.get(agent)
-        except NotFound:
-            # A key that may only chat can use a private agent by its id without being
-            # able to read it.
-            if not is_uuid(agent):
-                raise
-            record = {"id": agent}
+        record = await get_agent(client, agent)
         return cls(client, record, await read_versions(client, record))
 
     @property

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
-from importlib.resources import files
 
+from ..assets import read_asset
 from ..html.markdown import render
 from ..html.message_html import seconds
 from ..html.sanitize import plain
@@ -21,16 +21,10 @@ from .diff import PromptDiff
 from .experiment import Experiment
 from .variant import Variant, Version
 
-
-def _asset(name: str) -> str:
-    """A file of this package on one line, as an HTML attribute needs it."""
-    return " ".join(files(__package__).joinpath("assets", name).read_text("utf-8").split())
-
-
-STATIC_STYLE = f"<style>{_asset('prompt_lab.css')}</style>"
+STATIC_STYLE = f"<style>{read_asset('prompt_lab.css')}</style>"
 # The script runs once per view. It names the parts for screen readers, and gives the
 # focus back to a button that was disabled while it worked.
-LIVE_STYLE = f'<style onload="{_asset("prompt_lab.js")}">{_asset("prompt_lab.css")}</style>'
+LIVE_STYLE = f'<style onload="{read_asset("prompt_lab.js")}">{read_asset("prompt_lab.css")}</style>'
 
 
 def title(text: str) -> str:
