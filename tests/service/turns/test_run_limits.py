@@ -1,4 +1,4 @@
-"""Run limits on the running platform: an engine that passes one ends its turn with the specification's failure."""
+"""Run limits on the running platform end a turn with the specification's failure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ from agentbook.service.engines.base import (
     TurnRequest,
 )
 from agentbook.service.engines.meter import MEBIBYTE, RunLimits
-from agentbook.service.turns.runner import TurnSettings
 from service.world import World
 
 pytestmark = pytest.mark.anyio
@@ -31,41 +30,39 @@ pytestmark = pytest.mark.anyio
 DONE = object()
 
 
-class Engine:
-    """Yields what it is given; `seen` are the steps after which it was asked for more."""
+class StepsEngine:
+    """Yields `steps`; `completed` are those after which the platform asked for more."""
 
-    def __init__(self, steps: Iterable[Step], *, giving_way: bool = True) -> None:
+    def __init__(self, steps: Iterable[Step], *, yields: bool = True) -> None:
         self.steps = list(steps)
-        self.giving_way = giving_way
-        self.seen: list[Any] = []
+        self.yields = yields
+        self.completed: list[Any] = []
 
-    def __call__(self, _name: str) -> Engine:
+    def __call__(self, _name: str) -> StepsEngine:
         return self
 
     async def run(self, _turn: TurnRequest) -> AsyncIterator[Step]:
         for step in self.steps:
-            if self.giving_way:
+            if self.yields:
                 await asyncio.sleep(0)
             yield step
-            self.seen.append(step)
+            self.completed.append(step)
         yield Reply("done")
-        self.seen.append(DONE)
+        self.completed.append(DONE)
 
 
 @asynccontextmanager
-async def platform(data: Path, engine: Engine, limits: RunLimits, *, power: bool = False) -> AsyncIterator[World]:
-    world = World(data)
-    world.platform.turns._engines = engine
-    world.platform.turns._settings = TurnSettings(ceiling_s=20, pace=0, limits=limits)
+async def platform(data: Path, engine: StepsEngine, limits: RunLimits, *, power: bool = False) -> AsyncIterator[World]:
+    world = World(data, engines=engine, limits=limits)
     world.workspace(unlimited_power_mode=power)
     world.agent_row()
     yield world
     await world.aclose()
 
 
-async def ends(world: World, key: str | None = None, **more: Any) -> tuple[Any, ...]:
+async def run_turn(world: World, key: str | None = None, **options: Any) -> tuple[Any, ...]:
     """How a fresh session's turn ends: the failure's status and message, or the reply."""
-    session = await world.start("go", key, **more)
+    session = await world.start("go", key, **options)
     await world.idle()
     content = (await world.events(session, key))[-1]["content"]
     return (content["text"],) if "text" in content else (content["status"], content["message"])
@@ -89,32 +86,32 @@ CASES: dict[str, tuple[Callable[[], list[Step]], int, str]] = {
 @pytest.mark.parametrize("case", CASES)
 async def test_the_default_limits_end_a_turn(case: str, tmp_path: Path) -> None:
     steps, status, message = CASES[case]
-    engine = Engine(steps())
+    engine = StepsEngine(steps())
     async with platform(tmp_path, engine, RunLimits()) as world:
-        assert await ends(world) == (status, message)
-        assert DONE not in engine.seen
+        assert await run_turn(world) == (status, message)
+        assert DONE not in engine.completed
         assert world.rows("pending_turns") == []
 
 
 @pytest.mark.parametrize("case", ["calls", "tokens", "tasks", "tools"])
 async def test_unlimited_power_mode_raises_the_limits_of_the_tree(case: str, tmp_path: Path) -> None:
-    async with platform(tmp_path, Engine(CASES[case][0]()), RunLimits(), power=True) as world:
-        assert await ends(world) == ("done",)
+    async with platform(tmp_path, StepsEngine(CASES[case][0]()), RunLimits(), power=True) as world:
+        assert await run_turn(world) == ("done",)
 
 
 async def test_unlimited_power_mode_does_not_remove_them(tmp_path: Path) -> None:
-    engine = Engine([LlmCall(1)] * 7)
+    engine = StepsEngine([LlmCall(1)] * 7)
     async with platform(tmp_path, engine, RunLimits(llm_calls=3, power_factor=2), power=True) as world:
-        assert await ends(world) == (429, f"exceeded LLM call limit {TREE}")
-        assert len(engine.seen) == 6, "the seventh call was stopped before it was sent"
+        assert await run_turn(world) == (429, f"exceeded LLM call limit {TREE}")
+        assert len(engine.completed) == 6, "the seventh call was never sent"
 
 
-async def test_an_agent_that_never_gives_way_is_stopped(tmp_path: Path) -> None:
+async def test_an_agent_that_never_yields_is_stopped(tmp_path: Path) -> None:
     steps: list[Step] = [ToolDone("x")] * 500
-    async with platform(tmp_path, Engine(steps, giving_way=False), RunLimits(synchronous_steps=100)) as world:
-        assert await ends(world) == (429, "Agent ran too many synchronous steps without yielding")
-    async with platform(tmp_path / "other", Engine(steps), RunLimits(synchronous_steps=100)) as world:
-        assert await ends(world) == ("done",)
+    async with platform(tmp_path, StepsEngine(steps, yields=False), RunLimits(synchronous_steps=100)) as world:
+        assert await run_turn(world) == (429, "Agent ran too many synchronous steps without yielding")
+    async with platform(tmp_path / "other", StepsEngine(steps), RunLimits(synchronous_steps=100)) as world:
+        assert await run_turn(world) == ("done",)
 
 
 @pytest.mark.parametrize(
@@ -124,33 +121,33 @@ async def test_an_agent_that_never_gives_way_is_stopped(tmp_path: Path) -> None:
         (RunLimits(agent_budget=100), "AGENT budget exceeded for 'helper'"),
     ],
 )
-async def test_a_months_budget_is_kept_over_turns(limits: RunLimits, message: str, tmp_path: Path) -> None:
-    async with platform(tmp_path, Engine([LlmCall(1), LlmUsage(60)]), limits) as world:
-        assert [await ends(world) for _ in range(3)] == [("done",), ("done",), (429, message)]
+async def test_a_budget_covers_the_turns_of_a_month(limits: RunLimits, message: str, tmp_path: Path) -> None:
+    async with platform(tmp_path, StepsEngine([LlmCall(1), LlmUsage(60)]), limits) as world:
+        assert [await run_turn(world) for _ in range(3)] == [("done",), ("done",), (429, message)]
         spent = {(row["scope"], row["tokens"]) for row in world.rows("spending")}
         assert spent == {("WORKSPACE", 120), ("AGENT", 120)}, "an organization's key spends for no user"
 
 
 async def test_a_users_budget_and_the_next_month(tmp_path: Path) -> None:
-    engine = Engine([LlmCall(1), LlmUsage(60)])
+    engine = StepsEngine([LlmCall(1), LlmUsage(60)])
     async with platform(tmp_path, engine, RunLimits(user_budget=60)) as world:
         world.workspace("ada", "desk")
         agent = world.agent_row("ada", "aide")
         own = world.key("ada", "agents:write", "sessions:write", "workspaces:read")
         desk = {"key": own, "workspace": "desk", "agent": agent}
-        assert await ends(world, **desk) == ("done",)
-        assert await ends(world, **desk) == (429, "USER budget exceeded for 'ada'")
-        assert await ends(world) == ("done",), "others have budgets of their own"
+        assert await run_turn(world, **desk) == ("done",)
+        assert await run_turn(world, **desk) == (429, "USER budget exceeded for 'ada'")
+        assert await run_turn(world) == ("done",), "other users have their own budgets"
 
         class NextMonth(Clock):
             def instant(self) -> str:
                 return "2099-01-01T00:00:00.000000Z"
 
         world.store.clock = NextMonth()
-        assert await ends(world, **desk) == ("done",)
+        assert await run_turn(world, **desk) == ("done",)
 
 
-async def test_a_failed_turn_is_paid_for_too(tmp_path: Path) -> None:
-    async with platform(tmp_path, Engine([LlmUsage(60), StateSaved(1)]), RunLimits(state_bytes=0)) as world:
-        assert (await ends(world))[0] == 413
+async def test_a_failed_turn_is_charged(tmp_path: Path) -> None:
+    async with platform(tmp_path, StepsEngine([LlmUsage(60), StateSaved(1)]), RunLimits(state_bytes=0)) as world:
+        assert (await run_turn(world))[0] == 413
         assert {row["tokens"] for row in world.rows("spending")} == {60}

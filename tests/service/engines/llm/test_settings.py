@@ -10,23 +10,22 @@ from hypothesis import strategies as st
 from agentbook.service.demo.agents.stand_in import StandIn
 from agentbook.service.engines.base import Failure
 from agentbook.service.engines.llm import LlmEngine, Settings
-from agentbook.service.engines.llm.settings import DEFAULT_BASE_URL, DEFAULT_MODEL, configured, from_environment
-from agentbook.service.engines.registry import engine
-
-from ..turns import steps
+from agentbook.service.engines.llm.settings import DEFAULT_BASE_URL, DEFAULT_MODEL, from_environment, is_configured
+from agentbook.service.engines.registry import load_engine
+from service.engines.engine_runs import run
 
 KEY = "sk-swordfish-0123456789"
 
 
-def test_what_the_environment_says() -> None:
+def test_settings_from_the_environment() -> None:
     assert from_environment({"OPENAI_API_KEY": f" {KEY}\n"}) == Settings(DEFAULT_BASE_URL, KEY, DEFAULT_MODEL)
-    said = {
+    environment = {
         "OPENAI_BASE_URL": "http://127.0.0.1:11434/v1",
         "AGENTBOOK_LLM_MODEL": "llama3",
         "AGENTBOOK_LLM_TIMEOUT_S": "7.5",
     }
-    settings = from_environment(said)
-    assert (settings.base_url, settings.model, settings.silence_s) == ("http://127.0.0.1:11434/v1", "llama3", 7.5)
+    settings = from_environment(environment)
+    assert (settings.base_url, settings.model, settings.read_timeout_s) == ("http://127.0.0.1:11434/v1", "llama3", 7.5)
     assert settings.problem is None
     assert settings.api_key, "the client does not start without one"
 
@@ -52,25 +51,25 @@ def test_what_the_environment_says() -> None:
 )
 def test_a_wrong_setting_fails_every_turn_and_names_the_variable(name: str, value: str) -> None:
     settings = from_environment({"OPENAI_API_KEY": KEY, name: value})
-    [failure] = steps(LlmEngine(settings), "Hello")
+    [failure] = run(LlmEngine(settings), "Hello")
     assert isinstance(failure, Failure)
     assert (failure.status, failure.error) == (500, "ModelNotConfigured")
     assert name in failure.message
     assert "hunter2" not in failure.message + repr(settings)
 
 
-def test_the_engine_is_the_stand_in_until_something_is_configured(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_engine_is_the_stand_in_unless_an_endpoint_is_configured(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("OPENAI_BASE_URL", "OPENAI_API_KEY"):
         monkeypatch.delenv(name, raising=False)
-    assert engine("llm") == StandIn()
+    assert load_engine("llm") == StandIn()
     monkeypatch.setenv("OPENAI_API_KEY", "  ")
-    assert engine("llm") == StandIn()
+    assert load_engine("llm") == StandIn()
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    assert engine("llm") == LlmEngine(Settings(api_key=KEY))
-    assert configured({"OPENAI_BASE_URL": "http://127.0.0.1:1"})
+    assert load_engine("llm") == LlmEngine(Settings(api_key=KEY))
+    assert is_configured({"OPENAI_BASE_URL": "http://127.0.0.1:1"})
 
 
-def test_the_key_shows_nowhere() -> None:
+def test_the_key_is_never_shown() -> None:
     settings = Settings(api_key=KEY)
     assert KEY not in repr(settings) + str(settings) + repr(LlmEngine(settings))
     for act in (pickle.dumps, copy.copy):
@@ -81,16 +80,16 @@ def test_the_key_shows_nowhere() -> None:
 
 @settings(deadline=None)
 @given(st.text(max_size=500), st.text(max_size=500))
-def test_quoting_masks_the_key_wherever_it_stands(before: str, after: str) -> None:
-    shown = Settings(api_key="swordfish").quoted(f"{before}swordfish{after}")
+def test_redact_masks_the_key_anywhere(before: str, after: str) -> None:
+    shown = Settings(api_key="swordfish").redact(f"{before}swordfish{after}")
     assert "swordfish" not in shown
     assert len(shown) <= 300
     assert "\n" not in shown
 
 
-def test_quoting_masks_what_looks_like_a_secret() -> None:
+def test_redact_masks_what_looks_like_a_secret() -> None:
     text = "key sk-abc***xyz, Bearer t0k3n, at https://me:pw@host/v1/x?sig=s3cret failed"
-    assert Settings().quoted(text) == "key *** Bearer *** at https://***@host/v1/x failed"
+    assert Settings().redact(text) == "key *** Bearer *** at https://***@host/v1/x failed"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The analyst's numbers against an oracle in plain Python, and its grammar against what people type."""
+"""The analyst's numbers against an oracle in plain Python, and its grammar against real questions."""
 
 from __future__ import annotations
 
@@ -20,15 +20,13 @@ from sqlalchemy import Engine, create_engine, select, text
 from agentbook.events.turns import Turn, TurnLog
 from agentbook.service import demo, ids
 from agentbook.service.demo.agents.analyst import Analyst
-from agentbook.service.demo.agents.analyst.grammar import Names, parse
 from agentbook.service.demo.agents.analyst.periods import NoSuchDate, find_periods
-from agentbook.service.demo.agents.analyst.question import EXAMPLES
+from agentbook.service.demo.agents.analyst.question import EXAMPLES, Names, parse
 from agentbook.service.engines.base import Message, Reply, ToolStarted
 from agentbook.service.store import tables
 from agentbook.service.store.activity import StoreActivity
 from agentbook.service.turns import event_json
-
-from .turns import reply, steps, tools
+from service.engines.engine_runs import finished_tools, reply, run
 
 NOW = datetime(2026, 11, 20, 15, 0, tzinfo=UTC)
 NAMES = Names(["data", "on-call", "playground", "support"], ["analyst", "data-desk", "guide", "helpdesk"])
@@ -44,7 +42,7 @@ class Fact:
 
 
 class Oracle:
-    """The account's history read row by row, with the client's own idea of a turn."""
+    """The account's history, read row by row and split into turns by the client."""
 
     def __init__(self, engine: Engine) -> None:
         with engine.connect() as connection:
@@ -56,22 +54,19 @@ class Oracle:
                 ),
                 {"id": self.account_id},
             ).all()
-            known = {row.id: row for row in self.sessions}
-            self.events = [
-                row
-                for row in connection.execute(text("SELECT * FROM events ORDER BY session_id, id"))
-                if row.session_id in known
-            ]
+            sessions = {row.id: row for row in self.sessions}
+            rows = connection.execute(text("SELECT * FROM events ORDER BY session_id, id"))
+            self.events = [row for row in rows if row.session_id in sessions]
         logs: dict[str, TurnLog] = {}
         for row in self.events:
             logs.setdefault(row.session_id, TurnLog(row.session_id)).feed(json.loads(row.wire))
         self.facts = [
-            Fact(turn, known[id_].agent, known[id_].workspace) for id_, log in logs.items() for turn in log.turns
+            Fact(turn, sessions[id_].agent, sessions[id_].workspace) for id_, log in logs.items() for turn in log.turns
         ]
         self.activity = StoreActivity(engine, self.account_id)
 
-    def ask(self, question: str, **facts: Any) -> str:
-        return reply(Analyst(), question, activity=self.activity, account_id=self.account_id, **facts)
+    def ask(self, question: str, **options: Any) -> str:
+        return reply(Analyst(), question, activity=self.activity, account_id=self.account_id, **options)
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +113,7 @@ def test_sessions_in_a_period(oracle: Oracle) -> None:
     assert f"it was {before:,}" in answer
 
 
-def test_restricted_workspaces_and_other_accounts_stay_out(oracle: Oracle) -> None:
+def test_restricted_workspaces_and_other_accounts_are_excluded(oracle: Oracle) -> None:
     rows = counts(oracle.ask("sessions by workspace"))
     assert rows == Counter(row.workspace for row in oracle.sessions)
     assert not {"finance", "shop", "notes"} & set(rows)
@@ -160,12 +155,9 @@ def test_failures_by_kind(oracle: Oracle) -> None:
 def test_failure_rate_by_agent(oracle: Oracle) -> None:
     rows = table(oracle.ask("failure rate by agent"))
     for agent in {fact.agent for fact in oracle.facts}:
-        mine = [fact.turn.status for fact in oracle.facts if fact.agent == agent]
-        assert rows[agent] == [
-            f"{100 * mine.count('failed') / len(mine):.1f} %",
-            str(mine.count("failed")),
-            f"{len(mine):,}",
-        ]
+        statuses = [fact.turn.status for fact in oracle.facts if fact.agent == agent]
+        failed = statuses.count("failed")
+        assert rows[agent] == [f"{100 * failed / len(statuses):.1f} %", str(failed), f"{len(statuses):,}"]
 
 
 def test_waiting_time_is_the_median_of_answered_turns(oracle: Oracle) -> None:
@@ -179,9 +171,9 @@ def test_waiting_time_is_the_median_of_answered_turns(oracle: Oracle) -> None:
     assert f"over {len(waits):,} answered" in answer
     assert f"{sorted(waits)[-(-len(waits) * 95 // 100) - 1]:.1f} s" in answer
     rows = table(oracle.ask("latency by week for data-desk"))
-    mine = [fact.turn for fact in oracle.facts if fact.agent == "data-desk" and fact.turn.status == "answered"]
+    answered = [fact.turn for fact in oracle.facts if fact.agent == "data-desk" and fact.turn.status == "answered"]
     for label, cells in rows.items():
-        week = [turn.latency_s or 0.0 for turn in mine if label == f"week of {monday(turn)}"]
+        week = [turn.latency_s or 0.0 for turn in answered if label == f"week of {monday(turn)}"]
         assert float(cells[0].removesuffix(" s")) == pytest.approx(median(week), abs=0.051)
         assert int(cells[2]) == len(week)
 
@@ -205,7 +197,7 @@ def test_unanswered_replies_subtasks_and_events(oracle: Oracle) -> None:
     assert number(oracle.ask("How many events are there?")) == len(oracle.events)
 
 
-def test_the_busiest_hour_leads_and_its_rivals_are_shown(oracle: Oracle) -> None:
+def test_the_busiest_hour_comes_first_and_the_next_ones_are_shown(oracle: Oracle) -> None:
     hours = Counter(f"{fact.turn.asked_at:%H}:00" for fact in oracle.facts)
     answer = oracle.ask("Which hour is the busiest?")
     assert max(hours.values()) == hours[re.search(r"\*\*(\d\d:00)\*\*", answer)[1]]  # type: ignore[index]
@@ -222,7 +214,7 @@ def test_comparison_of_two_weeks(oracle: Oracle) -> None:
     assert "so far" in answer
 
 
-def test_filters_by_place_and_session_type(oracle: Oracle) -> None:
+def test_filters_by_workspace_and_session_type(oracle: Oracle) -> None:
     expected = sum(row.workspace == "on-call" and row.type == "webhook" for row in oracle.sessions)
     answer = oracle.ask("How many webhook sessions were there in the on-call workspace?")
     assert number(answer) == expected
@@ -232,7 +224,7 @@ def test_filters_by_place_and_session_type(oracle: Oracle) -> None:
     )
 
 
-def test_a_follow_up_keeps_what_it_does_not_name(oracle: Oracle) -> None:
+def test_a_follow_up_keeps_the_parts_it_does_not_name(oracle: Oracle) -> None:
     history = [Message("user", "How many failures last week?"), Message("assistant", "…")]
     rows = counts(oracle.ask("And by agent?", history=history))
     expected = Counter(
@@ -244,7 +236,7 @@ def test_a_follow_up_keeps_what_it_does_not_name(oracle: Oracle) -> None:
     assert "yesterday" in oracle.ask("and yesterday?", history=history)
 
 
-def test_unknown_names_and_dates_are_said_to_be_unknown(oracle: Oracle) -> None:
+def test_unknown_names_and_dates_are_reported(oracle: Oracle) -> None:
     assert "no workspace or agent called “nowhere”" in oracle.ask('How many sessions in "nowhere"?')
     assert "not a date" in oracle.ask("How many sessions since 2026-02-31?")
     answer = oracle.ask("Sing me a song")
@@ -253,11 +245,11 @@ def test_unknown_names_and_dates_are_said_to_be_unknown(oracle: Oracle) -> None:
 
 def test_queries_run_as_tool_calls_before_the_reply(oracle: Oracle) -> None:
     for question in EXAMPLES:
-        found = steps(Analyst(), question, activity=oracle.activity, account_id=oracle.account_id)
-        assert 2 <= len(tools(found)) <= 5, question
-        assert isinstance(found[-1], Reply)
-        assert found == steps(Analyst(), question, activity=oracle.activity, account_id=oracle.account_id)
-        json.dumps([step.arguments for step in found if isinstance(step, ToolStarted)])
+        steps = run(Analyst(), question, activity=oracle.activity, account_id=oracle.account_id)
+        assert 2 <= len(finished_tools(steps)) <= 5, question
+        assert isinstance(steps[-1], Reply)
+        assert steps == run(Analyst(), question, activity=oracle.activity, account_id=oracle.account_id)
+        json.dumps([step.arguments for step in steps if isinstance(step, ToolStarted)])
 
 
 def test_every_example_is_understood(oracle: Oracle) -> None:
@@ -266,7 +258,7 @@ def test_every_example_is_understood(oracle: Oracle) -> None:
         assert "Counted:" in oracle.ask(question)
 
 
-def test_today_is_the_newest_event_s_day_unless_a_clock_says_later(oracle: Oracle) -> None:
+def test_today_is_the_day_of_the_newest_event_unless_a_clock_is_later(oracle: Oracle) -> None:
     newest = max(row.created_at for row in oracle.events)[:10]
     assert f"today ({newest})" in oracle.ask("How many sessions today?")
     later = Analyst(clock=lambda: datetime(2027, 5, 5, 12, tzinfo=UTC))
@@ -275,7 +267,7 @@ def test_today_is_the_newest_event_s_day_unless_a_clock_says_later(oracle: Oracl
     assert number(answer) == 0
 
 
-def test_an_empty_account_has_answers_too(tmp_path: Path) -> None:
+def test_an_empty_account_gets_answers(tmp_path: Path) -> None:
     engine = create_engine(f"sqlite:///{tmp_path / 'store.db'}")
     tables.metadata.create_all(engine)
     activity = StoreActivity(engine, "nobody")
@@ -284,7 +276,7 @@ def test_an_empty_account_has_answers_too(tmp_path: Path) -> None:
     engine.dispose()
 
 
-def test_an_agent_that_speaks_first_and_midnight_in_a_turn(tmp_path: Path) -> None:
+def test_an_agent_that_writes_first_and_a_turn_past_midnight(tmp_path: Path) -> None:
     engine = create_engine(f"sqlite:///{tmp_path / 'store.db'}")
     tables.metadata.create_all(engine)
     at = int(datetime(2026, 11, 19, 23, 59, 50, tzinfo=UTC).timestamp() * 1000)
@@ -292,17 +284,17 @@ def test_an_agent_that_speaks_first_and_midnight_in_a_turn(tmp_path: Path) -> No
         account = demo.fixtures(connection, sessions=1, events=0, seed=1, now=NOW).account_id
         session_id = connection.execute(select(tables.sessions.c.id)).scalar_one()
         agent, person = {"type": "agent", "id": "a", "name": "a"}, {"type": "user", "id": "u", "name": "u"}
-        told: list[tuple[str, dict[str, str], dict[str, str]]] = [
+        events: list[tuple[str, dict[str, str], dict[str, str]]] = [
             ("runtime_done", {"text": "Good evening"}, agent),
             ("message", {"text": "Hello"}, person),
             ("runtime_done", {}, agent),
             ("runtime_done", {"text": 'You said "content":{}'}, agent),
         ]
-        for place, (kind, said, author) in enumerate(told):
-            moment = at + 5_000 * place
+        for index, (kind, content, author) in enumerate(events):
+            moment = at + 5_000 * index
             row = {"id": ids.id_at(moment, 0), "type": kind, "task_id": "t", "created_at": ids.instant_of_ms(moment)}
-            sent = event_json.event(**row, content=said, author=author)
-            values = {**row, "session_id": session_id, "author_type": author["type"], "wire": sent}
+            wire = event_json.event(**row, content=content, author=author)
+            values = {**row, "session_id": session_id, "author_type": author["type"], "wire": wire}
             connection.execute(tables.events.insert().values(values))
     activity = StoreActivity(engine, account)
     answer = reply(Analyst(), "How long do people wait?", activity=activity)
@@ -314,23 +306,21 @@ def test_an_agent_that_speaks_first_and_midnight_in_a_turn(tmp_path: Path) -> No
 
 @settings(max_examples=150, deadline=None)
 @given(st.data())
-def test_no_question_upsets_it(oracle: Oracle, data: st.DataObject) -> None:
+def test_any_question_gets_an_answer(oracle: Oracle, data: st.DataObject) -> None:
     parts = (  # noqa: SIM905 - pieces read better as one text
         "how many|sessions|failures|by|agent|week|'; DROP TABLE events; --|last|0|99999999999|between|and|2026-11-01|feb 30|"
         "top 0|slowest|compare|%|“x”|in|data|since|may|unanswered|month 0000|9999"
     ).split("|")
     question = data.draw(st.text(max_size=80) | st.lists(st.sampled_from(parts), max_size=9).map(" ".join))
-    steps(Analyst(), question, activity=oracle.activity, account_id=oracle.account_id)
+    run(Analyst(), question, activity=oracle.activity, account_id=oracle.account_id)
 
 
 @cache
-def asked(question: str) -> dict[str, Any]:
-    found = parse(question, NAMES, NOW)
-    assert found is not None, question
-    return {
-        name: getattr(found, name)
-        for name in ("measure", "dimension", "order", "top", "workspace", "agent", "session_type")
-    }
+def parsed(question: str) -> dict[str, Any]:
+    result = parse(question, NAMES, NOW)
+    assert result is not None, question
+    fields = ("measure", "dimension", "order", "top", "workspace", "agent", "session_type")
+    return {name: getattr(result, name) for name in fields}
 
 
 @pytest.mark.parametrize(
@@ -361,8 +351,8 @@ def asked(question: str) -> dict[str, Any]:
     ],
 )
 def test_the_grammar(question: str, meaning: dict[str, Any]) -> None:
-    found = asked(question)
-    assert {name: found[name] for name in meaning} == meaning
+    result = parsed(question)
+    assert {name: result[name] for name in meaning} == meaning
 
 
 @pytest.mark.parametrize(
@@ -405,6 +395,6 @@ def test_periods(words: str, start: str | None, end: str | None) -> None:
         "since february 30",
     ],
 )
-def test_dates_that_do_not_exist_are_refused(words: str) -> None:
+def test_dates_that_do_not_exist_are_rejected(words: str) -> None:
     with pytest.raises(NoSuchDate):
         find_periods(words, NOW)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from agentbook.service.clock import Clock
 from agentbook.service.store import Published
-from agentbook.service.turns import live as hub_module
+from agentbook.service.turns import live
 from agentbook.service.turns.live import Cursor, Hub
 
 
@@ -18,22 +18,22 @@ def event(number: int, type_: str = "message") -> Published:
 
 
 class Listener:
-    """A socket, as the hub sees one: what it would have been sent."""
+    """A socket that records what it would be sent."""
 
     def __init__(self, channel: Any, store: list[Published], from_id: str | None, types: frozenset[str] | None) -> None:
         self.store = store
         newest = store[-1].id if store else ""
         self.cursor = Cursor(channel, newest if from_id is None else from_id, types, from_id is not None, channel.end)
-        self.got: list[str] = []
+        self.received: list[str] = []
 
     def step(self, page: int) -> bool:
-        """One round of delivery; whether there was anything."""
-        texts = self.cursor.take()
+        """Deliver once; whether there was anything to deliver."""
+        texts = self.cursor.next_texts()
         if not texts and self.cursor.behind:
-            found = [event for event in self.store if event.id > self.cursor.last_id][:page]
-            self.got += self.cursor.replayed(found, whole=len(found) < page)
+            events = [event for event in self.store if event.id > self.cursor.last_id][:page]
+            self.received += self.cursor.replay(events, is_last=len(events) < page)
             return True
-        self.got += texts
+        self.received += texts
         return bool(texts)
 
 
@@ -44,51 +44,51 @@ class Listener:
     page=st.integers(1, 5),
     lag=st.integers(0, 3),
 )
-def test_every_event_comes_once_and_in_order_however_slow_the_socket(
+def test_even_a_slow_socket_receives_every_event_once_and_in_order(
     before: int, from_number: int | None, actions: list[int], page: int, lag: int
 ) -> None:
-    """Events are committed, told to the hub a little later, and taken by a socket whenever it gets to it."""
+    """Events are committed, published a little later, and delivered at any time after that."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(hub_module, "_RING_EVENTS", 4)
-        patch.setattr(hub_module, "_TAKE", 3)
-        hub, store, untold = Hub(Clock()), [event(n) for n in range(before)], []
+        patch.setattr(live, "_RING_EVENTS", 4)
+        patch.setattr(live, "_BATCH", 3)
+        hub, store, unpublished = Hub(Clock()), [event(n) for n in range(before)], []
         from_id = None if from_number is None else f"{from_number:06d}"
         with hub.listening("s") as channel:
             listener = Listener(channel, store, from_id, None)
             for action in actions:
                 for _ in range(action):
                     store.append(event(len(store)))
-                    untold.append(store[-1])
-                while len(untold) > lag:
-                    hub.publish([untold.pop(0)])
+                    unpublished.append(store[-1])
+                while len(unpublished) > lag:
+                    hub.publish([unpublished.pop(0)])
                 if action == 0:
                     listener.step(page)
-            hub.publish(untold)
+            hub.publish(unpublished)
             while listener.step(page):
                 pass
         after = before - 1 if from_number is None else from_number
-        assert listener.got == [str(n) for n in range(len(store)) if n > after]
+        assert listener.received == [str(n) for n in range(len(store)) if n > after]
 
 
-def test_types_are_filtered_and_still_move_the_cursor() -> None:
+def test_filtered_events_advance_the_cursor() -> None:
     hub = Hub(Clock())
     with hub.listening("s") as channel:
         listener = Listener(channel, [], None, frozenset({"runtime_done"}))
         hub.publish([event(1), event(2, "runtime_done"), event(3)])
         listener.step(10)
-        assert listener.got == ["2"]
+        assert listener.received == ["2"]
         assert listener.cursor.last_id == "000003"
 
 
 def drafts(listener: Listener) -> list[dict[str, Any]]:
     listener.step(10)
-    found = [json.loads(text) for text in listener.got if text.startswith("{")]
-    listener.got.clear()
-    assert all(item["type"] == "runtime_draft" and item["id"].startswith("draft-") for item in found)
-    return [item["content"] for item in found]
+    events = [json.loads(text) for text in listener.received if text.startswith("{")]
+    listener.received.clear()
+    assert all(event["type"] == "runtime_draft" and event["id"].startswith("draft-") for event in events)
+    return [event["content"] for event in events]
 
 
-def test_drafts_come_as_what_a_socket_has_not_seen_yet() -> None:
+def test_a_socket_receives_the_part_of_the_drafts_that_it_lacks() -> None:
     hub = Hub(Clock())
     with hub.listening("s") as channel, hub.turn("s", "task") as draft:
         quick, slow = Listener(channel, [], None, None), Listener(channel, [], None, None)
@@ -102,7 +102,7 @@ def test_drafts_come_as_what_a_socket_has_not_seen_yet() -> None:
         assert drafts(late) == [{"delta": "Hello wörld", "offset": 0}]
 
 
-def test_only_the_newest_state_of_a_tool_run_is_told() -> None:
+def test_only_the_newest_state_of_a_tool_run_is_sent() -> None:
     hub = Hub(Clock())
     with hub.listening("s") as channel, hub.turn("s", "task") as draft:
         quick, slow = Listener(channel, [], None, None), Listener(channel, [], None, None)
@@ -114,7 +114,7 @@ def test_only_the_newest_state_of_a_tool_run_is_told() -> None:
         assert len(drafts(slow)) == 2
 
 
-def test_drafts_end_with_their_turn_and_are_left_out_when_not_wanted() -> None:
+def test_drafts_end_with_their_turn_and_only_go_to_subscribers() -> None:
     hub = Hub(Clock())
     with hub.listening("s") as channel:
         without = Listener(channel, [], None, frozenset({"message"}))
@@ -129,7 +129,7 @@ def test_drafts_end_with_their_turn_and_are_left_out_when_not_wanted() -> None:
             assert drafts(late) == [{"delta": "Bye", "offset": 0}]
 
 
-def test_memory_is_bounded_and_given_back() -> None:
+def test_memory_is_limited_and_released() -> None:
     hub = Hub(Clock())
     with hub.listening("s") as channel:
         for number in range(5000):

@@ -1,4 +1,4 @@
-"""Turns for engines to answer, without a platform around them."""
+"""Runs engines on single turns, without a platform around them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 from agentbook.service.engines.base import (
     ActivityReader,
     Draft,
+    Engine,
     Failure,
     Message,
     Reply,
-    Runtime,
     Step,
     ToolDone,
     ToolStarted,
@@ -22,10 +22,10 @@ from agentbook.service.engines.base import (
 
 
 class NoActivity:
-    """An agent that reads the platform here is asking for more than it was given."""
+    """Fails the test if an engine reads the platform."""
 
     def rows(self, sql: str, parameters: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-        raise AssertionError("this engine has no business with the store")
+        raise AssertionError("this engine must not read the store")
 
 
 def request(
@@ -58,35 +58,35 @@ def request(
     )
 
 
-async def collect(engine: Runtime, turn: TurnRequest) -> list[Step]:
+async def collect(engine: Engine, turn: TurnRequest) -> list[Step]:
     return [step async for step in engine.run(turn)]
 
 
-def steps(engine: Runtime, message: str, **facts: Any) -> list[Step]:
-    """All steps of one turn, after checking what holds for every turn of every engine."""
-    found = asyncio.run(collect(engine, request(message, **facts)))
-    ends = [step for step in found if isinstance(step, Reply | Failure)]
-    assert ends == found[-1:], "a turn ends once, with its last step"
+def run(engine: Engine, message: str, **options: Any) -> list[Step]:
+    """All steps of one turn, after checking what every turn of every engine must keep to."""
+    steps = asyncio.run(collect(engine, request(message, **options)))
+    ends = [step for step in steps if isinstance(step, Reply | Failure)]
+    assert ends == steps[-1:], "a turn ends once, with its last step"
     running: list[str] = []
-    for step in found:
+    for step in steps:
         if isinstance(step, ToolStarted):
             running.append(step.name)
         elif isinstance(step, ToolDone):
             assert running.pop() == step.name
     assert not running
-    if isinstance(found[-1], Reply):
-        assert found[-1].text.strip()
-        assert "".join(step.text for step in found if isinstance(step, Draft)) == found[-1].text
-    return found
+    if isinstance(steps[-1], Reply):
+        assert steps[-1].text.strip()
+        assert "".join(step.text for step in steps if isinstance(step, Draft)) == steps[-1].text
+    return steps
 
 
-def reply(engine: Runtime, message: str, **facts: Any) -> str:
+def reply(engine: Engine, message: str, **options: Any) -> str:
     """The text of the reply; a failure fails the test."""
-    last = steps(engine, message, **facts)[-1]
+    last = run(engine, message, **options)[-1]
     assert isinstance(last, Reply), last
     return last.text
 
 
-def tools(found: Sequence[Step]) -> list[str]:
-    """Names of the finished tool runs."""
-    return [step.name for step in found if isinstance(step, ToolDone)]
+def finished_tools(steps: Sequence[Step]) -> list[str]:
+    """The names of the finished tool runs."""
+    return [step.name for step in steps if isinstance(step, ToolDone)]

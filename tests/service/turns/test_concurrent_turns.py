@@ -1,4 +1,4 @@
-"""Many turns at once: sessions beside each other, turns of a session in order, and nobody waits for somebody else's agent."""
+"""Many turns at once: sessions run in parallel, and the turns of a session in order."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def filled(world: World) -> World:
     return world
 
 
-async def say(world: World, session: str, text: str) -> str:
+async def send(world: World, session: str, text: str) -> str:
     answer = await world.post(f"/sessions/{session}/events", {"content": text}, world.full)
     assert answer.status_code < 300, answer.text
     return str(answer.json()["id"])
@@ -32,57 +32,54 @@ def replies(events: list[dict[str, Any]]) -> list[str]:
 
 
 async def idle(world: World) -> None:
-    """Until no turn runs. Gives way to the loop each time: of many workers some are done and not yet taken out of the set."""
     async with asyncio.timeout(60):
-        while workers := list(world.platform.turns._workers):
-            await asyncio.wait(workers)
-            await asyncio.sleep(0)
+        await world.idle()
 
 
-async def running(world: World, turns: int) -> None:
-    """Until so many turns have begun."""
+async def wait_for_turns(world: World, count: int) -> None:
+    """Wait until `count` turns have started."""
     async with asyncio.timeout(20):
-        while len(world.agent.turns) < turns:
+        while len(world.agent.turns) < count:
             await asyncio.sleep(0.001)
 
 
-async def test_sessions_run_beside_each_other(filled: World) -> None:
-    """None of them ends before all of them have begun, so they run at the same time or this never ends."""
+async def test_sessions_run_in_parallel(filled: World) -> None:
+    """No turn ends before all have started, so the test times out unless they overlap."""
     sessions = [await filled.start("wait:go") for _ in range(40)]
-    await running(filled, 40)
+    await wait_for_turns(filled, 40)
     assert len(filled.rows("pending_turns")) == 40
     filled.agent.gates.setdefault("go", asyncio.Event()).set()
     await idle(filled)
     assert [len(replies(await filled.events(session))) for session in sessions] == [1] * 40
 
 
-async def test_each_session_keeps_its_order_while_others_speak(filled: World) -> None:
+async def test_each_session_keeps_its_order_while_others_run(filled: World) -> None:
     sessions = [await filled.start("tool:a first") for _ in range(5)]
-    said: dict[str, list[str]] = {session: [] for session in sessions}
+    sent: dict[str, list[str]] = {session: [] for session in sessions}
 
-    async def talk(session: str) -> None:
+    async def send_all(session: str) -> None:
         for number in range(6):
-            await say(filled, session, f"tool:a {number}")
-            said[session].append(f"tool:a {number}")
+            await send(filled, session, f"tool:a {number}")
+            sent[session].append(f"tool:a {number}")
             await asyncio.sleep(0)
 
-    await asyncio.gather(*(talk(session) for session in sessions))
+    await asyncio.gather(*(send_all(session) for session in sessions))
     await idle(filled)
     for session in sessions:
         events = await filled.events(session)
         answered = [text.split(" after ")[0] for text in replies(events)]
-        assert answered == [f"You said {text!r}" for text in ["tool:a first", *said[session]]]
-        # A turn's events stand together: no turn's lie between another's.
+        assert answered == [f"You said {text!r}" for text in ["tool:a first", *sent[session]]]
+        # The events of a turn are adjacent.
         tasks = [event["task_id"] for event in events if event["type"] != "message" and event["content"]]
         assert tasks == [event["task_id"] for event in events if event["type"] == "message"]
 
 
-async def test_a_hanging_agent_holds_up_its_own_session_alone(filled: World) -> None:
+async def test_a_hanging_agent_delays_only_its_own_session(filled: World) -> None:
     stuck = await filled.start("draft:x hang")
-    await running(filled, 1)
-    await say(filled, stuck, "behind it")
+    await wait_for_turns(filled, 1)
+    await send(filled, stuck, "behind it")
     others = [await filled.start(f"other {number}") for number in range(10)]
-    await running(filled, 11)
+    await wait_for_turns(filled, 11)
     async with asyncio.timeout(20):
         while len(filled.rows("pending_turns")) > 2:
             await asyncio.sleep(0.005)
@@ -91,13 +88,13 @@ async def test_a_hanging_agent_holds_up_its_own_session_alone(filled: World) -> 
     assert all(turn.message != "behind it" for turn in filled.agent.turns)
 
 
-async def test_what_waited_behind_a_turn_is_answered_however_that_turn_ended(tmp_path: Path) -> None:
+async def test_a_queued_message_is_answered_however_the_turn_before_it_ended(tmp_path: Path) -> None:
     world = World(tmp_path, ceiling_s=1.0)
     world.workspace()
     world.agent_row()
     sessions = {prompt: await world.start(prompt) for prompt in ("hang", "crash", "silent", "limit")}
     for session in sessions.values():
-        await say(world, session, "and now")
+        await send(world, session, "and now")
     await idle(world)
     for prompt, session in sessions.items():
         types = [event["type"] for event in await world.events(session)]
@@ -108,18 +105,19 @@ async def test_what_waited_behind_a_turn_is_answered_however_that_turn_ended(tmp
     await world.aclose()
 
 
-async def test_a_stop_cancels_what_runs_and_begins_nothing_of_what_waits(filled: World) -> None:
+async def test_a_stop_cancels_running_turns_and_starts_no_queued_ones(filled: World) -> None:
     sessions = [await filled.start("tool:a hang") for _ in range(3)]
-    await running(filled, 3)
+    await wait_for_turns(filled, 3)
     for session in sessions:
-        await say(filled, session, "behind it")
+        await send(filled, session, "behind it")
     async with asyncio.timeout(10):
         await filled.platform.turns.aclose()
     assert filled.agent.cancelled == 3
     assert len(filled.agent.turns) == 3
     assert len(filled.rows("pending_turns")) == 6
-    # Nothing of the turns is there; at the next start each ends once, in the order of the questions.
-    assert Platform(filled.store, engines=filled.agent).turns.end_cut_off_turns() == 6
+    # No event of the turns is stored; at the next start each fails once, in the order
+    # of the messages.
+    assert Platform(filled.store, engines=filled.agent).turns.end_interrupted_turns() == 6
     for session in sessions:
         events = await filled.events(session)
         assert [event["type"] for event in events] == ["message"] * 2 + ["runtime_error"] * 2

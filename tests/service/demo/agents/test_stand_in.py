@@ -1,14 +1,13 @@
-"""The stand-in says what it is, and reflects the prompt."""
+"""The stand-in says what it is, and shows which parts of the prompt apply."""
 
 from __future__ import annotations
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentbook.service.demo.agents.stand_in import NOTICE, StandIn, read
+from agentbook.service.demo.agents.stand_in import NOTICE, StandIn, match_prompt
 from agentbook.service.engines.base import Message
-
-from .turns import reply
+from service.engines.engine_runs import reply
 
 PROMPT = (
     "You are the help desk of Acme. Answer in at most four sentences. "
@@ -22,12 +21,12 @@ def test_every_reply_says_that_it_is_a_stand_in(prompt: str | None, message: str
     assert reply(StandIn(), message, system_prompt=prompt).startswith(NOTICE)
 
 
-def test_the_rules_that_bear_on_a_message_come_first() -> None:
-    reading = read(PROMPT, "A customer demands two refunds for one order")
-    assert reading.role == "You are the help desk of Acme."
-    assert set(reading.rules) == {"Never promise refunds.", "Always name the order number."}
-    assert set(reading.matched) == {"refunds", "order"}
-    assert reading.form == ("as a table", "as a list")
+def test_the_rules_that_share_words_with_the_message_come_first() -> None:
+    match = match_prompt(PROMPT, "A customer demands two refunds for one order")
+    assert match.role == "You are the help desk of Acme."
+    assert set(match.rules) == {"Never promise refunds.", "Always name the order number."}
+    assert set(match.shared_words) == {"refunds", "order"}
+    assert match.forms == ("as a table", "as a list")
 
 
 def test_another_prompt_gives_another_reply() -> None:
@@ -45,5 +44,5 @@ def test_history_counts_in_multi_turn_mode_only() -> None:
     assert "earlier message" not in reply(StandIn(), "Three", system_prompt=PROMPT, history=history, mode="one-shot")
 
 
-def test_an_agent_without_a_prompt_is_told_so() -> None:
+def test_the_reply_says_if_there_is_no_prompt() -> None:
     assert "no system prompt" in reply(StandIn(), "Hello")

@@ -1,4 +1,4 @@
-"""The guide: the right page for a question, faithful quotes, honest silence."""
+"""The guide finds the right page, quotes it unchanged, and says when nothing fits."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from agentbook.service.demo.agents.documentation import Library, library, manual, read_page
 from agentbook.service.demo.agents.guide import Guide, understand
 from agentbook.service.engines.base import Message
-
-from .turns import collect, reply, request, steps, tools
+from service.engines.engine_runs import collect, finished_tools, reply, request, run
 
 # question -> how the source of the best section begins
 QUESTIONS = {
@@ -50,7 +49,7 @@ QUESTIONS = {
     "How do I run this on Binder?": "Binder and tutorials",
     "The agent never replies, what can I do?": "Troubleshooting › A reply never comes",
     "I got 404 but it exists": "Troubleshooting › 404",
-    # what newcomers ask
+    # questions of newcomers
     "How do I get started?": "Getting started",
     "Which Python versions are supported?": "Getting started",
     "Does it need internet?": "Getting started",
@@ -92,7 +91,7 @@ def test_the_best_section_for_a_question(question: str, source: str) -> None:
 @pytest.mark.parametrize(
     "question", ["What is the weather in Paris?", "Best pizza in Rome", "zxqv bnmt", "Wie spät ist es?"]
 )
-def test_it_says_when_nothing_fits_and_what_there_is(question: str) -> None:
+def test_it_says_when_nothing_fits_and_lists_the_pages(question: str) -> None:
     answer = reply(Guide(), question)
     assert "found nothing" in answer
     assert all(title in answer for title in ("Getting started", "Errors", "Troubleshooting"))
@@ -103,7 +102,7 @@ def words(text: str) -> str:
     return " ".join(text.split())
 
 
-def test_what_it_quotes_stands_in_the_pages() -> None:
+def test_quotes_are_in_the_pages() -> None:
     pages = words("\n".join(page.read_text(encoding="utf-8") for page in manual().glob("*.md")))
     for question in QUESTIONS:
         body = reply(Guide(), question).split("\n\n*Source")[0]
@@ -112,7 +111,7 @@ def test_what_it_quotes_stands_in_the_pages() -> None:
         assert body.count("```") % 2 == 0
 
 
-def test_a_follow_up_is_about_the_question_before() -> None:
+def test_a_follow_up_continues_the_question_before_it() -> None:
     history = [Message("user", "How do I stream events live?"), Message("assistant", "…")]
     example = reply(Guide(), "Show me an example", history=history)
     assert "client.sessions.stream" in example
@@ -124,32 +123,32 @@ def test_a_follow_up_is_about_the_question_before() -> None:
 
 
 def test_one_search_runs_as_a_tool() -> None:
-    assert tools(steps(Guide(), "What is a turn?")) == ["search_documentation"]
+    assert finished_tools(run(Guide(), "What is a turn?")) == ["search_documentation"]
 
 
 @settings(max_examples=150, deadline=None)
 @given(st.text(max_size=200) | st.text(alphabet='"*()^:{}-+ANDORNOTNEAR events', max_size=80))
-def test_no_question_is_read_as_search_syntax(question: str) -> None:
+def test_a_question_is_never_read_as_search_syntax(question: str) -> None:
     answer = reply(Guide(), question, history=[Message("user", question)])
     assert "Source" in answer or "pages" in answer
 
 
-def test_many_ask_at_once() -> None:
+def test_concurrent_questions() -> None:
     async def all_at_once() -> list[str]:
         turns = [collect(Guide(), request(question)) for question in QUESTIONS]
-        return [found[-1].text for found in await asyncio.gather(*turns)]  # type: ignore[union-attr]
+        return [steps[-1].text for steps in await asyncio.gather(*turns)]  # type: ignore[union-attr]
 
     assert asyncio.run(all_at_once()) == [reply(Guide(), question) for question in QUESTIONS]
 
 
-def test_code_is_never_cut_and_headings_in_it_are_code() -> None:
+def test_code_blocks_stay_whole_with_lines_that_look_like_headings() -> None:
     page = "# Page\n\n## One\n\nLook:\n\n```python\n# not a heading\n\nx = 1\n```\n\n## Two\n\ntext\n"
-    one, two = read_page(page)
-    assert one.blocks == ("Look:", "```python\n# not a heading\n\nx = 1\n```")
-    assert (two.source, two.text) == ("Page › Two", "text")
+    first, second = read_page(page)
+    assert first.blocks == ("Look:", "```python\n# not a heading\n\nx = 1\n```")
+    assert (second.source, second.text) == ("Page › Two", "text")
 
 
-def test_an_empty_library_answers_honestly() -> None:
+def test_an_empty_library_finds_nothing() -> None:
     assert "found nothing" in reply(Guide(Library([])), "What is a turn?")
 
 

@@ -1,4 +1,4 @@
-"""Arithmetic: exact, and never more than arithmetic."""
+"""The calculator is exact, and evaluates nothing but arithmetic."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentbook.service.demo.agents.calculator import CannotCalculate, calculate, written
-from agentbook.service.engines.registry import engine
-
-from .turns import reply, steps, tools
+from agentbook.service.demo.agents.calculator import CannotCalculate, calculate, format_number
+from agentbook.service.engines.registry import load_engine
+from service.engines.engine_runs import finished_tools, reply, run
 
 
 @pytest.mark.parametrize(
@@ -49,7 +48,7 @@ def test_values(text: str, value: Fraction) -> None:
         "1 " + "+1" * 400,
     ],
 )
-def test_what_it_cannot_calculate_it_says(text: str) -> None:
+def test_what_it_cannot_calculate_is_an_error(text: str) -> None:
     if "system" in text:
         with pytest.raises(CannotCalculate, match="no numbers"):
             calculate(text)
@@ -72,8 +71,8 @@ def test_agrees_with_fractions(a: int, b: int, sign: str) -> None:
 
 
 @given(st.fractions(min_value=-(10**9), max_value=10**9))
-def test_a_number_is_written_as_near_as_it_claims(value: Fraction) -> None:
-    text = written(value)
+def test_a_number_is_formatted_as_precisely_as_it_claims(value: Fraction) -> None:
+    text = format_number(value)
     if text.endswith("…"):
         assert abs(Fraction(text[:-1]) - value) <= Fraction(1, 10**6)
     else:
@@ -81,6 +80,6 @@ def test_a_number_is_written_as_near_as_it_claims(value: Fraction) -> None:
 
 
 def test_each_operation_is_a_subtask_and_the_reply_shows_them() -> None:
-    found = steps(engine("calculator"), "(2 + 3) * 4")
-    assert tools(found) == ["calculate", "calculate"]
-    assert "2 + 3 = 5" in reply(engine("calculator"), "(2 + 3) * 4")
+    steps = run(load_engine("calculator"), "(2 + 3) * 4")
+    assert finished_tools(steps) == ["calculate", "calculate"]
+    assert "2 + 3 = 5" in reply(load_engine("calculator"), "(2 + 3) * 4")

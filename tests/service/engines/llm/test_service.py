@@ -1,4 +1,4 @@
-"""A language model behind the whole service: started as people start it, asked through the real client."""
+"""A language model behind the complete service, started from the command line and asked through the client."""
 
 from __future__ import annotations
 
@@ -20,33 +20,33 @@ ALL = ("agents:write", "workspaces:write", "sessions:write")
 
 
 @dataclass
-class Lab:
+class Stack:
     fake: FakeOpenAI
     service: Service
     client: agentbook.Client
     agents: int = 0
 
     def session(self, **configuration: Any) -> str:
-        """A session with a new LLM agent, which has answered "Hi" with "Hi."."""
-        self.fake.will(text("Hi."))
+        """A session with a new LLM agent that has answered "Hi" with "Hi."."""
+        self.fake.script_answers(text("Hi."))
         self.agents += 1
         agent = self.client.agents.create(name=f"model-{self.agents}", template="LLM")
-        told = {"system_prompt": "You are Acme's help.", "description": "help", "tools": [], **configuration}
-        self.client.agents.configure_llm(agent, **told)
+        defaults = {"system_prompt": "You are Acme's help.", "description": "help", "tools": []}
+        self.client.agents.configure_llm(agent, **{**defaults, **configuration})
         session = str(self.client.sessions.start("playground", agent_id=agent["id"], prompt="Hi").id)
         with self.client.sessions.stream(session, since=datetime.now(UTC) - timedelta(minutes=1)) as stream:
             end = next(event for event in stream if event["type"] in ("runtime_done", "runtime_error"))
         assert end["content"] == {"text": "Hi."}
         return session
 
-    def told(self, session: str) -> list[tuple[str, Any]]:
-        """Types and contents of the agent's events after its first."""
+    def agent_events(self, session: str) -> list[tuple[str, Any]]:
+        """The types and contents of the agent's events after its first."""
         events = self.client.sessions.events(session, sort_by="id")
         return [(event["type"], event["content"]) for event in events if event["author"]["type"] == "agent"][1:]
 
 
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     data: Path = tmp_path_factory.mktemp("service") / "data"
     with pytest.MonkeyPatch.context() as patch, FakeOpenAI() as fake:
         patch.setenv("OPENAI_BASE_URL", fake.base_url)
@@ -56,7 +56,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
         patch.setenv("AGENTBOOK_LLM_TIMEOUT_S", "1")
         with Service(data) as service:
             with agentbook.Client(service.base_url, credentials=agentbook.ApiKey(service.key(*ALL))) as client:
-                yield Lab(fake, service, client)
+                yield Stack(fake, service, client)
             service.stop()
             assert KEY not in service.log
             assert "model 'fake-model' at " in service.log, "failures are logged"
@@ -64,42 +64,42 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
             assert KEY.encode() not in written
 
 
-def test_an_agent_answers_with_the_model(lab: Lab) -> None:
-    session = lab.session()
-    lab.fake.will(text("Good ", "day."))
-    assert lab.client.sessions.ask(session, "Hello", timeout_s=60).text == "Good day."
-    [body] = lab.fake.bodies()
+def test_an_agent_answers_with_the_model(stack: Stack) -> None:
+    session = stack.session()
+    stack.fake.script_answers(text("Good ", "day."))
+    assert stack.client.sessions.ask(session, "Hello", timeout_s=60).text == "Good day."
+    [body] = stack.fake.bodies()
     assert body["model"] == "fake-model"
     assert body["messages"] == [
         {"role": "system", "content": "You are Acme's help."},
         {"role": "user", "content": "Hello"},
     ]
-    assert lab.told(session) == [("runtime_done", {"text": "Good day."})]
+    assert stack.agent_events(session) == [("runtime_done", {"text": "Good day."})]
 
 
 @pytest.mark.parametrize("mode", ["one-shot", "multi-turn"])
-def test_what_a_mode_remembers(lab: Lab, mode: str) -> None:
-    session = lab.session(mode=mode)
-    lab.fake.will(text("Hello Ada."), text("You are Ada."))
-    lab.client.sessions.ask(session, "I am Ada.", timeout_s=60)
-    lab.client.sessions.ask(session, "Who am I?", timeout_s=60)
-    told = [(message["role"], message["content"]) for message in lab.fake.bodies()[1]["messages"][1:]]
+def test_mode_multi_turn_sends_the_history(stack: Stack, mode: str) -> None:
+    session = stack.session(mode=mode)
+    stack.fake.script_answers(text("Hello Ada."), text("You are Ada."))
+    stack.client.sessions.ask(session, "I am Ada.", timeout_s=60)
+    stack.client.sessions.ask(session, "Who am I?", timeout_s=60)
+    messages = [(message["role"], message["content"]) for message in stack.fake.bodies()[1]["messages"][1:]]
     before = [("user", "Hi"), ("assistant", "Hi."), ("user", "I am Ada."), ("assistant", "Hello Ada.")]
-    assert told == [*(before if mode == "multi-turn" else []), ("user", "Who am I?")]
+    assert messages == [*(before if mode == "multi-turn" else []), ("user", "Who am I?")]
 
 
-def test_tool_runs_are_events_before_the_reply(lab: Lab) -> None:
+def test_tool_runs_are_events_before_the_reply(stack: Stack) -> None:
     github = {"integration": "github", "tools": ["create_issue"]}
-    session = lab.session(platform_tools=["calculator", "query_activity"], tools=[github])
-    wanted = [
+    session = stack.session(platform_tools=["calculator", "query_activity"], tools=[github])
+    tool_calls = [
         ("calculator", '{"expression": "6 * 7"}'),
         ("query_activity", '{"question": "How many sessions last week?"}'),
         ("github__create_issue", '{"title": "x"}'),
     ]
-    lab.fake.will(calls(*wanted), text("It is 42."))
-    assert lab.client.sessions.ask(session, "6 * 7?", timeout_s=60).text == "It is 42."
-    assert lab.told(session) == [("runtime_done", {})] * 3 + [("runtime_done", {"text": "It is 42."})]
-    value, counted, issue = [message["content"] for message in lab.fake.bodies()[1]["messages"][-3:]]
+    stack.fake.script_answers(calls(*tool_calls), text("It is 42."))
+    assert stack.client.sessions.ask(session, "6 * 7?", timeout_s=60).text == "It is 42."
+    assert stack.agent_events(session) == [("runtime_done", {})] * 3 + [("runtime_done", {"text": "It is 42."})]
+    value, counted, issue = [message["content"] for message in stack.fake.bodies()[1]["messages"][-3:]]
     assert '"value": "42"' in value
     assert "sessions" in counted
     assert "not connected" in issue
@@ -114,29 +114,29 @@ def test_tool_runs_are_events_before_the_reply(lab: Lab) -> None:
         ([hang("Hel")], 504, "ModelTimeout"),
     ],
 )
-def test_a_failure_ends_the_turn_and_the_session_goes_on(lab: Lab, script: list[Any], status: int, error: str) -> None:
-    session = lab.session()
-    lab.fake.will(*script, text("Here again."))
+def test_a_failure_ends_the_turn_but_not_the_session(stack: Stack, script: list[Any], status: int, error: str) -> None:
+    session = stack.session()
+    stack.fake.script_answers(*script, text("Here again."))
     with pytest.raises(agentbook.ServerError) as caught:
-        lab.client.sessions.ask(session, "Hello", timeout_s=60)
+        stack.client.sessions.ask(session, "Hello", timeout_s=60)
     assert caught.value.status == status
     assert "swordfish" not in str(caught.value)
-    [(type_, content)] = lab.told(session)
+    [(type_, content)] = stack.agent_events(session)
     assert type_ == "runtime_error"
     assert (content["status"], content["error"]) == (status, error)
     assert "swordfish" not in content["message"]
-    assert lab.client.sessions.ask(session, "And now?", timeout_s=60).text == "Here again."
+    assert stack.client.sessions.ask(session, "And now?", timeout_s=60).text == "Here again."
 
 
-def test_a_hanging_model_holds_up_no_other_session(lab: Lab) -> None:
+def test_a_hanging_model_does_not_delay_other_sessions(stack: Stack) -> None:
     gate = threading.Event()
-    slow, quick = lab.session(), lab.session()
-    lab.fake.will(text("Slow", gate, " and steady."), text("Quick."))
-    lab.client.sessions.send(slow, "Take your time.")
+    slow, quick = stack.session(), stack.session()
+    stack.fake.script_answers(text("Slow", gate, " and steady."), text("Quick."))
+    stack.client.sessions.send(slow, "Take your time.")
     try:
-        while not lab.fake.requests:  # the slow one takes the first answer
+        while not stack.fake.requests:  # the slow one takes the first answer
             threading.Event().wait(0.005)
-        assert lab.client.sessions.ask(quick, "Hurry.", timeout_s=60).text == "Quick."
-        assert lab.told(slow) == []
+        assert stack.client.sessions.ask(quick, "Hurry.", timeout_s=60).text == "Quick."
+        assert stack.agent_events(slow) == []
     finally:
         gate.set()
