@@ -87,7 +87,7 @@ print("steps", steps)
 
 
 def script(text: str, *arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
-    tests = str(Path(__file__).parents[1])
+    tests = str(Path(__file__).parents[2])
     command = [sys.executable, "-c", textwrap.dedent(text), tests, *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, **options)
 

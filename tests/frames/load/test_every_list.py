@@ -115,7 +115,7 @@ def test_a_list_loads_with_its_schema(path: str, count: int) -> None:
         wires = {column.wire.partition(".")[0] for column in SCHEMAS[resource].columns if column.wire}
         assert set(item) - wires <= set(json.loads(extra) if isinstance(extra, str) else ()), "a field is lost"
     for column in SCHEMAS[resource].columns:
-        if count and column.given and column.wire in items[0] and items[0][column.wire] is not None:
+        if count and column.documented and column.wire in items[0] and items[0][column.wire] is not None:
             assert frame[column.name].notna().all(), column.name
 
     async def awaited() -> Any:

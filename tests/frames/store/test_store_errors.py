@@ -211,7 +211,7 @@ KILLED = """
 
 
 def killed_at(path: Path, step: int) -> subprocess.CompletedProcess[str]:
-    tests = str(Path(__file__).parents[1])
+    tests = str(Path(__file__).parents[2])
     command = [sys.executable, "-c", textwrap.dedent(KILLED), tests, str(path), str(step)]
     return subprocess.run(command, capture_output=True, text=True, timeout=60)
 
