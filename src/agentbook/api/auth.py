@@ -1,8 +1,7 @@
-"""API keys and access tokens, and how they sign a request.
+"""Who is calling: API keys and access tokens, and how they are put on a request.
 
-A credential never shows its secret in a repr, and cannot be pickled: call
-`agentbook.connect` in the other process, which finds the credential there.
-Specification: "Authentication".
+A credential never shows its secret: not in a repr, and it refuses to be pickled (pass `agentbook.connect` by name to another
+process instead, which finds the credential there). Specification: "Authentication".
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ class Credentials(Protocol):
 
     @property
     def identity(self) -> str:
-        """Names the credential, not its secret; calls of one share a rate limit."""
+        """Names the credential without its secret: calls of one identity share a rate window."""
         ...
 
     def authorization(self) -> str:
@@ -27,7 +26,7 @@ class Credentials(Protocol):
         ...
 
     def socket_authorization(self) -> str | None:
-        """The header of a WebSocket handshake (HTTP Basic), or None."""
+        """The header of a socket handshake, which takes HTTP Basic alone; None where this credential has none."""
         ...
 
 
@@ -39,12 +38,12 @@ class ApiKey:
     key : str
         ``<api_key_id>:<api_key_secret>``, as the settings page shows it.
     scheme : {"basic", "bearer"}
-        How requests send it. A WebSocket handshake always uses Basic.
+        How it is sent on requests; a socket handshake always takes Basic.
 
     Raises
     ------
     ValueError
-        If `key` does not have the form ``id:secret``. The message does not repeat it.
+        If `key` has not the form ``id:secret``. The message does not repeat it.
 
     Notes
     -----
@@ -69,15 +68,15 @@ class ApiKey:
 
     @property
     def identity(self) -> str:
-        """Names the key without its secret. Calls of one key share a rate limit."""
+        """Names the key without its secret: calls of one key share a rate window."""
         return f"key:{self.key_id}"
 
     def authorization(self) -> str:
-        """The `Authorization` header of a request. Do not print it."""
+        """The `Authorization` header of a request. It holds the secret: do not print it."""
         return self._basic() if self.scheme == "basic" else f"Bearer {self.key_id}:{self._secret}"
 
     def socket_authorization(self) -> str | None:
-        """The `Authorization` header of a WebSocket handshake. Do not print it."""
+        """The header of a socket handshake, HTTP Basic. It holds the secret: do not print it."""
         return self._basic()
 
     def _basic(self) -> str:
@@ -96,12 +95,12 @@ class OAuthToken:
     Parameters
     ----------
     access_token : str
-        Sent as ``Authorization: Bearer``. WebSockets do not accept it, so streams poll.
+        Sent as ``Authorization: Bearer``. A socket does not take it: streams then poll.
 
     Raises
     ------
     ValueError
-        If it cannot be part of a header. The message does not repeat it.
+        If it cannot stand in a header. The message does not repeat it.
 
     Notes
     -----
@@ -117,16 +116,16 @@ class OAuthToken:
 
     def __init__(self, access_token: str) -> None:
         if not isinstance(access_token, str) or not re.fullmatch(r"[\x21-\x7e]+", access_token):
-            raise ValueError("An access token consists of visible ASCII characters without spaces.")
+            raise ValueError("An access token is a text of visible ASCII characters without spaces.")
         self._token = access_token
         self.identity = f"oauth:{id(self):x}"
 
     def authorization(self) -> str:
-        """The `Authorization` header of a request. Do not print it."""
+        """The `Authorization` header of a request. It holds the token: do not print it."""
         return f"Bearer {self._token}"
 
     def socket_authorization(self) -> str | None:
-        """None: a WebSocket does not accept a token."""
+        """None: a socket takes no token."""
         return None
 
     def __repr__(self) -> str:
@@ -137,7 +136,7 @@ class OAuthToken:
 
 
 class Hidden(str):
-    """A string whose repr is masked: some tracebacks show the values of variables."""
+    """A text that is not shown: for secrets in variables, since some tracebacks show those."""
 
     __slots__ = ()
 
@@ -146,25 +145,25 @@ class Hidden(str):
 
 
 def without_credential(body: bytes, credentials: Credentials | None) -> bytes:
-    """A reply's body with the credential masked: debug pages repeat headers."""
+    """A reply's body without the credential that was sent: some platforms, and many debug pages, repeat a request's headers."""
     for header in () if credentials is None else (credentials.authorization(), credentials.socket_authorization()):
-        token = (header or "").partition(" ")[2]
-        for secret in filter(None, (token, _key_of(token).partition(":")[2])):
+        sent = (header or "").partition(" ")[2]
+        for secret in filter(None, (sent, _pair(sent).partition(":")[2])):
             body = body.replace(secret.encode(), "…".encode())
     return body
 
 
-def _key_of(token: str) -> str:
-    """``id:secret``, of a token of either scheme."""
+def _pair(sent: str) -> str:
+    """``id:secret``, of what was sent by either scheme."""
     try:
-        return token if ":" in token else base64.b64decode(token, validate=True).decode()
+        return sent if ":" in sent else base64.b64decode(sent, validate=True).decode()
     except ValueError:
         return ""
 
 
 def refuse_pickle(credential: object) -> NoReturn:
-    """Raise the error of pickling a credential, which says what to do instead."""
+    """Raise: a credential does not travel, and the message says what to do instead."""
     raise TypeError(
-        f"{type(credential).__name__} holds a secret and cannot be pickled. Call agentbook.connect() in the other process, "
+        f"{type(credential).__name__} holds a secret and is not pickled. Call agentbook.connect() in the other process, "
         "with AGENTBOOK_BASE_URL and AGENTBOOK_API_KEY set there."
     )

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .engines.base import Engine
+from .engines.base import Runtime
 from .faults import Switch
 from .store import Store
 from .turns.live import Hub
 from .turns.runner import Turns, TurnSettings
 
 
-def _load_engine(name: str) -> Engine:
-    """The engine of that name, loaded with the first turn.
+def _shipped(name: str) -> Runtime:
+    """The engine of that name. Loaded with the first turn: a service that only answers reads starts without them."""
+    from .engines.registry import engine
 
-    A service that only answers reads starts without the engines.
-    """
-    from .engines.registry import load_engine
-
-    return load_engine(name)
+    return engine(name)
 
 
 class Platform:
@@ -29,7 +26,7 @@ class Platform:
     store
         Opened; closed by `aclose`.
     engines
-        The engine of each name; None means the engines in the package.
+        The `Runtime` of an engine's name; None means those that ship in the package.
     settings
         How turns are run.
     root_url
@@ -46,7 +43,7 @@ class Platform:
         self,
         store: Store,
         *,
-        engines: Callable[[str], Engine] | None = None,
+        engines: Callable[[str], Runtime] | None = None,
         settings: TurnSettings | None = None,
         root_url: str = "http://127.0.0.1:8765",
         hosts: frozenset[str] | None = None,
@@ -60,7 +57,7 @@ class Platform:
         self.faults = faults
         self.hub = Hub(store.clock)
         store.on_events = self.hub.publish
-        self.turns = Turns(store, self.hub, engines or _load_engine, settings or TurnSettings())
+        self.turns = Turns(store, self.hub, engines or _shipped, settings or TurnSettings())
         if faults is not None:
             self.turns.intercept = faults.for_turn
 

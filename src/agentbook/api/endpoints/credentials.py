@@ -1,7 +1,4 @@
-"""Integration credentials of an account, not those of a client (`agentbook.api.auth`).
-
-Specification: "Endpoints", Accounts.
-"""
+"""Integration credentials of an account. Specification: "Endpoints", Accounts. (How a client signs in: `agentbook.api.auth`.)"""
 
 from __future__ import annotations
 
@@ -40,8 +37,7 @@ def list_(
     Returns
     -------
     Listing
-        Of credential records; their `params`, `extra_data` and `config_params` are
-        masked wherever they are shown.
+        Of credential records; their `params`, `extra_data` and `config_params` are masked wherever they are shown.
 
     Raises
     ------

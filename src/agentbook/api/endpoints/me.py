@@ -1,7 +1,4 @@
-"""The current user or account.
-
-Specification: "Endpoints", Organizations and the current user.
-"""
+"""The current user or account. Specification: "Endpoints", Organizations and the current user."""
 
 from __future__ import annotations
 
@@ -49,9 +46,8 @@ def workspaces(
     Parameters
     ----------
     which : {"my", "all"}, optional
-        ``all`` adds the workspaces of the user's organizations. The parameter's wire
-        name is read from the platform's openapi.yaml, once. None leaves it to the
-        platform, whose default is ``my``.
+        ``all`` adds the workspaces of the user's organizations. The parameter's wire name is read from the platform's
+        openapi.yaml, once. None leaves it to the platform, whose default is ``my``.
     sort_by : str, optional
         Column name; a leading ``-`` means descending.
     limit : int, optional
@@ -69,8 +65,7 @@ def workspaces(
 
     Notes
     -----
-    Specification: "Endpoints", Organizations and the current user; "Limits" (pages of
-    at most 500).
+    Specification: "Endpoints", Organizations and the current user; "Limits" (pages of at most 500).
 
     Examples
     --------
@@ -108,8 +103,7 @@ def invitations(*, limit: int | None = None, offset: int = 0) -> ListCall:
 
     Notes
     -----
-    Specification: "Endpoints", Organizations and the current user; "Limits" (pages of
-    at most 500).
+    Specification: "Endpoints", Organizations and the current user; "Limits" (pages of at most 500).
 
     Examples
     --------

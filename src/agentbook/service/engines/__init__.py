@@ -1,1 +1,1 @@
-"""The interface of an agent's engine, run limits, and the LLM engine."""
+"""The agents' engines, behind one small interface."""

@@ -1,1 +1,1 @@
-"""Turns: running them, charging them to budgets, delivering their events live."""
+"""Running a turn: the runner, budgets, live delivery."""

@@ -1,6 +1,6 @@
-"""The JSON text of an event: encoded once, when it is stored, and sent as it is.
+"""An event as it is sent: written once, when it is stored, and never re-serialised.
 
-The order of the fields is fixed, so a seeded service repeats itself byte for byte.
+Field order is fixed so that a seeded service repeats itself byte for byte.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def event(
     created_at: str,
     author: Mapping[str, Any] | None = None,
 ) -> str:
-    """Encode one event (specification: "Resources and their fields", Session event)."""
+    """The JSON text of one event (specification: "Resources and their fields", Session event)."""
     fields: dict[str, Any] = {"id": id, "type": type, "content": content, "task_id": task_id}
     if author is not None:
         fields["author"] = author
@@ -31,19 +31,12 @@ def event(
 
 
 def message(*, id: str, text: str, task_id: str, created_at: str, author: Mapping[str, Any]) -> str:
-    """Encode a message.
-
-    `author` is ``{"type": "api_key" | "user" | ..., "id": ..., "name": ...}``.
-    """
+    """A message somebody wrote. `author` is ``{"type": "api_key" | "user" | ..., "id": ..., "name": ...}``."""
     return event(id=id, type="message", content={"text": text}, task_id=task_id, created_at=created_at, author=author)
 
 
 def done(*, id: str, task_id: str, created_at: str, author: Mapping[str, Any], text: str | None = None) -> str:
-    """Encode the end of a task.
-
-    `text` is the reply of a top-level turn. None encodes the content ``{}`` of a subtask
-    or tool run.
-    """
+    """A finished task: `text` is the reply on the top-level turn, None (content ``{}``) on subtasks and tool runs."""
     content = {} if text is None else {"text": text}
     return event(id=id, type="runtime_done", content=content, task_id=task_id, created_at=created_at, author=author)
 
@@ -51,17 +44,11 @@ def done(*, id: str, task_id: str, created_at: str, author: Mapping[str, Any], t
 def failed(
     *, id: str, task_id: str, created_at: str, author: Mapping[str, Any], status: int, error: str, message: str
 ) -> str:
-    """Encode the end of a turn without a reply.
-
-    The specification has no such event; this shape is a choice (see openapi.yaml).
-    """
+    """A turn that ended without an answer (a choice in a gap of the specification: see openapi.yaml)."""
     content = {"status": status, "error": error, "message": message}
     return event(id=id, type="runtime_error", content=content, task_id=task_id, created_at=created_at, author=author)
 
 
 def draft(*, id: str, task_id: str, created_at: str, content: Mapping[str, Any]) -> str:
-    """Encode a draft, which is sent live and never stored; its id is not a UUID.
-
-    `content` is ``{"delta", "offset"}`` for text and ``{"tool", "state"}`` for a tool run.
-    """
+    """Live only: ``{"delta", "offset"}`` for text, ``{"tool", "state"}`` for a tool run. Its id is no UUID."""
     return event(id=id, type="runtime_draft", content=content, task_id=task_id, created_at=created_at)
