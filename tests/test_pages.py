@@ -31,7 +31,7 @@ NAMES: dict[str, Any] = {
     "store": ab.Store,
     "conversation": ab.Conversation,
     "turn": ab.Turn,
-    "picture": Chart,
+    "chart": Chart,
 }
 NO_ATTRIBUTES = {"lab": {"json"}}  # lab.json is a file
 

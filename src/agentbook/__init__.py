@@ -147,4 +147,4 @@ def __dir__() -> list[str]:
 
 def load_ipython_extension(shell: Any) -> None:
     """Register ``%chat`` and ``%%chat``; called by ``%load_ext agentbook``."""
-    import_module(".chat.magics", __name__).load(shell)
+    import_module(".chat.magics", __name__).load(shell, lambda: import_module(__name__).connect())

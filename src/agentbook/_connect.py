@@ -14,7 +14,7 @@ from typing import Any
 from . import embedded
 from .api.auth import ApiKey, Credentials
 from .api.connection import DEADLINE_S, TIMEOUT_S
-from .api.oauth.sign_in import stored
+from .api.oauth.session import stored
 from .api.oauth.token_store import KEYRING_SERVICE
 from .client import Client
 

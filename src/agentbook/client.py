@@ -33,8 +33,8 @@ class Client(Connection):
     base_url : str
         The versioned address, such as ``https://host/v1``.
     credentials : ApiKey or OAuthToken or str or None
-        A string is taken as an API key ``id:secret``. None sends no credential, which is
-        enough for public agents.
+        A string is taken as an API key ``id:secret``. None sends no credential, which
+        is enough for public agents.
     http_client : httpx.Client, optional
         Your own client for REST, or any object with its ``build_request`` and ``send``.
         Streams do not use it: for certificates and proxies that apply to both, pass
@@ -82,7 +82,8 @@ class Client(Connection):
         Parameters
         ----------
         call : ListCall
-            Made by an endpoint function of ``agentbook.api``; the nouns' methods do both.
+            Made by an endpoint function of ``agentbook.api``; the nouns' methods do
+            both.
 
         Raises
         ------
@@ -105,9 +106,9 @@ class Client(Connection):
 class AsyncClient(AsyncConnection):
     """As `Client`, awaited: the same parameters, nouns and errors.
 
-    `http_client` is an ``httpx.AsyncClient``. The client may be used from one event loop
-    after another (a second ``asyncio.run`` works). List operations are not awaited, but
-    their results are: ``await client.agents.list().to_pandas()``.
+    `http_client` is an ``httpx.AsyncClient``. The client may be used from one event
+    loop after another (a second ``asyncio.run`` works). List operations are not
+    awaited, but their results are: ``await client.agents.list().to_pandas()``.
 
     Notes
     -----

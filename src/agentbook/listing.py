@@ -1,8 +1,8 @@
 """Lists of the platform: iterate, count, load as a frame.
 
-`agentbook.api.pagination` plans a pass over a list and `agentbook.api.connection` fetches
-the pages. `Listing` and `AsyncListing` keep the first page, so that counting, testing and
-iterating share it. Specification: "Pagination (list envelope)", "Limits".
+`agentbook.api.pagination` plans a pass over a list and `agentbook.api.connection`
+fetches the pages. `Listing` and `AsyncListing` keep the first page, so that counting,
+testing and iterating share it. Specification: "Pagination (list envelope)", "Limits".
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class _LazyList:
         return call
 
     def _known_total(self, first: Page) -> int | None:
-        """The number of items according to the first page; None if unknown or contradictory."""
+        """The number of items by the first page; None if it does not say."""
         limit, offset, total = self.list_call.limit, self.list_call.offset, first.total_count
         if total is None or (len(first) and first.contradicts_total(offset + len(first))):
             is_all = len(first) in (0, limit) or first.has_more is False
@@ -60,8 +60,8 @@ class Listing(_LazyList):
     """A list of the platform, fetched when it is first used.
 
     Iterate it for records, ``len()`` it for the count, `first()` for one record,
-    `to_pandas()` for all of it as a DataFrame. ``len(x)``, ``bool(x)`` and iterating share
-    the first page. Each iteration fetches the further pages again.
+    `to_pandas()` for all of it as a DataFrame. ``len(x)``, ``bool(x)`` and iterating
+    share the first page. Each iteration fetches the further pages again.
 
     A list that changes while it is read is read again, up to three times in all. If it
     still changes, the items read so far are returned, each once, with an
@@ -147,9 +147,9 @@ class Listing(_LazyList):
         pandas.DataFrame
             Columns and dtypes by the resource's schema
             (``agentbook.frames.parse.schemas``); times are UTC, ids and texts Arrow
-            strings, unknown fields JSON text in `extra`. An empty list has every column.
-            ``attrs["agentbook"]`` holds operation, parameters, loaded_at, requests,
-            complete.
+            strings, unknown fields JSON text in `extra`. An empty list has every
+            column. ``attrs["agentbook"]`` holds operation, parameters, loaded_at,
+            requests, complete.
 
         Raises
         ------
@@ -179,7 +179,7 @@ class Listing(_LazyList):
         return to_arrow(self.to_pandas(progress, reveal=reveal))
 
     def to_polars(self, progress: bool | None = None, *, reveal: bool = False) -> Any:
-        """As `to_pandas`, but a `polars.DataFrame`; `ImportError` if Polars is not installed."""
+        """As `to_pandas`, but a `polars.DataFrame`; `ImportError` without Polars."""
         from .frames.export import to_polars
 
         return to_polars(self.to_pandas(progress, reveal=reveal))

@@ -1,9 +1,9 @@
 """The nouns of the specification: ``client.agents``, ``client.sessions``, ...
 
-Each endpoint is written once, in `agentbook.api.endpoints`, as a function that returns a
-`Call` or a `ListCall`. Here it becomes a method of a noun. On `Client` the method returns
-the result, on `AsyncClient` an awaitable of it; a list operation returns a `Listing` or
-an `AsyncListing`. The types follow, so an editor knows the difference.
+Each endpoint is written once, in `agentbook.api.endpoints`, as a function that returns
+a `Call` or a `ListCall`. Here it becomes a method of a noun. On `Client` the method
+returns the result, on `AsyncClient` an awaitable of it; a list operation returns a
+`Listing` or an `AsyncListing`. The types follow, so an editor knows the difference.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Listed(Generic[P]):
 
 
 def _method(build: Callable[..., Any], call: Callable[..., Any]) -> Callable[..., Any]:
-    """Give `call` the signature and docstring of its endpoint, for ``?`` and completion."""
+    """Give `call` the signature and docstring of its endpoint."""
     method = wraps(build)(call)
     method.__signature__ = _signature(build)  # type: ignore[attr-defined]
     return method
@@ -169,22 +169,25 @@ class Sessions(_SessionOperations[Sync]):
         since: datetime | str | None = None,
         types: Sequence[str] | None = None,
     ) -> EventStream:
-        """A session's events as they happen: each persisted one exactly once, in order, across reconnects.
+        """A session's events as they happen.
+
+        Each persisted event is delivered exactly once, in order, across reconnects.
 
         Parameters
         ----------
         session_id : str or Record
         from_id : str, optional
-            Replay what came after this event first, then go on live.
+            Replay the events after this one first, then continue live.
         since : datetime or str, optional
-            Replay from this instant, then go on live. With neither, live events only.
+            Replay from this instant, then continue live. With neither: live only.
         types : sequence of str, optional
             Only events of these types; None for all.
 
         Returns
         -------
         EventStream
-            An iterator of event records, to be closed or used in a ``with`` block. Drafts are among them.
+            An iterator of event records, to be closed or used in a ``with`` block.
+            Drafts are among them.
 
         Raises
         ------
@@ -197,7 +200,7 @@ class Sessions(_SessionOperations[Sync]):
         Examples
         --------
         >>> with client.sessions.stream(session.id, since="2020-01-01") as stream:
-        ...     for event in stream:  # waits for new events; here it stops at the first reply
+        ...     for event in stream:  # stop at the first reply
         ...         if event.type == "runtime_done":
         ...             break
         """
@@ -213,7 +216,8 @@ class Sessions(_SessionOperations[Sync]):
         session_id : str or Record
         text : str
         timeout_s : float, optional
-            Seconds to wait for the reply; None waits without end. The agent goes on working after a timeout.
+            Seconds to wait for the reply; None waits without end. The agent goes on
+            working after a timeout.
 
         Returns
         -------
@@ -256,7 +260,7 @@ class AsyncSessions(_SessionOperations[Async]):
         since: datetime | str | None = None,
         types: Sequence[str] | None = None,
     ) -> AsyncEventStream:
-        """A session's events as they happen, for ``async for``; see `Sessions.stream`."""
+        """A session's events, for ``async for``; see `Sessions.stream`."""
         from .events.stream import AsyncEventStream
 
         return AsyncEventStream(self._client, ref(session_id), from_id=from_id, since=since, types=types)

@@ -155,7 +155,7 @@ def test_a_partial_load_pickles_without_its_way_to_resume() -> None:
     assert raised.resume() == 1
     again = pickle.loads(pickle.dumps(raised))
     assert again.problems == {"s": "lost"}
-    with pytest.raises(TypeError, match="load again"):
+    with pytest.raises(TypeError, match="Load again"):
         again.resume()
 
 

@@ -174,7 +174,8 @@ def test_nothing_leaves_through_a_closed_gate() -> None:
 
     world.run([me.get() for _ in range(450)], workers=16, observe=observe)
     assert len(world.sent) - len(world.refused) == 450
-    # The only requests that leave a closed gate are the probes: one after each minute that was used up.
+    # The only requests that leave a closed gate are the probes: one after each minute
+    # that was used up.
     assert len(closed_sends) <= len({int(at // 60) for at in world.sent})
 
 

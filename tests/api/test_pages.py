@@ -185,7 +185,8 @@ def test_a_list_that_shifts_once_is_read_again_and_complete(change: str) -> None
     platform = Shifting(30, {2: CHANGES[change]}, cap=7)
     before = [item["id"] for item in platform.items]
     frame = sync_client(platform).agents.list().to_pandas()
-    # A swap behind the reader shifts nothing and leaves the total: then the list as it was is what came.
+    # A swap behind the reader shifts nothing and leaves the total: then the list as it
+    # was is what came.
     assert frame["id"].tolist() in ([item["id"] for item in platform.items], before)
     assert frame.attrs["agentbook"]["complete"] is True
 
@@ -238,7 +239,8 @@ def test_whatever_shifts_a_complete_frame_is_a_list_that_was_there(count: int, c
         frame = sync_client(platform).agents.list().to_pandas()
     assert frame["id"].is_unique
     if frame.attrs["agentbook"]["complete"]:
-        # An insert and a delete in the same place leave the total as it was: then each item was there at some moment.
+        # An insert and a delete in the same place leave the total as it was: then each
+        # item was there at some moment.
         assert frame["id"].tolist() in states or set(frame["id"]) <= {known for state in states for known in state}
 
 
@@ -311,7 +313,8 @@ def test_a_platform_that_gives_one_page_for_ever_is_read_once(items: list[Any], 
 
 @pytest.mark.parametrize(
     ("total", "more"),
-    # Without `has_more` nothing contradicts a total of 4, or a page's own: then it is what the specification says.
+    # Without `has_more` nothing contradicts a total of 4, or a page's own: then it is
+    # what the specification says.
     [
         *((total, True) for total in ("absent", None, 0, 4, "the page's")),
         *((total, False) for total in ("absent", None, 0)),

@@ -56,6 +56,11 @@ def ours(base_url: str, sessions: list[str]) -> pd.DataFrame:
         return ab.load_events(client, sessions)
 
 
+def listed(base_url: str, session: str) -> pd.DataFrame:
+    with ab.Client(base_url) as client:
+        return client.sessions.events(session).to_pandas()
+
+
 def bodies(base_url: str, sessions: list[str]) -> list[bytes]:
     with httpx.Client() as client:
         return [
@@ -146,6 +151,18 @@ def loads(report: Report, scale: float, rounds: int) -> None:
         mine, hand = slow(platform)
         what = f"one session of {sessions * 1000:,} events at 80 ms"
         report.row(what, f"{mine:.2f} s", f"{hand:.2f} s by hand", hand / mine, 11)
+    with Platform(1, sessions * 1000, 50) as platform:
+        [session] = platform.sessions
+        result = best(
+            {
+                "listing": lambda: listed(platform.base_url, session),
+                "load_events": lambda: ours(platform.base_url, [session]),
+            },
+            rounds,
+        )
+        (listing_s, _), (events_s, _) = result["listing"], result["load_events"]
+        what = f"the listing of one session's {sessions * 1000:,} events at 50 ms"
+        report.row(what, f"{listing_s:.2f} s", f"{events_s:.2f} s load_events", listing_s / events_s, 1.2, least=False)
     with Platform(sessions * 10, 100, 20) as platform:
         mine, hand = slow(platform)
         what = f"{sessions * 10:,} sessions of 100 events at 20 ms"

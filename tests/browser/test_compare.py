@@ -1,4 +1,4 @@
-"""Several agents side by side, driven as a person drives them: by mouse, by keyboard, and read again without a kernel."""
+"""Comparisons in JupyterLab: by mouse, by keyboard, and reopened without a kernel."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ COMPARE = (
 HIDDEN = 'agents=["echo", "verbose"], blind=True, seed=4, height="300px"'
 BLIND = f'blind = ab.Compare(client, workspace="acme~playground", {HIDDEN})\nblind'
 TABLE = "compare.preferences[['round', 'message', 'preferred', 'column']].to_dict('records')"
-# A panel below brings the looks of all panels once more; those of a comparison must hold all the same.
+# A panel below repeats the rules of all panels; those of a comparison must still apply.
 BELOW = 'below = ab.ChatPanel(client, workspace="acme~playground", agent="echo", height="120px")\nbelow'
 QUESTION = "How do I load the events of 5 sessions?"
-# Which columns have text, whenever any of them changes.
+# Records which columns have text, whenever one of them changes.
 WATCH = """log => {
   window.grown = [];
   new MutationObserver(() => {
@@ -32,7 +32,7 @@ WATCH = """log => {
     if (bodies.length === 3) window.grown.push(bodies.map(body => body.textContent.length));
   }).observe(log, {subtree: true, childList: true, characterData: true});
 }"""
-# The round is there, every column of it has come to an end, and the status line says so.
+# Whether the round is there, all its columns have ended, and the status line says so.
 ENDED = """([log, words, rounds]) => {
   const round = log.querySelectorAll('.ab-round')[rounds - 1];
   const columns = round ? [...round.querySelectorAll('.ab-column')] : [];
@@ -55,9 +55,9 @@ def test_asked_by_mouse_and_by_keyboard_and_read_again(lab: Lab, page: Page) -> 
     page.cell(3).scroll_into_view_if_needed()
     page.cell(3).locator(".jp-InputArea-editor").click()
     page.command("notebook:run-cell")
-    said = page.said(3)
-    assert "'preferred': 'slow'" in said
-    assert "'preferred': 'tie'" in said
+    output = page.said(3)
+    assert "'preferred': 'slow'" in output
+    assert "'preferred': 'tie'" in output
     assert page.errors == []
     reopened(lab, page)
 
@@ -71,17 +71,17 @@ def by_mouse(page: Page, compare: Locator) -> None:
     columns = compare.locator(".ab-column")
     expect(columns).to_have_count(3)
     boxes = [columns.nth(n).bounding_box() for n in range(3)]
-    assert len({round(box["y"]) for box in boxes if box}) == 1, "they stand in one row"
+    assert len({round(box["y"]) for box in boxes if box}) == 1, "the columns are in one row"
     expect(columns.nth(0)).to_contain_text("load_events")
     expect(columns.nth(2)).to_contain_text("Failed. TURN_TIMEOUT")
     expect(columns.nth(2).locator("button.ab-retry")).to_be_visible()
     for n in (0, 1):
         expect(columns.nth(n)).to_contain_text("eply after")
-    # Both grew in steps, and the one while the other did: none waited for another.
+    # Both answers grew in steps and at the same time: none waited for another.
     grown = page.page.evaluate("() => window.grown")
     for n in (0, 1):
-        assert len({lengths[n] for lengths in grown if lengths[n]}) >= 2, "it came in one piece"
-    assert any(lengths[0] and not lengths[1] for lengths in grown), "the quick one waited for the slow one"
+        assert len({lengths[n] for lengths in grown if lengths[n]}) >= 2, "the answer came in one piece"
+    assert any(lengths[0] and not lengths[1] for lengths in grown), "the fast agent waited for the slow one"
 
     page.cell(4).scroll_into_view_if_needed()
     page.cell(4).locator(".ab-chat").wait_for()
@@ -108,7 +108,7 @@ def short_answers_go_along_with_long_ones(compare: Locator) -> None:
     )
     inside = """log => [...log.querySelectorAll('.ab-column .ab-agent .ab-who')].map(who =>
         who.getBoundingClientRect().top >= log.getBoundingClientRect().top - 1)"""
-    assert log.evaluate(inside)[1:] == [True, True], "the names of the short answers have scrolled away"
+    assert log.evaluate(inside)[1:] == [True, True], "the names of the short answers scrolled away"
     log.evaluate("(log, height) => { log.style.height = height; }", height)
 
 
@@ -123,7 +123,7 @@ def by_keyboard(page: Page, compare: Locator) -> None:
     expect(compare.locator(".ab-round").nth(1).locator(".ab-said").first).to_have_text(
         re.compile(r"0\s+and one more line")
     )
-    # Back from the box, past Stop and the last verdict, to Tie: by Shift+Tab alone.
+    # From the box back to Tie by Shift+Tab, past Stop and the last verdict.
     compare.locator(".ab-input textarea").focus()
     for _ in range(30):
         keyboard.press("Shift+Tab")
@@ -132,7 +132,7 @@ def by_keyboard(page: Page, compare: Locator) -> None:
     keyboard.press("Space")
     compare.get_by_role("button", name="✓ Tie").wait_for()
     assert page.page.evaluate("() => document.activeElement.textContent") == "✓ Tie", "the focus was stolen"
-    # Escape ends the wait for a slow one.
+    # Escape stops waiting for a slow agent.
     compare.locator(".ab-input textarea").focus()
     keyboard.type("60")
     keyboard.press("Enter")
@@ -156,7 +156,7 @@ def look(page: Page, compare: Locator) -> None:
     compare.locator(".ab-input textarea").wait_for()
     tops = compare.locator(".ab-round").first.locator(".ab-column")
     lefts = {round((tops.nth(n).bounding_box() or {"x": -n})["x"]) for n in range(3)}
-    assert len(lefts) == 1, "on a narrow page they stand below one another"
+    assert len(lefts) == 1, "on a narrow page the columns are stacked"
     page.screenshot("compare-narrow")
     page.page.set_viewport_size({"width": 1200, "height": 1000})
 
@@ -188,12 +188,12 @@ def reopened(lab: Lab, page: Page) -> None:
     page.end_kernel()
     page.reload()
     page.end_kernel()
-    twins = page.page.locator(".jp-OutputArea .ab-static")
-    twins.first.get_by_text("slow was preferred.").wait_for()
-    twins.first.scroll_into_view_if_needed()
-    columns = twins.first.locator(".ab-round").first.locator(".ab-column")
+    transcripts = page.page.locator(".jp-OutputArea .ab-static")
+    transcripts.first.get_by_text("slow was preferred.").wait_for()
+    transcripts.first.scroll_into_view_if_needed()
+    columns = transcripts.first.locator(".ab-round").first.locator(".ab-column")
     boxes = [columns.nth(n).bounding_box() for n in range(3)]
-    assert len({round(box["y"]) for box in boxes if box}) == 1, "side by side here, too"
+    assert len({round(box["y"]) for box in boxes if box}) == 1, "side by side in the static transcript, too"
     assert page.panel.count() == 0
     assert page.page.locator(".jupyter-widgets-error:visible").count() == 0
     page.screenshot("compare-reopened")

@@ -1,4 +1,4 @@
-"""The prompt lab, driven as a person drives it: by mouse, by keyboard, while a cell is busy, and read again without a kernel."""
+"""The prompt lab in JupyterLab: by mouse, by keyboard, in a busy kernel, and reopened."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_prompts_are_tried_out_by_mouse_and_by_keyboard(lab: Lab, page: Page, tm
     write_notebook(lab.root / "prompts.ipynb", [LAB, BUSY.format(flag=str(flag))])
     page.open("prompts.ipynb")
     page.command("application:toggle-left-area")
-    # The second cell keeps the kernel busy all the while.
+    # The second cell keeps the kernel busy.
     page.start_run_all()
     root = page.page.locator(".jp-OutputArea .ab-chat.ab-lab")
     root.get_by_text("1.2.0 (current)").wait_for()
@@ -56,8 +56,8 @@ def test_prompts_are_tried_out_by_mouse_and_by_keyboard(lab: Lab, page: Page, tm
     page.cell(1).get_by_text("[*]:", exact=True).wait_for()
     flag.touch()
     page.cell(1).get_by_text("[2]:", exact=True).wait_for()
-    said = page.said(1)
-    assert said.count("'status': 'answered'") == 9
+    output = page.said(1)
+    assert output.count("'status': 'answered'") == 9
     written = json.loads((lab.root / "tried.json").read_text())
     assert [variant["name"] for variant in written["variants"]] == ["brief", "points", "loud"]
     assert len(written["answers"]) == 9
@@ -136,7 +136,7 @@ def by_keyboard(page: Page, root: Locator) -> None:
     tab_to("Run")
     keyboard.press("Space")
     root.get_by_text("9 of 9 answered.").wait_for()
-    # A button that is disabled while it works loses the focus, and whoever has no mouse with it.
+    # A button that is disabled while it works loses the focus; it must get it back.
     page.page.wait_for_function("() => document.activeElement.textContent.trim() === 'Run'")
     expect(root.locator(".ab-result.widget-html").nth(0)).to_contain_text("A SESSION IS")
     root.get_by_label("File").fill("tried.json")

@@ -33,7 +33,7 @@ TAGS = set(
     )
 )
 ATTRIBUTES = {"href", "title", "target", "rel", "class", "start", "dir", "open", "tabindex"}
-# Of the page around a transcript, and of our own buttons: no other element may have these.
+# The page around a transcript and our own buttons: no other element may have these.
 OWN = {
     "html": {"lang"},
     "meta": {"charset", "http-equiv", "content", "name"},
@@ -63,7 +63,7 @@ class Reader(HTMLParser):
 
 
 def assert_harmless(page: str, *, images: bool = False) -> None:
-    """Only the elements, attributes and addresses we know; `page` may hold our own style elements, word for word."""
+    """Only known elements, attributes and addresses, besides our own style elements."""
     for style in (live_style(UID), static_style(UID), static_style("transcript"), html.STYLE):
         page = page.replace(style, "")
     read = Reader(page)
@@ -88,7 +88,7 @@ def assert_harmless(page: str, *, images: bool = False) -> None:
 
 
 def in_every_place(text: str) -> Conversation:
-    """A conversation with `text` as question, reply, agent's name, person's name, error, kind of event and tool."""
+    """A conversation with `text` in every field: messages, names, errors, types, tools."""
     conversation = Conversation(None, session="01900000-0000-7000-8000-0000000000aa")
     person, agent = {"type": text, "name": text}, {"type": "agent", "name": text}
     conversation.feed(event(1, "message", {"text": text}, person))

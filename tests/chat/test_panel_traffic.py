@@ -1,4 +1,4 @@
-"""What a panel sends to the page, counted at its comms, grows in proportion to the text.
+"""What a panel sends to the page, counted at its comms, is proportional to the text.
 
 No stopwatch: drawings are called directly, each after as many tokens as arrive between
 two drawings at 100 tokens a second.
@@ -60,7 +60,7 @@ def panel(wire: Wire) -> Iterator[ChatPanel]:
 
 
 def at_once(work: Callable[[], None]) -> None:
-    """Run it on the toolkit's thread in one go: no drawing of the panel's own comes between."""
+    """Run it in one go on the toolkit's thread, without drawings in between."""
 
     async def call() -> None:
         work()

@@ -101,7 +101,8 @@ def test_many_cuts_lose_and_repeat_nothing(platform: SocketPlatform, client: Any
         taken = numbers(take(stream, count))
         producer.join()
     assert sorted(taken) == list(range(count))
-    # What was committed in order arrives in order; only late commits come after their successors.
+    # What was committed in order arrives in order; only late commits come after their
+    # successors.
     punctual = [n for n in taken if n not in late]
     assert punctual == sorted(punctual)
     assert len(platform.handshakes) >= count // batch
@@ -116,7 +117,8 @@ def test_a_platform_that_accepts_and_closes_is_not_hammered(
     with client.sessions.stream("s", from_id=reader.BEGINNING) as stream:
         assert numbers(take(stream, 1)) == [0]
         assert stream.get(timeout_s=1.0) is None
-    # 0.05 s doubled each time, at the least jitter: 0.025 + 0.05 + 0.1 + 0.2 + 0.4 reach a second with the sixth.
+    # 0.05 s doubled each time, at the least jitter: 0.025 + 0.05 + 0.1 + 0.2 + 0.4
+    # reach a second with the sixth.
     assert 2 <= len(platform.handshakes) <= 8
 
 
@@ -365,7 +367,8 @@ def test_debug_logs_hold_no_secret(platform: SocketPlatform, client: Any, caplog
     with client.sessions.stream("s", from_id=reader.BEGINNING) as stream:
         take(stream, 1)
     client.sessions.events("s").first()
-    # The fake platform itself logs what it receives; what counts is what the client's libraries say.
+    # The fake platform itself logs what it receives; what counts is what the client's
+    # libraries say.
     said = "\n".join(record.getMessage() for record in caplog.records if record.name != "websockets.server")
     assert "httpcore" in {record.name.split(".")[0] for record in caplog.records}
     assert "s3cret-4711" not in said

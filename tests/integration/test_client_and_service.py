@@ -17,7 +17,8 @@ from service.process import Service, lasting_port
 
 WORKSPACE = "acme~playground"
 
-# Every list operation of the specification, and those in its gaps that the embedded service offers.
+# Every list operation of the specification, and those in its gaps that the embedded
+# service offers.
 LISTS: dict[str, Callable[[Any], Any]] = {
     "agents": lambda c: c.agents.list(),
     "agent versions": lambda c: c.agents.versions("acme~helpdesk"),

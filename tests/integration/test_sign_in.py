@@ -16,8 +16,10 @@ import httpx
 import pytest
 
 import agentbook as ab
-from agentbook.api.oauth import sign_in as oauth
-from agentbook.api.oauth.sign_in import OAuthSession, sign_in, stored
+from agentbook.api.oauth import server as oauth
+from agentbook.api.oauth import session as oauth_session
+from agentbook.api.oauth.session import OAuthSession, stored
+from agentbook.api.oauth.sign_in import sign_in
 from agentbook.api.oauth.token_store import TokenStore
 from service.oauth.flow import form_of, ticked
 from service.process import Service, command
@@ -118,7 +120,7 @@ def test_a_refusal_is_said(service: Service, store: TokenStore) -> None:
 
 
 def test_an_answer_to_another_sign_in_is_not_taken(service: Service, store: TokenStore) -> None:
-    with pytest.raises(ab.OAuthError, match="not the answer"):
+    with pytest.raises(ab.OAuthError, match="does not belong"):
         sign_in(
             service.base_url, paste=True, ask=lambda prompt: "http://127.0.0.1/callback?code=x&state=y", store=store
         )
@@ -140,7 +142,7 @@ def test_the_tokens_are_found_again(
 
 
 def spoil(session: OAuthSession) -> str:
-    """As if the access token had run out: the platform no longer knows it."""
+    """Replace the access token by one that the platform does not know, as if it had expired."""
     from dataclasses import replace
 
     session._tokens = replace(session._tokens, access_token="spent-" + "x" * 30)
@@ -149,7 +151,7 @@ def spoil(session: OAuthSession) -> str:
 
 
 @pytest.mark.proves("401 Invalid OAuth token")
-def test_an_access_token_that_ran_out_is_renewed_on_the_way(service: Service, session: OAuthSession) -> None:
+def test_an_access_token_that_ran_out_is_refreshed_on_the_way(service: Service, session: OAuthSession) -> None:
     spent = spoil(session)
     with client_of(service, session) as client:
         assert client.me.get().name == "ada"
@@ -166,11 +168,14 @@ def test_an_access_token_that_ran_out_is_renewed_on_the_way(service: Service, se
     assert asyncio.run(awaited()) == "ada"
 
 
-def test_eight_threads_renew_once(service: Service, session: OAuthSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    from agentbook.api.oauth import sign_in as oauth
+def test_eight_threads_refresh_once(service: Service, session: OAuthSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    spent, forms, request_tokens = spoil(session), [], oauth.request_tokens
 
-    spent, asked, post = spoil(session), [], oauth._post_form
-    monkeypatch.setattr(oauth, "_post_form", lambda address, form: (asked.append(form), post(address, form))[1])
+    def counting(address: str, form: Any) -> Any:
+        forms.append(form)
+        return request_tokens(address, form)
+
+    monkeypatch.setattr(oauth_session, "request_tokens", counting)
     names: list[str] = []
     with client_of(service, session) as client:
         threads = [threading.Thread(target=lambda: names.append(client.me.get().name)) for _ in range(8)]
@@ -179,7 +184,7 @@ def test_eight_threads_renew_once(service: Service, session: OAuthSession, monke
         for thread in threads:
             thread.join()
     assert names == ["ada"] * 8
-    assert len(asked) == 1
+    assert len(forms) == 1
     assert session.authorization() != spent
 
 
@@ -188,7 +193,7 @@ import sys
 from pathlib import Path
 import agentbook as ab
 from agentbook.api import oauth
-from agentbook.api.oauth.sign_in import stored
+from agentbook.api.oauth.session import stored
 from agentbook.api.oauth.token_store import TokenStore
 base_url, directory = sys.argv[1:]
 session = stored(base_url, store=TokenStore(base_url, Path(directory)))
@@ -254,8 +259,6 @@ def test_a_person_streams_by_polling(service: Service, session: OAuthSession, cl
 
 
 def test_a_platform_without_oauth_says_so(service: Service, store: TokenStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    from agentbook.api.oauth import sign_in as oauth
-
     monkeypatch.setattr(oauth.re, "search", lambda *_: None)
     with pytest.raises(ab.AgentbookError) as raised:
         sign_in(service.base_url, paste=True, store=store)
@@ -265,10 +268,8 @@ def test_a_platform_without_oauth_says_so(service: Service, store: TokenStore, m
 
 @pytest.mark.parametrize("address", ["http://elsewhere/token", "javascript:x", "ftp://h/", ""])
 def test_a_code_is_sent_nowhere_it_could_be_read(address: str) -> None:
-    from agentbook.api.oauth.sign_in import _trusted
-
-    with pytest.raises(ab.AgentbookError, match="only https"):
-        _trusted(address, "token_endpoint")
+    with pytest.raises(ab.AgentbookError, match="needs https"):
+        oauth._trusted(address, "token_endpoint")
 
 
 @pytest.mark.parametrize(
@@ -290,11 +291,11 @@ def test_a_platform_gets_no_tokens_of_another(
     endpoints = ("authorization_endpoint", "token_endpoint", "registration_endpoint")
     server = {"issuer": "https://host", "code_challenge_methods_supported": ["S256"]}
     server |= dict.fromkeys(endpoints, "https://host/v1/oauth")
-    found = {"resource": resource, "authorization_servers": ["https://host"]}
+    metadata = {"resource": resource, "authorization_servers": ["https://host"]}
     monkeypatch.setattr(
-        oauth, "_resource_metadata", lambda _url: "https://host/.well-known/oauth-protected-resource/v1"
+        oauth, "_resource_metadata_url", lambda _url: "https://host/.well-known/oauth-protected-resource/v1"
     )
-    monkeypatch.setattr(oauth, "_get", lambda address: found if "protected-resource" in address else server)
+    monkeypatch.setattr(oauth, "_get_metadata", lambda address: metadata if "protected-resource" in address else server)
     if trusted:
         assert oauth.discover(base_url).resource == resource
     else:

@@ -38,8 +38,8 @@ MODULES = (
     "store/test_activity.py",
     "store/test_events.py",
     "store/test_writer.py",
-    "test_run_limits.py",
-    "test_turns.py",
+    "turns/test_run_limits.py",
+    "turns/test_runner.py",
 )
 
 

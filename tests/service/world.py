@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,8 @@ import httpx
 from sqlalchemy import insert, select, update
 
 from agentbook.service import admin, auth
+from agentbook.service.engines.base import Engine
+from agentbook.service.engines.meter import RunLimits
 from agentbook.service.http.app import build
 from agentbook.service.state import Platform
 from agentbook.service.store import tables as t
@@ -25,11 +27,18 @@ ALL = auth.SCOPES
 class World:
     """``acme`` is an organization, ``ada`` a user and its admin, ``bob`` a stranger."""
 
-    def __init__(self, data: Path, *, ceiling_s: float = 20.0) -> None:
+    def __init__(
+        self,
+        data: Path,
+        *,
+        ceiling_s: float = 20.0,
+        engines: Callable[[str], Engine] | None = None,
+        limits: RunLimits | None = None,
+    ) -> None:
         self.store = open_store(data)
         self.agent = Scripted()
-        settings = TurnSettings(ceiling_s=ceiling_s, pace=0)
-        self.platform = Platform(self.store, engines=self.agent, settings=settings, root_url="http://test")
+        settings = TurnSettings(ceiling_s=ceiling_s, pace=0, limits=limits or RunLimits())
+        self.platform = Platform(self.store, engines=engines or self.agent, settings=settings, root_url="http://test")
         transport = httpx.ASGITransport(build(self.platform), raise_app_exceptions=True)
         self.http = httpx.AsyncClient(transport=transport, base_url="http://test/v1", headers={"Accept": "*/*"})
         kinds = {"acme": "organization", "ada": "user", "bob": "user"}
@@ -83,11 +92,8 @@ class World:
         return str(answer.json()["id"])
 
     async def idle(self) -> None:
-        """Until no turn runs."""
-        workers = self.platform.turns._workers
-        while workers:
-            await asyncio.wait(workers)
-            await asyncio.sleep(0)  # a task that is done leaves the set a moment later
+        """Wait until no turn is running or queued."""
+        await self.platform.turns.wait_until_idle()
 
     async def events(self, session: str, key: str | None = None) -> list[dict[str, Any]]:
         """All events of a session, oldest first."""

@@ -1,7 +1,8 @@
-"""A fake OpenAI-compatible endpoint on a real socket, for tests of the LLM engine: it answers as a test scripts it.
+"""A fake OpenAI-compatible endpoint on a real socket that answers as a test scripts it.
 
-Each request takes the next answer of the script; a request that the script does not foresee is answered 500 and remembered in
-`unforeseen`, which `FakeOpenAI.__exit__` fails on. It shares no code with the service.
+Each request takes the next answer of the script. A request without an answer gets a 500
+and is recorded in `unexpected`, on which `FakeOpenAI.__exit__` fails. The fake shares no
+code with the service.
 """
 
 from __future__ import annotations
@@ -17,13 +18,16 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 CUT = "cut"  # drop the connection without ending the body
-HANG = "hang"  # say nothing more until the client goes away
-Part = bytes | str | threading.Event  # an event is waited for
+HANG = "hang"  # stay silent until the client disconnects
+Part = bytes | str | threading.Event  # the answer pauses until an event is set
 
 
 @dataclass(frozen=True)
 class Scripted:
-    """One answer: its status, headers, and the parts of its body, each sent as a chunk of its own."""
+    """One answer: its status, its headers, and its body in parts.
+
+    Each part is sent as a chunk of its own.
+    """
 
     parts: Sequence[Part] = ()
     status: int = 200
@@ -44,37 +48,40 @@ def _chunk(delta: Mapping[str, Any], finish: str | None = None) -> bytes:
 
 
 def _sse(fields: Mapping[str, Any]) -> bytes:
-    whole = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "fake", **fields}
-    return b"data: " + json.dumps(whole).encode() + b"\n\n"
+    document = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "fake", **fields}
+    return b"data: " + json.dumps(document).encode() + b"\n\n"
 
 
 def _end(finish: str | None, tokens: int | None) -> list[Part]:
     usage = {"prompt_tokens": 1, "completion_tokens": (tokens or 1) - 1, "total_tokens": tokens}
-    counted: list[Part] = [] if tokens is None else [_sse({"choices": [], "usage": usage})]
-    return [_chunk({}, finish), *counted, b"data: [DONE]\n\n"]
+    usage_chunk: list[Part] = [] if tokens is None else [_sse({"choices": [], "usage": usage})]
+    return [_chunk({}, finish), *usage_chunk, b"data: [DONE]\n\n"]
 
 
 def text(*pieces: str | threading.Event, finish: str | None = "stop", tokens: int | None = 12) -> Scripted:
-    """The pieces, one chunk each."""
-    said: list[Part] = [_chunk({"content": piece}) if isinstance(piece, str) else piece for piece in pieces]
-    return Scripted([_chunk({"role": "assistant", "content": ""}), *said, *_end(finish, tokens)])
+    """An answer of these pieces, one chunk each."""
+    chunks: list[Part] = [_chunk({"content": piece}) if isinstance(piece, str) else piece for piece in pieces]
+    return Scripted([_chunk({"role": "assistant", "content": ""}), *chunks, *_end(finish, tokens)])
 
 
-def refusal(said: str) -> Scripted:
-    return Scripted([_chunk({"role": "assistant", "refusal": said}), *_end("stop", 5)])
+def refusal(message: str) -> Scripted:
+    return Scripted([_chunk({"role": "assistant", "refusal": message}), *_end("stop", 5)])
 
 
 def calls(
-    *wanted: tuple[str, str], saying: str = "", finish: str = "tool_calls", tokens: int | None = 7, first: int = 1
+    *functions: tuple[str, str], saying: str = "", finish: str = "tool_calls", tokens: int | None = 7, first: int = 1
 ) -> Scripted:
-    """Calls of (name, arguments as JSON text); arguments come in fragments of three characters, calls interleaved."""
+    """Calls of functions: (name, arguments as JSON text).
+
+    The arguments are sent in fragments of three characters, the calls interleaved.
+    """
     parts: list[Part] = [_chunk({"role": "assistant", "content": saying or None})]
-    for index, (name, _) in enumerate(wanted):
+    for index, (name, _) in enumerate(functions):
         function = {"name": name, "arguments": ""}
         call = {"index": index, "id": f"call_{first + index}", "type": "function", "function": function}
         parts.append(_chunk({"tool_calls": [call]}))
-    for start in range(0, max(len(arguments) for _, arguments in wanted), 3):
-        for index, (_, arguments) in enumerate(wanted):
+    for start in range(0, max(len(arguments) for _, arguments in functions), 3):
+        for index, (_, arguments) in enumerate(functions):
             piece = arguments[start : start + 3]
             if piece:
                 parts.append(_chunk({"tool_calls": [{"index": index, "function": {"arguments": piece}}]}))
@@ -82,18 +89,18 @@ def calls(
 
 
 def refuse(status: int, message: str = "no", code: str | None = None, **headers: str) -> Scripted:
-    """An error as OpenAI words them."""
+    """An error in the format of OpenAI."""
     body = json.dumps({"error": {"message": message, "type": "error", "param": None, "code": code}}).encode()
     return Scripted([body], status, {"Content-Type": "application/json", **headers})
 
 
 def cut(*pieces: str) -> Scripted:
-    """Some text, then the connection is dropped."""
+    """Some text, after which the connection is dropped."""
     return Scripted([*(_chunk({"content": piece}) for piece in pieces), CUT])
 
 
 def hang(*pieces: str) -> Scripted:
-    """Some text, then silence."""
+    """Some text, after which the endpoint stays silent."""
     return Scripted([*(_chunk({"content": piece}) for piece in pieces), HANG])
 
 
@@ -102,13 +109,13 @@ def raw(*parts: bytes, **headers: str) -> Scripted:
 
 
 class FakeOpenAI:
-    """Listens from construction to the end of the ``with`` block."""
+    """The endpoint; it listens from its construction to the end of the ``with`` block."""
 
     def __init__(self, *script: Scripted) -> None:
         self.script = deque(script)
         self.requests: list[Request] = []
-        self.unforeseen: list[Request] = []
-        self.left = threading.Event()  # a client went away while this hung
+        self.unexpected: list[Request] = []
+        self.disconnected = threading.Event()  # a client went away during an answer
         self.hanging = threading.Event()
         self._ended = threading.Event()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
@@ -120,11 +127,11 @@ class FakeOpenAI:
     def base_url(self) -> str:
         return f"http://127.0.0.1:{self._server.server_port}/v1"
 
-    def will(self, *script: Scripted) -> None:
-        """Forget what was, and answer so from now on."""
+    def script_answers(self, *script: Scripted) -> None:
+        """Reset, and give these answers from now on."""
         self.script = deque(script)
         self.requests.clear()
-        self.left.clear()
+        self.disconnected.clear()
         self.hanging.clear()
 
     def bodies(self) -> list[Any]:
@@ -139,7 +146,7 @@ class FakeOpenAI:
         self._server.server_close()
         self._thread.join(60)
         if kind is None:
-            assert not self.unforeseen, f"requests that no script foresaw: {self.unforeseen}"
+            assert not self.unexpected, f"requests without a scripted answer: {self.unexpected}"
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
         fake = self
@@ -157,8 +164,8 @@ class FakeOpenAI:
                 )
                 fake.requests.append(request)
                 if self.path != "/v1/chat/completions" or not fake.script:
-                    fake.unforeseen.append(request)
-                    fake._send(self, refuse(500, "no script foresaw this request"))
+                    fake.unexpected.append(request)
+                    fake._send(self, refuse(500, "no answer is scripted for this request"))
                 else:
                     fake._send(self, fake.script.popleft())
 
@@ -183,12 +190,12 @@ class FakeOpenAI:
                     handler.close_connection = True
                     handler.connection.shutdown(socket.SHUT_RDWR)
                     return
-                elif part:  # an empty chunk would end the body, and the one that ends it would spoil the next answer
+                elif part:  # an empty chunk would end the body early
                     assert isinstance(part, bytes)
                     handler.wfile.write(f"{len(part):x}\r\n".encode() + part + b"\r\n")
             handler.wfile.write(b"0\r\n\r\n")
         except OSError:
-            self.left.set()
+            self.disconnected.set()
             handler.close_connection = True
 
     def _hang(self, connection: socket.socket) -> None:
@@ -196,5 +203,5 @@ class FakeOpenAI:
         while not self._ended.is_set():
             readable, _, _ = select.select([connection], [], [], 0.02)
             if readable and not connection.recv(1):
-                self.left.set()
+                self.disconnected.set()
                 return

@@ -1,7 +1,8 @@
-"""Who is calling: API keys and access tokens, and how they are put on a request.
+"""API keys and access tokens, and how they sign a request.
 
-A credential never shows its secret: not in a repr, and it refuses to be pickled (pass `agentbook.connect` by name to another
-process instead, which finds the credential there). Specification: "Authentication".
+A credential never shows its secret in a repr, and cannot be pickled: call
+`agentbook.connect` in the other process, which finds the credential there.
+Specification: "Authentication".
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ class Credentials(Protocol):
 
     @property
     def identity(self) -> str:
-        """Names the credential without its secret: calls of one identity share a rate window."""
+        """Names the credential, not its secret; calls of one share a rate limit."""
         ...
 
     def authorization(self) -> str:
@@ -26,7 +27,7 @@ class Credentials(Protocol):
         ...
 
     def socket_authorization(self) -> str | None:
-        """The header of a socket handshake, which takes HTTP Basic alone; None where this credential has none."""
+        """The header of a WebSocket handshake (HTTP Basic), or None."""
         ...
 
 
@@ -38,12 +39,12 @@ class ApiKey:
     key : str
         ``<api_key_id>:<api_key_secret>``, as the settings page shows it.
     scheme : {"basic", "bearer"}
-        How it is sent on requests; a socket handshake always takes Basic.
+        How requests send it. A WebSocket handshake always uses Basic.
 
     Raises
     ------
     ValueError
-        If `key` has not the form ``id:secret``. The message does not repeat it.
+        If `key` does not have the form ``id:secret``. The message does not repeat it.
 
     Notes
     -----
@@ -68,15 +69,15 @@ class ApiKey:
 
     @property
     def identity(self) -> str:
-        """Names the key without its secret: calls of one key share a rate window."""
+        """Names the key without its secret. Calls of one key share a rate limit."""
         return f"key:{self.key_id}"
 
     def authorization(self) -> str:
-        """The `Authorization` header of a request. It holds the secret: do not print it."""
+        """The `Authorization` header of a request. Do not print it."""
         return self._basic() if self.scheme == "basic" else f"Bearer {self.key_id}:{self._secret}"
 
     def socket_authorization(self) -> str | None:
-        """The header of a socket handshake, HTTP Basic. It holds the secret: do not print it."""
+        """The `Authorization` header of a WebSocket handshake. Do not print it."""
         return self._basic()
 
     def _basic(self) -> str:
@@ -95,12 +96,12 @@ class OAuthToken:
     Parameters
     ----------
     access_token : str
-        Sent as ``Authorization: Bearer``. A socket does not take it: streams then poll.
+        Sent as ``Authorization: Bearer``. WebSockets do not accept it, so streams poll.
 
     Raises
     ------
     ValueError
-        If it cannot stand in a header. The message does not repeat it.
+        If it cannot be part of a header. The message does not repeat it.
 
     Notes
     -----
@@ -116,16 +117,16 @@ class OAuthToken:
 
     def __init__(self, access_token: str) -> None:
         if not isinstance(access_token, str) or not re.fullmatch(r"[\x21-\x7e]+", access_token):
-            raise ValueError("An access token is a text of visible ASCII characters without spaces.")
+            raise ValueError("An access token consists of visible ASCII characters without spaces.")
         self._token = access_token
         self.identity = f"oauth:{id(self):x}"
 
     def authorization(self) -> str:
-        """The `Authorization` header of a request. It holds the token: do not print it."""
+        """The `Authorization` header of a request. Do not print it."""
         return f"Bearer {self._token}"
 
     def socket_authorization(self) -> str | None:
-        """None: a socket takes no token."""
+        """None: a WebSocket does not accept a token."""
         return None
 
     def __repr__(self) -> str:
@@ -136,7 +137,7 @@ class OAuthToken:
 
 
 class Hidden(str):
-    """A text that is not shown: for secrets in variables, since some tracebacks show those."""
+    """A string whose repr is masked: some tracebacks show the values of variables."""
 
     __slots__ = ()
 
@@ -145,25 +146,25 @@ class Hidden(str):
 
 
 def without_credential(body: bytes, credentials: Credentials | None) -> bytes:
-    """A reply's body without the credential that was sent: some platforms, and many debug pages, repeat a request's headers."""
+    """A reply's body with the credential masked: debug pages repeat headers."""
     for header in () if credentials is None else (credentials.authorization(), credentials.socket_authorization()):
-        sent = (header or "").partition(" ")[2]
-        for secret in filter(None, (sent, _pair(sent).partition(":")[2])):
+        token = (header or "").partition(" ")[2]
+        for secret in filter(None, (token, _key_of(token).partition(":")[2])):
             body = body.replace(secret.encode(), "…".encode())
     return body
 
 
-def _pair(sent: str) -> str:
-    """``id:secret``, of what was sent by either scheme."""
+def _key_of(token: str) -> str:
+    """``id:secret``, of a token of either scheme."""
     try:
-        return sent if ":" in sent else base64.b64decode(sent, validate=True).decode()
+        return token if ":" in token else base64.b64decode(token, validate=True).decode()
     except ValueError:
         return ""
 
 
 def refuse_pickle(credential: object) -> NoReturn:
-    """Raise: a credential does not travel, and the message says what to do instead."""
+    """Raise the error of pickling a credential, which says what to do instead."""
     raise TypeError(
-        f"{type(credential).__name__} holds a secret and is not pickled. Call agentbook.connect() in the other process, "
+        f"{type(credential).__name__} holds a secret and cannot be pickled. Call agentbook.connect() in the other process, "
         "with AGENTBOOK_BASE_URL and AGENTBOOK_API_KEY set there."
     )

@@ -1,7 +1,7 @@
-"""Calls as data: what an endpoint function returns, and what the policy sends.
+"""Calls as data: what an endpoint function returns and the policy sends.
 
-A `Call` touches no socket. It says what to send, how much of it may be repeated, and how to read the reply, so that both
-clients, the tests and a person at a prompt see the same thing::
+A `Call` does no I/O. It says what to send, whether it may be sent again, and how to
+read the reply, so that both clients and the tests see the same thing::
 
     >>> from agentbook.api.endpoints import agents
     >>> call = agents.get("acme~helper")
@@ -26,13 +26,13 @@ T = TypeVar("T")
 MAX_PAGE = 1000  # "Limits": the general maximum of `limit`
 SMALL_MAX_PAGE = 500  # ... and that of the five operations which declare 0 to 500
 
-# What reading JSON raises where it is none: malformed, not UTF-8, nested without end.
+# What decoding raises if the text is not JSON: malformed, not UTF-8, nested too deeply.
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What came back: `headers` have lower-case names, `body` is decoded from any content encoding."""
+    """A reply. `headers` have lower-case names; `body` has no content encoding."""
 
     status: int
     headers: Mapping[str, str]
@@ -41,7 +41,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Call(Generic[T]):
-    """One request of the platform's API, not sent yet.
+    """One request to the platform's API, not sent yet.
 
     Attributes
     ----------
@@ -52,20 +52,22 @@ class Call(Generic[T]):
     query : dict
         Wire values; None means the parameter is not sent.
     body : object
-        JSON value; None where there is none.
+        JSON value; None for no body.
     form : mapping or None
-        Fields of a form-encoded body instead.
+        Fields of a form-encoded body, in place of `body`.
     read : callable
-        From a `Reply` to what the caller gets.
+        Turns the `Reply` into the result.
     write : bool
         Whether it may change something, and so must not be sent twice.
     patient : bool
-        Whether to wait out a rate limit. False where the window is an hour: the error comes at once.
+        Whether to wait out a rate limit. False if the window is an hour: the error is
+        then raised at once.
     read_back : callable or None
-        For a write that can be checked afterwards: given the instant the call began, a `Call` whose result is what was
-        written, or None if it is not there.
+        For a write that can be checked afterwards: takes the time at which the call
+        started and returns a `Call` whose result is the created entity, or None.
     resolve : callable or None
-        Completes the call from the platform's live openapi.yaml, for what the specification leaves open.
+        Completes the call from the platform's live openapi.yaml, where the
+        specification leaves something open.
     """
 
     operation: str
@@ -81,30 +83,31 @@ class Call(Generic[T]):
     resolve: Callable[[Mapping[str, Any]], Call[T]] | None = None
 
     def with_query(self, **query: Any) -> Call[T]:
-        """The same call with some query parameters replaced."""
+        """The call with some query parameters replaced."""
         return replace(self, query={**self.query, **query})
 
 
 @dataclass(frozen=True, slots=True)
 class ListCall:
-    """A list operation: the call of one page, and how its pages follow one another.
+    """A list operation: the call of one page, and how further pages are requested.
 
     Attributes
     ----------
     call : Call
         A page's request, without `limit` and `offset`.
     resource : str
-        Which schema its items have (see `agentbook.frames`).
+        Names the schema of its items (see `agentbook.frames`).
     max_page : int
-        The greatest `limit` the operation takes, in items.
+        The maximum `limit` of the operation, in items.
     limit : int or None
-        How many items the caller wants; None for all.
+        Number of items to return; None for all.
     offset : int
         Items skipped at the start.
     keyset : bool
-        Pages follow by ``from_id`` of the last item instead of by offset, which nothing that is added can shift.
+        The next page starts after the last id (``from_id``) and not at an offset. Items
+        added meanwhile then shift no page.
     context : dict
-        What the request says about every item and the items do not say themselves, such as their ``session_id``.
+        Facts of the request that the items lack, such as their ``session_id``.
     refine : callable or None
         Completes a page's call from the live openapi.yaml (see `Call.resolve`).
     """
@@ -126,11 +129,11 @@ class ListCall:
                 raise ValueError(
                     f"{self.call.operation}: {name} must be a whole number of items, 0 or more, not {value!r}."
                 )
-            object.__setattr__(self, name, operator.index(value))  # a number of NumPy, say
+            object.__setattr__(self, name, operator.index(value))  # NumPy integers too
 
 
 def path(*segments: str) -> str:
-    """Join path segments, each encoded so that it stays one segment.
+    """Join path segments, each encoded so that it remains one segment.
 
     Examples
     --------
@@ -147,22 +150,22 @@ def _segment(segment: str) -> str:
         segment = _id_of(segment)
     if not segment:
         raise ValueError("An id or a name must not be empty.")
-    # A segment of dots alone would be collapsed on the way, whoever resolves the URL.
+    # A segment of dots only would be resolved away by whatever normalizes the URL.
     return segment.replace(".", "%2E") if set(segment) == {"."} else quote(segment, safe="~")
 
 
 def _id_of(entity: object) -> str:
-    """Entities may be given whole: a record, or anything with an ``id``."""
-    found = entity.get("id") if isinstance(entity, Mapping) else getattr(entity, "id", entity)
-    if hasattr(found, "hex") and not isinstance(found, (int, float, bytes)):
-        found = str(found)  # uuid.UUID
-    if not isinstance(found, str):
+    """The id of a record, or of any object with an ``id``."""
+    entity_id = entity.get("id") if isinstance(entity, Mapping) else getattr(entity, "id", entity)
+    if hasattr(entity_id, "hex") and not isinstance(entity_id, (int, float, bytes)):
+        entity_id = str(entity_id)  # uuid.UUID
+    if not isinstance(entity_id, str):
         raise TypeError(f"Expected an id or a name (text), or a record that has an id, not {type(entity).__name__}.")
-    return found
+    return entity_id
 
 
 def ref(entity: Any) -> str:
-    """The id or name by which a request names an entity: text as it is, a record by its id.
+    """The id or name of an entity in a request: a string as it is, a record by its id.
 
     Examples
     --------
@@ -178,8 +181,8 @@ def record(reply: Reply) -> Record:
     return Record(data) if isinstance(data, dict) else Record({"value": data})
 
 
-def given(**values: Any) -> dict[str, Any]:
-    """Only the arguments that were given: `UNSET` ones are left out, None stays (it is sent as null)."""
+def drop_unset(**values: Any) -> dict[str, Any]:
+    """The arguments without those that are `UNSET`. None stays: it is sent as null."""
     return {name: value for name, value in values.items() if value is not UNSET}
 
 

@@ -1,4 +1,4 @@
-"""Connections: what runs calls, and all that streams, loads and panels need of a client.
+"""Connections run calls. Streams, loads and panels need no more of a client.
 
 `Connection` blocks and works anywhere, a notebook cell included; `AsyncConnection` is
 awaited. They differ in the driver only: same calls, same policy. Either gives the other
@@ -113,7 +113,7 @@ class _Base:
 
 
 class Connection(_Base):
-    """Runs calls against one platform with one credential. Parameters as for `Client`."""
+    """Runs calls on one platform with one credential; parameters as for `Client`."""
 
     def _set_up(self, http_client: Any) -> None:
         self._transport = SyncTransport(self.base_url, http_client, self.network)
@@ -125,7 +125,8 @@ class Connection(_Base):
         Parameters
         ----------
         call : Call
-            Made by an endpoint function of ``agentbook.api``; the nouns' methods do both.
+            Made by an endpoint function of ``agentbook.api``; the nouns' methods do
+            both.
 
         Raises
         ------
@@ -213,7 +214,8 @@ class Connection(_Base):
         Returns
         -------
         object
-            The decoded JSON reply; None if it is empty. Retried only if it is a GET or HEAD.
+            The decoded JSON reply; None if it is empty. Retried only if it is a GET or
+            HEAD.
 
         Raises
         ------

@@ -1,7 +1,8 @@
-"""What the specification leaves open is looked up in the platform's live openapi.yaml, never guessed.
+"""Looks up in the platform's live openapi.yaml what the specification leaves open.
 
-Two things are: operations whose paths the specification does not show, and the wire names of two fields. A platform that does
-not offer one gets an error that says so. The document is read once for each client, and only when it is needed.
+These are the operations whose paths the specification does not show, and the wire names
+of two fields. If the platform does not offer one, the error says so. The document is
+read once per client, and only when it is needed.
 """
 
 from __future__ import annotations
@@ -17,44 +18,48 @@ from .errors import NotOffered
 T = TypeVar("T")
 
 
-def operation(openapi: Mapping[str, Any], method: str, template: str, *, wanted: str) -> Mapping[str, Any]:
-    """The description of an operation, by its path with the parameter names left out (``/workspaces/{}/sessions``).
+def operation(openapi: Mapping[str, Any], method: str, template: str, *, name: str) -> Mapping[str, Any]:
+    """The description of an operation, by a path like ``/workspaces/{}/sessions``.
 
     Raises
     ------
     NotOffered
-        If the platform does not describe it; `wanted` names it.
+        If the platform does not describe it; the message calls it `name`.
     """
     for path, described in _mapping(openapi.get("paths")).items():
         plain = re.sub(r"{[^}]*}", "{}", str(path))
-        # Many documents count the version among the path, and name the host alone as their server.
+        # Many documents have the version in the path, and the host alone as their
+        # server.
         if plain == template or plain.endswith(f"/v1{template}"):
             item = dereference(openapi, described)
-            found = item.get(method.lower())
-            if isinstance(found, Mapping):
-                return {**found, "parameters": [*_list(found.get("parameters")), *_list(item.get("parameters"))]}
+            details = item.get(method.lower())
+            if isinstance(details, Mapping):
+                return {**details, "parameters": [*_list(details.get("parameters")), *_list(item.get("parameters"))]}
     raise NotOffered(
-        f"{wanted}: this platform's openapi.yaml offers no {method} {template}, and the specification shows no path for it. "
-        "client.openapi() has what it does offer; client.request() reaches any path.",
-        operation=wanted,
+        f"{name}: this platform's openapi.yaml offers no {method} {template}, and the specification shows no path for it. "
+        "client.openapi() lists what it offers; client.request() sends to any path.",
+        operation=name,
     )
 
 
 def offered(call: Call[T], template: str) -> Call[T]:
-    """The call, made only where the live openapi.yaml offers its path."""
+    """The call, sent only if the live openapi.yaml has its path."""
 
     def resolve(openapi: Mapping[str, Any]) -> Call[T]:
-        operation(openapi, call.method, template, wanted=call.operation)
+        operation(openapi, call.method, template, name=call.operation)
         return replace(call, resolve=None)
 
     return replace(call, resolve=resolve)
 
 
 def wire_field(call: Call[T], template: str, *, known: Set[str], suffix: str, value: Any) -> Call[T]:
-    """The call with a body field whose wire name carries the platform's brand: the one that is not `known`."""
+    """The call with one more body field, whose wire name carries the platform's brand.
+
+    It is the only field that is not `known` and ends in `suffix`.
+    """
 
     def resolve(openapi: Mapping[str, Any]) -> Call[T]:
-        described = operation(openapi, call.method, template, wanted=call.operation)
+        described = operation(openapi, call.method, template, name=call.operation)
         fields = _body_fields(openapi, described)
         names = [name for name in fields if name not in known and name.endswith(suffix) and name != suffix]
         if len(names) != 1:
@@ -68,10 +73,10 @@ def wire_field(call: Call[T], template: str, *, known: Set[str], suffix: str, va
 
 
 def wire_selector(call: Call[T], template: str, *, value: str) -> Call[T]:
-    """The call with a query parameter whose name is not shown: the one whose enum has `value`."""
+    """The call with one more query parameter: the one whose enum has `value`."""
 
     def resolve(openapi: Mapping[str, Any]) -> Call[T]:
-        described = operation(openapi, call.method, template, wanted=call.operation)
+        described = operation(openapi, call.method, template, name=call.operation)
         for parameter in described["parameters"]:
             shape = dereference(openapi, parameter)
             schema = dereference(openapi, shape.get("schema", shape))
@@ -86,17 +91,18 @@ def wire_selector(call: Call[T], template: str, *, value: str) -> Call[T]:
 
 
 def dereference(openapi: Mapping[str, Any], node: Any) -> Mapping[str, Any]:
-    """Follow a local ``$ref``; anything else as it is."""
+    """Follow a local ``$ref``; other nodes are returned as they are."""
     for _ in range(8):
         if not isinstance(node, Mapping):
             return {}
         target = node.get("$ref")
         if not isinstance(target, str) or not target.startswith("#/"):
             return node
-        found: Any = openapi
+        resolved: Any = openapi
         for step in target[2:].split("/"):
-            found = found.get(step.replace("~1", "/").replace("~0", "~"), {}) if isinstance(found, Mapping) else {}
-        node = found
+            key = step.replace("~1", "/").replace("~0", "~")
+            resolved = resolved.get(key, {}) if isinstance(resolved, Mapping) else {}
+        node = resolved
     return {}
 
 
@@ -115,7 +121,7 @@ def _body_fields(openapi: Mapping[str, Any], described: Mapping[str, Any]) -> li
 
 
 def _parts(openapi: Mapping[str, Any], schema: Any, seen: set[int]) -> Iterator[Mapping[str, Any]]:
-    """A schema and those it is made of, each once: they may go round in circles."""
+    """A schema and its parts, each once: schemas may refer to each other in circles."""
     schema = dereference(openapi, schema)
     if id(schema) not in seen:
         seen.add(id(schema))

@@ -1,10 +1,10 @@
-"""Every error agentbook raises, and what an error reply of the platform means.
+"""All errors that agentbook raises, and how an error reply becomes one.
 
 ::
 
     AgentbookError
     ├── ConnectionFailed          no reply; nothing was applied
-    ├── DeadlineExceeded          the call's whole time is used up
+    ├── DeadlineExceeded          the time for the whole call is over
     ├── OutcomeUnknown            a write may or may not have been applied
     ├── PartialLoad               a load stopped early; holds what arrived
     ├── StreamClosed              an event stream ended and cannot go on
@@ -18,12 +18,13 @@
         ├── MethodNotAllowed      405
         ├── Conflict              409
         ├── TooLarge              413
-        ├── RateLimited           429, waiting helps
-        ├── ExecutionLimit        429 or 413 by message, waiting does not help
+        ├── RateLimited           429: waiting helps
+        ├── ExecutionLimit        429 or 413 by message: waiting does not help
         ├── ServerError           5xx
         └── OAuthError            an RFC 6749 error body
 
-All of them pickle, and none holds a request, so no credential can travel with one. Specification: "Errors".
+All of them can be pickled. None holds a request, so none can carry a credential.
+Specification: "Errors".
 """
 
 from __future__ import annotations
@@ -69,18 +70,18 @@ def __dir__() -> list[str]:
 
 
 class AgentbookError(Exception):
-    """The root of all errors that agentbook raises.
+    """The base class of all errors that agentbook raises.
 
     Parameters
     ----------
     text
         What was attempted, what came back, what to do next.
     operation
-        The call, such as ``agents.get``; None where there was none.
+        The call, such as ``agents.get``; None if there was none.
 
     Notes
     -----
-    Specification: "Errors", for this one and all below it.
+    Specification: "Errors", for this class and all below it.
 
     Examples
     --------
@@ -107,25 +108,28 @@ def _rebuild(kind: type[AgentbookError], args: tuple[Any, ...], facts: dict[str,
 
 
 class ConnectionFailed(AgentbookError):
-    """The platform could not be reached; nothing was applied. Not `retryable` where its certificate is not accepted."""
+    """The platform could not be reached; nothing was applied.
+
+    Not `retryable` if the certificate was rejected.
+    """
 
     retryable = True
 
 
 def unreachable(operation: str, base_url: str, reason: str) -> ConnectionFailed:
-    """The error of a platform that could not be reached, with what to do.
+    """The error of a platform that could not be reached, with advice.
 
     Examples
     --------
-    >>> unreachable("me.get", "https://host/v1", "ConnectError: CERTIFICATE_VERIFY_FAILED").retryable
+    >>> unreachable("me.get", "https://host/v1", "CERTIFICATE_VERIFY_FAILED").retryable
     False
     """
     trusted = "CERTIFICATE_VERIFY_FAILED" not in reason
     advice = "Check the address and the network; `agentbook doctor` tests both."
     if not trusted:
         advice = (
-            "Its certificate is not accepted. Check the address; if your organization signs its own, set SSL_CERT_FILE to its "
-            "certificates (PEM), or give the client tls=ssl.create_default_context(cafile=...)."
+            "Its certificate is not accepted. Check the address. If your organization signs its own certificates, set "
+            "SSL_CERT_FILE to them (PEM), or pass tls=ssl.create_default_context(cafile=...) to the client."
         )
     return ConnectionFailed(
         f"{operation}: no reply from {base_url} ({reason}). {advice}", operation=operation, retryable=trusted
@@ -133,15 +137,15 @@ def unreachable(operation: str, base_url: str, reason: str) -> ConnectionFailed:
 
 
 class DeadlineExceeded(AgentbookError):
-    """The time given to the whole call, waits and retries included, is used up."""
+    """The time for the whole call, waits and retries included, is over."""
 
 
 class OutcomeUnknown(AgentbookError):
-    """A write was sent and its outcome is not known: it may have been applied. It was not sent again."""
+    """A write was sent, but its outcome is unknown. It was not sent again."""
 
 
 class StreamClosed(AgentbookError):
-    """An event stream ended and cannot continue; `last_id` is the last event it delivered."""
+    """An event stream ended for good; `last_id` is the last delivered event."""
 
     last_id: str | None = None
 
@@ -156,9 +160,9 @@ class PartialLoad(AgentbookError):
     Attributes
     ----------
     partial_frame : pandas.DataFrame or None
-        What had arrived.
+        The rows read so far.
     resume : callable
-        Fetches only what is missing and returns the whole frame. Not kept by pickling.
+        Reads only what is missing and returns the complete frame. Lost by pickling.
     problems : dict
         What failed, by session id or page, as text.
     """
@@ -168,11 +172,9 @@ class PartialLoad(AgentbookError):
     _resume: Callable[[], Any] | None = None
 
     def resume(self) -> Any:
-        """Fetch what is missing; the whole frame."""
+        """Read what is missing and return the complete frame."""
         if self._resume is None:
-            raise TypeError(
-                "This error came through a pickle, which cannot carry the way to resume: load again instead."
-            )
+            raise TypeError("This error was pickled, so it cannot resume the load. Load again instead.")
         return self._resume()
 
     def __reduce__(self) -> tuple[Callable[..., AgentbookError], tuple[Any, ...]]:
@@ -181,7 +183,7 @@ class PartialLoad(AgentbookError):
 
 
 class IncompleteWarning(UserWarning):
-    """A list changed while it was read, again and again: items may be missing from what was returned.
+    """A list changed in every pass over it: items may be missing from the result.
 
     Notes
     -----
@@ -201,9 +203,9 @@ class ApiError(AgentbookError):
     message : str
         The reply's ``message``.
     request_id : str or None
-        The reply's ``X-Request-ID``, to quote in a report.
+        The reply's ``X-Request-ID``, to quote in a bug report.
     missing_scope : str or None
-        ``<group>:<access>`` where that is what was lacking.
+        ``<group>:<access>`` if a scope is missing.
     retryable : bool
         Whether the same call may succeed later.
     """
@@ -223,9 +225,9 @@ class InvalidInput(ApiError):
 
 
 class Unauthorized(ApiError):
-    """401: no credential, or one that is wrong, revoked, expired, or not accepted here.
+    """401: no credential, or one that is wrong, revoked, expired or not accepted here.
 
-    `challenge` is the reply's ``WWW-Authenticate``, which names where to sign in.
+    `challenge` is the reply's ``WWW-Authenticate``, which says where to sign in.
     """
 
     challenge: str | None = None
@@ -234,7 +236,7 @@ class Unauthorized(ApiError):
 
 
 class Forbidden(ApiError):
-    """403: this account cannot do this, whatever its scopes."""
+    """403: this account may not do this, whatever the scopes of its key."""
 
     advice = "The key's account may not do this; another scope does not help."
 
@@ -246,7 +248,7 @@ class InsufficientScope(Forbidden):
 
 
 class NotFound(ApiError):
-    """404: absent, or invisible to this credential; the platform does not tell which."""
+    """404: it does not exist, or this credential cannot see it."""
 
     advice = "Check the id or name, and that the key's account can see it."
 
@@ -258,7 +260,7 @@ class MethodNotAllowed(ApiError):
 
 
 class Conflict(ApiError):
-    """409: the name is taken, or the entity is not in a state for this."""
+    """409: the name is taken, or the state of the entity does not allow this."""
 
     advice = "Read the entity first; do not resend the same request."
 
@@ -270,7 +272,10 @@ class TooLarge(ApiError):
 
 
 class RateLimited(ApiError):
-    """429: too many requests from this key or address; counts reset each minute. `date` is the reply's ``Date``."""
+    """429: too many requests from this key or address; counts reset each minute.
+
+    `date` is the reply's ``Date`` header.
+    """
 
     date: str | None = None
     retryable = True
@@ -278,7 +283,7 @@ class RateLimited(ApiError):
 
 
 class ExecutionLimit(ApiError):
-    """429 or 413 by message: a run hit a limit of the platform; `kind` says which. Retrying does not help."""
+    """429 or 413 by message: a run hit a limit of the platform; `kind` says which."""
 
     kind: str = ""
     advice = "Retrying does not help: make the run smaller, or have the limit or budget raised."
@@ -292,14 +297,14 @@ class ServerError(ApiError):
 
 
 class UncertainServerError(ServerError, OutcomeUnknown):
-    """5xx on a write: a `ServerError` whose write may have been applied, so it is an `OutcomeUnknown` too."""
+    """5xx on a write, which may have been applied: an `OutcomeUnknown` too."""
 
     retryable = False
     advice = "The write may have been applied: read the entity before you send it again."
 
 
 class OAuthError(ApiError):
-    """An OAuth endpoint refused, with an RFC 6749 body; `message` is its ``error_description``."""
+    """An OAuth endpoint refused (RFC 6749); `message` is its ``error_description``."""
 
     advice = "Sign in again."
 
@@ -314,11 +319,12 @@ _BY_STATUS: dict[int, type[ApiError]] = {
     413: TooLarge,
     429: RateLimited,
 }
-# Control characters but for tab and line feed, and those that reverse the direction of text.
+# Control characters except tab and line feed, and those that change the direction of
+# text.
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-_MOST_CHARACTERS = 10_000
-_MOST_OF_A_BODY = 300  # characters shown of one that is no error as the specification has it
-# RFC 6749, 5.2 and RFC 7591, 3.2.2: there the description may be left out.
+_MAX_MESSAGE = 10_000  # characters
+_MAX_EXCERPT = 300  # characters shown of a body that does not follow the specification
+# RFC 6749, 5.2 and RFC 7591, 3.2.2, where the description is optional.
 _OAUTH = frozenset(
     {
         "invalid_request", "invalid_client", "invalid_grant", "unauthorized_client", "unsupported_grant_type", "invalid_scope",
@@ -331,7 +337,7 @@ _SCOPE = re.compile(r"\b(?:agents|sessions|workspaces|skills|integrations):(?:re
 def from_reply(
     status: int, headers: Mapping[str, str], body: bytes, *, operation: str, write: bool = False
 ) -> ApiError:
-    """The typed error an error reply stands for, whether its body is JSON, HTML, OAuth's or ``{message}`` alone.
+    """The typed error of an error reply, whose body may be JSON, HTML or OAuth's.
 
     Parameters
     ----------
@@ -344,8 +350,8 @@ def from_reply(
 
     Examples
     --------
-    >>> error = from_reply(404, {"x-request-id": "r1"}, b'{"error": "NotFound", "message": "Agent not found"}',
-    ...                    operation="agents.get")
+    >>> body = b'{"error": "NotFound", "message": "Agent not found"}'
+    >>> error = from_reply(404, {"x-request-id": "r1"}, body, operation="agents.get")
     >>> type(error).__name__, error.status, error.request_id
     ('NotFound', 404, 'r1')
     """
@@ -354,7 +360,7 @@ def from_reply(
     error, limit = _printable(fields["error"] or "") or None, run_limit(message) if status in (413, 429) else None
     scope = _SCOPE.search(headers.get("www-authenticate", "") + " " + message) if status == 403 else None
     kind: type[ApiError]
-    if fields["oauth"] and status < 429:  # from there on the refusal is not about the grant, and will pass
+    if fields["oauth"] and status < 429:  # from 429 on, the refusal is temporary and not about the grant
         kind = OAuthError
     elif limit:
         kind = ExecutionLimit
@@ -365,8 +371,8 @@ def from_reply(
     else:
         kind = _BY_STATUS.get(status, ApiError)
     request_id = headers.get("x-request-id")
-    named = f"{status} {error}: {message}" if error else f"{status}: {message}"
-    asked = f" (request {request_id})" if request_id else ""
+    outcome = f"{status} {error}: {message}" if error else f"{status}: {message}"
+    reference = f" (request {request_id})" if request_id else ""
     facts: dict[str, Any] = {"status": status, "error": error, "message": message, "request_id": request_id}
     if scope:
         facts["missing_scope"] = scope.group()
@@ -376,9 +382,10 @@ def from_reply(
         facts["kind"] = limit
     elif status == 429:
         facts["date"] = headers.get("date")
-    # A token, or a key: what to do differs, and the platform says which it was ("Errors", 401).
+    # The advice differs for a token and a key; the message says which it was ("Errors",
+    # 401).
     advice = OAuthError.advice if status == 401 and "OAuth token" in message else kind.advice
-    return kind(f"{operation}: {named}{asked}. {advice}", operation=operation, **facts)
+    return kind(f"{operation}: {outcome}{reference}. {advice}", operation=operation, **facts)
 
 
 def _fields(body: bytes) -> dict[str, Any]:
@@ -387,26 +394,26 @@ def _fields(body: bytes) -> dict[str, Any]:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return {"error": None, "message": _visible_text(body), "oauth": False}
     if not isinstance(data, dict):
-        return {"error": None, "message": data[:_MOST_OF_A_BODY] if isinstance(data, str) else "", "oauth": False}
+        return {"error": None, "message": data[:_MAX_EXCERPT] if isinstance(data, str) else "", "oauth": False}
     error, description = data.get("error"), data.get("error_description")
     message = data.get("message")
     oauth = isinstance(description, str) or (isinstance(error, str) and error in _OAUTH and "message" not in data)
     description = description if isinstance(description, str) else error
     text = description if oauth else message if isinstance(message, str) else error if isinstance(error, str) else ""
     if not text and any(data.values()):
-        # Of another form, such as a gateway's or a framework's own: it may name the field.
-        text = shown(data)[:_MOST_OF_A_BODY]
+        # Another form, such as a gateway's or a framework's own, may name the field.
+        text = shown(data)[:_MAX_EXCERPT]
     return {"error": error if isinstance(error, str) else None, "message": str(text), "oauth": oauth}
 
 
 def _printable(text: str) -> str:
-    """`text` as it may stand on a terminal: without what moves its cursor or turns its reading, and of bounded length."""
-    shown = _UNPRINTABLE.sub("", text)
-    return shown if len(shown) <= _MOST_CHARACTERS else shown[:_MOST_CHARACTERS] + "…"
+    """`text` without control characters, and of bounded length, safe for a terminal."""
+    printable = _UNPRINTABLE.sub("", text)
+    return printable if len(printable) <= _MAX_MESSAGE else printable[:_MAX_MESSAGE] + "…"
 
 
 def _visible_text(body: bytes) -> str:
-    """The words of an HTML error page, on one line of at most 300 characters."""
+    """The text of an HTML error page, on one line of at most 300 characters."""
     page = body[:20_000].decode("utf-8", "replace")
     page = re.sub(r"(?is)<(script|style|head)\b.*?</\1>", " ", page)
-    return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", page)).split())[:_MOST_OF_A_BODY]
+    return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", page)).split())[:_MAX_EXCERPT]

@@ -1,7 +1,8 @@
-"""What a client may read from an event's id.
+"""Event ids.
 
-Persisted events have UUIDs of version 7: time-ordered, and their first 48 bits are the millisecond they were made in. Draft
-events have ids of another form, which are never a cursor. Specification: "Resources and their fields", Session event; "Events",
+Persisted events have UUIDs of version 7: they sort by time, and their first 48 bits are
+the millisecond of their creation. Draft events have ids of another form, which are
+never a cursor. Specification: "Resources and their fields", Session event; "Events",
 rule 2.
 """
 
@@ -15,7 +16,7 @@ _V7 = re.compile(r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-7[0-9a-fA-F]{3}-[89abAB][0-9a-f
 
 
 def is_persisted(event_id: object) -> bool:
-    """Whether an id is one the platform persisted, and so can be a cursor.
+    """Whether an id belongs to a persisted event, and so can be a cursor.
 
     Examples
     --------
@@ -26,7 +27,7 @@ def is_persisted(event_id: object) -> bool:
 
 
 def milliseconds_of(event_id: str) -> int:
-    """The millisecond since the epoch (UTC) that a persisted id carries."""
+    """The time of a persisted id, in milliseconds since the epoch (UTC)."""
     return int(event_id.replace("-", "")[:12], 16)
 
 
@@ -43,7 +44,7 @@ def first_id_of(milliseconds: int) -> str:
 
 
 def first_id_at(moment: datetime | str) -> str:
-    """The smallest UUIDv7 of an instant: as ``from_id`` it means "since then".
+    """The smallest UUIDv7 of an instant; as ``from_id``, it means "since then".
 
     `moment` may be ISO 8601 text. A naive time is taken as UTC.
 

@@ -18,8 +18,8 @@ import httpx
 
 from .errors import AgentbookError
 
-# Less than the 5 s after which uvicorn and Node close an idle connection: a write sent on
-# a connection that is being closed is lost.
+# Less than the 5 s after which uvicorn and Node close an idle connection: a write sent
+# on a connection that is being closed is lost.
 KEEP_ALIVE_S = 4.0
 MAX_CONNECTIONS = 32
 
@@ -66,8 +66,8 @@ class DeadlineTransport(httpx.BaseTransport):
     """An HTTP transport whose read timeout covers the whole reply.
 
     httpx's own starts the timeout again with every read, so a server that sends a byte
-    now and then can hold a thread for ever. Errors are those of httpcore, which have the
-    names of httpx's.
+    now and then can hold a thread for ever. Errors are those of httpcore, which have
+    the names of httpx's.
     """
 
     def __init__(self, tls: ssl.SSLContext | bool) -> None:

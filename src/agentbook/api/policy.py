@@ -1,13 +1,13 @@
 """The policy of a call, without I/O: when to send, wait, retry and give up.
 
-`exchange` is a generator. It yields what it needs (`Send`, `Sleep`, `Refresh`) and is sent
-the outcome (a `Reply`, or `NoReply`). The two drivers in `agentbook.api.transport` do the
-I/O; nothing else differs between the clients. The rules are those of the specification
-("Errors", retry rules):
+`exchange` is a generator. It yields what it needs (`Send`, `Sleep`, `Refresh`) and is
+sent the outcome (a `Reply`, or `NoReply`). The two drivers in `agentbook.api.transport`
+do the I/O; nothing else differs between the clients. The rules are those of the
+specification ("Errors", retry rules):
 
 - Reads are retried after network errors and 5xx, with exponential backoff and jitter.
-- Writes are sent again only if nothing can have been applied (no connection, or the rate
-  limit).
+- Writes are sent again only if nothing can have been applied (no connection, or the
+  rate limit).
 - After an ambiguous write, a named create is read back; others raise `OutcomeUnknown`.
 - A 429 of the rate limit closes the credential's gate. No other 4xx is retried.
 - One deadline covers all of it.
@@ -67,7 +67,7 @@ class Sleep:
 
 @dataclass(frozen=True, slots=True)
 class Refresh:
-    """Asks the driver to refresh a refused credential; the outcome says whether it was."""
+    """Asks the driver to refresh a credential; the outcome says whether it did."""
 
     credentials: Any
     refused: str = field(repr=False)
@@ -75,7 +75,7 @@ class Refresh:
 
 @dataclass(frozen=True, slots=True)
 class NoReply:
-    """No reply came. `sent` is False if the request cannot have reached the platform."""
+    """No reply. `sent` is False if the request cannot have reached the platform."""
 
     reason: str
     sent: bool
@@ -99,7 +99,7 @@ Exchange = Generator[Send | Sleep | Refresh, Reply | NoReply | bool | None, T]
 
 
 def exchange(call: Call[T], settings: Settings, openapi: Callable[[], Exchange[Mapping[str, Any]]]) -> Exchange[T]:
-    """Carry out one call. `openapi` starts the exchange that fetches the live description."""
+    """Carry out one call. `openapi` fetches the live description, if needed."""
     ends_at = settings.monotonic() + settings.deadline_s
     started_at = settings.wall()
     if call.resolve is not None:
@@ -146,7 +146,8 @@ def _send_until_answered(call: Call[Any], settings: Settings, ends_at: float) ->
         yield from _wait_for_gate(call, settings, ends_at, error)
         remaining = ends_at - settings.monotonic()
         refreshable = settings.credentials if hasattr(settings.credentials, "refresh") else None
-        # The header that is now sent, in case it is refused; hidden from a traceback's locals.
+        # The header that is now sent, in case it is refused; hidden from a traceback's
+        # locals.
         refresh = None if refreshable is None else Refresh(refreshable, refreshable.authorization())
         try:
             outcome = yield replace(send, timeout_s=min(settings.timeout_s, remaining))
@@ -161,7 +162,8 @@ def _send_until_answered(call: Call[Any], settings: Settings, ends_at: float) ->
             continue  # the gate is closed now, and nothing was applied
         # By status: the body may be that of RFC 6750, which gives an OAuthError.
         if isinstance(error, ApiError) and error.status == 401 and refresh is not None and not refreshed:
-            # An access token expires. The refused request was not applied, so it is sent again with a new one.
+            # An access token expires. The refused request was not applied, so it is
+            # sent again with a new one.
             refreshed = True
             if (yield refresh) is True:
                 continue

@@ -1,8 +1,10 @@
-"""The 429 gate: one for each credential and platform, shared by every client, thread, task and socket of the process.
+"""The rate-limit gate: one per credential and platform in this process.
 
-The platform sends no ``Retry-After``; counts reset each minute ("Errors", retry rules). So the first refusal closes the gate,
-nothing is sent while it is closed, it opens with the server's next minute, and then one request goes first as a probe. Refused
-again, it waits a full minute from then. After a probe that passed, the others follow in a ramp instead of all at once.
+All clients, threads, tasks and WebSockets of a credential share it. The platform sends
+no ``Retry-After``; counts reset each minute ("Errors", retry rules). The first 429
+closes the gate. It opens at the server's next minute, and one request goes first as a
+probe. If the probe is refused, the gate waits a full minute from then. After a
+successful probe, the others follow in a ramp, not all at once.
 """
 
 from __future__ import annotations
@@ -13,12 +15,12 @@ from collections.abc import Callable
 from email.utils import parsedate_to_datetime
 
 WINDOW_S = 60.0
-PROBE_POLL_S = 0.1  # how often those who wait look whether the probe has come back
-RAMP_S = 0.05  # between the requests that follow a probe, halved with each one that passes
+PROBE_POLL_S = 0.1  # how often waiting requests check for the end of the probe
+RAMP_S = 0.05  # between the requests after a probe; halved with each success
 
 
 class RateLimitGate:
-    """Says of each request how long it has to wait. Thread-safe; keeps no thread or loop of its own.
+    """Tells each request how long to wait. Thread-safe, without a thread of its own.
 
     Parameters
     ----------
@@ -36,11 +38,11 @@ class RateLimitGate:
 
     @property
     def closed(self) -> bool:
-        """Whether requests wait at present."""
+        """Whether requests have to wait now."""
         return self._opens_at is not None
 
     def admit(self) -> float:
-        """Ask to send: 0.0 to go ahead now, else the seconds after which to ask again."""
+        """The seconds after which to ask again; 0.0 to send now."""
         with self._lock:
             now = self._now()
             if self._opens_at is None:
@@ -57,7 +59,7 @@ class RateLimitGate:
             return 0.0
 
     def passed(self) -> None:
-        """A request was answered by something other than the rate limit."""
+        """Record a reply other than a 429 of the rate limit."""
         with self._lock:
             if self._probing:
                 self._opens_at, self._probing, self._ramp_s = None, False, RAMP_S
@@ -66,18 +68,20 @@ class RateLimitGate:
                 self._ramp_s = self._ramp_s / 2 if self._ramp_s > 0.001 else 0.0
 
     def lost(self) -> None:
-        """A request ended without an answer: if it was the probe, another may go."""
+        """Record that a request got no reply; if it was the probe, another may go."""
         with self._lock:
             self._probing = False
 
     def refused(self, date: str | None) -> None:
-        """A request was refused by the rate limit; `date` is the reply's ``Date`` header."""
+        """Record a 429 of the rate limit. `date` is the reply's ``Date`` header."""
         with self._lock:
             second = _second_of(date)
-            # A probe that is refused saw the window's start: only a whole one from now is sure to be another.
+            # A refused probe was sent at the start of a window: only a full minute is
+            # sure to reach the next.
             wait = WINDOW_S if self._probing or second is None else WINDOW_S - second
             opens_at = self._now() + wait
-            # Requests already under way when the gate closed come back refused too; they must not move it.
+            # Requests already sent when the gate closed are refused too; they must not
+            # postpone it.
             if self._opens_at is None or self._probing:
                 self._opens_at = opens_at
             self._probing = False
@@ -95,7 +99,7 @@ _gates_lock = threading.Lock()
 
 
 def gate_of(origin: str, identity: str, monotonic: Callable[[], float]) -> RateLimitGate:
-    """The one gate of a credential on a platform."""
+    """The gate of a credential on a platform."""
     with _gates_lock:
         gate = _gates.get((origin, identity))
         if gate is None:

@@ -1,7 +1,8 @@
-"""A single entity as it comes back: a dict that reads like an object.
+"""A single entity of the platform: a dict that reads like an object.
 
-Records keep whatever the platform sent, known to the specification or not. Values that may be secrets (a credential's
-parameters, say) are in the data and masked in everything that is shown.
+Records contain all fields that the platform sent, known to the specification or not.
+Values that may be secret (a credential's parameters, say) are masked wherever a record
+is shown.
 """
 
 from __future__ import annotations
@@ -11,16 +12,17 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-# Fields whose values are never shown: the specification's opaque credential objects, and names that speak for themselves.
+# Fields whose values are never shown: the specification's opaque credential objects,
+# and names that suggest a secret.
 _SECRET = re.compile(
     r"(?i)\A(params|extra_data|config_params|.*(secret|password|token|api_?key|authorization|private_?key|verifier).*)\Z"
 )
 
 
 class Record(dict[str, Any]):
-    """One entity: ``record["name"]`` and ``record.name`` are the same, and unknown fields are kept.
+    """One entity: ``record["name"]`` and ``record.name`` are the same.
 
-    A field that is named like a method of dict (``items``) is reached by ``record["items"]``.
+    For a field named like a method of dict (``items``), write ``record["items"]``.
 
     Examples
     --------
@@ -35,8 +37,8 @@ class Record(dict[str, Any]):
         try:
             return _wrap(self[name])
         except KeyError:
-            near = ", ".join(list(self)[:30]) or "none"
-            raise AttributeError(f"This record has no field {name!r}; its fields: {near}.") from None
+            fields = ", ".join(list(self)[:30]) or "none"
+            raise AttributeError(f"This record has no field {name!r}; its fields: {fields}.") from None
 
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *(name for name in self if name.isidentifier())})
@@ -50,7 +52,8 @@ class Record(dict[str, Any]):
             f'<td style="text-align:left">{html.escape(_shown(name, value))}</td></tr>'
             for name, value in self.items()
         )
-        # Pages that typeset what stands between dollars leave tables of these classes alone, as they do pandas' own.
+        # MathJax ignores these classes, as it does pandas' tables, so dollar signs stay
+        # text.
         return f'<table class="tex2jax_ignore mathjax_ignore">{rows}</table>'
 
 
@@ -63,7 +66,7 @@ def _wrap(value: Any) -> Any:
 
 
 def shown(value: Any) -> str:
-    """A value of JSON as it may be shown: as its repr, with what may be secret masked.
+    """The repr of a JSON value, with possible secrets masked.
 
     Examples
     --------

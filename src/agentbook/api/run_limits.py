@@ -1,8 +1,8 @@
-"""Run limits: the failures of a run that no retry can help, told from everything else by their message.
+"""Run limits: failures of a run for which a retry does not help.
 
-The specification's last error table lists them ("Errors", runtime limit failures). They share the statuses 429 and 413
-with the rate limit and with too large a body, so the message alone tells them apart, on an HTTP reply and inside an
-event alike.
+The specification lists them ("Errors", runtime limit failures). They share the statuses
+429 and 413 with the rate limit and with a body that is too large, so only the message
+distinguishes them, in an HTTP reply and in an event alike.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ RUN_LIMITS: dict[str, re.Pattern[str]] = {
     "llm_tokens": re.compile(r"exceeded LLM token limit for this execution tree"),
     "agent_tasks": re.compile(r"exceeded agent task limit for this execution tree"),
     "tool_fan_out": re.compile(r"exceeded tool fan-out limit for this task"),
-    # From the beginning of a word: begun anywhere in it, the search would take the square of a long word's length.
+    # \b first: without it, the search takes quadratic time in the length of a word.
     "budget": re.compile(r"\b\w+ budget exceeded for '.*'"),
     "synchronous_steps": re.compile(r"Agent ran too many synchronous steps without yielding"),
     "turn_timeout": re.compile(r"TURN_TIMEOUT:.*", re.DOTALL),
@@ -32,7 +32,8 @@ def run_limit(message: str, *, whole: bool = False) -> str | None:
     message
         Any text a platform sent.
     whole
-        True: the message must be nothing but the limit's, as in a reply that an agent wrote, which may quote one.
+        True requires the message to be the limit's and nothing else, for the reply of
+        an agent, which may quote one.
 
     Returns
     -------
@@ -47,19 +48,19 @@ def run_limit(message: str, *, whole: bool = False) -> str | None:
     --------
     >>> run_limit("exceeded LLM call limit for this execution tree")
     'llm_calls'
-    >>> run_limit("This user has exceeded an allotted request count. Try again later.") is None
+    >>> run_limit("This user has exceeded an allotted request count.") is None
     True
     """
     text = message.strip()
     for kind, pattern in RUN_LIMITS.items():
-        # The two that are prefixes by nature must start the text, or any sentence that names them would count.
-        found = (
+        # A prefix must start the text, or any sentence that names it would count.
+        match = (
             pattern.fullmatch(text)
             if whole
             else pattern.match(text)
             if kind == "turn_timeout"
             else pattern.search(text)
         )
-        if found:
+        if match:
             return kind
     return None

@@ -1,8 +1,8 @@
 """The drivers that carry out an exchange (see `agentbook.api.policy`).
 
-`SyncTransport` sends on an `httpx.Client`, `AsyncTransport` on an `httpx.AsyncClient` for
-each running loop, so that a second ``asyncio.run`` works. A client passed by the caller
-only needs ``build_request`` and ``send``, so httpx's fork httpx2 works too.
+`SyncTransport` sends on an `httpx.Client`, `AsyncTransport` on an `httpx.AsyncClient`
+for each running loop, so that a second ``asyncio.run`` works. A client passed by the
+caller only needs ``build_request`` and ``send``, so httpx's fork httpx2 works too.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _SLACK_S = 0.25  # lets the library's own timeouts, which tell more, come first
 
 
 def is_loopback(address: str) -> bool:
-    """Whether an address is on this machine. No proxy of the environment applies to it."""
+    """Whether an address is on this machine; the environment's proxy does not apply."""
     return urlsplit(address).hostname in ("127.0.0.1", "localhost", "::1")
 
 
@@ -129,7 +129,8 @@ class SyncTransport:
         if self._closed.is_set():
             raise AgentbookError("This client is closed. Make a new one with agentbook.connect().")
         with self._lock:
-            # A forked child must not share connections: each process would read the other's replies.
+            # A forked child must not share connections: each process would read the
+            # other's replies.
             if self._client is None or (self._owns_client and self._pid != os.getpid()):
                 from .http_client import open_client
 
@@ -146,7 +147,7 @@ class SyncTransport:
 
 
 class AsyncTransport:
-    """Drives exchanges on an `httpx.AsyncClient`, one for each event loop that uses it."""
+    """Drives exchanges on `httpx.AsyncClient`, one for each event loop."""
 
     def __init__(self, base_url: str, http_client: Any = None, network: Network | None = None) -> None:
         self._base_url = base_url
@@ -165,7 +166,8 @@ class AsyncTransport:
                 if isinstance(step, Sleep):
                     await asyncio.sleep(step.seconds)
                 elif isinstance(step, Refresh):
-                    # Waits for a lock that another process may hold, so not on the loop.
+                    # Waits for a lock that another process may hold, so not on the
+                    # loop.
                     outcome = await asyncio.to_thread(step.credentials.refresh, step.refused)
                 else:
                     outcome = await self._send(step)
@@ -178,7 +180,8 @@ class AsyncTransport:
     async def _send(self, send: Send) -> Reply | NoReply:
         client, body = self._http_client(), _Body()
         try:
-            # The library's timeouts hold for each read alone, and a reply may take any number of them.
+            # The library's timeouts hold for each read alone, and a reply may take any
+            # number of them.
             async with asyncio.timeout(send.timeout_s + _SLACK_S) as deadline:
                 request = _build(client, self._base_url, send)
                 response = await client.send(
@@ -229,7 +232,7 @@ class AsyncTransport:
 
 
 class _Body:
-    """A reply's decoded body, of bounded size: a few compressed bytes may decode to any number."""
+    """A reply's decoded body, of bounded size, whatever it decodes to."""
 
     __slots__ = ("_chunks", "_size")
 
@@ -253,7 +256,8 @@ class _Body:
 def _build(client: Any, base_url: str, send: Send) -> Any:
     url = f"{base_url}/{send.path}" if send.path else base_url
     timeout_s = send.timeout_s
-    # The query is encoded here: passing the parameters costs as much as the rest of the request.
+    # The query is encoded here: passing the parameters costs as much as the rest of the
+    # request.
     return client.build_request(
         send.method,
         f"{url}?{urlencode(send.query)}" if send.query else url,
@@ -265,7 +269,7 @@ def _build(client: Any, base_url: str, send: Send) -> Any:
 
 
 def _signer(credentials: Credentials | None) -> Callable[[Any], Any]:
-    """Sign a request as late as possible, so that no mapping that a traceback shows holds the secret."""
+    """Signs a request at the last moment, so that tracebacks show no secret."""
 
     def sign(request: Any) -> Any:
         if credentials is not None:

@@ -5,7 +5,7 @@ Load them with ``%load_ext agentbook``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from IPython.core import magic_arguments
@@ -30,14 +30,15 @@ MAX_NAMES = 12
 class ChatMagics(Magics):
     """The magics.
 
-    They use the notebook's variable ``client`` if there is one, else
-    `agentbook.connect`. Without ``-w``, a new session starts in the workspace of the
+    They use the notebook's variable ``client`` if there is one, else the client that
+    `connect` returns. Without ``-w``, a new session starts in the workspace of the
     notebook's variable ``workspace``, else in that of the last session, else in the
     account's only workspace.
     """
 
-    def __init__(self, shell: InteractiveShell) -> None:
+    def __init__(self, shell: InteractiveShell, connect: Callable[[], Any]) -> None:
         super().__init__(shell)
+        self._connect = connect
         self._last: ChatPanel | None = None
         self._workspace: Any = None
 
@@ -88,10 +89,8 @@ class ChatMagics(Magics):
         return variables
 
     def _client(self) -> Any:
-        from .. import connect
-
         client = self._variables.get("client")
-        return client if hasattr(client, "asynchronous") else connect()
+        return client if hasattr(client, "asynchronous") else self._connect()
 
 
 async def _workspace_names(client: AsyncClient) -> list[str]:
@@ -102,6 +101,6 @@ async def _workspace_names(client: AsyncClient) -> list[str]:
         return []
 
 
-def load(shell: InteractiveShell) -> None:
-    """Register the magics with `shell`."""
-    shell.register_magics(ChatMagics)
+def load(shell: InteractiveShell, connect: Callable[[], Any]) -> None:
+    """Register the magics with `shell`; `connect` makes a client if there is none."""
+    shell.register_magics(ChatMagics(shell, connect))

@@ -1,7 +1,8 @@
 """Ask and wait: a message goes out, the finished turn comes back.
 
-The stream is open before the message is sent, so the reply cannot come too early to be seen. Earlier questions that are still
-being answered are read first: replies come in the order of the questions.
+The stream is open before the message is sent, so the reply cannot come too early to be
+seen. Earlier questions that are still being answered are read first: replies come in
+the order of the questions.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ async def _ask(connection: AsyncConnection, session_id: str, text: str) -> Turn:
     cursor = await _caught_up(connection, session_id, log)
     before = len(log.turns)
     async with aclosing(subscribe(connection, session_id, cursor=cursor)) as events:
-        # The first pull connects; the message is sent while it waits for the first event.
+        # The first pull connects; the message is sent while it waits for the first
+        # event.
         pull = asyncio.ensure_future(anext(events))
         try:
             sent = await connection.run(sessions.send(session_id, text))
@@ -76,7 +78,8 @@ async def _caught_up(connection: AsyncConnection, session_id: str, log: TurnLog)
 
 def _ours(turns: list[Turn], sent: Record, text: str) -> Turn | None:
     """The turn that the message we sent opened: by the id of the event that was returned, else by its words, else the first."""
-    # What the platform returns is not specified: an id of something else (a task, say) will never be seen in the stream.
+    # What the platform returns is not specified: an id of something else (a task, say)
+    # will never be seen in the stream.
     if is_persisted(sent.get("id")) and "content" in sent:
         return next((turn for turn in turns if turn.message_id == sent["id"]), None)
     same = (turn for turn in turns if turn.prompt.strip() == text.strip())

@@ -1,9 +1,10 @@
 """What of a session has been delivered, and where to resume.
 
-A cursor advances on persisted ids alone. It never trusts that ids become visible in order: a lower id may be committed after a
-higher one, so a resumed read starts `overlap_s` before the newest id that was seen and drops what was delivered already.
-Measured on a simulation of 2,000 events with commits up to 2 s late: resuming at the last id lost 35 to 41 of them, an overlap
-longer than the lag lost none.
+A cursor advances on persisted ids alone. It never trusts that ids become visible in
+order: a lower id may be committed after a higher one, so a resumed read starts
+`overlap_s` before the newest id that was seen and drops what was delivered already.
+Measured on a simulation of 2,000 events with commits up to 2 s late: resuming at the
+last id lost 35 to 41 of them, an overlap longer than the lag lost none.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from collections import OrderedDict
 from ..api.event_ids import is_persisted, milliseconds_of
 
 OVERLAP_S = 5.0
-# Ids remembered at least, even where they are older than the overlap; more are kept while they are within it.
+# Ids remembered at least, even where they are older than the overlap; more are kept
+# while they are within it.
 REMEMBERED = 4096
 
 
@@ -23,7 +25,8 @@ class Cursor:
     Parameters
     ----------
     floor : str or None
-        Events up to and including this id are never delivered; None from the very beginning.
+        Events up to and including this id are never delivered; None from the very
+        beginning.
     overlap_s : float
         How many seconds before the newest seen id a resumed read starts.
     """
@@ -32,7 +35,8 @@ class Cursor:
         self.floor = floor
         self.newest: str | None = floor
         self._overlap_ms = int(overlap_s * 1000)
-        # By the id in lower case, as it was written: UUIDs are the same in either, and platforms may sort by the text.
+        # By the id in lower case, as it was written: UUIDs are the same in either, and
+        # platforms may sort by the text.
         self._seen: OrderedDict[str, str] = OrderedDict()
 
     def take(self, event_id: str) -> bool:
@@ -64,7 +68,8 @@ class Cursor:
             return
         edge = milliseconds_of(self.newest) - self._overlap_ms
         oldest = next(iter(self._seen))
-        # What is forgotten must stay behind the resume point, or it would be delivered again.
+        # What is forgotten must stay behind the resume point, or it would be delivered
+        # again.
         if milliseconds_of(oldest) < edge:
             written = self._seen.pop(oldest)
             self.floor = written if self.floor is None or oldest > self.floor.lower() else self.floor

@@ -1,9 +1,11 @@
 """The toolkit's one daemon thread, with its own event loop.
 
-Sockets and streams live here and never on the kernel's loop: a cell that is busy for a minute neither starves a socket of pongs
-nor stops a reply from being painted. Everything else hands coroutines over with `submit` (fire and follow) or `run` (wait).
-The thread starts on first use, and again in a forked child, which inherits none. Once the interpreter ends it no longer runs,
-and whoever would start it again or wait for it would do so for ever: from then on work is refused, and passed over by `wind_up`.
+Sockets and streams live here and never on the kernel's loop: a cell that is busy for a
+minute neither starves a socket of pongs nor stops a reply from being painted.
+Everything else hands coroutines over with `submit` (fire and follow) or `run` (wait).
+The thread starts on first use, and again in a forked child, which inherits none. Once
+the interpreter ends it no longer runs, and whoever would start it again or wait for it
+would do so for ever: from then on work is refused, and passed over by `wind_up`.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ from ..api.errors import DeadlineExceeded
 
 T = TypeVar("T")
 
-# Waiting in slices keeps an interrupt prompt where a lock cannot be interrupted (Windows).
+# Waiting in slices keeps an interrupt prompt where a lock cannot be interrupted
+# (Windows).
 _SLICE_S = 0.2
 # The same for an `await`: an interrupt of a bare one does not wake the kernel's loop.
 _AWAIT_SLICE_S = 0.1
@@ -101,12 +104,14 @@ def run(work: Coroutine[Any, Any, T], timeout_s: float | None = None, *, operati
     DeadlineExceeded
         After `timeout_s` seconds.
     RuntimeError
-        If called on the toolkit's own thread, which would wait for itself; or if the interpreter is ending.
+        If called on the toolkit's own thread, which would wait for itself; or if the
+        interpreter is ending.
     """
     if on_loop_thread():
         work.close()
         raise RuntimeError("agentbook's own thread must not wait for itself: await this call instead.")
-    # There before the work is: an interrupt that comes while it is being handed over finds it, and the work ends.
+    # There before the work is: an interrupt that comes while it is being handed over
+    # finds it, and the work ends.
     future: concurrent.futures.Future[T] = concurrent.futures.Future()
     until = None if timeout_s is None else time.monotonic() + timeout_s
     try:
@@ -117,7 +122,8 @@ def run(work: Coroutine[Any, Any, T], timeout_s: float | None = None, *, operati
             raise
         while True:
             slice_s = _SLICE_S if until is None else min(_SLICE_S, max(until - time.monotonic(), 0.0))
-            # Not result(timeout): a TimeoutError of the work itself would look the same.
+            # Not result(timeout): a TimeoutError of the work itself would look the
+            # same.
             if concurrent.futures.wait([future], slice_s).done:
                 return future.result()
             if until is not None and time.monotonic() >= until:
@@ -159,8 +165,9 @@ def _deadline_error(operation: str | None, timeout_s: float | None) -> DeadlineE
 def wind_up(work: Coroutine[Any, Any, Any], timeout_s: float) -> None:
     """Run the last work of something that is being closed, and wait for it where that can be.
 
-    On the toolkit's own thread it is only begun. Where the interpreter is ending it is passed over: there is nothing left to end,
-    and a widget that is collected then has nobody to tell.
+    On the toolkit's own thread it is only begun. Where the interpreter is ending it is
+    passed over: there is nothing left to end, and a widget that is collected then has
+    nobody to tell.
 
     Raises
     ------

@@ -13,14 +13,16 @@ LEAST = (1, 7, 3)
 def allow_nested_loops() -> None:
     """Let ``asyncio.run`` and ``loop.run_until_complete`` work in a notebook cell, whose loop is running already.
 
-    Uses nest-asyncio2, the maintained fork of nest-asyncio, at least 1.7.3: nest-asyncio 1.6.0 and the fork up to 1.7.2 were
-    measured to lose queued cells and clicks with ipykernel 7.1 and newer. agentbook itself never needs this: its sync methods
-    work under a running loop, and its async ones can be awaited in a cell.
+    Uses nest-asyncio2, the maintained fork of nest-asyncio, at least 1.7.3:
+    nest-asyncio 1.6.0 and the fork up to 1.7.2 were measured to lose queued cells and
+    clicks with ipykernel 7.1 and newer. agentbook itself never needs this: its sync
+    methods work under a running loop, and its async ones can be awaited in a cell.
 
     Raises
     ------
     AgentbookError
-        If nest-asyncio2 is missing or too old, or the original nest-asyncio has been applied already.
+        If nest-asyncio2 is missing or too old, or the original nest-asyncio has been
+        applied already.
 
     Notes
     -----

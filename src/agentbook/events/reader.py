@@ -1,11 +1,14 @@
 """A session's events, each exactly once and in order, whatever happens to the connection.
 
-`subscribe` runs on the toolkit's own loop. It opens a socket, and once that is open reads by REST what came before (so nothing
-can fall between the two), then delivers what the socket brings; the cursor drops what either has shown already. The same read is
-made after every reply, and now and then while the socket is silent (what stands between may keep it open and pass nothing on).
-When the socket goes it opens another, from a cursor that overlaps: at once after one that had been delivering, else with a
-backoff that only a *new* event resets, so a platform that accepts and closes is not hammered. A credential that a socket does
-not take polls instead, with the same guarantees. Drafts pass through as they come and are never counted.
+`subscribe` runs on the toolkit's own loop. It opens a socket, and once that is open
+reads by REST what came before (so nothing can fall between the two), then delivers what
+the socket brings; the cursor drops what either has shown already. The same read is made
+after every reply, and now and then while the socket is silent (what stands between may
+keep it open and pass nothing on). When the socket goes it opens another, from a cursor
+that overlaps: at once after one that had been delivering, else with a backoff that only
+a *new* event resets, so a platform that accepts and closes is not hammered. A
+credential that a socket does not take polls instead, with the same guarantees. Drafts
+pass through as they come and are never counted.
 """
 
 from __future__ import annotations
@@ -74,16 +77,19 @@ async def subscribe(
     connection : AsyncConnection
     session_id : str
     from_id : str, optional
-        Only events with a greater id; `BEGINNING` for the whole session. With neither this nor `since`, live events only.
+        Only events with a greater id; `BEGINNING` for the whole session. With neither
+        this nor `since`, live events only.
     since : datetime or str, optional
     types : sequence of str, optional
         Only events of these types; drafts are a type too.
     overlap_s : float
-        How far, in seconds, a resumed read goes back for events that were committed late.
+        How far, in seconds, a resumed read goes back for events that were committed
+        late.
     cursor : Cursor, optional
         Go on where an earlier subscription stopped; replaces `from_id` and `since`.
     on_state : callable, optional
-        Told ``"live"`` when the stream is connected and caught up, ``"reconnecting"`` when it is not.
+        Told ``"live"`` when the stream is connected and caught up, ``"reconnecting"``
+        when it is not.
 
     Yields
     ------
@@ -96,7 +102,8 @@ async def subscribe(
     StreamClosed
         If there was no contact for five minutes.
     ConnectionFailed
-        If the platform's certificate is not accepted. Other failures to reach it are waited out.
+        If the platform's certificate is not accepted. Other failures to reach it are
+        waited out.
     """
     if since is not None and from_id is None:
         from_id = first_id_at(since)
@@ -155,7 +162,8 @@ class _Pump:
                         yield event
             except (Disconnected, ConnectionFailed, DeadlineExceeded, ServerError, RateLimited) as trouble:
                 if isinstance(trouble, Disconnected) and trouble.code == TOO_BIG:
-                    # That event cannot come through the socket: take it, and all before it, by REST.
+                    # That event cannot come through the socket: take it, and all before
+                    # it, by REST.
                     async with aclosing(self._listed()) as events:
                         async for event in events:
                             yield event
@@ -181,8 +189,9 @@ class _Pump:
                         yield event
         except (InvalidInput, NotFound):
             self._gate.passed()
-            # A cursor the platform does not take (from_id made from an instant, say): the list read replaces it. Were it the
-            # session or the types that are refused, the next handshake would be refused as well.
+            # A cursor the platform does not take (from_id made from an instant, say):
+            # the list read replaces it. Were it the session or the types that are
+            # refused, the next handshake would be refused as well.
             if from_id is None:
                 raise
             self._from_id_refused = True

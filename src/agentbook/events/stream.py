@@ -1,7 +1,8 @@
 """Streams as people use them: a plain iterator, or an async one, over a pump on the toolkit's own loop.
 
-A consumer that pauses loses nothing and stalls nothing: the buffer between is bounded, and when it stays full the socket is
-closed and opened again from the cursor once there is room.
+A consumer that pauses loses nothing and stalls nothing: the buffer between is bounded,
+and when it stays full the socket is closed and opened again from the cursor once there
+is room.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ class _Stream:
         if since is not None and from_id is None:
             from_id = first_id_at(since)
         self._buffer: Buffer[Record] = Buffer(BUFFER_EVENTS)
-        # The pump must not know the stream: one that is left behind by a `break` is then collected, which ends its pump.
+        # The pump must not know the stream: one that is left behind by a `break` is
+        # then collected, which ends its pump.
         self._pump: concurrent.futures.Future[None] = submit(
             _fill(self._buffer, connection, session_id, from_id, types)
         )
@@ -69,7 +71,8 @@ class EventStream(_Stream):
     Attributes
     ----------
     last_id : str or None
-        The greatest persisted id delivered: ``from_id`` of a stream that goes on from here.
+        The greatest persisted id delivered: ``from_id`` of a stream that goes on from
+        here.
     """
 
     def __init__(self, connection: Connection, session_id: str, **asked: Any) -> None:
@@ -112,7 +115,8 @@ class AsyncEventStream(_Stream):
     """A session's events for ``async for``; close it, or use it in an ``async with`` block."""
 
     def __init__(self, connection: AsyncConnection, session_id: str, **asked: Any) -> None:
-        # The pump runs on the toolkit's loop, so it needs a client that may be used there: this very one may.
+        # The pump runs on the toolkit's loop, so it needs a client that may be used
+        # there: this very one may.
         super().__init__(connection, session_id, **asked)
 
     def __aiter__(self) -> AsyncIterator[Record]:
@@ -154,7 +158,8 @@ async def _fill(
                     if not buffer.try_put(event) and not await _put_soon(buffer, event):
                         held = event
                         break
-            # The socket is closed now; it is opened again from the cursor once the consumer has caught up.
+            # The socket is closed now; it is opened again from the cursor once the
+            # consumer has caught up.
             await buffer.room()
             if held is not None:
                 buffer.try_put(held)

@@ -1,8 +1,9 @@
 """What the events of a session mean: turns.
 
-A turn opens at an event that somebody other than the agent wrote, and closes at the first later ``runtime_done`` with
-``content.text``, or at a failure. `TurnLog` is fed one event after another (from a list or live, drafts among them)
-and keeps the turns; it does no I/O, so `sessions.ask` and the chat panel read a session by the same rules.
+A turn opens at an event that somebody other than the agent wrote, and closes at the
+first later ``runtime_done`` with ``content.text``, or at a failure. `TurnLog` is fed
+one event after another (from a list or live, drafts among them) and keeps the turns; it
+does no I/O, so `sessions.ask` and the chat panel read a session by the same rules.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from ..api.run_limits import run_limit
 
 Event = Mapping[str, Any]
 
-# Types that say how a run ended: platforms name their authors as they like (an assistant, the system, the person who asked).
+# Types that say how a run ended: platforms name their authors as they like (an
+# assistant, the system, the person who asked).
 ENDS = ("runtime_done", "runtime_error")
 
 
@@ -25,7 +27,8 @@ ENDS = ("runtime_done", "runtime_error")
 class Failure:
     """Why a turn failed.
 
-    `kind` is a key of `agentbook.api.run_limits.RUN_LIMITS` or ``"error"``; `status` is None where none was sent.
+    `kind` is a key of `agentbook.api.run_limits.RUN_LIMITS` or ``"error"``; `status` is
+    None where none was sent.
     """
 
     message: str
@@ -142,13 +145,15 @@ class TurnLog:
         return turn
 
     def _open_turn(self, event: Event) -> Turn:
-        # Replies arrive in the order of the questions: the oldest open turn is the one being answered.
+        # Replies arrive in the order of the questions: the oldest open turn is the one
+        # being answered.
         for turn in self.turns:
             if turn.status == "open":
                 return turn
         if self.turns and event.get("type") != "runtime_done":
             return self.turns[-1]
-        # A session that a schedule or a webhook began may start with the agent speaking.
+        # A session that a schedule or a webhook began may start with the agent
+        # speaking.
         if self.turns and text_of(event) is None:
             return self.turns[-1]
         turn = Turn(self.session_id)
@@ -196,7 +201,8 @@ def failure_of(event: Event) -> Failure | None:
     """The failure an event reports: by the specification's messages wherever they stand, or by ``runtime_error``."""
     content = event.get("content")
     if event.get("type") == "runtime_done":
-        # An agent may quote a limit's message in a reply: only a text that is nothing else counts.
+        # An agent may quote a limit's message in a reply: only a text that is nothing
+        # else counts.
         text = text_of(event)
         kind = run_limit(text, whole=True) if text else None
         return Failure(text or "", kind) if kind else None

@@ -1,7 +1,7 @@
 """The session-events WebSocket: one connection, its messages, and what its refusals mean.
 
-No reconnecting here (see `agentbook.events.reader`): `opened` gives one socket or raises a typed error. Specification:
-"Endpoints", Session events WebSocket.
+No reconnecting here (see `agentbook.events.reader`): `opened` gives one socket or
+raises a typed error. Specification: "Endpoints", Session events WebSocket.
 """
 
 from __future__ import annotations
@@ -28,12 +28,13 @@ OPEN_TIMEOUT_S = 15.0
 TOO_BIG = 1009
 POLICY = 1008
 
-# websockets logs the Authorization header of a handshake at DEBUG. This logger stands outside the logging tree, so no
-# configuration can turn DEBUG on for it.
+# websockets logs the Authorization header of a handshake at DEBUG. This logger stands
+# outside the logging tree, so no configuration can turn DEBUG on for it.
 _logger = logging.Logger("agentbook.events.websocket", level=logging.WARNING)
 _logger.addHandler(logging.NullHandler())
 
-# A platform may accept a handshake and then close with a refusal instead of answering the handshake with a status.
+# A platform may accept a handshake and then close with a refusal instead of answering
+# the handshake with a status.
 _DELIBERATE = (1000, 1003, 1007, POLICY)
 _REFUSED_BY_NAME = {
     "Unauthorized": 401,

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .engines.base import Runtime
+from .engines.base import Engine
 from .faults import Switch
 from .store import Store
 from .turns.live import Hub
 from .turns.runner import Turns, TurnSettings
 
 
-def _shipped(name: str) -> Runtime:
-    """The engine of that name. Loaded with the first turn: a service that only answers reads starts without them."""
-    from .engines.registry import engine
+def _load_engine(name: str) -> Engine:
+    """The engine of that name, loaded with the first turn.
 
-    return engine(name)
+    A service that only answers reads starts without the engines.
+    """
+    from .engines.registry import load_engine
+
+    return load_engine(name)
 
 
 class Platform:
@@ -26,7 +29,7 @@ class Platform:
     store
         Opened; closed by `aclose`.
     engines
-        The `Runtime` of an engine's name; None means those that ship in the package.
+        The engine of each name; None means the engines in the package.
     settings
         How turns are run.
     root_url
@@ -43,7 +46,7 @@ class Platform:
         self,
         store: Store,
         *,
-        engines: Callable[[str], Runtime] | None = None,
+        engines: Callable[[str], Engine] | None = None,
         settings: TurnSettings | None = None,
         root_url: str = "http://127.0.0.1:8765",
         hosts: frozenset[str] | None = None,
@@ -57,7 +60,7 @@ class Platform:
         self.faults = faults
         self.hub = Hub(store.clock)
         store.on_events = self.hub.publish
-        self.turns = Turns(store, self.hub, engines or _shipped, settings or TurnSettings())
+        self.turns = Turns(store, self.hub, engines or _load_engine, settings or TurnSettings())
         if faults is not None:
             self.turns.intercept = faults.for_turn
 

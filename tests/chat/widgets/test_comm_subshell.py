@@ -12,7 +12,7 @@ from jupyter_client.manager import start_new_kernel
 
 pytestmark = pytest.mark.filterwarnings("ignore:Kernel is running over TCP")
 
-# Only a click ends the cell before its time, and its text says in which order things came.
+# Only a click ends the cell early. The text shows the order in which messages arrived.
 MADE = """
 import threading, time
 import ipywidgets as widgets
@@ -84,7 +84,8 @@ def test_a_click_arrives_while_a_cell_runs_with_or_without_a_page_subshell(noteb
         notebook.run("heard.clear()")
         cell = notebook.start(SPIN)
         notebook.printed(cell, "spinning")
-        # As JupyterLab does at the moment it learns of its subshell: one way for the text, another for the click.
+        # As JupyterLab does just when it learns of its subshell: the text takes one way,
+        # the click another.
         notebook.comm(box, {"method": "update", "state": {"value": f"hello {known}"}, "buffer_paths": []})
         subshell = notebook.subshell() if known else None
         notebook.comm(send, {"method": "custom", "content": {"event": "click"}}, subshell)

@@ -84,7 +84,8 @@ def test_never_more_than_twenty_a_second(loop: Virtual, step_s: float) -> None:
 
 @pytest.mark.parametrize("start_s", [0.0, 0.004, 0.006, 0.009])
 def test_drawings_synchronize_with_regular_tokens(loop: Virtual, start_s: float) -> None:
-    # A hundred a second after one at any time, each up to a millisecond off: soon every fifth is drawn as it comes.
+    # One at any time, then a hundred a second, each up to a millisecond off: soon every
+    # fifth is drawn as it arrives.
     noted = [0.0, *(start_s + n * 0.01 + (n * 7 % 11) / 10_000 for n in range(1, 500))]
     times = drawn(loop, noted)
     waits = [next(at for at in times if at >= time - 1e-9) - time for time in noted]

@@ -139,7 +139,7 @@ async def test_a_key_that_may_not_read_on_is_told_so_while_it_listens(
     workspace = world.workspace()
     world.agent_row()
     session = await world.start("hello")
-    await world.platform.turns.settled()
+    await world.platform.turns.wait_until_idle()
     keys = [world.key("acme", "workspaces:read", "agents:read") for _ in range(2)]
     async with listening(world) as (host, port):
         opened = [
@@ -153,7 +153,7 @@ async def test_a_key_that_may_not_read_on_is_told_so_while_it_listens(
             said = await world.post(f"/sessions/{session}/events", {"content": "again"}, world.full)
             assert json.loads(await kept.recv()) == said.json()
             assert await ended(revoked) == (4401, "Invalid API key")
-            await world.platform.turns.settled()
+            await world.platform.turns.wait_until_idle()
             world.change("workspaces", workspace, should_restrict_members=True)
             await world.store.write(
                 lambda tx: events.append(tx, session, "message", "t", written, author_type="api_key")

@@ -1,1 +1,1 @@
-"""One module per noun of the specification: functions that return a `Call`, and do no I/O."""
+"""One module per noun of the specification: functions that return a `Call`."""

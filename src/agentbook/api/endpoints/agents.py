@@ -1,11 +1,14 @@
-"""Agents: list, search, create, update, configure, versions. Specification: "Endpoints", Agents."""
+"""Agents: list, create, update, configure, versions.
+
+Specification: "Endpoints", Agents.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from ..calls import UNSET, Call, ListCall, given, path, record, ref
+from ..calls import UNSET, Call, ListCall, drop_unset, path, record, ref
 from ..discovery import offered, wire_field
 from ..readback import create_read_back
 from ..record import Record
@@ -30,7 +33,9 @@ def list_(
     limit: int | None = None,
     offset: int = 0,
 ) -> ListCall:
-    """The agents this credential can see: public ones, and with ``agents:read`` the account's own.
+    """The agents this credential can see.
+
+    Public agents, and with ``agents:read`` those of the account.
 
     Parameters
     ----------
@@ -54,7 +59,8 @@ def list_(
     Returns
     -------
     Listing
-        Of agent records (their fields are the platform's: the specification does not show them).
+        Of agent records (their fields are the platform's: the specification does not
+        show them).
 
     Raises
     ------
@@ -134,15 +140,16 @@ def create(
     ----------
     name : str
         Unique in the account.
-    description, avatar_url, maintainer_id, category, forked_from_version : str or None, optional
-    is_public : bool, optional
+    description, avatar_url, maintainer_id, category, forked_from_version : str or None,
+    optional is_public : bool, optional
         A key cannot make an agent public.
     owner_id : str or Record, optional
         User or organization by id or name; left out, the caller's own account.
     tags : sequence of str, optional
     template : str, optional
-        One of ``LLM``, ``AUTO_MANAGED_STATE``, ``BLANK``, ``GOOSE``, ``PLATFORM_NATIVE``, ``OPENCLAW``, ``LANGGRAPH``,
-        ``ADK``; others are sent as they are.
+        One of ``LLM``, ``AUTO_MANAGED_STATE``, ``BLANK``, ``GOOSE``,
+        ``PLATFORM_NATIVE``, ``OPENCLAW``, ``LANGGRAPH``, ``ADK``; others are sent as
+        they are.
 
     Returns
     -------
@@ -167,7 +174,7 @@ def create(
     >>> create("helper", template="LLM").body
     {'name': 'helper', 'template': 'LLM'}
     """
-    body = given(
+    body = drop_unset(
         name=name,
         description=description,
         is_public=is_public,
@@ -226,7 +233,7 @@ def update(
     >>> update("acme~helper", is_archived=True, category=None).body
     {'is_archived': True, 'category': None}
     """
-    body = given(
+    body = drop_unset(
         is_public=is_public,
         is_archived=is_archived,
         is_pinned=is_pinned,
@@ -258,7 +265,8 @@ def configure_llm(
     tools : sequence of mapping
         Each ``{"integration": str, "tools": [str, ...]}``.
     platform_tools : sequence of str, optional
-        Built-in tools the agent may call. The wire name of this field is read from the platform's openapi.yaml, once.
+        Built-in tools the agent may call. The wire name of this field is read from the
+        platform's openapi.yaml, once.
     mode : {"one-shot", "multi-turn"}, optional
         The platform's default is ``one-shot``.
     summary : str or None, optional
@@ -283,10 +291,11 @@ def configure_llm(
 
     Examples
     --------
-    >>> configure_llm("acme~helper", system_prompt="Be brief.", description="d").body["tools"]
+    >>> call = configure_llm("acme~helper", system_prompt="Be brief.", description="d")
+    >>> call.body["tools"]
     []
     """
-    body = given(
+    body = drop_unset(
         system_prompt=system_prompt,
         description=description,
         tools=[dict(tool) for tool in tools],

@@ -1,4 +1,7 @@
-"""Integration credentials of an account. Specification: "Endpoints", Accounts. (How a client signs in: `agentbook.api.auth`.)"""
+"""Integration credentials of an account, not those of a client (`agentbook.api.auth`).
+
+Specification: "Endpoints", Accounts.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,8 @@ def list_(
     Returns
     -------
     Listing
-        Of credential records; their `params`, `extra_data` and `config_params` are masked wherever they are shown.
+        Of credential records; their `params`, `extra_data` and `config_params` are
+        masked wherever they are shown.
 
     Raises
     ------

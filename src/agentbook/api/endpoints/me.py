@@ -1,4 +1,7 @@
-"""The current user or account. Specification: "Endpoints", Organizations and the current user."""
+"""The current user or account.
+
+Specification: "Endpoints", Organizations and the current user.
+"""
 
 from __future__ import annotations
 
@@ -46,8 +49,9 @@ def workspaces(
     Parameters
     ----------
     which : {"my", "all"}, optional
-        ``all`` adds the workspaces of the user's organizations. The parameter's wire name is read from the platform's
-        openapi.yaml, once. None leaves it to the platform, whose default is ``my``.
+        ``all`` adds the workspaces of the user's organizations. The parameter's wire
+        name is read from the platform's openapi.yaml, once. None leaves it to the
+        platform, whose default is ``my``.
     sort_by : str, optional
         Column name; a leading ``-`` means descending.
     limit : int, optional
@@ -65,7 +69,8 @@ def workspaces(
 
     Notes
     -----
-    Specification: "Endpoints", Organizations and the current user; "Limits" (pages of at most 500).
+    Specification: "Endpoints", Organizations and the current user; "Limits" (pages of
+    at most 500).
 
     Examples
     --------
@@ -103,7 +108,8 @@ def invitations(*, limit: int | None = None, offset: int = 0) -> ListCall:
 
     Notes
     -----
-    Specification: "Endpoints", Organizations and the current user; "Limits" (pages of at most 500).
+    Specification: "Endpoints", Organizations and the current user; "Limits" (pages of
+    at most 500).
 
     Examples
     --------

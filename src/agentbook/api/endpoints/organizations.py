@@ -1,4 +1,7 @@
-"""Organizations: their invitations. Specification: "Endpoints", Organizations and the current user."""
+"""Invitations of organizations.
+
+Specification: "Endpoints", Organizations and the current user.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,8 @@ def invitations(organization: Any, *, limit: int | None = None, offset: int = 0)
 
     Notes
     -----
-    Specification: "Endpoints", Organizations and the current user; "Limits" (pages of at most 500).
+    Specification: "Endpoints", Organizations and the current user; "Limits" (pages of
+    at most 500).
 
     Examples
     --------

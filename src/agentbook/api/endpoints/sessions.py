@@ -1,4 +1,7 @@
-"""Sessions: start, read, follow up. Specification: "Endpoints", Workspaces and sessions; "Events"."""
+"""Sessions: start, read, follow up.
+
+Specification: "Endpoints", Workspaces and sessions; "Events".
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,8 @@ def start(workspace: Any, *, agent_id: Any, prompt: str) -> Call[Record]:
 
     Examples
     --------
-    >>> start("acme~support", agent_id="0199a0b2-0000-7000-8000-000000000000", prompt="Hello").body["session_type"]
+    >>> call = start("acme~support", agent_id="acme~helper", prompt="Hello")
+    >>> call.body["session_type"]
     'chat'
     """
     body = {"session_type": "chat", "agent_id": ref(agent_id), "initial_prompt": prompt}
@@ -52,7 +56,7 @@ def start(workspace: Any, *, agent_id: Any, prompt: str) -> Call[Record]:
 def _started(reply: Reply) -> Record:
     session = record(reply)
     if not isinstance(session.get("id"), str) or not session["id"]:
-        raise msgspec.ValidationError("a session without an id")  # nobody could read it or go on with it
+        raise msgspec.ValidationError("a session without an id")  # it could be neither read nor continued
     return session
 
 
@@ -73,10 +77,11 @@ def events(
     from_id : str, optional
         Only events with a greater id.
     since : datetime or str, optional
-        Only events of this instant or later, by the millisecond in their ids; naive times are UTC.
+        Only events of this instant or later, by the millisecond in their ids; naive
+        times are UTC.
     sort_by : str
-        ``id`` (the default here): oldest first, read by cursor, so that nothing added meanwhile can shift a page. The
-        platform's own default is ``-id``, newest first.
+        ``id`` (the default here): oldest first, read by cursor, so that nothing added
+        meanwhile can shift a page. The platform's own default is ``-id``, newest first.
     limit : int, optional
         At most this many events; None for all.
     offset : int

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..calls import UNSET, Call, ListCall, given, path, record
+from ..calls import UNSET, Call, ListCall, drop_unset, path, record
 from ..readback import create_read_back
 from ..record import Record
 
@@ -99,7 +99,7 @@ def create(
     >>> create("acme", "sql").body
     {'name': 'sql'}
     """
-    body = given(name=name, overview=overview, is_public=is_public, avatar_url=avatar_url)
+    body = drop_unset(name=name, overview=overview, is_public=is_public, avatar_url=avatar_url)
     where = path("accounts", account, "skills")
     read_back = create_read_back("skills.create", where, body, query={"search": name, "limit": 1000})
     return Call("skills.create", "POST", where, record, body=body, write=True, read_back=read_back)

@@ -1,10 +1,13 @@
-"""Workspaces: list, create, contexts, and the agents in them. Specification: "Endpoints", Accounts; Workspaces and sessions."""
+"""Workspaces: list, create, contexts, and their agents.
+
+Specification: "Endpoints", Accounts; Workspaces and sessions.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ..calls import SMALL_MAX_PAGE, UNSET, Call, ListCall, given, path, record, ref
+from ..calls import SMALL_MAX_PAGE, UNSET, Call, ListCall, drop_unset, path, record, ref
 from ..discovery import offered
 from ..record import Record
 
@@ -19,7 +22,9 @@ def list_(
     limit: int | None = None,
     offset: int = 0,
 ) -> ListCall:
-    """An account's workspaces. Those with ``should_restrict_members`` never appear for an account key.
+    """An account's workspaces.
+
+    An account key never sees those with ``should_restrict_members``.
 
     Parameters
     ----------
@@ -90,7 +95,7 @@ def create(name: str, *, owner_id: Any = UNSET) -> Call[Record]:
     >>> create("support").body
     {'name': 'support'}
     """
-    body = given(name=name, owner_id=owner_id if owner_id is UNSET else ref(owner_id))
+    body = drop_unset(name=name, owner_id=owner_id if owner_id is UNSET else ref(owner_id))
     return Call("workspaces.create", "POST", "workspaces", record, body=body, write=True)
 
 
@@ -116,7 +121,8 @@ def contexts(workspace: Any, *, limit: int | None = None, offset: int = 0) -> Li
 
     Notes
     -----
-    Specification: "Endpoints", Workspaces and sessions; "Limits" (pages of at most 500).
+    Specification: "Endpoints", Workspaces and sessions; "Limits" (pages of at most
+    500).
 
     Examples
     --------
@@ -128,7 +134,7 @@ def contexts(workspace: Any, *, limit: int | None = None, offset: int = 0) -> Li
 
 
 def agents(workspace: Any, *, limit: int | None = None, offset: int = 0) -> ListCall:
-    """The agents installed in a workspace, where the platform's openapi.yaml offers the list.
+    """The agents of a workspace, if the platform's openapi.yaml offers the list.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The loopback address a browser comes back to after a sign-in (RFC 8252): one request, on this machine, then gone."""
+"""The loopback address to which a browser returns after a sign-in (RFC 8252)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>agentbook
 
 
 class Loopback:
-    """Listens on a free port of 127.0.0.1 while it is open; used in a ``with`` block."""
+    """A server on a free port of 127.0.0.1, open during a ``with`` block."""
 
     def __init__(self) -> None:
         self._answers: queue.Queue[dict[str, str]] = queue.Queue()
@@ -26,25 +26,25 @@ class Loopback:
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 parts = urlsplit(self.path)
-                known = parts.path == PATH
-                page = _PAGE.encode() if known else b""
-                self.send_response(200 if known else 404)
+                is_callback = parts.path == PATH
+                page = _PAGE.encode() if is_callback else b""
+                self.send_response(200 if is_callback else 404)
                 self.send_header("Content-Type", "text/html; charset=utf-8")
                 self.send_header("Content-Length", str(len(page)))
                 self.send_header("Referrer-Policy", "no-referrer")
                 self.end_headers()
                 self.wfile.write(page)
-                if known:
+                if is_callback:
                     answers.put({name: values[0] for name, values in parse_qs(parts.query).items()})
 
             def log_message(self, format: str, *args: Any) -> None:
-                """Say nothing: the request line holds the code."""
+                """Log nothing: the request line holds the code."""
 
         self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.redirect_uri = f"http://127.0.0.1:{self._server.server_port}{PATH}"
 
     def wait(self, timeout_s: float) -> dict[str, str]:
-        """The query parameters the browser brought back.
+        """The query parameters with which the browser returned.
 
         Raises
         ------
@@ -55,8 +55,8 @@ class Loopback:
             return self._answers.get(timeout=timeout_s)
         except queue.Empty:
             raise DeadlineExceeded(
-                f"sign_in: nobody approved within {timeout_s:.0f} s. Sign in again; with paste=True if no browser can reach "
-                "this machine.",
+                f"sign_in: not approved within {timeout_s:.0f} s. Sign in again, with paste=True if no browser can "
+                "reach this machine.",
                 operation="sign_in",
             ) from None
 

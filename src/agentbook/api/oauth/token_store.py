@@ -1,7 +1,9 @@
-"""Where OAuth tokens are kept between kernels: the system's keyring where there is one, else a file that only its owner can read.
+"""Stores OAuth tokens between kernels: in the system's keyring, or in a private file.
 
-A refresh token works once, and using a spent one revokes every token of the authorization ("Authentication", rule 8). So tokens
-are read, renewed and written under one lock for all processes of this user: two kernels never spend the same token.
+A refresh token works once, and using a spent one revokes every token of the
+authorization ("Authentication", rule 8). Tokens are therefore read, refreshed and
+written under one lock for all processes of this user, so two kernels never spend the
+same token.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ KEYRING_SERVICE = "agentbook"
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """What one authorization gave. Its repr shows no token."""
+    """The tokens of one authorization. Its repr does not show them."""
 
     base_url: str
     client_id: str
@@ -34,7 +36,7 @@ class Tokens:
     scope: str | None = None
 
     def refreshed(self, reply: dict[str, Any]) -> Tokens:
-        """With what the token endpoint answered; a refresh token that it does not replace stays."""
+        """The tokens after a reply, which may leave the refresh token as it is."""
         return replace(
             self,
             access_token=str(reply["access_token"]),
@@ -54,7 +56,8 @@ class TokenStore:
     base_url
         The platform's versioned address.
     directory
-        Where the lock and, without a keyring, the tokens are; None for this system's place for configuration.
+        Folder of the lock and, without a keyring, of the tokens; None for the user's
+        configuration folder.
     """
 
     def __init__(self, base_url: str, directory: Path | None = None) -> None:
@@ -68,7 +71,7 @@ class TokenStore:
         self._lock_path = directory / f"{name}.lock"
 
     def load(self) -> Tokens | None:
-        """The tokens, or None where there are none."""
+        """The tokens, or None if none are stored."""
         text = self._from_keyring() or self._from_file()
         try:
             tokens = Tokens(**json.loads(text)) if text else None
@@ -77,7 +80,7 @@ class TokenStore:
         return tokens if tokens is not None and tokens.base_url == self.base_url else None
 
     def save(self, tokens: Tokens) -> None:
-        """Keep them, whole or not at all."""
+        """Store the tokens atomically."""
         text = Hidden(json.dumps(asdict(tokens)))
         if not self._to_keyring(text):
             self._prepare()
@@ -89,7 +92,7 @@ class TokenStore:
             fresh.replace(self._path)
 
     def forget(self) -> None:
-        """Remove them."""
+        """Delete the tokens."""
         self._path.unlink(missing_ok=True)
         keyring = _keyring()
         if keyring is not None:
@@ -118,10 +121,11 @@ class TokenStore:
 
     def _from_keyring(self) -> str | None:
         keyring = _keyring()
-        # A keyring without a working backend raises errors of its own kinds; then it is as if there were none.
+        # A keyring without a working backend raises errors of its own: treat it as
+        # missing.
         with contextlib.suppress(Exception):
-            found: str | None = keyring.get_password(KEYRING_SERVICE, self._account) if keyring else None
-            return found
+            text: str | None = keyring.get_password(KEYRING_SERVICE, self._account) if keyring else None
+            return text
         return None
 
     def _to_keyring(self, text: str) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from ..model.table import to_strings
+from ..model.table import to_strings, typed
 from .checks import Check, Verdict
 
 if TYPE_CHECKING:
@@ -154,16 +154,8 @@ def to_frame(answers: Sequence[Answer], checks: Sequence[str] = ()) -> pd.DataFr
     scored = {name for each in answers for name, verdict in each.verdicts.items() if verdict.score is not None}
     columns: dict[str, Any] = {name: [getattr(each, name) for each in answers] for name in COLUMNS}
     frame = pd.DataFrame(columns, columns=list(COLUMNS), dtype=object)
-    dtype: Any
-    for column, dtype in COLUMNS.items():
-        if dtype.startswith("datetime"):
-            frame[column] = pd.to_datetime(frame[column], utc=True).astype(dtype)
-        elif dtype == "category":
-            frame[column] = pd.Categorical(frame[column], categories=list(STATUSES))
-        elif dtype == "str":
-            frame[column] = to_strings(frame[column])
-        else:
-            frame[column] = frame[column].astype(dtype)
+    frame = typed(frame, {name: dtype for name, dtype in COLUMNS.items() if name != "status"})
+    frame["status"] = pd.Categorical(frame["status"], categories=list(STATUSES))
     for name in checks:
         verdicts = [each.verdicts.get(name, Verdict(None)) for each in answers]
         frame[name] = pd.array([verdict.passed for verdict in verdicts], dtype="boolean")

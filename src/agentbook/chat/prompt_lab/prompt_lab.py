@@ -63,8 +63,10 @@ class PromptLab:
     configure-llm call and then answers all inputs. At the end the agent gets its own
     configuration back. Anyone who talks to the agent during a run talks to a variant,
     so use an agent that exists for this. Variants with an ``agent=`` of their own run
-    at the same time. Creating a lab sends nothing. Errors of the platform are not
-    raised here, but by `apply` and `versions`.
+    at the same time.
+
+    Creating a lab sends nothing and raises nothing; `apply` and `versions` raise the
+    platform's errors.
 
     Specification: "Endpoints", configure-llm body; "States and transitions", rule 1;
     "Events", rules 3 to 5.

@@ -1,7 +1,8 @@
-"""Demo data: a believable month of an organization's life on the platform, and history by the yard.
+"""Demo data: a believable month of an organization's work, and bulk synthetic history.
 
-`write` makes the data that tutorials, Binder and tests run on: accounts, workspaces, agents with versions, some 600 sessions with
-their events, credentials in every state. `fixtures` appends any number of sessions and events. Both are functions of (seed, now):
+`write` makes the data that tutorials, Binder and tests run on: accounts, workspaces,
+agents with versions, about 600 sessions with their events, credentials in every state.
+`fixtures` appends any number of sessions and events. Both are functions of (seed, now):
 equal arguments on an equal store give equal rows.
 """
 
@@ -12,10 +13,14 @@ from datetime import datetime
 from sqlalchemy import Connection, func, select
 
 from ..store import tables
-from . import credentials, history, notes, people, prompt_agent, workspaces
+from .contexts import write_contexts
+from .credentials import write_credentials
 from .fixtures import fixtures
-from .seeded_ids import Mint, milliseconds
-from .summary import DemoSummary
+from .history import write_history
+from .people import People, write_people
+from .prompt_agent import write_prompt_agent
+from .seeded_rows import DemoSummary, SeededIds, to_milliseconds
+from .workspaces import Workspaces, write_workspaces
 
 __all__ = ["DemoSummary", "fixtures", "write"]
 
@@ -57,17 +62,20 @@ def write(connection: Connection, *, seed: int, now: datetime) -> DemoSummary:
     """
     if connection.execute(select(tables.accounts.c.id).where(tables.accounts.c.name == ACCOUNT)).first() is not None:
         raise ValueError(f"The store already has an account named {ACCOUNT!r}: demo data goes into a fresh one.")
-    mint, now_ms = Mint(f"demo:{seed}:{milliseconds(now)}"), milliseconds(now)
-    who = people.write(connection, mint, now_ms)
-    where = workspaces.write(connection, mint, now_ms, who)
-    credentials.write(connection, mint, now_ms, who, where)
-    told = history.write(connection, mint, now_ms, who, where)
-    notes.write(connection, mint, now_ms, who, where, told)
-    where = prompt_agent.write(connection, Mint(f"scribe:{seed}:{milliseconds(now)}"), now_ms, who, where)
-    return _summary(connection, who, where)
+    now_ms = to_milliseconds(now)
+    seeded = SeededIds(f"demo:{seed}:{now_ms}")
+    people = write_people(connection, seeded, now_ms)
+    workspaces = write_workspaces(connection, seeded, now_ms, people)
+    write_credentials(connection, seeded, now_ms, people, workspaces)
+    tasks = write_history(connection, seeded, now_ms, people, workspaces)
+    write_contexts(connection, seeded, now_ms, people, workspaces, tasks)
+    # Last, and with random numbers of its own, so that all other demo data are what they
+    # would be without this agent.
+    workspaces = write_prompt_agent(connection, SeededIds(f"scribe:{seed}:{now_ms}"), now_ms, people, workspaces)
+    return _summary(connection, people, workspaces)
 
 
-def _summary(connection: Connection, who: people.People, where: workspaces.Places) -> DemoSummary:
+def _summary(connection: Connection, people: People, workspaces: Workspaces) -> DemoSummary:
     counts = {
         name: connection.execute(select(func.count()).select_from(table)).scalar_one()
         for name, table in tables.metadata.tables.items()
@@ -77,11 +85,11 @@ def _summary(connection: Connection, who: people.People, where: workspaces.Place
         select(func.min(tables.sessions.c.created_at), func.max(tables.sessions.c.created_at))
     ).one()
     return DemoSummary(
-        account_id=who.accounts[ACCOUNT],
+        account_id=people.accounts[ACCOUNT],
         account_name=ACCOUNT,
-        users=who.accounts,
-        workspaces=where.workspaces,
-        agents=where.agents,
+        users=people.accounts,
+        workspaces=workspaces.ids,
+        agents=workspaces.agent_ids,
         counts=counts,
         first_at=first,
         last_at=last,

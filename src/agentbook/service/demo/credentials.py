@@ -1,7 +1,7 @@
-# ruff: noqa: E501 - prose and tables of facts: a sentence or a row is one line
-"""Credentials in every state a report can find, and the grants that say which workspace agent may use one.
+# ruff: noqa: E501 - a row of a table is one line
+"""Credentials in every state that a report can find, and the agents that may use them.
 
-Every secret here is plainly fake: it says so itself.
+Every secret here is visibly fake: it contains ``FAKE``.
 """
 
 from __future__ import annotations
@@ -13,27 +13,41 @@ from sqlalchemy import Connection
 
 from ..store import tables
 from .people import People
-from .rows import as_json, insert
-from .seeded_ids import DAY_MS, HOUR_MS, Mint
-from .workspaces import Places
+from .seeded_rows import DAY_MS, HOUR_MS, SeededIds, as_json, insert
+from .workspaces import Workspaces
 
 
 @dataclass(frozen=True, slots=True)
 class _Credential:
-    """`owner` is an account's name; `days` since creation and `touched` since the last update (None: never updated)."""
+    """A credential of the demo.
+
+    Attributes
+    ----------
+    owner, account : str
+        Names of accounts.
+    days, updated_days : int
+        Days since it was created and since its last update. None: never updated.
+    target : tuple of str, "unknown" or None
+        The workspace and agent it is for; ``"unknown"`` is an id of nothing.
+    webhook : {"unsigned", "idle", "active"} or None
+    creator : str or None
+        An account's name; ``""`` for the owner, ``"unknown"`` for an id of nothing.
+    same_as : str or None
+        The credential whose auth_config and parameters it shares.
+    """
 
     integration: str
     name: str
     owner: str
     days: int
-    touched: int | None
+    updated_days: int | None
     params: dict[str, Any] = field(default_factory=dict)
-    target: tuple[str, str] | str | None = None  # (workspace, agent), "unknown", or None
+    target: tuple[str, str] | str | None = None
     auth: bool = True
-    webhook: str | None = None  # unsigned | idle | active
-    creator: str | None = ""  # "" the owner, None nobody, "unknown" an id of nothing
+    webhook: str | None = None
+    creator: str | None = ""
     policy: tuple[str, ...] = ()
-    same_as: str | None = None  # shares auth_config and parameters with the credential of that name
+    same_as: str | None = None
     account: str = "acme"
 
 
@@ -52,7 +66,7 @@ def _oauth(scope: str) -> dict[str, Any]:
 _HELP, _DATA, _NOTES, _ALERT, _CONTRACT = ("support", "helpdesk"), ("data", "data-desk"), ("release", "release-notes"), ("on-call", "incident-helper"), ("sales", "contract-reader")  # fmt: skip
 
 _CREDENTIALS: tuple[_Credential, ...] = (
-    # Shared, in order
+    # Shared and in good order
     _Credential("orders", "Order system", "acme", 220, 12, _key(), _HELP),
     _Credential("mail", "Support mailbox", "acme", 210, 25, _oauth("mail.send mail.read"), _HELP),
     _Credential("snowflake", "Warehouse (reader)", "acme", 205, 8, _login("warehouse.acme.example", "reader"), _DATA, policy=("table:orders", "table:readings")),
@@ -77,18 +91,18 @@ _CREDENTIALS: tuple[_Credential, ...] = (
     _Credential("snowflake", "Warehouse (reader) copy", "acme", 96, 90, _login("warehouse.acme.example", "reader"), _DATA, same_as="Warehouse (reader)"),
     _Credential("snowflake", "Warehouse (reader) 2", "acme", 44, None, _login("warehouse.acme.example", "reader"), _DATA, same_as="Warehouse (reader)"),
     _Credential("mail", "Support mailbox (new)", "acme", 6, None, _oauth("mail.send mail.read"), _HELP, same_as="Support mailbox"),
-    # Nobody knows what or whose
+    # Unknown target or owner
     _Credential("google_drive", "Shared drive", "acme", 330, 200, _oauth("drive"), "unknown"),
     _Credential("postgres", "Analytics replica", "acme", 300, 250, _login("replica.acme.example", "etl"), "unknown", creator="unknown"),
     _Credential("github", "charles personal token", "charles", 420, 380, _key("token"), None, creator="charles"),
     _Credential("slack", "charles bot", "charles", 415, None, _oauth("chat:write"), None, creator="charles"),
     _Credential("aws", "Backups", "acme", 640, 500, {"access_key_id": "FAKE{serial}", "secret_access_key": "FAKE-not-a-secret-{serial}", "region": "eu-north-1"}, None, creator=None),
-    # Webhooks that deserve a look
+    # Webhooks to check
     _Credential("stripe", "Payment events", "acme", 110, 70, _key("signing_secret"), ("finance", "data-desk"), webhook="unsigned"),
     _Credential("github", "Issue mirror", "acme", 105, 100, _oauth("issues"), None, webhook="unsigned"),
     _Credential("shopify", "Shop events (closed shop)", "acme", 280, 240, _key(), None, webhook="idle"),
     _Credential("pagerduty", "Alerts (old service)", "acme", 350, 290, _key("routing_key"), None, webhook="idle"),
-    # Members' own
+    # Owned by members
     _Credential("google_drive", "Tim's drive", "tim", 158, 9, _oauth("drive.readonly"), _CONTRACT),
     _Credential("mail", "Tim's mailbox", "tim", 157, 9, _oauth("mail.read"), _CONTRACT),
     _Credential("jira", "Alan's tracker", "alan", 145, 60, _key("api_token"), _DATA),
@@ -99,7 +113,7 @@ _CREDENTIALS: tuple[_Credential, ...] = (
     # Without auth_config
     _Credential("http", "Status page", "acme", 85, None, {"header": "X-Token", "value": "FAKE-not-a-secret-{serial}"}, _ALERT, auth=False),
     _Credential("http", "Parcel tracker", "acme", 20, 19, {}, _HELP, auth=False),
-    # Young
+    # New
     _Credential("hubspot", "CRM", "acme", 4, 2, _oauth("crm.read"), None),
     _Credential("linear", "Planning (trial)", "acme", 1, None, _key(), None),
     # Other accounts
@@ -108,67 +122,72 @@ _CREDENTIALS: tuple[_Credential, ...] = (
 )  # fmt: skip
 
 
-def write(connection: Connection, mint: Mint, now_ms: int, people: People, places: Places) -> int:
-    """Credentials and their grants; how many credentials."""
+def write_credentials(
+    connection: Connection, seeded: SeededIds, now_ms: int, people: People, workspaces: Workspaces
+) -> None:
+    """Write credentials and their grants."""
     auth_configs: dict[str, str] = {}
     serials: dict[str, str] = {}
-    rows = [_row(mint, now_ms, people, places, item, auth_configs, serials) for item in _CREDENTIALS]
+    rows = [_row(seeded, now_ms, people, workspaces, item, auth_configs, serials) for item in _CREDENTIALS]
     insert(connection, tables.credentials, rows)
-    insert(connection, tables.credential_grants, _grants(places, [row["id"] for row in rows]))
-    return len(rows)
+    insert(connection, tables.credential_grants, _grants(workspaces, [row["id"] for row in rows]))
 
 
 def _row(
-    mint: Mint,
+    seeded: SeededIds,
     now_ms: int,
     people: People,
-    places: Places,
+    workspaces: Workspaces,
     item: _Credential,
     auth_configs: dict[str, str],
     serials: dict[str, str],
 ) -> dict[str, Any]:
-    created = now_ms - item.days * DAY_MS - mint.rng.randrange(9 * HOUR_MS)
-    updated = created if item.touched is None else now_ms - item.touched * DAY_MS - mint.rng.randrange(9 * HOUR_MS)
-    id_ = mint.id(created)
-    serials[item.name] = serials[item.same_as] if item.same_as else f"{mint.rng.getrandbits(32):08x}"
-    auth_configs[item.name] = auth_configs[item.same_as] if item.same_as else mint.uuid()
+    rng = seeded.rng
+    created = now_ms - item.days * DAY_MS - rng.randrange(9 * HOUR_MS)
+    updated = created
+    if item.updated_days is not None:
+        updated = now_ms - item.updated_days * DAY_MS - rng.randrange(9 * HOUR_MS)
+    id_ = seeded.id(created)
+    serial = serials[item.name] = serials[item.same_as] if item.same_as else f"{rng.getrandbits(32):08x}"
+    auth_configs[item.name] = auth_configs[item.same_as] if item.same_as else seeded.uuid()
+    label = {"label": item.name}
+    is_signed = item.webhook in {"active", "idle"}
     return {
         "id": id_,
         "owner_id": people.accounts[item.owner],
-        "creator_id": _creator(mint, people, item),
+        "creator_id": _creator(seeded, people, item),
         "account_id": people.accounts[item.account],
-        "target_id": _target(mint, places, item),
+        "target_id": _target(seeded, workspaces, item),
         "auth_config_id": auth_configs[item.name] if item.auth else None,
         "integration": item.integration,
         "name": item.name,
-        "params_json": as_json(_with_serial(item.params, serials[item.name])),
-        "extra_data_json": as_json({"label": item.name} if item.webhook is None else {"label": item.name, "events": ["created", "updated"]}),
+        "params_json": as_json(_with_serial(item.params, serial)),
+        "extra_data_json": as_json(label if item.webhook is None else {**label, "events": ["created", "updated"]}),
         "config_params_json": as_json({"timeout_s": 30} if item.auth else {}),
-        "policy_resources_json": as_json(list(item.policy)),
-        "webhook_owner_identifier": f"{item.account}:{item.integration}" if item.webhook in {"active", "idle"} else None,
-        "webhook_url": f"https://platform.example/hooks/FAKE-{serials[item.name]}" if item.webhook else None,
-        "signature_type": "hmac-sha256" if item.webhook in {"active", "idle"} else None,
+        "policy_resources_json": as_json(item.policy),
+        "webhook_owner_identifier": f"{item.account}:{item.integration}" if is_signed else None,
+        "webhook_url": f"https://platform.example/hooks/FAKE-{serial}" if item.webhook else None,
+        "signature_type": "hmac-sha256" if is_signed else None,
         "webhook_enabled": item.webhook is not None,
         "has_active_webhook_triggers": item.webhook in {"active", "unsigned"},
-        "created_at": mint.instant(created),
-        "updated_at": mint.instant(updated),
-    }  # fmt: skip
+        **seeded.timestamps(created, updated),
+    }
 
 
-def _creator(mint: Mint, people: People, item: _Credential) -> str | None:
+def _creator(seeded: SeededIds, people: People, item: _Credential) -> str | None:
     if item.creator is None:
         return None
     if item.creator == "unknown":
-        return mint.uuid()
+        return seeded.uuid()
     if item.creator:
         return people.accounts[item.creator]
     return people.accounts["ada" if item.owner == "acme" else item.owner]
 
 
-def _target(mint: Mint, places: Places, item: _Credential) -> str | None:
+def _target(seeded: SeededIds, workspaces: Workspaces, item: _Credential) -> str | None:
     if item.target is None:
         return None
-    return mint.uuid() if isinstance(item.target, str) else places.installed[item.target]
+    return seeded.uuid() if isinstance(item.target, str) else workspaces.workspace_agent_ids[item.target]
 
 
 def _with_serial(params: dict[str, Any], serial: str) -> dict[str, Any]:
@@ -177,17 +196,14 @@ def _with_serial(params: dict[str, Any], serial: str) -> dict[str, Any]:
     }
 
 
-def _grants(places: Places, ids: list[str]) -> list[dict[str, str]]:
-    """A credential is granted where its target is, and a few in a second place."""
-    pairs = [
-        (id_, places.installed[item.target])
-        for id_, item in zip(ids, _CREDENTIALS, strict=True)
-        if isinstance(item.target, tuple)
-    ]
+def _grants(workspaces: Workspaces, ids: list[str]) -> list[dict[str, str]]:
+    """Each credential is granted to its target, and three of them to a second agent."""
+    pairs = [(id_, item.target) for id_, item in zip(ids, _CREDENTIALS, strict=True) if isinstance(item.target, tuple)]
     by_name = {item.name: id_ for id_, item in zip(ids, _CREDENTIALS, strict=True)}
     pairs += [
-        (by_name["Company chat"], places.installed[_NOTES]),
-        (by_name["Order system"], places.installed["sales", "helpdesk"]),
-        (by_name["Warehouse (reader)"], places.installed["finance", "data-desk"]),
+        (by_name["Company chat"], _NOTES),
+        (by_name["Order system"], ("sales", "helpdesk")),
+        (by_name["Warehouse (reader)"], ("finance", "data-desk")),
     ]
-    return [{"credential_id": credential, "workspace_agent_id": agent} for credential, agent in pairs]
+    agent_ids = workspaces.workspace_agent_ids
+    return [{"credential_id": id_, "workspace_agent_id": agent_ids[agent]} for id_, agent in pairs]

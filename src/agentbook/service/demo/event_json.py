@@ -1,25 +1,23 @@
-"""The JSON text of an event, written by hand because a million of them are.
+"""The JSON text of an event, formatted by hand because there are millions of them.
 
-Byte for byte what `agentbook.service.turns.event_json` writes (a test compares them).
-An author is encoded once, not once an event.
+Byte for byte what `agentbook.service.turns.event_json` writes (a test compares them). An
+author is encoded once, not once per event.
 """
 
 from __future__ import annotations
-
-from collections.abc import Mapping
 
 import msgspec
 
 _encode = msgspec.json.Encoder().encode
 
 
-def quoted(value: object) -> str:
+def encode(value: object) -> str:
     """A JSON value as text."""
     return _encode(value).decode()
 
 
 def event(id_: str, kind: str, content: str, task_id: str, author: str, created_at: str, updated_at: str) -> str:
-    """One event; `content` and `author` are JSON text already."""
+    """Format one event; `content` and `author` are JSON text."""
     return (
         f'{{"id":"{id_}","type":"{kind}","content":{content},"task_id":"{task_id}","author":{author},'
         f'"created_at":"{created_at}","updated_at":"{updated_at}"}}'
@@ -27,16 +25,15 @@ def event(id_: str, kind: str, content: str, task_id: str, author: str, created_
 
 
 def text_content(text: str) -> str:
-    """``content`` that carries a text."""
-    return f'{{"text":{quoted(text)}}}'
+    """The ``content`` of a message or a reply."""
+    return f'{{"text":{encode(text)}}}'
 
 
 def failure_content(status: int, error: str, message: str) -> str:
-    """``content`` of a turn that failed."""
-    return quoted({"status": status, "error": error, "message": message})
+    """The ``content`` of a failed turn."""
+    return encode({"status": status, "error": error, "message": message})
 
 
 def author(kind: str, id_: str, name: str) -> str:
     """An author as JSON text."""
-    fields: Mapping[str, str] = {"type": kind, "id": id_, "name": name}
-    return quoted(fields)
+    return encode({"type": kind, "id": id_, "name": name})

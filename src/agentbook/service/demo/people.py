@@ -1,5 +1,5 @@
-# ruff: noqa: E501 - prose and tables of facts: a sentence or a row is one line
-"""Who there is: accounts, who belongs to which organization, keys, invitations."""
+# ruff: noqa: E501 - a row of a table is one line
+"""The demo's accounts, memberships of organizations, keys and invitations."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from typing import Any
 from sqlalchemy import Connection
 
 from ..store import tables
-from .rows import as_json, insert
-from .seeded_ids import DAY_MS, HOUR_MS, Mint
+from .seeded_rows import DAY_MS, HOUR_MS, SeededIds, as_json, insert
 
-# name -> (full name, what the profile says)
+# name -> (full name, bio)
 _USERS: dict[str, tuple[str, str]] = {
     "ada": ("Ada Lindgren", "Head of support. Writes everything down."),
     "grace": ("Grace Okonkwo", "Runs operations."),
@@ -24,7 +23,7 @@ _USERS: dict[str, tuple[str, str]] = {
     "margaret": ("Margaret Keane", "On-call lead."),
     "tim": ("Tim Laurent", "Sales, northern region."),
     "hedy": ("Hedy Karlsson", "Radio and sensors."),
-    "charles": ("Charles Abbot", ""),  # left acme; credentials of his are still there
+    "charles": ("Charles Abbot", ""),  # left acme; his credentials are still there
     "radia": ("Radia Castell", "Keeps the shop of Northwind running."),
     "linus": ("Linus Hald", ""),
 }
@@ -43,7 +42,7 @@ _MEMBERS: dict[str, dict[str, str]] = {
     },
     "northwind": {"radia": "ADMIN", "linus": "MEMBER", "edsger": "MEMBER"},
 }  # fmt: skip
-# (account, kind, name, scopes, days ago created, revoked)
+# (account, kind, name, scopes, created days ago, revoked)
 _KEYS: tuple[tuple[str, str, str, tuple[str, ...], int, bool], ...] = (
     ("acme", "account", "support-desk", ("agents:read", "sessions:write", "workspaces:read"), 120, False),
     ("acme", "account", "nightly-report", ("agents:read", "workspaces:read", "integrations:read"), 88, False),
@@ -72,40 +71,36 @@ _INVITATIONS: tuple[tuple[str, str, str, str, str, int], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class People:
-    """Ids by name."""
+    """The ids of accounts and keys by name."""
 
     accounts: Mapping[str, str]
     keys: Mapping[str, str]
 
     def author(self, kind: str, name: str) -> dict[str, str]:
-        """An event's author: ``kind`` is ``user``, ``api_key`` or ``trigger``."""
+        """The author of an event; `kind` is ``user``, ``api_key`` or ``trigger``."""
         return {"type": kind, "id": (self.accounts if kind == "user" else self.keys)[name], "name": name}
 
 
-def write(connection: Connection, mint: Mint, now_ms: int) -> People:
-    """Accounts, memberships, keys and invitations."""
-    accounts = _accounts(mint, now_ms)
+def write_people(connection: Connection, seeded: SeededIds, now_ms: int) -> People:
+    """Write accounts, memberships, keys and invitations."""
+    accounts = _accounts(seeded, now_ms)
     ids = {row["name"]: row["id"] for row in accounts}
     insert(connection, tables.accounts, accounts)
-    insert(connection, tables.memberships, _memberships(mint, now_ms, ids))
-    keys = _keys(mint, now_ms, ids)
+    insert(connection, tables.memberships, _memberships(seeded, now_ms, ids))
+    keys = _keys(seeded, now_ms, ids)
     insert(connection, tables.api_keys, keys)
-    insert(connection, tables.invitations, _invitations(mint, now_ms, ids))
+    insert(connection, tables.invitations, _invitations(seeded, now_ms, ids))
     return People(ids, {row["name"]: row["id"] for row in keys})
 
 
-def _times(mint: Mint, created_ms: int, updated_ms: int | None = None) -> dict[str, str]:
-    return {"created_at": mint.instant(created_ms), "updated_at": mint.instant(updated_ms or created_ms)}
-
-
-def _accounts(mint: Mint, now_ms: int) -> list[dict[str, Any]]:
+def _accounts(seeded: SeededIds, now_ms: int) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
-    named = [(name, "user", *facts) for name, facts in _USERS.items()]
-    named += [(name, "organization", *facts) for name, facts in _ORGANIZATIONS.items()]
+    profiles = [(name, "user", *profile) for name, profile in _USERS.items()]
+    profiles += [(name, "organization", *profile) for name, profile in _ORGANIZATIONS.items()]
     first: str | None = None
-    for number, (name, kind, full_name, bio) in enumerate(named):
-        created = now_ms - (400 - 7 * number) * DAY_MS - mint.rng.randrange(DAY_MS)
-        id_ = mint.id(created)
+    for number, (name, kind, full_name, bio) in enumerate(profiles):
+        created = now_ms - (400 - 7 * number) * DAY_MS - seeded.rng.randrange(DAY_MS)
+        id_ = seeded.id(created)
         first = first or id_
         links = {"website_url": f"https://{name}.example"} if kind == "organization" else {}
         rows.append(
@@ -118,65 +113,65 @@ def _accounts(mint: Mint, now_ms: int) -> list[dict[str, Any]]:
                 "bio": bio or None,
                 "email_domain": f"{name}.example" if kind == "organization" else None,
                 "links_json": as_json(links),
-                **_times(mint, created, now_ms - mint.rng.randrange(30, 200) * DAY_MS),
+                **seeded.timestamps(created, now_ms - seeded.rng.randrange(30, 200) * DAY_MS),
             }
         )
     return rows
 
 
-def _memberships(mint: Mint, now_ms: int, ids: Mapping[str, str]) -> list[dict[str, Any]]:
+def _memberships(seeded: SeededIds, now_ms: int, ids: Mapping[str, str]) -> list[dict[str, Any]]:
     rows = []
     for organization, members in _MEMBERS.items():
         for number, (user, role) in enumerate(members.items()):
             created = now_ms - (290 - 11 * number) * DAY_MS
             rows.append(
                 {
-                    "id": mint.id(created),
+                    "id": seeded.id(created),
                     "organization_id": ids[organization],
                     "user_id": ids[user],
                     "role": role,
                     "is_public": number % 3 != 2,
-                    **_times(mint, created),
+                    **seeded.timestamps(created),
                 }
             )
     return rows
 
 
-def _keys(mint: Mint, now_ms: int, ids: Mapping[str, str]) -> list[dict[str, Any]]:
+def _keys(seeded: SeededIds, now_ms: int, ids: Mapping[str, str]) -> list[dict[str, Any]]:
     rows = []
     for account, kind, name, scopes, days, revoked in _KEYS:
-        created = now_ms - days * DAY_MS - mint.rng.randrange(9 * HOUR_MS)
+        created = now_ms - days * DAY_MS - seeded.rng.randrange(9 * HOUR_MS)
         rows.append(
             {
-                "id": mint.id(created),
+                "id": seeded.id(created),
                 "kind": kind,
                 "account_id": ids[account],
                 "name": name,
-                # A digest that was drawn, not computed: no secret belongs to it, so nobody can sign in with a demo key.
-                "secret_sha256": f"{mint.rng.getrandbits(256):064x}",
+                # A random digest: no secret has it, so nobody can sign in with a demo key.
+                "secret_sha256": f"{seeded.rng.getrandbits(256):064x}",
                 "scopes_json": as_json(list(scopes)),
-                "revoked_at": mint.instant(created + 90 * DAY_MS) if revoked else None,
-                **_times(mint, created),
+                "revoked_at": seeded.instant(created + 90 * DAY_MS) if revoked else None,
+                **seeded.timestamps(created),
             }
         )
     return rows
 
 
-def _invitations(mint: Mint, now_ms: int, ids: Mapping[str, str]) -> list[dict[str, Any]]:
+def _invitations(seeded: SeededIds, now_ms: int, ids: Mapping[str, str]) -> list[dict[str, Any]]:
     rows = []
     for organization, invitee, inviter, role, status, days in _INVITATIONS:
-        created = now_ms - days * DAY_MS - mint.rng.randrange(8 * HOUR_MS)
-        answered = created if status == "PENDING" else created + mint.rng.randrange(HOUR_MS, 2 * DAY_MS)
+        created = now_ms - days * DAY_MS - seeded.rng.randrange(8 * HOUR_MS)
+        answered = created if status == "PENDING" else created + seeded.rng.randrange(HOUR_MS, 2 * DAY_MS)
         rows.append(
             {
-                "id": mint.id(created),
+                "id": seeded.id(created),
                 "organization_id": ids[organization],
                 "invitee_id": ids[invitee],
                 "creator_id": ids[inviter],
                 "role": role,
                 "status": status,
                 "type": "organization",
-                **_times(mint, created, answered),
+                **seeded.timestamps(created, answered),
             }
         )
     return rows

@@ -1,5 +1,5 @@
-# ruff: noqa: E501 - prose and tables of facts: a sentence or a row is one line
-"""Where things happen: workspaces, agents with their versions, which agent is installed where, skills."""
+# ruff: noqa: E501 - a row of a table is one line
+"""The demo's workspaces, agents with their versions, installed agents, and skills."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from ..engines.run_limits import RUN_FAILURES
+from ..engines.run_limits import RUN_FAILURES, teaching_agent
 from ..store import tables
 from .people import People
-from .prompts import VERSIONS
-from .rows import as_json, insert
-from .seeded_ids import DAY_MS, HOUR_MS, Mint
+from .seeded_rows import DAY_MS, HOUR_MS, MINUTE_MS, SeededIds, as_json, insert
+from .texts import versions
 
-# (owner, name, creator, days ago, settings)
+# (owner, name, creator, created days ago, settings)
 _WORKSPACES: tuple[tuple[str, str, str, int, dict[str, Any]], ...] = (
     ("acme", "support", "ada", 250, {"required_credentials_mode": "SHARED"}),
     ("acme", "data", "alan", 240, {"unlimited_power_mode": True}),
@@ -71,12 +70,12 @@ _AGENTS: tuple[_Agent, ...] = (
         }.items()
     ),
     *(
-        _Agent("acme", f"limit-{kind.replace('_', '-')}", "edsger", 54, f"limit-{kind.replace('_', '-')}", "PLATFORM_NATIVE", "teaching", ("teaching", "limits"), f"Ends every turn with: {failure.message.replace('{name}', 'the workspace')}")
+        _Agent("acme", teaching_agent(kind), "edsger", 54, teaching_agent(kind), "PLATFORM_NATIVE", "teaching", ("teaching", "limits"), f"Ends every turn with: {failure.message.replace('{name}', 'the workspace')}")
         for kind, failure in RUN_FAILURES.items()
     ),
 )  # fmt: skip
 
-# workspace -> agents installed in it
+# workspace -> installed agents
 _INSTALLED: dict[str, tuple[str, ...]] = {
     "support": ("helpdesk", "guide"),
     "data": ("data-desk", "analyst"),
@@ -86,16 +85,16 @@ _INSTALLED: dict[str, tuple[str, ...]] = {
     "finance": ("data-desk",),
     "playground": (
         "guide", "analyst", "helpdesk", "calculator", "echo", "verbose", "slow", "flaky",
-        *(f"limit-{kind.replace('_', '-')}" for kind in RUN_FAILURES),
+        *map(teaching_agent, RUN_FAILURES),
     ),
     "onboarding": ("onboarding-buddy",),
     "shop": ("shop-assistant", "calculator"),
     "notes": ("diary",),
 }  # fmt: skip
-# A workspace agent's own declaration overrides its workspace's.
+# A workspace agent's own mode overrides its workspace's.
 _OWN_MODE = {("sales", "helpdesk"): "SHARED", ("data", "data-desk"): "MEMBER"}
 
-# (owner, name, overview, days, public, archived)
+# (owner, name, overview, created days ago, public, archived)
 _SKILLS: tuple[tuple[str, str, str, int, bool, bool], ...] = (
     ("acme", "track-a-parcel", "Finds a parcel by order number with any of our carriers.", 150, False, False),
     ("acme", "careful-sql", "Runs a total two ways and reports both.", 120, False, False),
@@ -109,51 +108,52 @@ _SKILLS: tuple[tuple[str, str, str, int, bool, bool], ...] = (
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
-    """Ids by name; `installed` maps (workspace, agent) to the workspace agent's id."""
+class Workspaces:
+    """The ids of workspaces and agents by name.
 
-    workspaces: Mapping[str, str]
-    agents: Mapping[str, str]
-    installed: Mapping[tuple[str, str], str]
+    `workspace_agent_ids` maps (workspace, agent) to the id of the installed agent.
+    """
 
-
-def write(connection: Connection, mint: Mint, now_ms: int, people: People) -> Places:
-    """Workspaces, agents, versions, installations and skills; trigger keys learn their workspace and agent."""
-    workspaces = [_workspace(mint, now_ms, people, *facts) for facts in _WORKSPACES]
-    insert(connection, tables.workspaces, workspaces)
-    agents = [_agent(mint, now_ms, people, agent) for agent in _AGENTS]
-    insert(connection, tables.agents, agents)
-    workspace_ids = {row["name"]: row["id"] for row in workspaces}
-    agent_ids = {row["name"]: row["id"] for row in agents}
-    insert(connection, tables.agent_versions, _versions(mint, now_ms, people, agent_ids))
-    installed = _installations(mint, now_ms, people, workspace_ids, agent_ids)
-    insert(connection, tables.workspace_agents, installed)
-    insert(connection, tables.skills, _skills(mint, now_ms, people))
-    places = Places(
-        workspace_ids,
-        agent_ids,
-        {(workspace, agent): row["id"] for (workspace, agent), row in zip(_pairs(), installed, strict=True)},
-    )
-    _aim_triggers(connection, people, places)
-    return places
+    ids: Mapping[str, str]
+    agent_ids: Mapping[str, str]
+    workspace_agent_ids: Mapping[tuple[str, str], str]
 
 
-def _pairs() -> list[tuple[str, str]]:
-    return [(workspace, agent) for workspace, agents in _INSTALLED.items() for agent in agents]
+def write_workspaces(connection: Connection, seeded: SeededIds, now_ms: int, people: People) -> Workspaces:
+    """Write workspaces, agents, versions, installed agents and skills.
 
-
-def _times(mint: Mint, created_ms: int, updated_ms: int | None = None) -> dict[str, str]:
-    return {"created_at": mint.instant(created_ms), "updated_at": mint.instant(updated_ms or created_ms)}
+    Trigger keys get their workspace and agent here, too.
+    """
+    workspace_rows = [_workspace(seeded, now_ms, people, *row) for row in _WORKSPACES]
+    insert(connection, tables.workspaces, workspace_rows)
+    agent_rows = [_agent(seeded, now_ms, people, agent) for agent in _AGENTS]
+    insert(connection, tables.agents, agent_rows)
+    ids = {row["name"]: row["id"] for row in workspace_rows}
+    agent_ids = {row["name"]: row["id"] for row in agent_rows}
+    insert(connection, tables.agent_versions, _versions(seeded, now_ms, people, agent_ids))
+    installed = _workspace_agents(seeded, now_ms, people, ids, agent_ids)
+    insert(connection, tables.workspace_agents, list(installed.values()))
+    insert(connection, tables.skills, _skills(seeded, now_ms, people))
+    workspaces = Workspaces(ids, agent_ids, {pair: row["id"] for pair, row in installed.items()})
+    _set_triggers(connection, people, workspaces)
+    return workspaces
 
 
 def _workspace(
-    mint: Mint, now_ms: int, people: People, owner: str, name: str, creator: str, days: int, settings: dict[str, Any]
+    seeded: SeededIds,
+    now_ms: int,
+    people: People,
+    owner: str,
+    name: str,
+    creator: str,
+    days: int,
+    settings: dict[str, Any],
 ) -> dict[str, Any]:
-    created = now_ms - days * DAY_MS - mint.rng.randrange(8 * HOUR_MS)
+    created = now_ms - days * DAY_MS - seeded.rng.randrange(8 * HOUR_MS)
     archived = now_ms - settings["archived"] * DAY_MS if "archived" in settings else None
     by_key = name == "playground"
     return {
-        "id": mint.id(created),
+        "id": seeded.id(created),
         "owner_id": people.accounts[owner],
         "creator_id": people.keys["notebooks"] if by_key else people.accounts[creator],
         "creator_type": "api_key" if by_key else "user",
@@ -162,16 +162,16 @@ def _workspace(
         "should_restrict_members": settings.get("should_restrict_members", False),
         "unlimited_power_mode": settings.get("unlimited_power_mode", False),
         "required_credentials_mode": settings.get("required_credentials_mode"),
-        "archived_at": mint.instant(archived) if archived else None,
+        "archived_at": seeded.instant(archived) if archived else None,
         "archived_by_id": people.accounts[creator] if archived else None,
-        **_times(mint, created, archived or created + mint.rng.randrange(20 * DAY_MS)),
+        **seeded.timestamps(created, archived or created + seeded.rng.randrange(20 * DAY_MS)),
     }
 
 
-def _agent(mint: Mint, now_ms: int, people: People, agent: _Agent) -> dict[str, Any]:
-    created = now_ms - agent.days * DAY_MS - mint.rng.randrange(8 * HOUR_MS)
+def _agent(seeded: SeededIds, now_ms: int, people: People, agent: _Agent) -> dict[str, Any]:
+    created = now_ms - agent.days * DAY_MS - seeded.rng.randrange(8 * HOUR_MS)
     return {
-        "id": mint.id(created),
+        "id": seeded.id(created),
         "owner_id": people.accounts[agent.owner],
         "creator_id": people.accounts[agent.creator],
         "maintainer_id": people.accounts[agent.creator],
@@ -185,41 +185,41 @@ def _agent(mint: Mint, now_ms: int, people: People, agent: _Agent) -> dict[str, 
         "is_public": agent.is_public,
         "is_archived": agent.is_archived,
         "is_pinned": agent.is_pinned,
-        **_times(mint, created, min(now_ms, created + mint.rng.randrange(4 * DAY_MS))),
+        **seeded.timestamps(created, min(now_ms, created + seeded.rng.randrange(4 * DAY_MS))),
     }
 
 
-def _versions(mint: Mint, now_ms: int, people: People, agent_ids: Mapping[str, str]) -> list[dict[str, Any]]:
+def _versions(seeded: SeededIds, now_ms: int, people: People, agent_ids: Mapping[str, str]) -> list[dict[str, Any]]:
     rows = []
-    described = {agent.name: agent for agent in _AGENTS}
-    for name, versions in VERSIONS.items():
-        for version in versions:
-            created = now_ms - version.days * DAY_MS - mint.rng.randrange(8 * HOUR_MS)
-            tools = [{"integration": integration, "tools": list(names)} for integration, names in version.tools]
+    for agent in _AGENTS:
+        for version in versions().get(agent.name, ()):
+            created = now_ms - version.days * DAY_MS - seeded.rng.randrange(8 * HOUR_MS)
+            published = created + 10 * MINUTE_MS if version.published else None
             rows.append(
                 {
-                    "id": mint.id(created),
-                    "agent_id": agent_ids[name],
-                    "creator_id": people.accounts[described[name].creator],
+                    "id": seeded.id(created),
+                    "agent_id": agent_ids[agent.name],
+                    "creator_id": people.accounts[agent.creator],
                     "type": version.type,
                     "version_number": version.number,
-                    "description": described[name].description,
+                    "description": agent.description,
                     "summary": version.summary,
                     "system_prompt": version.system_prompt,
                     "mode": version.mode,
-                    "tools_json": as_json(tools),
+                    "tools_json": as_json(version.tools),
                     "validation": version.validation,
-                    "published_at": mint.instant(created + 600_000) if version.published else None,
-                    **_times(mint, created, created + 600_000 if version.published else None),
+                    "published_at": seeded.instant(published) if published else None,
+                    **seeded.timestamps(created, published),
                 }
             )
-    # Agents without a prompt have one committed version too: what runs is always a version.
+    # An agent without a prompt has one committed version too: what runs is always a
+    # version.
     for agent in _AGENTS:
-        if agent.name not in VERSIONS:
+        if agent.name not in versions():
             created = now_ms - agent.days * DAY_MS + HOUR_MS
             rows.append(
                 {
-                    "id": mint.id(created),
+                    "id": seeded.id(created),
                     "agent_id": agent_ids[agent.name],
                     "creator_id": people.accounts[agent.creator],
                     "type": "COMMITTED",
@@ -230,65 +230,65 @@ def _versions(mint: Mint, now_ms: int, people: People, agent_ids: Mapping[str, s
                     "mode": "multi-turn",
                     "tools_json": "[]",
                     "validation": "PASSED",
-                    "published_at": mint.instant(created),
-                    **_times(mint, created),
+                    "published_at": seeded.instant(created),
+                    **seeded.timestamps(created),
                 }
             )
     return rows
 
 
-def _installations(
-    mint: Mint, now_ms: int, people: People, workspace_ids: Mapping[str, str], agent_ids: Mapping[str, str]
-) -> list[dict[str, Any]]:
-    days = {facts[1]: facts[3] for facts in _WORKSPACES}
-    born = {agent.name: agent.days for agent in _AGENTS}
-    creators = {facts[1]: facts[2] for facts in _WORKSPACES}
-    rows = []
-    for workspace, agent in _pairs():
-        created = now_ms - min(days[workspace], born[agent]) * DAY_MS + mint.rng.randrange(HOUR_MS, 20 * HOUR_MS)
-        rows.append(
-            {
-                "id": mint.id(created),
-                "workspace_id": workspace_ids[workspace],
+def _workspace_agents(
+    seeded: SeededIds, now_ms: int, people: People, ids: Mapping[str, str], agent_ids: Mapping[str, str]
+) -> dict[tuple[str, str], dict[str, Any]]:
+    workspace_days = {name: days for _, name, _, days, _ in _WORKSPACES}
+    agent_days = {agent.name: agent.days for agent in _AGENTS}
+    creators = {name: creator for _, name, creator, _, _ in _WORKSPACES}
+    rows = {}
+    for workspace, agents in _INSTALLED.items():
+        for agent in agents:
+            days = min(workspace_days[workspace], agent_days[agent])
+            created = now_ms - days * DAY_MS + seeded.rng.randrange(HOUR_MS, 20 * HOUR_MS)
+            rows[workspace, agent] = {
+                "id": seeded.id(created),
+                "workspace_id": ids[workspace],
                 "agent_id": agent_ids[agent],
                 "creator_id": people.accounts[creators[workspace]],
                 "required_credentials_mode": _OWN_MODE.get((workspace, agent)),
-                **_times(mint, created),
+                **seeded.timestamps(created),
             }
-        )
     return rows
 
 
-def _skills(mint: Mint, now_ms: int, people: People) -> list[dict[str, Any]]:
+def _skills(seeded: SeededIds, now_ms: int, people: People) -> list[dict[str, Any]]:
     rows = []
     for owner, name, overview, days, public, archived in _SKILLS:
-        created = now_ms - days * DAY_MS - mint.rng.randrange(8 * HOUR_MS)
-        gone = created + 200 * DAY_MS if archived else None
+        created = now_ms - days * DAY_MS - seeded.rng.randrange(8 * HOUR_MS)
+        archived_ms = created + 200 * DAY_MS if archived else None
         rows.append(
             {
-                "id": mint.id(created),
+                "id": seeded.id(created),
                 "owner_id": people.accounts[owner],
                 "creator_id": people.accounts["ada" if owner != "northwind" else "radia"],
                 "name": name,
                 "overview": overview,
                 "is_public": public,
-                "archived_at": mint.instant(gone) if gone else None,
-                **_times(mint, created, gone),
+                "archived_at": seeded.instant(archived_ms) if archived_ms else None,
+                **seeded.timestamps(created, archived_ms),
             }
         )
     return rows
 
 
-def _aim_triggers(connection: Connection, people: People, places: Places) -> None:
-    """A trigger key reaches one workspace and runs one agent there."""
-    aims = {
+def _set_triggers(connection: Connection, people: People, workspaces: Workspaces) -> None:
+    """Give each trigger key its workspace and the agent it runs there."""
+    targets = {
         "build-server": ("release", "release-notes"),
         "weekday-digest": ("release", "release-notes"),
         "alert-relay": ("on-call", "incident-helper"),
     }
-    for name, (workspace, agent) in aims.items():
+    for key, (workspace, agent) in targets.items():
         connection.execute(
             tables.api_keys.update()
-            .where(tables.api_keys.c.id == people.keys[name])
-            .values(workspace_id=places.workspaces[workspace], agent_id=places.agents[agent])
+            .where(tables.api_keys.c.id == people.keys[key])
+            .values(workspace_id=workspaces.ids[workspace], agent_id=workspaces.agent_ids[agent])
         )

@@ -1,1 +1,1 @@
-"""The agents' engines, behind one small interface."""
+"""The interface of an agent's engine, run limits, and the LLM engine."""

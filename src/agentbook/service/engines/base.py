@@ -1,8 +1,9 @@
-"""The seam between the platform and the agents that run on it: one small interface.
+"""The interface between the platform and the agents that run on it.
 
-A `Runtime` gets a `TurnRequest` and yields steps. It never touches the store or a socket: the platform turns steps into
-events (drafts live, everything else persisted when the turn completes), enforces the run limits, and decides ids and
-times. So an agent can be tested by collecting what it yields.
+An `Engine` receives a `TurnRequest` and yields steps. It never touches the store or a
+socket: the platform turns steps into events (drafts live, everything else stored when
+the turn completes), enforces the run limits, and assigns ids and times. So a test of an
+agent only needs to collect the steps.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from typing import Any, Protocol
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A further piece of the reply while it is being written; shown live, never persisted."""
+    """The next piece of the reply while it is being written; shown live, never stored."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class ToolStarted:
-    """A tool run or subtask began. `name` is shown live; `arguments` are JSON values."""
+    """A tool run or subtask started. `name` is shown live; `arguments` are JSON values."""
 
     name: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
@@ -30,23 +31,30 @@ class ToolStarted:
 
 @dataclass(frozen=True, slots=True)
 class ToolDone:
-    """The last `ToolStarted` finished; it becomes a ``runtime_done`` event with ``content`` equal to ``{}``."""
+    """The newest `ToolStarted` of this name finished.
+
+    Becomes a ``runtime_done`` event whose ``content`` is ``{}``.
+    """
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The turn's answer, whole; it becomes the ``runtime_done`` event that carries ``content.text``. The last step."""
+    """The complete answer; the last step of a turn.
+
+    Becomes the ``runtime_done`` event that carries ``content.text``.
+    """
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """The turn ended without an answer; it becomes a ``runtime_error`` event. The last step.
+    """The turn ended without an answer; the last step of a turn.
 
-    `message` is the specification's where the cause is one of its run limits.
+    Becomes a ``runtime_error`` event. If the cause is a run limit, `message` is the
+    specification's.
     """
 
     status: int
@@ -56,9 +64,10 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class SubtaskStarted:
-    """A sub-agent's task began; a `ToolDone` of the same name ends it, and tool runs until then are counted as its own.
+    """A sub-agent's task started; a `ToolDone` of the same name ends it.
 
-    Shown and persisted as a tool run is. Counted against the run limit of agent tasks.
+    Tool runs until then count as the subtask's own. A subtask is shown and stored like a
+    tool run, and counts against the run limit of agent tasks.
     """
 
     name: str
@@ -67,9 +76,10 @@ class SubtaskStarted:
 
 @dataclass(frozen=True, slots=True)
 class LlmCall:
-    """An LLM request of `request_bytes` bytes (its whole body) is about to be sent.
+    """An LLM request whose body has `request_bytes` bytes is about to be sent.
 
-    Yield it before sending. Where it passes a run limit the turn ends here, and the request is never sent.
+    Yield it before sending. If the request exceeds a run limit, the turn ends here and
+    the request is never sent.
     """
 
     request_bytes: int
@@ -77,42 +87,65 @@ class LlmCall:
 
 @dataclass(frozen=True, slots=True)
 class LlmUsage:
-    """What the last `LlmCall` used, as the endpoint counts it: tokens of the prompt and of the answer together."""
+    """The tokens of the last `LlmCall` as the endpoint counts them: prompt and answer."""
 
     tokens: int
 
 
 @dataclass(frozen=True, slots=True)
 class StateSaved:
-    """The agent's state as it is kept from turn to turn is now `size_bytes` long. An agent without state yields none."""
+    """The state that the agent keeps from turn to turn is now `size_bytes` long.
+
+    An agent without state yields none.
+    """
 
     size_bytes: int
 
 
-# The last four say what a turn uses. Nobody sees them; the platform holds them against the run limits (`runtime.meter`)
-# and, where one is passed, closes the engine's generator at that very step and ends the turn with the limit's failure.
+# `SubtaskStarted`, `LlmCall`, `LlmUsage` and `StateSaved` report what a turn uses. The
+# platform charges them to the run limits (`engines.meter`); once a limit is exceeded, it
+# closes the engine's generator at that step and ends the turn with the limit's failure.
 Step = Draft | ToolStarted | ToolDone | Reply | Failure | SubtaskStarted | LlmCall | LlmUsage | StateSaved
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One earlier message of the session. `role` is ``user`` or ``assistant``."""
+    """An earlier message of the session. `role` is ``user`` or ``assistant``."""
 
     role: str
     text: str
 
 
 class ActivityReader(Protocol):
-    """What an agent may read of the platform: the sessions that the account it runs for can see, by real queries."""
+    """Reads the sessions that are visible to the account an agent runs for."""
 
     def rows(self, sql: str, parameters: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-        """Run one SELECT. Every query is restricted to the account: it can name ``:account_id``."""
+        """Run one SELECT.
+
+        Every query is restricted to the account, and may refer to it as ``:account_id``.
+        """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class TurnRequest:
-    """All that a turn may depend on. Its reply must be a function of this, so that a seeded service repeats itself."""
+    """Everything a turn may depend on.
+
+    The reply must be a function of the request, so that a seeded service repeats itself.
+
+    Attributes
+    ----------
+    message : str
+        The message to answer.
+    history : sequence of Message
+        The earlier messages and replies of the session, oldest first.
+    system_prompt, mode, tools, platform_tools
+        The configuration of the agent's committed version.
+    rng : random.Random
+        Seeded from the service's seed, the agent's version and the history.
+    pace : float
+        Multiply every pause by it; 0 means as fast as possible.
+    """
 
     session_id: str
     task_id: str
@@ -127,13 +160,17 @@ class TurnRequest:
     platform_tools: Sequence[str]
     unlimited_power_mode: bool
     activity: ActivityReader
-    rng: random.Random  # seeded by the service from (seed, agent version, history)
-    pace: float  # multiply every pause by this; 0 means as fast as possible
+    rng: random.Random
+    pace: float
 
 
-class Runtime(Protocol):
-    """An engine that agents run on."""
+class Engine(Protocol):
+    """Runs the turns of agents. An engine holds no state of a turn."""
 
     def run(self, turn: TurnRequest) -> AsyncIterator[Step]:
-        """Answer one turn. Yields steps; the last is a `Reply` or a `Failure`. Cancellation ends it at any await."""
+        """Answer one turn.
+
+        Yields steps; the last is a `Reply` or a `Failure`. Cancellation ends it at any
+        await.
+        """
         ...

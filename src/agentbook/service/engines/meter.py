@@ -1,14 +1,15 @@
-"""Run limits, held against what a turn really does.
+"""Run limits, checked against what a turn uses.
 
-An engine reports what it uses as steps (`LlmCall`, `LlmUsage`, `SubtaskStarted`, `ToolStarted`, `StateSaved`); the platform
-shows each to the turn's `Meter`, which answers with the specification's failure once a limit is passed. A turn and all that it
-starts are one execution tree. Specification: "Errors", runtime limit failures; "Limits". The numbers that the specification
-leaves open are choices, generous enough that only a runaway agent meets them.
+An engine reports what it uses as steps (`LlmCall`, `LlmUsage`, `SubtaskStarted`,
+`ToolStarted`, `StateSaved`). The platform charges each step to the turn's `Meter`, which
+returns the specification's failure once a limit is exceeded. A turn and everything it
+starts are one execution tree. Specification: "Errors", runtime limit failures; "Limits".
+The specification leaves most numbers open; the defaults here are choices, high enough
+that only a runaway agent reaches them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from .base import Failure, LlmCall, LlmUsage, StateSaved, Step, SubtaskStarted, ToolDone, ToolStarted
@@ -24,17 +25,20 @@ class RunLimits:
     Attributes
     ----------
     state_bytes, llm_request_bytes : int
-        Of the saved state and of one LLM request, in bytes. The specification's 8 MiB.
+        Size of the saved state and of one LLM request, in bytes. The specification's
+        8 MiB.
     llm_calls, llm_tokens, agent_tasks : int
-        In one execution tree.
+        Per execution tree.
     tool_fan_out : int
         Tool runs started by one task.
     synchronous_steps : int
-        Steps in a row without giving way to the event loop.
+        Consecutive steps without yielding to the event loop.
     workspace_budget, agent_budget, user_budget : int or None
-        Tokens in a calendar month (UTC), the one currency that every endpoint counts in; None for no budget.
+        Tokens per calendar month (UTC), the unit that every endpoint counts in. None
+        means no budget.
     power_factor : int
-        By how much ``unlimited_power_mode`` raises the four limits of an execution tree. Raised, not removed.
+        Factor by which ``unlimited_power_mode`` raises the four limits of an execution
+        tree. They are raised, not removed.
     """
 
     state_bytes: int = 8 * MEBIBYTE
@@ -49,12 +53,12 @@ class RunLimits:
     user_budget: int | None = None
     power_factor: int = 20
 
-    def raised(self) -> RunLimits:
-        """The ceilings that hold in a workspace with ``unlimited_power_mode``.
+    def for_unlimited_power(self) -> RunLimits:
+        """The limits in a workspace with ``unlimited_power_mode``.
 
         Examples
         --------
-        >>> RunLimits(llm_calls=10, power_factor=3).raised().llm_calls
+        >>> RunLimits(llm_calls=10, power_factor=3).for_unlimited_power().llm_calls
         30
         """
         factor = self.power_factor
@@ -69,11 +73,14 @@ class RunLimits:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What may still be spent this month: by whom (`scope` is ``WORKSPACE``, ``AGENT`` or ``USER``), and how many tokens."""
+    """The tokens that a spender may still use this month.
+
+    `scope` is ``WORKSPACE``, ``AGENT`` or ``USER``; `name` is the spender's.
+    """
 
     scope: str
     name: str
-    tokens_left: int
+    remaining_tokens: int
 
 
 class Meter:
@@ -82,16 +89,16 @@ class Meter:
     Parameters
     ----------
     limits
-        What it may use.
+        What the turn may use.
     budgets
-        What was left of the month's budgets when it began.
+        The month's budgets, with what remained when the turn began.
 
     Examples
     --------
     >>> meter = Meter(RunLimits(llm_calls=1))
-    >>> meter.passed(LlmCall(100)) is None
+    >>> meter.charge(LlmCall(100)) is None
     True
-    >>> meter.passed(LlmCall(100)).message
+    >>> meter.charge(LlmCall(100)).message
     'exceeded LLM call limit for this execution tree'
     """
 
@@ -100,71 +107,70 @@ class Meter:
         self.budgets = budgets
         self.tokens = 0
         self._calls = 0
-        self._tasks = 0
-        # What runs, the turn itself first, a tool run's count None, a task's the number of tool runs that it has started.
-        self._open: list[tuple[str | None, int | None]] = [(None, 0)]
-        self._straight = 0
+        self._subtasks = 0
+        # The running tasks and tool runs, the turn itself first: name, and the number
+        # of tool runs that a task has started. For a tool run the number is None.
+        self._running: list[tuple[str | None, int | None]] = [(None, 0)]
+        self._synchronous_steps = 0
 
-    def passed(self, step: Step, *, yielded: bool = True) -> Failure | None:
-        """The failure of the limit that this step passes, None where it passes none.
+    def charge(self, step: Step, *, yielded: bool = True) -> Failure | None:
+        """Count a step; the failure of the limit it exceeds, or None.
 
-        `yielded` says whether the event loop has had its turn since the step before.
+        `yielded` says whether the event loop has run anything else since the last step.
         """
-        self._straight = 0 if yielded else self._straight + 1
-        kind = self._kind(step) if self._straight <= self.limits.synchronous_steps else "synchronous_steps"
+        self._synchronous_steps = 0 if yielded else self._synchronous_steps + 1
+        if self._synchronous_steps > self.limits.synchronous_steps:
+            return failure("synchronous_steps", "")
+        kind = self._exceeded_limit(step)
         if kind is not None:
             return failure(kind, "")
-        return self._overspent() if isinstance(step, LlmCall) else None
+        return self._spent_budget() if isinstance(step, LlmCall) else None
 
-    def _kind(self, step: Step) -> str | None:
-        """The key in `limits.RUN_FAILURES` of the limit that `step` passes."""
+    def _exceeded_limit(self, step: Step) -> str | None:
+        """The key in `run_limits.RUN_FAILURES` of the limit that `step` exceeds."""
         limits = self.limits
         match step:
             case LlmCall(request_bytes):
                 self._calls += 1
-                return _first(
-                    {
-                        "llm_request_size": request_bytes > limits.llm_request_bytes,
-                        "llm_calls": self._calls > limits.llm_calls,
-                    }
-                )
+                if request_bytes > limits.llm_request_bytes:
+                    return "llm_request_size"
+                return "llm_calls" if self._calls > limits.llm_calls else None
             case LlmUsage(tokens):
                 self.tokens += tokens
-                return _first({"llm_tokens": self.tokens > limits.llm_tokens})
+                return "llm_tokens" if self.tokens > limits.llm_tokens else None
             case SubtaskStarted(name):
-                self._tasks += 1
-                self._open.append((name, 0))
-                return _first({"agent_tasks": self._tasks > limits.agent_tasks})
+                self._subtasks += 1
+                self._running.append((name, 0))
+                return "agent_tasks" if self._subtasks > limits.agent_tasks else None
             case ToolStarted(name):
-                return _first({"tool_fan_out": self._start_tool(name) > limits.tool_fan_out})
+                return "tool_fan_out" if self._start_tool(name) > limits.tool_fan_out else None
             case ToolDone(name):
-                self._close(name)
+                self._finish(name)
             case StateSaved(size_bytes):
-                return _first({"state_size": size_bytes > limits.state_bytes})
+                return "state_size" if size_bytes > limits.state_bytes else None
         return None
 
     def _start_tool(self, name: str) -> int:
-        """Charge a tool run to the innermost task that runs; how many that task has started by now."""
-        index, started = next((i, runs) for i, (_, runs) in reversed(list(enumerate(self._open))) if runs is not None)
-        self._open[index] = (self._open[index][0], started + 1)
-        self._open.append((name, None))
-        return started + 1
+        """Charge a tool run to the innermost running task; its number of tool runs."""
+        index, runs = next((i, runs) for i, (_, runs) in reversed(list(enumerate(self._running))) if runs is not None)
+        self._running[index] = (self._running[index][0], runs + 1)
+        self._running.append((name, None))
+        return runs + 1
 
-    def _close(self, name: str) -> None:
-        """End the newest run of this name; one that was never announced is nobody's."""
-        for index in range(len(self._open) - 1, 0, -1):
-            if self._open[index][0] == name:
-                del self._open[index]
+    def _finish(self, name: str) -> None:
+        """End the newest run of this name, if there is one."""
+        for index in range(len(self._running) - 1, 0, -1):
+            if self._running[index][0] == name:
+                del self._running[index]
                 return
 
-    def _overspent(self) -> Failure | None:
-        """A budget that is used up stops the next LLM call, never the answer that used it up."""
+    def _spent_budget(self) -> Failure | None:
+        """The failure of a spent budget.
+
+        A spent budget stops the next LLM call, never the answer that spent it.
+        """
         for budget in self.budgets:
-            if self.tokens >= budget.tokens_left:
+            if self.tokens >= budget.remaining_tokens:
                 spent = failure("budget", budget.name)
                 return replace(spent, message=spent.message.replace("WORKSPACE", budget.scope, 1))
         return None
-
-
-def _first(passed: Mapping[str, bool]) -> str | None:
-    return next((kind for kind, is_passed in passed.items() if is_passed), None)

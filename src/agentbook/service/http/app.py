@@ -158,7 +158,7 @@ class Endpoint:
 
         if self.platform.store.clock.repeats:
             # Whether a turn ended before or after this request must not be a matter of luck.
-            await self.platform.turns.settled()
+            await self.platform.turns.wait_until_idle()
 
         def run(tx: Transaction) -> Mapping[str, Any] | bytes:
             return handler.run(Call(self.platform, principal, scope["path_params"], query, body, tx.db, tx))

@@ -27,7 +27,7 @@ from sqlalchemy import insert, select
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from .. import discovery_file, ids
-from ..engines.base import Runtime
+from ..engines.base import Engine
 from ..errors import OperatorError
 from ..faults import Switch, admin_token
 from ..state import Platform
@@ -65,7 +65,7 @@ def run(
     turn_ceiling_s: float = 600.0,
     requests_per_minute: int = REQUESTS_PER_MINUTE,
     faults: bool = False,
-    engines: Callable[[str], Runtime] | None = None,
+    engines: Callable[[str], Engine] | None = None,
 ) -> None:
     """Run the service until a signal ends it.
 
@@ -95,7 +95,7 @@ def run(
     faults
         Offer faults on demand to this machine, at ``/_admin/faults`` with the token in the file ``admin-token``.
     engines
-        The `Runtime` of an engine's name; None means those that ship in the package.
+        The engine of each name; None means the engines in the package.
 
     Raises
     ------
@@ -124,7 +124,7 @@ def run(
             requests_per_minute=requests_per_minute,
             faults=Switch(stack.enter_context(admin_token(data))) if faults else None,
         )
-        platform.turns.end_cut_off_turns()
+        platform.turns.end_interrupted_turns()
         server = _Server(platform, data, root_url, port, until_unused=until_unused, behind_proxy=public is not None)
         stack.callback(discovery_file.withdraw, data)
         server.run(sockets=[listener])

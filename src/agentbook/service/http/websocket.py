@@ -94,12 +94,12 @@ class EventSocket:
         """Send whatever comes after the cursor, until the service shuts down or the key may not read on."""
         checked_at = time.monotonic()
         while not self.platform.hub.closed:
-            changed = cursor.channel.changed  # taken before looking, so that nothing is missed
-            texts = cursor.take()
+            changed = cursor.channel.changed  # read before the texts, so that no change is missed
+            texts = cursor.next_texts()
             if not texts and cursor.behind:
                 last_id = cursor.last_id
                 page = await self.platform.store.read(lambda db: events.after(db, session_id, last_id), brief=True)  # noqa: B023
-                texts = cursor.replayed(list(page), whole=len(page) < events.REPLAY_PAGE)
+                texts = cursor.replay(list(page), is_last=len(page) < events.REPLAY_PAGE)
             elif not texts:
                 await changed.wait()
             if texts and time.monotonic() - checked_at >= RECHECK_S:

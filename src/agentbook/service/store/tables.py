@@ -107,7 +107,7 @@ agents = Table(
     Column("category", Text),
     Column("tags_json", Text, nullable=False, server_default="[]"),
     Column("template", Text),  # the specification's template enum
-    Column("engine", Text, nullable=False),  # which Runtime runs it: guide, analyst, llm, ...
+    Column("engine", Text, nullable=False),  # which Engine runs it: guide, analyst, llm, ...
     Column("setup_state", Text, nullable=False, server_default="READY"),
     Column("forked_from_version", Text),
     _flag("is_public"),

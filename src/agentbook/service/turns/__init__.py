@@ -1,1 +1,1 @@
-"""Running a turn: the runner, budgets, live delivery."""
+"""Turns: running them, charging them to budgets, delivering their events live."""

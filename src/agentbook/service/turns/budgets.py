@@ -1,8 +1,8 @@
-"""Monthly budgets: what agents have spent, and what is left (specification: "Errors", runtime limit failures).
+"""Monthly budgets (specification: "Errors", runtime limit failures).
 
-Spending is counted in tokens, the one currency that every LLM endpoint names, by calendar month in UTC, for the session's
-workspace, its agent, and the person it is for, where it is a person's. A turn's tokens are added by the transaction that stores
-the turn.
+Spending is counted in tokens, which every LLM endpoint reports, per calendar month in
+UTC: for the session's workspace, for its agent, and for the user it acts for, if any.
+A turn's tokens are added in the transaction that stores the turn.
 """
 
 from __future__ import annotations
@@ -29,30 +29,39 @@ class _Spender:
     name: str
 
 
-def month(clock: Clock) -> str:
-    """The present month as budgets are kept, such as ``2026-11``."""
+def current_month(clock: Clock) -> str:
+    """The current month as budgets record it, such as ``2026-11``."""
     return clock.instant()[:7]
 
 
-def left(db: Connection, limits: RunLimits, session_id: str, month: str) -> tuple[Budget, ...]:
-    """The budgets that a session's turns count against, with what is left of each in tokens (below zero: overdrawn)."""
-    most = {"WORKSPACE": limits.workspace_budget, "AGENT": limits.agent_budget, "USER": limits.user_budget}
-    found = []
-    for spender in _spenders(db, session_id) if any(budget is not None for budget in most.values()) else ():
-        budget = most[spender.scope]
-        if budget is not None:
+def remaining_budgets(db: Connection, limits: RunLimits, session_id: str, month: str) -> tuple[Budget, ...]:
+    """The budgets that a session's turns count against, with the tokens that remain.
+
+    The remainder is negative if a budget is overdrawn.
+    """
+    limit_by_scope = {
+        "WORKSPACE": limits.workspace_budget,
+        "AGENT": limits.agent_budget,
+        "USER": limits.user_budget,
+    }
+    if all(limit is None for limit in limit_by_scope.values()):
+        return ()
+    budgets = []
+    for spender in _spenders(db, session_id):
+        limit = limit_by_scope[spender.scope]
+        if limit is not None:
             query = select(spending.c.tokens).where(
                 spending.c.scope == spender.scope, spending.c.spender_id == spender.id, spending.c.month == month
             )
-            found.append(Budget(spender.scope, spender.name, budget - (db.execute(query).scalar() or 0)))
-    return tuple(found)
+            budgets.append(Budget(spender.scope, spender.name, limit - (db.execute(query).scalar() or 0)))
+    return tuple(budgets)
 
 
 def spend(tx: Transaction, session_id: str, tokens: int) -> None:
-    """Count the tokens of one turn."""
-    now = month(tx.clock)
+    """Add the tokens of one turn to what its spenders have used this month."""
+    month = current_month(tx.clock)
     for spender in _spenders(tx.db, session_id):
-        tx.execute(_ADD, (spender.scope, spender.id, now, tokens))
+        tx.execute(_ADD, (spender.scope, spender.id, month, tokens))
 
 
 def _spenders(db: Connection, session_id: str) -> list[_Spender]:
@@ -72,13 +81,13 @@ def _spenders(db: Connection, session_id: str) -> list[_Spender]:
     row = db.execute(query).first()
     if row is None:
         return []
-    found = [_Spender("WORKSPACE", row.workspace_id, row.workspace), _Spender("AGENT", row.agent_id, row.agent)]
-    # A key acts as an account; where that is a user's, the user pays.
-    key = select(api_keys.c.account_id).where(api_keys.c.id == row.initiator_id).scalar_subquery()
-    payer = row.initiator_id if row.initiator_type == "user" else key
+    spenders = [_Spender("WORKSPACE", row.workspace_id, row.workspace), _Spender("AGENT", row.agent_id, row.agent)]
+    # A key acts as an account. If that account is a user's, the user pays.
+    key_account = select(api_keys.c.account_id).where(api_keys.c.id == row.initiator_id).scalar_subquery()
+    payer = row.initiator_id if row.initiator_type == "user" else key_account
     user = db.execute(
         select(accounts.c.id, accounts.c.name).where(accounts.c.id == payer, accounts.c.type == "user")
     ).first()
     if user is not None:
-        found.append(_Spender("USER", user.id, user.name))
-    return found
+        spenders.append(_Spender("USER", user.id, user.name))
+    return spenders

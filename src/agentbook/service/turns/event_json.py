@@ -1,6 +1,6 @@
-"""An event as it is sent: written once, when it is stored, and never re-serialised.
+"""The JSON text of an event: encoded once, when it is stored, and sent as it is.
 
-Field order is fixed so that a seeded service repeats itself byte for byte.
+The order of the fields is fixed, so a seeded service repeats itself byte for byte.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def event(
     created_at: str,
     author: Mapping[str, Any] | None = None,
 ) -> str:
-    """The JSON text of one event (specification: "Resources and their fields", Session event)."""
+    """Encode one event (specification: "Resources and their fields", Session event)."""
     fields: dict[str, Any] = {"id": id, "type": type, "content": content, "task_id": task_id}
     if author is not None:
         fields["author"] = author
@@ -31,12 +31,19 @@ def event(
 
 
 def message(*, id: str, text: str, task_id: str, created_at: str, author: Mapping[str, Any]) -> str:
-    """A message somebody wrote. `author` is ``{"type": "api_key" | "user" | ..., "id": ..., "name": ...}``."""
+    """Encode a message.
+
+    `author` is ``{"type": "api_key" | "user" | ..., "id": ..., "name": ...}``.
+    """
     return event(id=id, type="message", content={"text": text}, task_id=task_id, created_at=created_at, author=author)
 
 
 def done(*, id: str, task_id: str, created_at: str, author: Mapping[str, Any], text: str | None = None) -> str:
-    """A finished task: `text` is the reply on the top-level turn, None (content ``{}``) on subtasks and tool runs."""
+    """Encode the end of a task.
+
+    `text` is the reply of a top-level turn. None encodes the content ``{}`` of a subtask
+    or tool run.
+    """
     content = {} if text is None else {"text": text}
     return event(id=id, type="runtime_done", content=content, task_id=task_id, created_at=created_at, author=author)
 
@@ -44,11 +51,17 @@ def done(*, id: str, task_id: str, created_at: str, author: Mapping[str, Any], t
 def failed(
     *, id: str, task_id: str, created_at: str, author: Mapping[str, Any], status: int, error: str, message: str
 ) -> str:
-    """A turn that ended without an answer (a choice in a gap of the specification: see openapi.yaml)."""
+    """Encode the end of a turn without a reply.
+
+    The specification has no such event; this shape is a choice (see openapi.yaml).
+    """
     content = {"status": status, "error": error, "message": message}
     return event(id=id, type="runtime_error", content=content, task_id=task_id, created_at=created_at, author=author)
 
 
 def draft(*, id: str, task_id: str, created_at: str, content: Mapping[str, Any]) -> str:
-    """Live only: ``{"delta", "offset"}`` for text, ``{"tool", "state"}`` for a tool run. Its id is no UUID."""
+    """Encode a draft, which is sent live and never stored; its id is not a UUID.
+
+    `content` is ``{"delta", "offset"}`` for text and ``{"tool", "state"}`` for a tool run.
+    """
     return event(id=id, type="runtime_draft", content=content, task_id=task_id, created_at=created_at)

@@ -1,13 +1,17 @@
-"""Live delivery: what has just happened in a session, to everyone who listens.
+"""Live delivery: the newest events of a session, to every socket that listens to it.
 
-One ring for each session that somebody listens to holds the newest events as the texts that are sent. A socket owns nothing
-but a cursor into it: one that is stalled costs the others nothing and keeps no events in memory; when the ring has moved
-on, it catches up from the store. Replay and live delivery are the same thing, "what comes after the cursor", so there is
-no seam between them. (Measured with 11 MB published past one stalled socket: healthy ones undisturbed, 2.4 MB more memory.)
+Each session with a listener has one ring buffer of its newest events, as the texts that
+are sent. A socket owns nothing but a cursor into the ring. So a stalled socket neither
+delays the others nor keeps events in memory; once the ring has moved past its cursor,
+it catches up from the store. Replay and live delivery are one operation, "what comes
+after the cursor", so there is no gap between them. (Measured with 11 MB published past
+one stalled socket: healthy sockets undisturbed, 2.4 MB more memory.)
 
-Drafts are not events: a turn's text so far is kept once, and each socket is sent what it has not seen of it, as one piece.
+Drafts are not events. The draft text of a turn is kept once, and each socket receives
+the part that it has not been sent yet, as one piece.
 
-Everything here runs on the service's event loop, without an await between looking and acting.
+Everything here runs on the service's event loop and never awaits between reading state
+and acting on it.
 """
 
 from __future__ import annotations
@@ -29,31 +33,31 @@ TYPES = ("message", "runtime_done", "runtime_error", DRAFT)
 
 _RING_EVENTS = 1024
 _RING_CHARACTERS = 1 << 20
-_TAKE = 64  # events handed to a socket at a time; bounds what one stalled in the middle holds on to
+_BATCH = 64  # events handed to a socket at once: limits what a stalled one holds on to
 
 
 class LiveTurn:
-    """A running turn as it looks from outside: the reply so far, and its tool runs."""
+    """A running turn as listeners see it: its draft text and its tool runs."""
 
     def __init__(self, task_id: str, clock: Clock) -> None:
         self.task_id = task_id
         self.text = ""
-        self.tools: list[tuple[str, str, str]] = []  # (task, tool, state), each change one entry
+        self.tools: list[tuple[str, str, str]] = []  # (task, tool, state), one entry per change
         self._clock = clock
-        self._last: tuple[int, int, str] = (0, 0, "")
+        self._cached: tuple[int, int, str] = (0, 0, "")
 
     def text_after(self, offset: int) -> str:
-        """The draft event that carries the text from `offset` (in characters) on."""
-        start, end, cached = self._last
+        """The draft event with the text from `offset` (in characters) to the end."""
+        start, end, encoded = self._cached
         if (start, end) != (offset, len(self.text)):  # a thousand sockets at one offset share one text
             end = len(self.text)
             content = {"delta": self.text[offset:], "offset": offset}
-            cached = self._draft(f"draft-{end}-{self.task_id}", self.task_id, content)
-            self._last = (offset, end, cached)
-        return cached
+            encoded = self._draft(f"draft-{end}-{self.task_id}", self.task_id, content)
+            self._cached = (offset, end, encoded)
+        return encoded
 
     def tools_after(self, count: int) -> list[str]:
-        """The draft events for the tool runs that changed after the first `count` changes, the newest state of each."""
+        """The newest draft event of each tool run that changed after the first `count` changes."""
         newest = {task: (index, tool, state) for index, (task, tool, state) in enumerate(self.tools) if index >= count}
         return [
             self._draft(f"draft-{index}-{task}", task, {"tool": tool, "state": state})
@@ -66,10 +70,10 @@ class LiveTurn:
 
 @dataclass(slots=True, eq=False)
 class Channel:
-    """What is live of one session."""
+    """The live state of one session."""
 
     ring: deque[Published] = field(default_factory=deque)
-    start: int = 0  # how many events have left the ring at its old end
+    start: int = 0  # how many events have been dropped from the ring
     characters: int = 0
     live: LiveTurn | None = None
     users: int = 0
@@ -87,16 +91,17 @@ class Channel:
             self.start += 1
 
     def wake(self) -> None:
-        """Everyone who waits looks again; those who come later wait for the next change."""
+        """Wake every waiting socket; later ones wait for the next change."""
         changed, self.changed = self.changed, asyncio.Event()
         changed.set()
 
 
 @dataclass(slots=True)
 class Cursor:
-    """How far one socket has come.
+    """The position of one socket in a channel.
 
-    `behind` says that the store must be asked for what follows `last_id`, because the ring does not reach back to it.
+    `behind` is true if the ring does not reach back to `last_id`; the events after it
+    must then be read from the store.
     """
 
     channel: Channel
@@ -108,25 +113,28 @@ class Cursor:
     _characters: int = 0
     _tools: int = 0
 
-    def wants(self, type_: str) -> bool:
-        """Whether the socket asked for events of this type."""
+    def accepts(self, type_: str) -> bool:
+        """Whether the socket subscribed to events of this type."""
         return self.types is None or type_ in self.types
 
-    def take(self) -> list[str]:
-        """The next texts to send: events first, then what is new of the drafts. Empty when there is nothing, or `behind`."""
+    def next_texts(self) -> list[str]:
+        """The next texts to send: events first, then new drafts.
+
+        Empty if there is nothing to send, or if the cursor is `behind`.
+        """
         channel = self.channel
         if self.behind or self.position < channel.start:
             self.behind = True
             return []
         texts: list[str] = []
-        while self.position < channel.end and len(texts) < _TAKE:
+        while self.position < channel.end and len(texts) < _BATCH:
             event = channel.ring[self.position - channel.start]
             self.position += 1
             if event.id > self.last_id:
                 self.last_id = event.id
-                if self.wants(event.type):
+                if self.accepts(event.type):
                     texts.append(event.wire)
-        if self.position == channel.end and channel.live is not None and self.wants(DRAFT):
+        if self.position == channel.end and channel.live is not None and self.accepts(DRAFT):
             texts.extend(self._drafts(channel.live))
         return texts
 
@@ -140,20 +148,24 @@ class Cursor:
             yield live.text_after(self._characters)
             self._characters = len(live.text)
 
-    def replayed(self, page: list[Published], *, whole: bool) -> list[str]:
-        """The texts of a page read from the store after `last_id`; `whole` says that nothing came after the page."""
+    def replay(self, page: list[Published], *, is_last: bool) -> list[str]:
+        """The texts of a page that was read from the store after `last_id`.
+
+        `is_last` says that the store had no events after the page.
+        """
         if page:
             self.last_id = page[-1].id
-        if whole:
-            # Whatever is in the ring and not in the page was committed after the page was read, and has a greater id.
+        if is_last:
+            # Events of the ring that the page lacks were committed after it was read,
+            # so their ids are greater.
             ring = self.channel.ring
             self.position = self.channel.start + bisect_right(ring, self.last_id, key=attrgetter("id"))
             self.behind = False
-        return [event.wire for event in page if self.wants(event.type)]
+        return [event.wire for event in page if self.accepts(event.type)]
 
 
 class Hub:
-    """All the sessions that somebody listens to."""
+    """The channels of all sessions that have a listener or a running turn."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -164,14 +176,14 @@ class Hub:
         self.empty.set()
 
     def publish(self, events: list[Published]) -> None:
-        """Events that have just been committed, in the order of their commit."""
-        touched = {}
+        """Deliver events that were just committed, in the order of their commit."""
+        changed = {}
         for event in events:
             channel = self._channels.get(event.session_id)
             if channel is not None:
                 channel.append(event)
-                touched[event.session_id] = channel
-        for channel in touched.values():
+                changed[event.session_id] = channel
+        for channel in changed.values():
             channel.wake()
 
     @contextmanager
@@ -180,7 +192,7 @@ class Hub:
         self.sockets += 1
         self.empty.clear()
         try:
-            with self._using(session_id) as channel:
+            with self._open_channel(session_id) as channel:
                 yield channel
         finally:
             self.sockets -= 1
@@ -188,17 +200,17 @@ class Hub:
                 self.empty.set()
 
     @contextmanager
-    def turn(self, session_id: str, task_id: str) -> Iterator[Draft]:
-        """The place for the drafts of a turn, for as long as it runs."""
-        with self._using(session_id) as channel:
+    def turn(self, session_id: str, task_id: str) -> Iterator[DraftWriter]:
+        """The writer for the drafts of a turn, for as long as the turn runs."""
+        with self._open_channel(session_id) as channel:
             channel.live = LiveTurn(task_id, self._clock)
             try:
-                yield Draft(channel, channel.live)
+                yield DraftWriter(channel, channel.live)
             finally:
                 channel.live = None
 
     @contextmanager
-    def _using(self, session_id: str) -> Iterator[Channel]:
+    def _open_channel(self, session_id: str) -> Iterator[Channel]:
         channel = self._channels.setdefault(session_id, Channel())
         channel.users += 1
         try:
@@ -209,29 +221,29 @@ class Hub:
                 del self._channels[session_id]
 
     def close(self) -> None:
-        """Have every socket say goodbye."""
+        """Have every socket close."""
         self.closed = True
         for channel in self._channels.values():
             channel.wake()
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
-    """Where a running turn shows what it is doing."""
+class DraftWriter:
+    """Shows listeners what a running turn is doing."""
 
     channel: Channel
     live: LiveTurn
 
     def write(self, text: str) -> None:
-        """A further piece of the reply."""
+        """Append a piece of the reply."""
         self.live.text += text
         self.channel.wake()
 
     def tool(self, task_id: str, name: str, state: str) -> None:
-        """A tool run began (``running``) or ended (``done``)."""
+        """Report a tool run that started (``running``) or ended (``done``)."""
         self.live.tools.append((task_id, name, state))
         self.channel.wake()
 
     def end(self) -> None:
-        """The turn's events are persisted: its drafts are shown to nobody from now on."""
+        """Stop showing drafts: the turn's events are stored."""
         self.channel.live = None

@@ -1,7 +1,8 @@
-"""The `calculator` agent: arithmetic, exactly, one operation a step.
+"""The `calculator` agent: exact arithmetic, one operation per step.
 
-An expression is read by Python's own parser and walked node by node; nothing is ever evaluated that is not in the tables below,
-and sizes are bounded, so a message can neither run code nor stall the service.
+Python's parser reads an expression, and the calculator evaluates the tree node by node.
+Only the operations in the table below are evaluated and sizes are limited, so a message
+can neither run code nor stall the service.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from ...engines.base import Step, TurnRequest
-from ...engines.streaming import say, work
+from ...engines.streaming import run_subtask, stream_reply
 
 _BINARY: dict[type[ast.operator], tuple[str, Callable[[Fraction, Fraction], Fraction]]] = {
     ast.Add: ("+", operator.add),
@@ -24,10 +25,11 @@ _BINARY: dict[type[ast.operator], tuple[str, Callable[[Fraction, Fraction], Frac
     ast.FloorDiv: ("//", lambda a, b: Fraction(a // b)),
     ast.Mod: ("mod", operator.mod),
 }
-_LONGEST, _DEEPEST, _MOST_BITS = 500, 60, 4096
+_MAX_CHARACTERS, _MAX_DEPTH, _MAX_BITS, _MAX_EXPONENT = 500, 60, 4096, 10**6
+_MAX_SUBTASKS = 12
 _EXPRESSION = re.compile(r"[\d(.+-][\d\s()+\-*/%^×÷·−.,_]*")
-# Words people write between numbers.
-_SPOKEN = [
+# Words for operations -> their signs.
+_WORDS = [
     (re.compile(r"\bdivided by\b|\bover\b"), "/"),
     (re.compile(r"\bto the power of\b"), "^"),
     (re.compile(r"\bplus\b"), "+"),
@@ -39,25 +41,26 @@ _SPOKEN = [
 
 
 class CannotCalculate(ValueError):
-    """The text holds no expression this agent calculates; its message is fit to be shown."""
+    """The text has no expression that can be calculated; the message is for the reader."""
 
 
 @dataclass(frozen=True, slots=True)
-class Sum:
-    """A calculated expression: what was read, the operations in the order they were done, and the exact value."""
+class Calculation:
+    """A calculated expression: its text, the operations in order, and the exact value."""
 
     expression: str
     steps: tuple[str, ...]
     value: Fraction
 
 
-def calculate(text: str) -> Sum:
-    """Find the arithmetic in `text` and do it exactly.
+def calculate(text: str) -> Calculation:
+    """Find an arithmetic expression in `text` and calculate it exactly.
 
     Raises
     ------
     CannotCalculate
-        No expression, one with an operation that is not arithmetic, a division by zero, or one that is too large.
+        There is no expression, or it is too large, divides by zero, or has an operation
+        that is not arithmetic.
 
     Examples
     --------
@@ -66,47 +69,47 @@ def calculate(text: str) -> Sum:
     >>> calculate("15 percent of 80").steps
     ('15 ÷ 100 = 0.15', '0.15 × 80 = 12')
     """
-    expression = _find(text)
+    expression = _find_expression(text)
     try:
         tree = ast.parse(expression.replace("^", "**"), mode="eval").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as reason:
-        raise CannotCalculate(f"`{expression}` is not a whole expression.") from reason
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise CannotCalculate(f"`{expression}` is not a whole expression.") from error
     steps: list[str] = []
-    value = _value(tree, steps, 0)
-    return Sum(expression, tuple(steps), value)
+    value = _evaluate(tree, steps, 0)
+    return Calculation(expression, tuple(steps), value)
 
 
-def _find(text: str) -> str:
-    spoken = text.lower()[: 4 * _LONGEST]
-    for pattern, sign in _SPOKEN:
-        spoken = pattern.sub(sign, spoken)
+def _find_expression(text: str) -> str:
+    text = text.lower()[: 4 * _MAX_CHARACTERS]
+    for pattern, sign in _WORDS:
+        text = pattern.sub(sign, text)
     for sign, plain in (("×", "*"), ("·", "*"), ("÷", "/"), ("−", "-")):
-        spoken = spoken.replace(sign, plain)
-    spoken = re.sub(r"(?<=\d),(?=\d{3}\b)", "", spoken)
-    found = [match.strip(" .,_\n\t") for match in _EXPRESSION.findall(spoken)]
-    found = [match for match in found if re.search(r"\d", match)]
-    if not found:
+        text = text.replace(sign, plain)
+    text = re.sub(r"(?<=\d),(?=\d{3}\b)", "", text)
+    candidates = [match.strip(" .,_\n\t") for match in _EXPRESSION.findall(text)]
+    candidates = [candidate for candidate in candidates if re.search(r"\d", candidate)]
+    if not candidates:
         raise CannotCalculate("I found no numbers in that.")
-    expression = max(found, key=lambda match: (len(re.findall(r"\d+", match)), len(match)))
-    if len(expression) > _LONGEST:
-        raise CannotCalculate(f"That expression is longer than {_LONGEST} characters.")
+    expression = max(candidates, key=lambda candidate: (len(re.findall(r"\d+", candidate)), len(candidate)))
+    if len(expression) > _MAX_CHARACTERS:
+        raise CannotCalculate(f"That expression is longer than {_MAX_CHARACTERS} characters.")
     return " ".join(re.sub(r"(?<![\d.])0+(?=\d)", "", expression).split())
 
 
-def _value(node: ast.expr, steps: list[str], depth: int) -> Fraction:
-    if depth > _DEEPEST:
-        raise CannotCalculate(f"That expression is nested deeper than {_DEEPEST}.")
+def _evaluate(node: ast.expr, steps: list[str], depth: int) -> Fraction:
+    if depth > _MAX_DEPTH:
+        raise CannotCalculate(f"That expression is nested deeper than {_MAX_DEPTH}.")
     match node:
         case ast.Constant(value=bool()):
             raise CannotCalculate("I calculate with numbers only.")
         case ast.Constant(value=int() | float() as number):
             return Fraction(str(number)) if abs(number) != float("inf") else _too_large()
         case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return -_value(operand, steps, depth + 1)
+            return -_evaluate(operand, steps, depth + 1)
         case ast.UnaryOp(op=ast.UAdd(), operand=operand):
-            return _value(operand, steps, depth + 1)
+            return _evaluate(operand, steps, depth + 1)
         case ast.BinOp(left=left, op=operation, right=right):
-            return _operate(operation, _value(left, steps, depth + 1), _value(right, steps, depth + 1), steps)
+            return _operate(operation, _evaluate(left, steps, depth + 1), _evaluate(right, steps, depth + 1), steps)
     raise CannotCalculate("I calculate with + - * / // % ^ and parentheses only.")
 
 
@@ -118,12 +121,14 @@ def _operate(operation: ast.operator, left: Fraction, right: Fraction, steps: li
         try:
             value = function(left, right)
         except ZeroDivisionError:
-            raise CannotCalculate(f"{written(left)} {sign} 0 has no value: nothing can be divided by zero.") from None
+            raise CannotCalculate(
+                f"{format_number(left)} {sign} 0 has no value: nothing can be divided by zero."
+            ) from None
     else:
         raise CannotCalculate("I calculate with + - * / // % ^ and parentheses only.")
-    if max(value.numerator.bit_length(), value.denominator.bit_length()) > _MOST_BITS:
+    if max(value.numerator.bit_length(), value.denominator.bit_length()) > _MAX_BITS:
         _too_large()
-    steps.append(f"{written(left)} {sign} {written(right)} = {written(value)}")
+    steps.append(f"{format_number(left)} {sign} {format_number(right)} = {format_number(value)}")
     return value
 
 
@@ -131,9 +136,9 @@ def _power(base: Fraction, exponent: Fraction) -> Fraction:
     if exponent.denominator != 1:
         raise CannotCalculate("I raise numbers to whole powers only.")
     size = max(base.numerator.bit_length(), base.denominator.bit_length())
-    if abs(exponent.numerator) * max(size, 1) > 2 * _MOST_BITS and abs(base) not in (0, 1):
+    if abs(exponent.numerator) * max(size, 1) > 2 * _MAX_BITS and abs(base) not in (0, 1):
         _too_large()
-    if abs(exponent.numerator) > 10**6:
+    if abs(exponent.numerator) > _MAX_EXPONENT:
         _too_large()
     if base == 0 and exponent < 0:
         raise CannotCalculate("0 to a negative power has no value: nothing can be divided by zero.")
@@ -144,12 +149,12 @@ def _too_large() -> Fraction:
     raise CannotCalculate("That number grows too large for me.")
 
 
-def written(value: Fraction) -> str:
-    """A fraction as a person writes it: whole, as a short decimal if it has one, or rounded with an ellipsis.
+def format_number(value: Fraction) -> str:
+    """A fraction as text: an integer, an exact decimal, or rounded with an ellipsis.
 
     Examples
     --------
-    >>> written(Fraction(1, 4)), written(Fraction(1, 3)), written(Fraction(1200))
+    >>> format_number(Fraction(1, 4)), format_number(Fraction(1, 3)), format_number(Fraction(1200))
     ('0.25', '0.333333…', '1200')
     """
     if value.denominator == 1:
@@ -159,28 +164,30 @@ def written(value: Fraction) -> str:
         digits = str(abs(scaled.numerator)).rjust(13, "0")
         sign = "-" if value < 0 else ""
         return f"{sign}{digits[:-12]}.{digits[-12:].rstrip('0')}"
-    near = round(value * 10**6)
-    digits = str(abs(near)).rjust(7, "0")
+    rounded = round(value * 10**6)
+    digits = str(abs(rounded)).rjust(7, "0")
     return f"{'-' if value < 0 else ''}{digits[:-6]}.{digits[-6:]}…"
 
 
 @dataclass(frozen=True, slots=True)
 class Calculator:
-    """Answers arithmetic, each operation as a subtask."""
+    """Calculates, with each operation as a subtask."""
 
     async def run(self, turn: TurnRequest) -> AsyncIterator[Step]:
-        """The sum and its steps, or what it cannot do and what it can."""
+        """Reply with the result and its steps, or with what can be calculated."""
         try:
             result = calculate(turn.message)
-        except CannotCalculate as reason:
-            async for step in say(turn, f"{reason} Ask me for example: `(2 + 3) * 4`, `15% of 80` or `2^10 / 3`."):
+        except CannotCalculate as error:
+            async for step in stream_reply(
+                turn, f"{error} Ask me for example: `(2 + 3) * 4`, `15% of 80` or `2^10 / 3`."
+            ):
                 yield step
             return
-        for line in result.steps[:12]:
-            async for step in work(turn, "calculate", turn.rng.uniform(0.03, 0.1), step=line):
+        for line in result.steps[:_MAX_SUBTASKS]:
+            async for step in run_subtask(turn, "calculate", turn.rng.uniform(0.03, 0.1), step=line):
                 yield step
-        text = f"**{result.expression} = {written(result.value)}**"
+        text = f"**{result.expression} = {format_number(result.value)}**"
         if len(result.steps) > 1:
             text += "\n\n" + "\n".join(f"{number}. {line}" for number, line in enumerate(result.steps, 1))
-        async for step in say(turn, text):
+        async for step in stream_reply(turn, text):
             yield step

@@ -1,8 +1,8 @@
-# ruff: noqa: E501 - the table of synonyms is read in columns, not in lines
-"""The documentation that ships in the package, section by section, and a full-text search over it.
+# ruff: noqa: E501 - the table of synonyms
+"""The packaged documentation, section by section, with full-text search.
 
-The index is SQLite's FTS5 in memory, ranked by bm25, built once in a process. A query is made of quoted words only, so nothing a
-person writes is ever read as FTS syntax.
+The index is SQLite's FTS5 in memory, ranked by bm25, built once per process. A query
+consists of quoted words only, so a question is never read as FTS syntax.
 """
 
 from __future__ import annotations
@@ -15,15 +15,18 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from .tokenize import stem, subjects, words
+from .tokenize import keyword_stems, keywords, stem, words
 
-# How much a hit counts: in the document's title, the section's title, the section's text.
+# Weight of a hit in the document's title, the section's title, the section's text.
 _WEIGHTS = (2.5, 6.0, 1.0)
-# One line that is nothing but the word would beat every page that explains it.
-_OF_A_DEFINITION = 0.5
-# A section that is called exactly what is asked for is what is asked for.
-_OF_ITS_NAMESAKE = 1.7
-# What people say -> what the documentation says.
+# Without it, a one-line definition of a word would beat every page that explains it.
+_GLOSSARY_FACTOR = 0.5
+# For a section whose title is exactly the query.
+_EXACT_TITLE_FACTOR = 1.7
+_SYNONYM_COVERAGE = 0.8
+_MIN_COVERAGE = 0.5  # one shared word does not make an answer
+_MAX_QUERY_WORDS = 24
+# The reader's word -> the documentation's words.
 SYNONYMS: dict[str, tuple[str, ...]] = {
     "answer": ("reply",), "response": ("reply", "error"), "conversation": ("session", "chat"), "dialogue": ("session",), "install": ("pip",),
     "setup": ("install",), "begin": ("start",), "dataframe": ("pandas", "frame"), "table": ("frame", "pandas"), "password": ("secret", "key"),
@@ -43,7 +46,10 @@ SYNONYMS: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One section of a page. `blocks` are its paragraphs, lists, tables and code blocks, each whole."""
+    """One section of a page.
+
+    `blocks` are its paragraphs, lists, tables and code blocks.
+    """
 
     document: str
     title: str
@@ -51,36 +57,39 @@ class Section:
 
     @property
     def source(self) -> str:
-        """How the section is cited: document › section."""
+        """The citation: document › section."""
         return self.document if self.title == self.document else f"{self.document} › {self.title}"
 
     @property
     def text(self) -> str:
-        """The section as it stands in the page."""
+        """The section's text as it is in the page."""
         return "\n\n".join(self.blocks)
 
     @property
     def has_example(self) -> bool:
-        """Whether it shows code."""
+        """Whether it has a code block."""
         return any(block.startswith("```") for block in self.blocks)
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A section that was found. `covered` is the share of the query's words in it, `score` is better the greater."""
+    """A section that matches a query.
+
+    `coverage` is the share of the query's words in it. A greater `score` is better.
+    """
 
     section: Section
-    covered: float
+    coverage: float
     score: float
 
 
 class Library:
-    """Sections that can be searched. Safe to use from several threads.
+    """Searchable sections. Safe to use from several threads.
 
     Parameters
     ----------
     sections
-        What it holds.
+        The sections to search.
 
     Examples
     --------
@@ -102,57 +111,55 @@ class Library:
             [(number, section.document, section.title, section.text) for number, section in enumerate(self.sections)],
         )
 
-    def search(self, query: str, most: int = 5) -> list[Hit]:
-        """The best sections for a question, best first; empty where nothing fits.
+    def search(self, query: str, limit: int = 5) -> list[Hit]:
+        """The best sections for a question, best first; empty if nothing fits.
 
-        Words are tried whole with their synonyms first, then as beginnings of words.
+        Whole words and their synonyms are searched first, then beginnings of words.
         """
-        asked = subjects(query) or [word for word in words(query) if len(word) > 3]
-        asked = asked[:24]
-        if not asked:
+        terms = (keywords(query) or [word for word in words(query) if len(word) > 3])[:_MAX_QUERY_WORDS]
+        if not terms:
             return []
-        hits = self._ranked(asked, [_any_of((word, *_synonyms(word))) for word in asked])
+        hits = self._rank(terms, [_any_of((word, *_synonyms(word))) for word in terms])
         if not hits:
-            stems = [stem(word) for word in asked if len(stem(word)) >= 3]
-            hits = self._ranked(asked, [f"{_quoted(word)}*" for word in stems], prefix=True)
-        return hits[:most]
+            stems = [stem(word) for word in terms if len(stem(word)) >= 3]
+            hits = self._rank(terms, [f"{_quote(word)}*" for word in stems], prefix=True)
+        return hits[:limit]
 
     def documents(self) -> list[str]:
         """The titles of all pages, in order."""
         return list(dict.fromkeys(section.document for section in self.sections))
 
-    def _ranked(self, asked: Sequence[str], terms: Sequence[str], *, prefix: bool = False) -> list[Hit]:
-        if not terms:
+    def _rank(self, terms: Sequence[str], expressions: Sequence[str], *, prefix: bool = False) -> list[Hit]:
+        if not expressions:
             return []
         sql = "SELECT rowid, bm25(pages, ?, ?, ?) FROM pages WHERE pages MATCH ? ORDER BY 2 LIMIT 40"
         with self._lock:
-            rows = self._index.execute(sql, (*_WEIGHTS, " OR ".join(terms))).fetchall()
+            rows = self._index.execute(sql, (*_WEIGHTS, " OR ".join(expressions))).fetchall()
         hits = []
         for number, rank in rows:
-            covered = self._covered(asked, number, prefix)
-            # bm25 alone lets one rare word beat three that fit; the share of words that are there weighs against it.
+            coverage = self._coverage(terms, number, prefix)
             section = self.sections[number]
-            weight = _OF_A_DEFINITION if section.document == "Glossary" else 1.0
-            if {stem(word) for word in subjects(section.title)} == {stem(word) for word in asked}:
-                weight *= _OF_ITS_NAMESAKE
-            hits.append(Hit(section, covered, -rank * weight * (0.3 + covered) ** 2))
-        # At least half of what was asked must be there: one shared word is no answer.
-        return sorted((hit for hit in hits if hit.covered >= 0.5), key=lambda hit: -hit.score)
+            factor = _GLOSSARY_FACTOR if section.document == "Glossary" else 1.0
+            if keyword_stems(section.title) == {stem(word) for word in terms}:
+                factor *= _EXACT_TITLE_FACTOR
+            # With bm25 alone, one rare word would beat three that fit.
+            hits.append(Hit(section, coverage, -rank * factor * (0.3 + coverage) ** 2))
+        return sorted((hit for hit in hits if hit.coverage >= _MIN_COVERAGE), key=lambda hit: -hit.score)
 
-    def _covered(self, asked: Sequence[str], number: int, prefix: bool) -> float:
+    def _coverage(self, terms: Sequence[str], number: int, prefix: bool) -> float:
         vocabulary = self._vocabulary[number]
-        found = 0.0
-        for word in asked:
-            if stem(word) in vocabulary or (prefix and any(own.startswith(stem(word)) for own in vocabulary)):
-                found += 1
-            elif any(stem(other) in vocabulary for other in _synonyms(word)):
-                found += 0.8
-        return found / len(asked)
+        matched = 0.0
+        for word in terms:
+            if stem(word) in vocabulary or (prefix and any(entry.startswith(stem(word)) for entry in vocabulary)):
+                matched += 1
+            elif any(stem(synonym) in vocabulary for synonym in _synonyms(word)):
+                matched += _SYNONYM_COVERAGE
+        return matched / len(terms)
 
 
 def _indexed_words(section: Section) -> list[str]:
     text = f"{section.document} {section.title} {section.text}"
-    # Names of code count as a whole and in their parts: `load_events` answers "load events" too.
+    # Identifiers count as a whole and in parts: `load_events` matches "load events" too.
     return [part for word in words(text) for part in {word, *re.split(r"[_'’-]", word)}]
 
 
@@ -160,12 +167,12 @@ def _synonyms(word: str) -> tuple[str, ...]:
     return SYNONYMS.get(word) or SYNONYMS.get(word.removesuffix("s")) or ()
 
 
-def _quoted(word: str) -> str:
+def _quote(word: str) -> str:
     return '"' + word.replace('"', '""') + '"'
 
 
 def _any_of(alternatives: Sequence[str]) -> str:
-    return f"({' OR '.join(_quoted(word) for word in alternatives)})"
+    return f"({' OR '.join(_quote(word) for word in alternatives)})"
 
 
 _FENCE = re.compile(r"^(```|~~~)")
@@ -223,7 +230,7 @@ def read_page(markdown: str) -> list[Section]:
 
 @cache
 def library() -> Library:
-    """The packaged documentation. Built at the first call, shared from then on."""
+    """The packaged documentation, built at the first call and shared from then on."""
     pages = sorted(manual().glob("*.md"))
     return Library(section for page in pages for section in read_page(page.read_text(encoding="utf-8")))
 

@@ -1,7 +1,7 @@
-# ruff: noqa: E501 - sentences and patterns read better whole
-"""The `guide` agent: answers questions about agentbook and the platform from the packaged documentation, and names its sources.
+"""The `guide` agent: answers questions about agentbook and the platform.
 
-It quotes; it does not invent. Where nothing in the pages fits, it says so and lists what there is.
+It quotes the packaged documentation and names its sources; it does not invent. If nothing
+in the pages fits, it says so and lists the pages.
 """
 
 from __future__ import annotations
@@ -12,45 +12,31 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 
 from ...engines.base import Message, Step, ToolDone, ToolStarted, TurnRequest
-from ...engines.streaming import pause, say
+from ...engines.streaming import pause, stream_reply
 from .documentation import Hit, Library, library
-from .tokenize import subjects
+from .tokenize import keywords
 
-_LONGEST = 1500  # characters quoted from the first section; a code block or table is never cut
-_SECOND = 500
-_CLOSE_BEHIND = 0.62
+_MAX_FIRST = 1500  # characters quoted from the best section; a code block or table is never cut
+_MAX_SECOND = 500
+_SIMILAR_SCORE = 0.62  # a second section is quoted if its score is at least this share of the best
+_HISTORY = 4  # messages
 _GREETING = re.compile(
     r"^\W*(?:hi|hello|hey|good (?:morning|day|evening)|thanks?|thank you|bye|ok(?:ay)?|help)\b[\w\s]{0,12}\W*$",
     re.IGNORECASE,
 )
-_WANTS_EXAMPLE = re.compile(r"\b(?:examples?|in code|code|snippet|show me|sample)\b", re.IGNORECASE)
-_WANTS_MORE = re.compile(r"\b(?:more|else|further|details?|elaborate|continue|go on)\b", re.IGNORECASE)
-_REFERS_BACK = re.compile(
+_EXAMPLE = re.compile(r"\b(?:examples?|in code|code|snippet|show me|sample)\b", re.IGNORECASE)
+_MORE = re.compile(r"\b(?:more|else|further|details?|elaborate|continue|go on)\b", re.IGNORECASE)
+_REFERENCE = re.compile(
     r"\b(?:it|its|that|this|them|those|these|one|same|there|above)\b|^\W*(?:and|but)\b", re.IGNORECASE
 )
-_NO_SUBJECT = frozenset(
-    [
-        "example",
-        "examples",
-        "code",
-        "snippet",
-        "sample",
-        "show",
-        "explain",
-        "detail",
-        "details",
-        "elaborate",
-        "continue",
-        "further",
-        "else",
-    ]
+_NOT_A_SUBJECT = frozenset(
+    "example examples code snippet sample show explain detail details elaborate continue further else".split()  # noqa: SIM905
 )
-_LOOKS_BACK = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """What a message asks for: the words to look up, and in which way."""
+class SearchRequest:
+    """What a message asks for: the words to search, and in which form."""
 
     query: str
     wants_example: bool
@@ -63,88 +49,100 @@ class Guide:
 
     Parameters
     ----------
-    shelf
-        What it reads; None for the documentation in the package.
+    library
+        What it reads; None for the packaged documentation.
     """
 
-    shelf: Library | None = None
+    library: Library | None = None
 
     async def run(self, turn: TurnRequest) -> AsyncIterator[Step]:
-        """A search (a tool run), then the reply."""
-        reading = understand(turn.message, turn.history)
-        yield ToolStarted("search_documentation", {"query": reading.query[:200]})
-        # The index is built at the first question; in a thread, so that other turns go on.
-        shelf = self.shelf if self.shelf is not None else await asyncio.to_thread(library)
-        hits = shelf.search(reading.query)
+        """Search as a tool run, then reply."""
+        request = understand(turn.message, turn.history)
+        yield ToolStarted("search_documentation", {"query": request.query[:200]})
+        # In a thread, because the first search builds the index.
+        pages = self.library if self.library is not None else await asyncio.to_thread(library)
+        hits = pages.search(request.query)
         await pause(turn, 0.15)
         yield ToolDone("search_documentation")
-        async for step in say(turn, compose(turn.message, reading, hits, shelf, turn.history)):
+        async for step in stream_reply(turn, compose(turn.message, request, hits, pages, turn.history)):
             yield step
 
 
-def understand(message: str, history: Sequence[Message]) -> Reading:
-    """What to look up. A follow-up without a subject of its own ("show me an example") is about the question before.
+def understand(message: str, history: Sequence[Message]) -> SearchRequest:
+    """What to search for.
+
+    A follow-up without a subject of its own ("show me an example") continues the question
+    before it.
 
     Examples
     --------
     >>> understand("Show me an example.", [Message("user", "How do I stream events?")]).query
     'How do I stream events?'
     """
-    example, more = bool(_WANTS_EXAMPLE.search(message)), bool(_WANTS_MORE.search(message))
-    own = [word for word in subjects(message) if word not in _NO_SUBJECT]
-    # Newest first, until one that had a subject.
-    for earlier in [said.text for said in reversed(history) if said.role == "user"][:_LOOKS_BACK]:
-        leans = not own or (len(own) <= 2 and bool(_REFERS_BACK.search(message)))
-        if not leans:
-            break
-        named = [word for word in subjects(earlier) if word not in _NO_SUBJECT]
-        if named:
-            return Reading(f"{earlier} {' '.join(own)}".strip(), example, more)
-    return Reading(message, example, more)
+    wants_example, wants_more = bool(_EXAMPLE.search(message)), bool(_MORE.search(message))
+    subject = _subject(message)
+    if not subject or (len(subject) <= 2 and _REFERENCE.search(message)):
+        # Newest first, until a question that has a subject.
+        questions = [earlier.text for earlier in reversed(history) if earlier.role == "user"][:_HISTORY]
+        for question in questions:
+            if _subject(question):
+                return SearchRequest(f"{question} {' '.join(subject)}".strip(), wants_example, wants_more)
+    return SearchRequest(message, wants_example, wants_more)
 
 
-def compose(message: str, reading: Reading, hits: Sequence[Hit], shelf: Library, history: Sequence[Message]) -> str:
-    """The reply: the best passages, quoted as they stand, and where they are from."""
+def _subject(message: str) -> list[str]:
+    return [word for word in keywords(message) if word not in _NOT_A_SUBJECT]
+
+
+def compose(
+    message: str, request: SearchRequest, hits: Sequence[Hit], pages: Library, history: Sequence[Message]
+) -> str:
+    """The reply: the best passages, quoted unchanged, and their sources."""
     if not hits:
-        return _nothing(message, shelf)
-    if reading.wants_example:
+        return _no_answer(message, pages)
+    if request.wants_example:
         hits = sorted(hits, key=lambda hit: not hit.section.has_example)
-    if reading.wants_more:
-        told = "\n".join(said.text for said in history if said.role == "assistant")
-        hits = sorted(hits, key=lambda hit: hit.section.blocks[0] in told)
+    if request.wants_more:
+        replies = "\n".join(earlier.text for earlier in history if earlier.role == "assistant")
+        hits = sorted(hits, key=lambda hit: hit.section.blocks[0] in replies)
     first, *others = hits
-    quoted = [_excerpt(first, _LONGEST)]
+    passages = [_excerpt(first, _MAX_FIRST)]
     sources = [first.section.source]
     for other in others[:1]:
-        if other.score >= _CLOSE_BEHIND * first.score:
-            quoted.append(f"From *{other.section.source}*:\n\n{_excerpt(other, _SECOND)}")
+        if other.score >= _SIMILAR_SCORE * first.score:
+            passages.append(f"From *{other.section.source}*:\n\n{_excerpt(other, _MAX_SECOND)}")
             sources.append(other.section.source)
     related = [hit.section.source for hit in others if hit.section.source not in sources][:3]
     closing = f"*Source{'s' if len(sources) > 1 else ''}: {'; '.join(sources)}*"
     if related:
         closing += f"\n\n*See also: {'; '.join(related)}*"
-    return "\n\n".join([*quoted, closing])
+    return "\n\n".join([*passages, closing])
 
 
-def _excerpt(hit: Hit, longest: int) -> str:
-    """Whole blocks of a section up to a length; always at least its first, and the code after a sentence that announces it."""
+def _excerpt(hit: Hit, max_characters: int) -> str:
+    """Whole blocks of a section up to a length.
+
+    Always has the first block, and the code after a sentence that announces it.
+    """
     chosen: list[str] = []
     for block in hit.section.blocks:
         announced = bool(chosen) and chosen[-1].rstrip().endswith(":")
-        if chosen and not announced and sum(map(len, chosen)) + len(block) > longest:
+        if chosen and not announced and sum(map(len, chosen)) + len(block) > max_characters:
             break
         chosen.append(block)
     return "\n\n".join(chosen)
 
 
-def _nothing(message: str, shelf: Library) -> str:
-    pages = ", ".join(f"*{title}*" for title in shelf.documents())
+def _no_answer(message: str, pages: Library) -> str:
+    titles = ", ".join(f"*{title}*" for title in pages.documents())
     if _GREETING.match(message) or not message.strip():
         return (
-            "Hello! Ask me about agentbook or the platform, for example “How do I load events into pandas?”, “What scopes does a key need to chat?” "
-            f"or “What happens when the connection is cut?”. I answer from these pages and name my sources: {pages}."
+            "Hello! Ask me about agentbook or the platform, for example “How do I load events into pandas?”, "
+            "“What scopes does a key need to chat?” or “What happens when the connection is cut?”. "
+            f"I answer from these pages and name my sources: {titles}."
         )
     return (
         "I found nothing in the documentation that answers this, and I do not make things up. "
-        f"These pages are there: {pages}. Try other words, or name one of them. For counts of your own sessions ask the `analyst`."
+        f"These pages are there: {titles}. Try other words, or name one of them. "
+        "For counts of your own sessions ask the `analyst`."
     )

@@ -1,7 +1,8 @@
-"""The stand-in: answers for an LLM agent where no endpoint is configured, and says in every reply that it is one.
+"""The stand-in: answers for an LLM agent if no endpoint is configured.
 
-It writes no prose of its own. It reads the system prompt and the message, and shows what of the prompt would bear on the
-message: the role, the rules that share words with it, the form it asks for. So a prompt can be tried out, compared and tested
+Every reply says that it is a stand-in. It writes no prose of its own: it shows which
+parts of the system prompt apply to the message, that is the role, the rules that share
+words with it, and the form it asks for. So a prompt can be tried out, compared and tested
 without a key, and nobody takes the result for a model's.
 """
 
@@ -12,16 +13,17 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 from ...engines.base import Step, TurnRequest
-from ...engines.streaming import say, work
-from .tokenize import stem, subjects
+from ...engines.streaming import run_subtask, stream_reply
+from .tokenize import keyword_stems, keywords, stem
 
 NOTICE = (
     "*I am a rule-based stand-in: no language model is configured for this agent. "
     "Set `OPENAI_BASE_URL` and `OPENAI_API_KEY`, and restart the service, to have a model answer.*"
 )
 
+_MAX_QUESTION = 240
 _SENTENCE = re.compile(r"[^.!?\n]+[.!?]*")
-_ORDER = re.compile(
+_RULE = re.compile(
     r"\b(always|never|must|only|do not|don't|avoid|keep|use|answer|reply|write|ask|refuse|start|end|list|include|cite|say|give|"
     r"name|show|quote|be)\b",
     re.IGNORECASE,
@@ -37,76 +39,86 @@ _FORMS = [
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """What the stand-in made of a prompt and a message."""
+class PromptMatch:
+    """Which parts of a system prompt apply to a message.
+
+    Attributes
+    ----------
+    role : str or None
+    rules : tuple of str
+        The rules that share words with the message; if there are none, the first two.
+    shared_words : tuple of str
+        The words that rules and message share.
+    forms : tuple of str
+        The forms of answer that the prompt asks for.
+    """
 
     role: str | None
-    rules: tuple[str, ...]  # that bear on the message; else the first ones
-    matched: tuple[str, ...]  # words that rules and message share
-    form: tuple[str, ...]
+    rules: tuple[str, ...]
+    shared_words: tuple[str, ...]
+    forms: tuple[str, ...]
 
 
-def read(system_prompt: str | None, message: str) -> Reading:
-    """Hold a message against a system prompt.
+def match_prompt(system_prompt: str | None, message: str) -> PromptMatch:
+    """Match a message against a system prompt.
 
     Examples
     --------
-    >>> read("You are a shop clerk. Never promise refunds. Be brief.", "Can I get refunds?").rules
+    >>> match_prompt("You are a shop clerk. Never promise refunds. Be brief.", "Can I get refunds?").rules
     ('Never promise refunds.',)
     """
-    sentences = [found.strip(" -*#\t") for found in _SENTENCE.findall(system_prompt or "")]
+    sentences = [sentence.strip(" -*#\t") for sentence in _SENTENCE.findall(system_prompt or "")]
     sentences = [sentence for sentence in sentences if len(sentence) > 3]
     role = next((line for line in sentences if line.lower().startswith(("you are", "you're", "act as"))), None)
-    orders = [line for line in sentences if line != role and _ORDER.search(line)]
-    named = subjects(message)
-    near = sorted(orders, key=lambda line: -len(_stems(line) & _stems(message)))
-    near = [line for line in near if _stems(line) & _stems(message)][:3]
-    shared = set().union(*(_stems(line) for line in near)) if near else set()
-    return Reading(
+    rules = [line for line in sentences if line != role and _RULE.search(line)]
+    message_stems = keyword_stems(message)
+    matching = sorted(rules, key=lambda line: -len(keyword_stems(line) & message_stems))
+    matching = [line for line in matching if keyword_stems(line) & message_stems][:3]
+    rule_stems = set().union(*map(keyword_stems, matching))
+    return PromptMatch(
         role=role,
-        rules=tuple(near or orders[:2]),
-        matched=tuple(word for word in named if stem(word) in shared),
-        form=tuple(name for pattern, name in _FORMS if pattern.search(system_prompt or "")),
+        rules=tuple(matching or rules[:2]),
+        shared_words=tuple(word for word in keywords(message) if stem(word) in rule_stems),
+        forms=tuple(form for pattern, form in _FORMS if pattern.search(system_prompt or "")),
     )
 
 
-def _stems(text: str) -> set[str]:
-    return {stem(word) for word in subjects(text)}
-
-
-def compose(turn: TurnRequest, reading: Reading) -> str:
-    """The reply: the notice, what was asked, what the prompt says about it."""
+def compose(turn: TurnRequest, match: PromptMatch) -> str:
+    """The reply: the notice, the question, and what the prompt says about it."""
     lines = [NOTICE, ""]
-    asked = " ".join(turn.message.split())
-    shown = asked if len(asked) <= 240 else asked[:239] + "…"
+    question = " ".join(turn.message.split())
+    if len(question) > _MAX_QUESTION:
+        question = question[: _MAX_QUESTION - 1] + "…"
     lines.append(
-        f"You asked **{turn.agent_name}**: “{shown}”" if asked else f"You sent **{turn.agent_name}** an empty message."
+        f"You asked **{turn.agent_name}**: “{question}”"
+        if question
+        else f"You sent **{turn.agent_name}** an empty message."
     )
     if turn.system_prompt is None:
         lines += ["", "This agent has no system prompt yet; configure one and I will hold messages against it."]
         return "\n".join(lines)
     lines.append("")
     lines.append(
-        f"A model would answer as told: {reading.role}"
-        if reading.role
+        f"A model would answer as told: {match.role}"
+        if match.role
         else "The system prompt names no role (“You are …”)."
     )
-    if reading.rules:
-        if reading.matched:
-            lines += ["", f"Rules of the prompt that bear on this (shared words: {', '.join(reading.matched)}):", ""]
+    if match.rules:
+        if match.shared_words:
+            lines += ["", f"Rules of the prompt that bear on this (shared words: {', '.join(match.shared_words)}):", ""]
         else:
             lines += ["", "No rule of the prompt shares a word with the message. Its first ones are:", ""]
-        lines += [f"- {rule}" for rule in reading.rules]
+        lines += [f"- {rule}" for rule in match.rules]
     else:
         lines += ["", "The prompt gives no rules (sentences with always, never, use, answer …)."]
-    if reading.form:
-        lines += ["", f"It asks for answers {', '.join(reading.form)}."]
-    remembered = sum(message.role == "user" for message in turn.history)
-    if turn.mode == "multi-turn" and remembered:
-        plural = "s" if remembered > 1 else ""
+    if match.forms:
+        lines += ["", f"It asks for answers {', '.join(match.forms)}."]
+    earlier = sum(message.role == "user" for message in turn.history)
+    if turn.mode == "multi-turn" and earlier:
+        plural = "s" if earlier > 1 else ""
         lines += [
             "",
-            f"Mode multi-turn: the model would also see {remembered} earlier message{plural} of this session.",
+            f"Mode multi-turn: the model would also see {earlier} earlier message{plural} of this session.",
         ]
     names = [str(tool.get("integration")) for tool in turn.tools if tool.get("integration")] + list(turn.platform_tools)
     if names:
@@ -116,13 +128,13 @@ def compose(turn: TurnRequest, reading: Reading) -> str:
 
 @dataclass(frozen=True, slots=True)
 class StandIn:
-    """Runs LLM agents without an LLM."""
+    """Runs the turns of LLM agents without an LLM."""
 
     async def run(self, turn: TurnRequest) -> AsyncIterator[Step]:
-        """Read the prompt (a subtask), then say what of it bears on the message."""
-        async for step in work(
+        """Read the prompt as a subtask, then reply with what applies to the message."""
+        async for step in run_subtask(
             turn, "read_prompt", turn.rng.uniform(0.05, 0.2), characters=len(turn.system_prompt or "")
         ):
             yield step
-        async for step in say(turn, compose(turn, read(turn.system_prompt, turn.message))):
+        async for step in stream_reply(turn, compose(turn, match_prompt(turn.system_prompt, turn.message))):
             yield step

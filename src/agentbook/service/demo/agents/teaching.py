@@ -1,6 +1,7 @@
-"""Small agents whose behaviour can be predicted: to teach what a turn is, and to test everything that watches one.
+"""Small agents with predictable behaviour, to teach what a turn is and to test clients.
 
-Each turn is a function of the request alone (its message, its history and its seeded random numbers).
+Each turn is a function of the request alone: its message, its history and its seeded
+random numbers.
 """
 
 from __future__ import annotations
@@ -10,61 +11,82 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 from ...engines.base import Draft, Failure, Step, TurnRequest
-from ...engines.streaming import pause, say, work
+from ...engines.run_limits import failure
+from ...engines.streaming import pause, run_subtask, stream_reply
 
 _NUMBER = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?)(?![\w.])")
 
+# What each run limit's agent does before it fails: the number of subtasks that finish,
+# and whether it begins a reply.
+_BEFORE_LIMIT: dict[str, tuple[int, bool]] = {
+    "state_size": (1, True),
+    "llm_request_size": (0, False),
+    "llm_calls": (4, True),
+    "llm_tokens": (2, True),
+    "agent_tasks": (6, False),
+    "tool_fan_out": (8, False),
+    "budget": (0, False),
+    "synchronous_steps": (0, False),
+    "turn_timeout": (2, True),
+}
 
-def _number(text: str, default: float, most: float) -> float:
-    """The first number in `text`, at most `most`; `default` where there is none."""
-    found = _NUMBER.search(text)
-    return min(float(found[1]), most) if found else default
+
+def _first_number(text: str, default: float, maximum: float) -> float:
+    """The first number in `text`, at most `maximum`; `default` if there is none."""
+    match = _NUMBER.search(text)
+    return min(float(match[1]), maximum) if match else default
 
 
 @dataclass(frozen=True, slots=True)
 class Echo:
-    """Says back what it was told."""
+    """Replies with the message."""
 
     async def run(self, turn: TurnRequest) -> AsyncIterator[Step]:
-        async for step in say(turn, turn.message.strip() or "(an empty message)"):
+        async for step in stream_reply(turn, turn.message.strip() or "(an empty message)"):
             yield step
 
 
 @dataclass(frozen=True, slots=True)
 class Verbose:
-    """Runs many subtasks, each a ``runtime_done`` with ``{}``, before the one reply: "12" asks for twelve."""
+    """Runs many subtasks before its reply, each a ``runtime_done`` with ``{}``.
 
-    most: int = 200
+    The message "12" asks for twelve.
+    """
+
+    max_subtasks: int = 200
 
     async def run(self, turn: TurnRequest) -> AsyncIterator[Step]:
-        count = int(_number(turn.message, turn.rng.randint(3, 8), self.most))
+        count = int(_first_number(turn.message, turn.rng.randint(3, 8), self.max_subtasks))
         for number in range(1, count + 1):
-            async for step in work(turn, "subtask", turn.rng.uniform(0.05, 0.2), number=number, of=count):
+            async for step in run_subtask(turn, "subtask", turn.rng.uniform(0.05, 0.2), number=number, of=count):
                 yield step
         plural = "subtask" if count == 1 else "subtasks"
         text = (
             f"I finished {count} {plural} for you. Each left a `runtime_done` event with `content` equal to `{{}}`; "
             "this reply is the one with `content.text`."
         )
-        async for step in say(turn, text):
+        async for step in stream_reply(turn, text):
             yield step
 
 
 @dataclass(frozen=True, slots=True)
 class Slow:
-    """Takes its time: "5" asks for five seconds (at pace 1) before it speaks, and it speaks slowly."""
+    """Waits before it replies, and writes slowly.
 
-    most_s: float = 300.0
+    The message "5" asks for five seconds at pace 1.
+    """
+
+    max_wait_s: float = 300.0
 
     async def run(self, turn: TurnRequest) -> AsyncIterator[Step]:
-        seconds = _number(turn.message, turn.rng.uniform(4.0, 9.0), self.most_s)
-        async for step in work(turn, "think", seconds, asked_s=round(seconds, 1)):
+        seconds = _first_number(turn.message, turn.rng.uniform(4.0, 9.0), self.max_wait_s)
+        async for step in run_subtask(turn, "think", seconds, asked_s=round(seconds, 1)):
             yield step
         text = (
             f"That took {seconds:.1f} seconds of thought. A reply is persisted only when its turn completes, "
             "so a poll in between found nothing new."
         )
-        async for step in say(turn, text):
+        async for step in stream_reply(turn, text):
             if isinstance(step, Draft):
                 await pause(turn, 0.15)
             yield step
@@ -78,14 +100,36 @@ class Flaky:
 
     async def run(self, turn: TurnRequest) -> AsyncIterator[Step]:
         fails = turn.rng.random() < self.probability
-        async for step in work(turn, "try", turn.rng.uniform(0.1, 0.4), attempt=len(turn.history) // 2 + 1):
+        async for step in run_subtask(turn, "try", turn.rng.uniform(0.1, 0.4), attempt=len(turn.history) // 2 + 1):
             yield step
         if fails:
             yield Draft("I was about to")
             yield Failure(500, "ServerError", "Something went wrong")
             return
-        async for step in say(
+        async for step in stream_reply(
             turn,
             f"It worked this time. About {self.probability:.0%} of my turns fail; a client should show that and go on.",
         ):
             yield step
+
+
+@dataclass(frozen=True, slots=True)
+class LimitReached:
+    """Exceeds one run limit on every turn; `kind` is a key of `RUN_FAILURES`.
+
+    The limit is not really exceeded. The agent shows what a client does with the failure.
+    """
+
+    kind: str
+
+    async def run(self, turn: TurnRequest) -> AsyncIterator[Step]:
+        subtasks, begins_reply = _BEFORE_LIMIT[self.kind]
+        for number in range(subtasks):
+            async for step in run_subtask(turn, "subtask", turn.rng.uniform(0.05, 0.15), number=number + 1):
+                yield step
+        if begins_reply:
+            for piece in ("Let", " me", " look", " into", " that"):
+                yield Draft(piece)
+                await pause(turn, 0.03)
+        await pause(turn, 0.05)
+        yield failure(self.kind, turn.workspace_name)

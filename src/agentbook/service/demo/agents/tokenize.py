@@ -1,11 +1,11 @@
-"""The words of a question: which of them mean something, and their stems."""
+"""Splits questions into words, stop words and stems."""
 
 from __future__ import annotations
 
 import re
 
-# Frequent words that name no subject. `with` and `without` stay out of it for nobody asks for them alone.
-COMMON = frozenset(
+# Words that name no subject.
+STOP_WORDS = frozenset(
     """
     a about after again all also am an and any are as at be because been before being but by can cannot could did do does doing
     done for from get gets getting give given go got had has have having help here how i if in into is it its just know let like
@@ -21,7 +21,7 @@ _ENDINGS = ("ations", "ation", "ings", "ing", "ies", "ied", "es", "ed", "s")
 
 
 def words(text: str) -> list[str]:
-    """The words of `text` in lower case, in order; digits count, signs do not.
+    """The words of `text` in lower case, in order. Numbers count, punctuation does not.
 
     Examples
     --------
@@ -31,19 +31,21 @@ def words(text: str) -> list[str]:
     return _WORD.findall(text.lower())
 
 
-def subjects(text: str) -> list[str]:
-    """The words that mean something, each once.
+def keywords(text: str) -> list[str]:
+    """The words that are not stop words, without repetitions.
 
     Examples
     --------
-    >>> subjects("What is the default page limit? The limit of a page!")
+    >>> keywords("What is the default page limit? The limit of a page!")
     ['default', 'page', 'limit']
     """
-    return list(dict.fromkeys(word for word in words(text) if word not in COMMON and (len(word) > 1 or word.isdigit())))
+    return list(
+        dict.fromkeys(word for word in words(text) if word not in STOP_WORDS and (len(word) > 1 or word.isdigit()))
+    )
 
 
 def stem(word: str) -> str:
-    """`word` without its ending, roughly: enough to see that ``refunds`` and ``refund`` are one.
+    """`word` without its ending, so that ``refunds`` and ``refund`` are the same.
 
     Examples
     --------
@@ -54,3 +56,14 @@ def stem(word: str) -> str:
         if word.endswith(ending) and len(word) - len(ending) >= 4:
             return word[: -len(ending)]
     return word
+
+
+def keyword_stems(text: str) -> set[str]:
+    """The stems of the keywords of `text`.
+
+    Examples
+    --------
+    >>> sorted(keyword_stems("Do refunds of orders take long?"))
+    ['long', 'order', 'refund', 'take']
+    """
+    return {stem(word) for word in keywords(text)}

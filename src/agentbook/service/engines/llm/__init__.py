@@ -1,7 +1,8 @@
-"""The `llm` engine: agents answered by a language model behind any OpenAI-compatible endpoint.
+"""The `llm` engine: a language model behind any OpenAI-compatible endpoint.
 
-`settings` reads the environment, `endpoint` is the only place that touches the `openai` package, `chunks` puts a streamed answer
-together, `tools` are what a model may call, `engine` is the loop over them. The package is an extra
+`settings` reads the environment; `endpoint` sends requests and is the only module that
+uses the `openai` package; `completion_stream` assembles streamed answers; `tools` are
+what a model may call; `engine` loops over them. The package is an extra
 (``pip install 'agentbook[llm]'``) and is loaded with the first turn that needs it.
 """
 

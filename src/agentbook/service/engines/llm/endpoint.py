@@ -1,7 +1,8 @@
-"""One request to the model's endpoint: sent, streamed, tried again where that may help, and every error put in plain words.
+"""One request to the model's endpoint: streamed, retried if that may help, errors explained.
 
-The only place that touches the `openai` package. It is loaded by name when first needed, because it is an extra and takes half a
-second to load. Nothing but the operator's own endpoint is ever asked: redirects are not followed.
+The only module that uses the `openai` package. The package is imported by name at its
+first use because it is an extra and takes half a second to load. Requests go to the
+operator's own endpoint only: redirects are not followed.
 """
 
 from __future__ import annotations
@@ -15,23 +16,33 @@ from types import ModuleType, TracebackType
 from typing import Any
 
 from ..base import Failure
-from .chunks import Answer, Gathering
+from .completion_stream import Completion, CompletionBuilder
 from .settings import Settings
 
-_DRAFT_EVERY_S = 0.05  # a reader sees no difference, and a fast model does not flood every socket
-_CONNECT_S = 10.0
-_LONGEST_PAUSE_S = 20.0
-_MAY_PASS = frozenset({408, 409, 425, 429})
+_DRAFT_INTERVAL_S = 0.05  # too short to notice, long enough that a fast model does not flood every socket
+_CONNECT_TIMEOUT_S = 10.0
+_MAX_RETRY_AFTER_S = 20.0
+_RETRYABLE = frozenset({408, 409, 425, 429})
 
 
 class EndpointError(Exception):
-    """The endpoint gave no answer. `failure` is what people are told; `pause_s` how long to wait if it may pass by itself."""
+    """The endpoint gave no answer, or not all of it.
 
-    def __init__(self, failure: Failure, *, may_pass: bool = False, pause_s: float = 0.0) -> None:
+    Attributes
+    ----------
+    failure : Failure
+        The failure that ends the turn.
+    is_retryable : bool
+        Whether the same request may succeed later.
+    retry_after_s : float
+        How long to wait before the next attempt, in seconds.
+    """
+
+    def __init__(self, failure: Failure, *, is_retryable: bool = False, retry_after_s: float = 0.0) -> None:
         super().__init__(failure.message)
         self.failure = failure
-        self.may_pass = may_pass
-        self.pause_s = pause_s
+        self.is_retryable = is_retryable
+        self.retry_after_s = retry_after_s
 
 
 class Endpoint:
@@ -40,7 +51,7 @@ class Endpoint:
     Parameters
     ----------
     settings
-        Where it is.
+        Where the endpoint is.
 
     Raises
     ------
@@ -51,12 +62,14 @@ class Endpoint:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._openai: ModuleType = importlib.import_module("openai")
-        timeout = self._openai.Timeout(settings.silence_s, connect=min(_CONNECT_S, settings.silence_s))
+        timeout = self._openai.Timeout(
+            settings.read_timeout_s, connect=min(_CONNECT_TIMEOUT_S, settings.read_timeout_s)
+        )
         self._client = self._openai.AsyncOpenAI(
             base_url=settings.base_url,
             api_key=settings.api_key,
             timeout=timeout,
-            max_retries=0,  # tried again below, where it is known whether text was already shown
+            max_retries=0,  # retried below, where it is known whether text was already shown
             http_client=self._openai.DefaultAsyncHttpxClient(
                 timeout=timeout, follow_redirects=False, trust_env=not settings.is_local
             ),
@@ -70,87 +83,90 @@ class Endpoint:
     ) -> None:
         await self._client.close()
 
-    async def ask(self, body: Mapping[str, Any]) -> AsyncGenerator[str | Answer, None]:
-        """The pieces of the answer's text as they come, at most twenty a second, and then the `Answer`.
+    async def stream(self, body: Mapping[str, Any]) -> AsyncGenerator[str | Completion, None]:
+        """Pieces of the answer's text, at most twenty per second, then the `Completion`.
 
         Raises
         ------
         EndpointError
-            There is no answer, or not the whole of it. A request whose answer had begun to show is not sent again.
+            The endpoint gave no answer, or not all of it. A request is not sent again
+            once text of its answer was shown.
         """
-        for pause_s in (*self._settings.retry_s, None):
-            gathering = Gathering()
+        for delay_s in (*self._settings.retry_delays_s, None):
+            builder = CompletionBuilder()
             try:
-                async with aclosing(_paced(self._pieces(body, gathering))) as pieces:
+                async with aclosing(_throttle(self._pieces(body, builder))) as pieces:
                     async for piece in pieces:
                         yield piece
-                yield gathering.answer()
+                yield builder.build()
                 return
             except EndpointError as error:
-                if pause_s is None or gathering.has_text or not error.may_pass:
+                if delay_s is None or builder.has_text or not error.is_retryable:
                     raise
-                wait_s = max(pause_s, error.pause_s)
-            await asyncio.sleep(wait_s)
+                delay_s = max(delay_s, error.retry_after_s)
+            await asyncio.sleep(delay_s)
 
-    async def _pieces(self, body: Mapping[str, Any], gathering: Gathering) -> AsyncGenerator[str, None]:
+    async def _pieces(self, body: Mapping[str, Any], builder: CompletionBuilder) -> AsyncGenerator[str, None]:
         try:
             stream = await self._client.chat.completions.create(**body)
             async with stream:
                 async for chunk in stream:
-                    piece = gathering.feed(_plain(chunk))
+                    piece = builder.add(_as_json(chunk))
                     if piece:
                         yield piece
-                    if gathering.is_full:
+                    if builder.is_full:
                         break
         except Exception as error:
-            # Not chained: what the package raises may quote the request.
-            raise self._understood(error) from None
-        if gathering.finish is None and not gathering.is_full:
-            raise EndpointError(_broken("broke off its answer before the end"), may_pass=True)
+            # Not chained, because the package's exceptions may quote the request.
+            raise self._explain(error) from None
+        if builder.finish_reason is None and not builder.is_full:
+            raise EndpointError(_bad_gateway("broke off its answer before the end"), is_retryable=True)
 
-    def _understood(self, error: Exception) -> EndpointError:
+    def _explain(self, error: Exception) -> EndpointError:
         openai = self._openai
         if isinstance(error, openai.APITimeoutError):
-            waited = f"said nothing for {self._settings.silence_s:g} s"
-            return EndpointError(_failed(504, "ModelTimeout", waited, "Try again, or raise AGENTBOOK_LLM_TIMEOUT_S."))
+            problem = f"said nothing for {self._settings.read_timeout_s:g} s"
+            return EndpointError(_failure(504, "ModelTimeout", problem, "Try again, or raise AGENTBOOK_LLM_TIMEOUT_S."))
         if isinstance(error, openai.APIConnectionError):
             advice = "Check that it runs and that OPENAI_BASE_URL points to it"
-            return EndpointError(_broken("cannot be reached, or closed the connection", advice), may_pass=True)
+            problem = "cannot be reached, or closed the connection"
+            return EndpointError(_bad_gateway(problem, advice), is_retryable=True)
         if isinstance(error, openai.APIStatusError):
-            return self._refused(error)
+            return self._explain_status(error)
         if isinstance(error, openai.APIError):  # an error in the middle of the stream
-            return EndpointError(
-                _broken(f"broke off with an error: {self._settings.quoted(str(error))}"), may_pass=True
-            )
+            problem = f"broke off with an error: {self._settings.redact(str(error))}"
+            return EndpointError(_bad_gateway(problem), is_retryable=True)
         if isinstance(error, ValueError | TypeError | LookupError | AttributeError | RecursionError):
-            return EndpointError(_broken("sent an answer that is not a stream of chat completion chunks"))
-        # The transport's own errors, where the package lets them through.
-        return EndpointError(_broken("closed the connection within its answer"), may_pass=True)
+            return EndpointError(_bad_gateway("sent an answer that is not a stream of chat completion chunks"))
+        # A transport error that the package did not wrap.
+        return EndpointError(_bad_gateway("closed the connection within its answer"), is_retryable=True)
 
-    def _refused(self, error: Any) -> EndpointError:
+    def _explain_status(self, error: Any) -> EndpointError:
         status: int = error.status_code
-        said = self._settings.quoted(str(error.message))
         if status in (401, 403):
-            # Not quoted: these answers repeat the key, or parts of it.
-            return EndpointError(_broken(f"refused the service's credentials ({status})", "Check OPENAI_API_KEY."))
+            # The endpoint's message is not quoted: it may repeat the key, or parts of it.
+            return EndpointError(_bad_gateway(f"refused the service's credentials ({status})", "Check OPENAI_API_KEY."))
         if status == 404:
-            named = f"does not know the model {self._settings.model!r}, or has no chat completions (404)"
-            return EndpointError(_broken(named, "Set AGENTBOOK_LLM_MODEL and OPENAI_BASE_URL to what it has."))
+            problem = f"does not know the model {self._settings.model!r}, or has no chat completions (404)"
+            return EndpointError(_bad_gateway(problem, "Set AGENTBOOK_LLM_MODEL and OPENAI_BASE_URL to what it has."))
         if status == 429:
-            spent = error.code == "insufficient_quota"
-            told = "has no quota left for this key (429)" if spent else "has too many requests at the moment (429)"
-            failure = _failed(503, "ModelBusy", told, "Check its plan." if spent else "Try again in a minute.")
-            return EndpointError(failure, may_pass=not spent, pause_s=_retry_after(error))
+            if error.code == "insufficient_quota":
+                problem = "has no quota left for this key (429)"
+                return EndpointError(_failure(503, "ModelBusy", problem, "Check its plan."))
+            failure = _failure(503, "ModelBusy", "has too many requests at the moment (429)", "Try again in a minute.")
+            return EndpointError(failure, is_retryable=True, retry_after_s=_retry_after(error))
         if 300 <= status < 400:
-            return EndpointError(
-                _broken(f"redirects elsewhere ({status})", "Set OPENAI_BASE_URL to where it really is.")
-            )
-        may_pass = status >= 500 or status in _MAY_PASS
-        return EndpointError(_broken(f"answered {status}: {said}"), may_pass=may_pass, pause_s=_retry_after(error))
+            advice = "Set OPENAI_BASE_URL to where it really is."
+            return EndpointError(_bad_gateway(f"redirects elsewhere ({status})", advice))
+        return EndpointError(
+            _bad_gateway(f"answered {status}: {self._settings.redact(str(error.message))}"),
+            is_retryable=status >= 500 or status in _RETRYABLE,
+            retry_after_s=_retry_after(error),
+        )
 
 
-def _plain(chunk: Any) -> Any:
-    """A chunk as the JSON it was: the package builds its models without checking them."""
+def _as_json(chunk: Any) -> Any:
+    """A chunk as the JSON it was: the package builds its models without validating."""
     return chunk.to_dict(warnings=False) if hasattr(chunk, "to_dict") else chunk
 
 
@@ -159,40 +175,43 @@ def _retry_after(error: Any) -> float:
         seconds = float(error.response.headers.get("retry-after", 0))
     except ValueError:
         return 0.0
-    return min(seconds, _LONGEST_PAUSE_S) if math.isfinite(seconds) else 0.0
+    return min(seconds, _MAX_RETRY_AFTER_S) if math.isfinite(seconds) else 0.0
 
 
-def _failed(status: int, name: str, what: str, advice: str) -> Failure:
-    # Like the specification's own messages without a full stop, since clients go on after it.
-    return Failure(status, name, f"The language model's endpoint {what}. {advice}".rstrip(" ."))
+def _failure(status: int, error: str, problem: str, advice: str) -> Failure:
+    # Without a full stop, like the specification's messages: clients continue after it.
+    return Failure(status, error, f"The language model's endpoint {problem}. {advice}".rstrip(" ."))
 
 
-def _broken(what: str, advice: str = "") -> Failure:
-    return _failed(502, "ModelEndpointError", what, advice)
+def _bad_gateway(problem: str, advice: str = "") -> Failure:
+    return _failure(502, "ModelEndpointError", problem, advice)
 
 
-async def _paced(pieces: AsyncGenerator[str, None]) -> AsyncGenerator[str, None]:
-    """`pieces`, those of a twentieth of a second in one. The first comes at once; closing this ends them."""
-    come: list[str] = []
-    news = asyncio.Event()
+async def _throttle(pieces: AsyncGenerator[str, None]) -> AsyncGenerator[str, None]:
+    """`pieces`, joined so that at most twenty come per second.
+
+    The first one comes at once. Closing this generator closes `pieces`.
+    """
+    buffer: list[str] = []
+    arrived = asyncio.Event()
 
     async def fill() -> None:
         async with aclosing(pieces):
             async for piece in pieces:
-                come.append(piece)
-                news.set()
+                buffer.append(piece)
+                arrived.set()
 
     filling = asyncio.create_task(fill())
-    filling.add_done_callback(lambda _: news.set())
+    filling.add_done_callback(lambda _: arrived.set())
     try:
-        while come or not filling.done():
-            await news.wait()
-            news.clear()
-            text = "".join(come)
-            come.clear()
+        while buffer or not filling.done():
+            await arrived.wait()
+            arrived.clear()
+            text = "".join(buffer)
+            buffer.clear()
             if text:
                 yield text
-            await asyncio.wait({filling}, timeout=_DRAFT_EVERY_S)
+            await asyncio.wait({filling}, timeout=_DRAFT_INTERVAL_S)
         await filling
     finally:
         filling.cancel()

@@ -1,6 +1,7 @@
-"""The loop of an LLM agent: ask the model, run the tools it calls, ask again, until it answers.
+"""The loop of an LLM agent: ask the model, run the tools it calls, repeat until it answers.
 
-The text of all rounds is one reply, because all of it was shown while it was written: the drafts joined are the reply.
+The text of all rounds is one reply, because all of it was shown while it was written:
+the drafts joined are the reply.
 """
 
 from __future__ import annotations
@@ -13,17 +14,18 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 
+from ...text import replace_surrogates
 from ..base import Draft, Failure, LlmCall, LlmUsage, Message, Reply, Step, ToolDone, ToolStarted, TurnRequest
-from . import tools as toolbox
-from .chunks import Answer
+from .completion_stream import Completion
 from .endpoint import Endpoint, EndpointError
 from .settings import Settings
+from .tools import Tool, callable_name, offered_tools, run_tool
 
 log = logging.getLogger("agentbook.service")
 
-_MOST_ROUNDS = 12
-_BYTES_A_TOKEN = 4  # the usual rule of thumb, where an endpoint does not count
-_CUT = "\n\n*The answer was cut off at the model's length limit.*"
+_MAX_ROUNDS = 12
+_BYTES_PER_TOKEN = 4  # the usual rule of thumb, if the endpoint does not count
+_TRUNCATED = "\n\n*The answer was cut off at the model's length limit.*"
 
 NOT_INSTALLED = Failure(
     500,
@@ -41,20 +43,23 @@ class LlmEngine:
     ----------
     settings
         Where the model is.
-    most_rounds
-        How many times in one turn the model may call tools before it has to answer.
+    max_rounds
+        How many times per turn the model may call tools before it has to answer.
     """
 
     settings: Settings
-    most_rounds: int = _MOST_ROUNDS
+    max_rounds: int = _MAX_ROUNDS
 
     async def run(self, turn: TurnRequest) -> AsyncIterator[Step]:
-        """Drafts and tool runs as they happen, then a `Reply`, or a `Failure` that says what the operator can do."""
+        """Yield drafts and tool runs as they happen, then a `Reply` or a `Failure`.
+
+        The failure says what the operator of the service can do.
+        """
         if self.settings.problem is not None:
             yield Failure(500, "ModelNotConfigured", self.settings.problem)
             return
         try:
-            # In a thread: loading the package takes half a second the first time.
+            # In a thread, because importing the package takes half a second the first time.
             endpoint = await asyncio.to_thread(Endpoint, self.settings)
         except ImportError:
             yield NOT_INSTALLED
@@ -70,45 +75,46 @@ class LlmEngine:
                 yield error.failure
 
     async def _converse(self, turn: TurnRequest, endpoint: Endpoint) -> AsyncGenerator[Step, None]:
-        tools = toolbox.offered(turn)
-        messages = opening(turn)
+        tools = offered_tools(turn)
+        messages = initial_messages(turn)
         written: list[str] = []
-        for round_ in range(self.most_rounds + 1):
-            body = self._body(messages, tools, may_call=round_ < self.most_rounds)
+        for round_number in range(self.max_rounds + 1):
+            body = self._body(messages, tools, may_call=round_number < self.max_rounds)
             size = body_bytes(body)
             yield LlmCall(size)
-            answer = Answer("", (), None, None)
-            apart = "\n\n" if written else ""
-            async with aclosing(endpoint.ask(body)) as parts:
+            completion = Completion("", (), None, None)
+            separator = "\n\n" if written else ""
+            async with aclosing(endpoint.stream(body)) as parts:
                 async for part in parts:
-                    if isinstance(part, Answer):
-                        answer = part
+                    if isinstance(part, Completion):
+                        completion = part
                     elif part:
-                        written.append(apart + part)
-                        apart = ""
+                        written.append(separator + part)
+                        separator = ""
                         yield Draft(written[-1])
-            yield LlmUsage(_tokens(answer, size))
-            if not answer.calls or answer.finish in ("length", "content_filter"):
-                if answer.finish == "length" and "".join(written).strip():
-                    written.append(_CUT)
-                    yield Draft(_CUT)
-                yield _end(answer, written)
+            yield LlmUsage(_tokens(completion, size))
+            if not completion.tool_calls or completion.finish_reason in ("length", "content_filter"):
+                if completion.finish_reason == "length" and "".join(written).strip():
+                    written.append(_TRUNCATED)
+                    yield Draft(_TRUNCATED)
+                yield _last_step(completion, "".join(written))
                 return
-            messages.append(_said(answer))
-            for call in answer.calls:
-                name = toolbox.callable_name(call.name)
+            messages.append(_assistant_message(completion))
+            for call in completion.tool_calls:
+                name = callable_name(call.name)
                 yield ToolStarted(name, {"arguments": call.arguments[:200]})
-                result = await toolbox.run(call, tools, turn)
+                result = await run_tool(call, tools, turn)
                 yield ToolDone(name)
-                messages.append({"role": "tool", "tool_call_id": sendable(call.id), "content": sendable(result)})
+                content = replace_surrogates(result)
+                messages.append({"role": "tool", "tool_call_id": replace_surrogates(call.id), "content": content})
         yield Failure(
             502,
             "ModelEndpointError",
-            f"The language model called tools {self.most_rounds} times in a row and gave no answer",
+            f"The language model called tools {self.max_rounds} times in a row and gave no answer",
         )
 
     def _body(
-        self, messages: Sequence[Mapping[str, Any]], tools: Mapping[str, toolbox.Tool], *, may_call: bool
+        self, messages: Sequence[Mapping[str, Any]], tools: Mapping[str, Tool], *, may_call: bool
     ) -> dict[str, Any]:
         body: dict[str, Any] = {
             "model": self.settings.model,
@@ -117,60 +123,67 @@ class LlmEngine:
             "stream_options": {"include_usage": True},
         }
         if tools:
-            body["tools"] = [tool.offered() for tool in tools.values()]
+            body["tools"] = [tool.as_function() for tool in tools.values()]
             if not may_call:
                 body["tool_choice"] = "none"
         return body
 
 
-def opening(turn: TurnRequest) -> list[dict[str, Any]]:
-    """What the model is told at first: the system prompt, in mode multi-turn what was said before, and the message."""
-    told = [Message("system", turn.system_prompt)] if turn.system_prompt else []
-    told += turn.history if turn.mode == "multi-turn" else ()
-    told = [*(message for message in told if message.text), Message("user", turn.message)]
-    return [{"role": message.role, "content": sendable(message.text)} for message in told]
+def initial_messages(turn: TurnRequest) -> list[dict[str, Any]]:
+    """The messages of the first request.
+
+    The system prompt, the session's history in mode multi-turn, and the message.
+    """
+    messages = [Message("system", turn.system_prompt)] if turn.system_prompt else []
+    messages += turn.history if turn.mode == "multi-turn" else ()
+    messages = [*(message for message in messages if message.text), Message("user", turn.message)]
+    return [{"role": message.role, "content": replace_surrogates(message.text)} for message in messages]
 
 
 def body_bytes(body: Mapping[str, Any]) -> int:
-    """How long the request's body is on the wire."""
+    """The length of the request's body on the wire, in bytes."""
     return len(json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode())
 
 
-def sendable(text: str) -> str:
-    """`text` without lone surrogates, which a model may write (as half of an emoji) and no request can carry."""
-    return text.encode("utf-8", "replace").decode()
+def _tokens(completion: Completion, request_bytes: int) -> int:
+    """The tokens that the endpoint counted.
+
+    Estimated if it did not count, so that limits and budgets hold all the same.
+    """
+    if completion.tokens is not None:
+        return completion.tokens
+    characters = len(completion.text) + sum(len(call.arguments) for call in completion.tool_calls)
+    return (request_bytes + characters) // _BYTES_PER_TOKEN
 
 
-def _tokens(answer: Answer, request_bytes: int) -> int:
-    """As the endpoint counts them; estimated where it does not, so that limits and budgets hold all the same."""
-    if answer.tokens is not None:
-        return answer.tokens
-    written = len(answer.text) + sum(len(call.arguments) for call in answer.calls)
-    return (request_bytes + written) // _BYTES_A_TOKEN
-
-
-def _said(answer: Answer) -> dict[str, Any]:
+def _assistant_message(completion: Completion) -> dict[str, Any]:
     """The model's own round, as the next request repeats it."""
     calls = [
         {
-            "id": sendable(call.id),
+            "id": replace_surrogates(call.id),
             "type": "function",
-            "function": {"name": sendable(call.name), "arguments": sendable(call.arguments) or "{}"},
+            "function": {
+                "name": replace_surrogates(call.name),
+                "arguments": replace_surrogates(call.arguments) or "{}",
+            },
         }
-        for call in answer.calls
+        for call in completion.tool_calls
     ]
-    return {"role": "assistant", "content": sendable(answer.text) or None, "tool_calls": calls}
+    return {"role": "assistant", "content": replace_surrogates(completion.text) or None, "tool_calls": calls}
 
 
-def _end(answer: Answer, written: list[str]) -> Reply | Failure:
-    text = "".join(written)
-    if answer.finish == "content_filter":
+def _last_step(completion: Completion, text: str) -> Reply | Failure:
+    if completion.finish_reason == "content_filter":
         return Failure(
             502, "ContentFiltered", "The language model's content filter withheld the answer. Ask in other words"
         )
     if not text.strip():
-        why = (
-            "reached its length limit before it wrote anything" if answer.finish == "length" else "gave an empty answer"
+        problem = (
+            "reached its length limit before it wrote anything"
+            if completion.finish_reason == "length"
+            else "gave an empty answer"
         )
-        return Failure(502, "ModelEndpointError", f"The language model {why}. Try again, or change the system prompt")
+        return Failure(
+            502, "ModelEndpointError", f"The language model {problem}. Try again, or change the system prompt"
+        )
     return Reply(text)

@@ -1,4 +1,7 @@
-"""Where the model is, read from the environment of the service: nobody who uses the platform can point it anywhere else."""
+"""Where the model is, according to the environment of the service.
+
+Users of the platform cannot point it anywhere else.
+"""
 
 from __future__ import annotations
 
@@ -12,40 +15,42 @@ from urllib.parse import urlsplit
 
 DEFAULT_BASE_URL = "https://api.openai.com/v1"
 DEFAULT_MODEL = "gpt-4o-mini"
-# Local servers (Ollama, llama.cpp, vLLM) take requests without a key, but the client insists on sending one.
+# Local servers (Ollama, llama.cpp, vLLM) need no key, but the client always sends one.
 _NO_KEY = "no-key"
 _MASK = "***"
-# What looks like a secret in somebody else's error message: keys, bearer tokens, and names and passwords in URLs.
+# What may be a secret in an endpoint's error message: keys, bearer tokens, and user
+# names and passwords in URLs.
 _SECRETS = re.compile(r"\bsk-\S+|(?<=bearer )\S+|(?<=://)[^/@\s]+(?=@)", re.IGNORECASE)
-_QUERIES = re.compile(r"(?<=[\w/])\?\S*=\S*")
-_QUOTED = 300
+_URL_QUERIES = re.compile(r"(?<=[\w/])\?\S*=\S*")
+_MAX_QUOTED = 300
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How the model is reached.
+    """How to reach the model.
 
     Attributes
     ----------
     base_url : str
-        Where the endpoint answers, up to and without ``/chat/completions``. Holds no credentials.
+        The endpoint's URL without ``/chat/completions``. Holds no credentials.
     api_key : str
         Sent as a bearer token. Never shown: not in the repr, not in a pickle.
     model : str
-        The name the endpoint knows the model by.
-    silence_s : float
-        How long the endpoint may be silent, before an answer and within one, in seconds.
-    retry_s : tuple of float
-        The pauses before a request that may succeed later is sent again, in seconds; as many repeats as pauses.
+        The endpoint's name for the model.
+    read_timeout_s : float
+        How long the endpoint may be silent, before an answer and within it, in seconds.
+    retry_delays_s : tuple of float
+        The delays before each repetition of a request that may succeed later, in
+        seconds.
     problem : str or None
-        What is wrong with the configuration; every turn then fails with it.
+        What is wrong with the configuration; every turn then fails with this message.
     """
 
     base_url: str = DEFAULT_BASE_URL
     api_key: str = field(default=_NO_KEY, repr=False)
     model: str = DEFAULT_MODEL
-    silence_s: float = 120.0
-    retry_s: tuple[float, ...] = (0.5, 2.0)
+    read_timeout_s: float = 120.0
+    retry_delays_s: tuple[float, ...] = (0.5, 2.0)
     problem: str | None = None
 
     def __reduce__(self) -> NoReturn:
@@ -53,38 +58,40 @@ class Settings:
 
     @property
     def is_local(self) -> bool:
-        """Whether the endpoint is on this machine, so that no proxy stands between."""
+        """Whether the endpoint is on this machine, so that no proxy may be used."""
         host = urlsplit(self.base_url).hostname or ""
         try:
             return ipaddress.ip_address(host).is_loopback
         except ValueError:
             return host == "localhost" or host.endswith(".localhost")
 
-    def quoted(self, text: str) -> str:
-        """`text` of the endpoint as it may be shown: one short line, with everything masked that looks like a secret.
+    def redact(self, text: str) -> str:
+        """An endpoint's text, fit to be shown: one short line, with secrets masked.
 
         Examples
         --------
-        >>> Settings(api_key="swordfish").quoted("no such key: swordfish, nor sk-12")
+        >>> Settings(api_key="swordfish").redact("no such key: swordfish, nor sk-12")
         'no such key: ***, nor ***'
         """
         if len(self.api_key) > 3:
             text = text.replace(self.api_key, _MASK)
-        # Shortened before it is searched: an endpoint may answer with megabytes, made to be slow to search.
-        line = " ".join(text.split())[: 10 * _QUOTED]
-        line = _QUERIES.sub("", _SECRETS.sub(_MASK, line))
-        return line if len(line) <= _QUOTED else line[: _QUOTED - 1] + "…"
+        # Truncated before it is searched: an endpoint may answer with megabytes that
+        # are slow to search.
+        line = " ".join(text.split())[: 10 * _MAX_QUOTED]
+        line = _URL_QUERIES.sub("", _SECRETS.sub(_MASK, line))
+        return line if len(line) <= _MAX_QUOTED else line[: _MAX_QUOTED - 1] + "…"
 
 
-def configured(environment: Mapping[str, str]) -> bool:
+def is_configured(environment: Mapping[str, str]) -> bool:
     """Whether the environment names an endpoint or a key for one."""
     return any(environment.get(name, "").strip() for name in ("OPENAI_BASE_URL", "OPENAI_API_KEY"))
 
 
 def from_environment(environment: Mapping[str, str]) -> Settings:
-    """The settings that environment variables make; what is wrong with them is in `Settings.problem`.
+    """The settings in environment variables; `Settings.problem` says what is wrong.
 
-    Read are ``OPENAI_BASE_URL``, ``OPENAI_API_KEY``, ``AGENTBOOK_LLM_MODEL`` and ``AGENTBOOK_LLM_TIMEOUT_S``.
+    Reads ``OPENAI_BASE_URL``, ``OPENAI_API_KEY``, ``AGENTBOOK_LLM_MODEL`` and
+    ``AGENTBOOK_LLM_TIMEOUT_S``.
 
     Examples
     --------
@@ -93,33 +100,33 @@ def from_environment(environment: Mapping[str, str]) -> Settings:
     >>> from_environment({"OPENAI_BASE_URL": "ollama"}).problem
     'OPENAI_BASE_URL must begin with http:// or https:// and name a host'
     """
-    said = {name: value.strip() for name, value in environment.items()}
-    base_url = said.get("OPENAI_BASE_URL") or DEFAULT_BASE_URL
-    key = said.get("OPENAI_API_KEY") or _NO_KEY
-    model = said.get("AGENTBOOK_LLM_MODEL") or DEFAULT_MODEL
+    variables = {name: value.strip() for name, value in environment.items()}
+    base_url = variables.get("OPENAI_BASE_URL") or DEFAULT_BASE_URL
+    key = variables.get("OPENAI_API_KEY") or _NO_KEY
+    model = variables.get("AGENTBOOK_LLM_MODEL") or DEFAULT_MODEL
     try:
-        silence_s = float(said.get("AGENTBOOK_LLM_TIMEOUT_S") or 120.0)
+        read_timeout_s = float(variables.get("AGENTBOOK_LLM_TIMEOUT_S") or 120.0)
     except ValueError:
-        silence_s = 0.0
-    problem = _wrong_url(base_url)
-    if not (math.isfinite(silence_s) and silence_s > 0):
+        read_timeout_s = 0.0
+    problem = _url_problem(base_url)
+    if not (math.isfinite(read_timeout_s) and read_timeout_s > 0):
         problem = "AGENTBOOK_LLM_TIMEOUT_S must be a number of seconds greater than 0"
     if not (key.isascii() and key.isprintable()):
         problem = "OPENAI_API_KEY holds characters that cannot be sent in a header; copy it again"
     if problem is not None:
         return Settings(problem=problem)
-    return Settings(base_url, key, model, silence_s)
+    return Settings(base_url, key, model, read_timeout_s)
 
 
-def _wrong_url(url: str) -> str | None:
+def _url_problem(url: str) -> str | None:
     try:
         parts = urlsplit(url)
-        whole = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        is_complete = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
-        whole = False
-    if not whole:
+        is_complete = False
+    if not is_complete:
         return "OPENAI_BASE_URL must begin with http:// or https:// and name a host"
-    # Clients write URLs into their logs; a secret in one would be there too.
+    # Clients log URLs, and a secret in the URL would be logged with it.
     if parts.username is not None or parts.query or parts.fragment:
         return (
             "OPENAI_BASE_URL must not hold a user name, a password, a query or a fragment; set OPENAI_API_KEY instead"

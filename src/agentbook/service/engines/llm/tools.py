@@ -1,7 +1,9 @@
-"""What a model may call: the platform's own tools, and integrations, which this service has none of and says so.
+"""What a model may call: the platform's own tools.
 
-A tool is a function of its arguments and the turn. Whatever it is given, it answers with text for the model to read; it never
-fails a turn, and none of them opens a connection or writes anything.
+Integrations are offered too, but this service is connected to none, and their result
+says so. A tool is a function of its arguments and the turn. Whatever its arguments are,
+it returns text for the model; it never fails a turn, and no tool opens a connection or
+writes anything.
 """
 
 from __future__ import annotations
@@ -11,25 +13,30 @@ import json
 import logging
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from ...demo.agents.analyst import Analyst
+from ...demo.agents.analyst import answer_question
 from ...demo.agents.analyst.question import EXAMPLES
-from ...demo.agents.calculator import CannotCalculate, calculate, written
+from ...demo.agents.calculator import CannotCalculate, calculate, format_number
 from ...demo.agents.documentation import library
-from ..base import Reply, TurnRequest
-from .chunks import ToolCall
+from ..base import TurnRequest
+from .completion_stream import ToolCall
 
 log = logging.getLogger("agentbook.service")
 
-_LONGEST_ARGUMENTS = 20_000
-_LONGEST_RESULT = 12_000
-_LONGEST_NAME = 64  # what endpoints accept
-_PAGES = 3
+_MAX_ARGUMENTS = 20_000  # characters
+_MAX_RESULT = 12_000
+_MAX_NAME = 64  # what endpoints accept
+_MAX_SECTION = 3_000
+_MAX_SECTIONS = 3
+_ANY_OBJECT = {"type": "object", "properties": {}, "additionalProperties": True}
+_NO_ARGUMENTS = {"type": "object", "properties": {}, "additionalProperties": False}
 
-Run = Callable[[TurnRequest, Mapping[str, Any]], Awaitable[str]]
+
+class BadArguments(ValueError):
+    """A tool does not accept the model's arguments; the message is for the model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +46,15 @@ class Tool:
     name: str
     description: str
     parameters: Mapping[str, Any]
-    run: Run
+    run: Callable[[TurnRequest, Mapping[str, Any]], Awaitable[str]]
 
-    def offered(self) -> dict[str, Any]:
-        """As the request to the endpoint says it."""
+    def as_function(self) -> dict[str, Any]:
+        """The tool's entry in the body of a request."""
         function = {"name": self.name, "description": self.description, "parameters": self.parameters}
         return {"type": "function", "function": function}
 
 
-def _takes(name: str, description: str) -> dict[str, Any]:
+def _text_schema(name: str, description: str) -> dict[str, Any]:
     return {
         "type": "object",
         "properties": {name: {"type": "string", "description": description}},
@@ -56,46 +63,39 @@ def _takes(name: str, description: str) -> dict[str, Any]:
     }
 
 
-def _text(arguments: Mapping[str, Any], name: str) -> str:
+def _text_argument(arguments: Mapping[str, Any], name: str) -> str:
     value = arguments.get(name)
     if not isinstance(value, str) or not value.strip():
         raise BadArguments(f"The argument {name!r} must be a text that is not empty.")
     return value
 
 
-class BadArguments(ValueError):
-    """The model called a tool with arguments it does not take; its message is for the model."""
-
-
 async def _calculate(turn: TurnRequest, arguments: Mapping[str, Any]) -> str:
     try:
-        done = calculate(_text(arguments, "expression"))
-    except CannotCalculate as reason:
-        raise BadArguments(str(reason)) from None
-    return _json(expression=done.expression, value=written(done.value))
+        result = calculate(_text_argument(arguments, "expression"))
+    except CannotCalculate as error:
+        raise BadArguments(str(error)) from None
+    return _json({"expression": result.expression, "value": format_number(result.value)})
 
 
 async def _search_docs(turn: TurnRequest, arguments: Mapping[str, Any]) -> str:
-    query = _text(arguments, "query")
-    # In a thread: the index is built at the first question.
-    hits = await asyncio.to_thread(lambda: library().search(query, _PAGES))
+    query = _text_argument(arguments, "query")
+    # In a thread, because the first search builds the index.
+    hits = await asyncio.to_thread(lambda: library().search(query, _MAX_SECTIONS))
     if not hits:
-        return _json(found=[], note="Nothing in the documentation fits. Its pages: " + ", ".join(library().documents()))
-    return _json(found=[{"source": hit.section.source, "text": hit.section.text[:3000]} for hit in hits])
+        note = "Nothing in the documentation fits. Its pages: " + ", ".join(library().documents())
+        return _json({"found": [], "note": note})
+    sections = [{"source": hit.section.source, "text": hit.section.text[:_MAX_SECTION]} for hit in hits]
+    return _json({"found": sections})
 
 
 async def _query_activity(turn: TurnRequest, arguments: Mapping[str, Any]) -> str:
-    # The analyst's own grammar and queries, which read nothing but what the account of the turn can see.
-    asked = replace(turn, message=_text(arguments, "question"), history=(), pace=0.0)
-    async for step in Analyst().run(asked):
-        if isinstance(step, Reply):
-            return step.text
-    raise BadArguments("That question has no answer.")
+    return await answer_question(turn, _text_argument(arguments, "question"))
 
 
 async def _now(turn: TurnRequest, arguments: Mapping[str, Any]) -> str:
     now = datetime.now(UTC)
-    return _json(utc=now.isoformat(timespec="seconds"), weekday=f"{now:%A}")
+    return _json({"utc": now.isoformat(timespec="seconds"), "weekday": f"{now:%A}"})
 
 
 PLATFORM_TOOLS: dict[str, Tool] = {
@@ -104,93 +104,91 @@ PLATFORM_TOOLS: dict[str, Tool] = {
         Tool(
             "calculator",
             "Calculate an arithmetic expression exactly: + - * / // % ^ and parentheses.",
-            _takes("expression", "For example: (2 + 3) * 4"),
+            _text_schema("expression", "For example: (2 + 3) * 4"),
             _calculate,
         ),
         Tool(
             "search_docs",
             "Search the documentation of agentbook and the agent platform. Answers with sections and their sources.",
-            _takes("query", "A question or a few words"),
+            _text_schema("query", "A question or a few words"),
             _search_docs,
         ),
         Tool(
             "query_activity",
             "Count this account's sessions, messages, replies, failures and waiting times by real queries. "
             f"Takes one question in plain English, such as: {'; '.join(EXAMPLES)}",
-            _takes("question", "The question"),
+            _text_schema("question", "The question"),
             _query_activity,
         ),
-        Tool(
-            "now",
-            "The present date, time and weekday in UTC.",
-            {"type": "object", "properties": {}, "additionalProperties": False},
-            _now,
-        ),
+        Tool("now", "The present date, time and weekday in UTC.", _NO_ARGUMENTS, _now),
     )
 }
 
 
-def offered(turn: TurnRequest) -> dict[str, Tool]:
-    """The tools that the agent's version names, by the name the model calls them."""
-    found: dict[str, Tool] = {}
+def offered_tools(turn: TurnRequest) -> dict[str, Tool]:
+    """The tools of the agent's version, by the names under which the model calls them."""
+    tools: dict[str, Tool] = {}
     for name in turn.platform_tools:
-        tool = PLATFORM_TOOLS.get(name) or _absent(name, f"The platform tool {name!r} is not part of this service")
-        found.setdefault(tool.name, tool)
+        reason = f"The platform tool {name!r} is not part of this service"
+        tool = PLATFORM_TOOLS.get(name) or _unavailable(name, reason)
+        tools.setdefault(tool.name, tool)
     for entry in turn.tools:
         integration, names = entry.get("integration"), entry.get("tools")
         for name in names if isinstance(names, list) else ():
-            spelt = f"{integration}__{name}"
-            tool = _absent(spelt, f"The integration {integration!r} is not connected on this service")
-            found.setdefault(tool.name, tool)
-    return found
+            reason = f"The integration {integration!r} is not connected on this service"
+            tool = _unavailable(f"{integration}__{name}", reason)
+            tools.setdefault(tool.name, tool)
+    return tools
 
 
-def _absent(name: str, why: str) -> Tool:
-    """A tool that the version names and that is not there: calling it does nothing, and says so."""
+def _unavailable(name: str, reason: str) -> Tool:
+    """A tool that does nothing but tell the model why it is not available."""
 
     async def run(turn: TurnRequest, arguments: Mapping[str, Any]) -> str:
-        return _json(error=f"{why}, so nothing was done. Say so; do not make up a result.")
+        return _json({"error": f"{reason}, so nothing was done. Say so; do not make up a result."})
 
-    parameters = {"type": "object", "properties": {}, "additionalProperties": True}
-    return Tool(callable_name(name), f"{name} (not connected)", parameters, run)
+    return Tool(callable_name(name), f"{name} (not connected)", _ANY_OBJECT, run)
 
 
 def callable_name(name: str) -> str:
-    """`name` as endpoints accept it for a function: letters, digits, ``_`` and ``-``, at most 64.
+    """`name` as endpoints accept it for a function.
+
+    At most 64 letters, digits, ``_`` and ``-``.
 
     Examples
     --------
     >>> callable_name("google drive__find file")
     'google_drive__find_file'
     """
-    return re.sub(r"[^A-Za-z0-9_-]", "_", name)[:_LONGEST_NAME] or "tool"
+    return re.sub(r"[^A-Za-z0-9_-]", "_", name)[:_MAX_NAME] or "tool"
 
 
-async def run(call: ToolCall, tools: Mapping[str, Tool], turn: TurnRequest) -> str:
-    """Run what the model called; the result, or what was wrong with the call, as text for the model."""
+async def run_tool(call: ToolCall, tools: Mapping[str, Tool], turn: TurnRequest) -> str:
+    """Run a tool that the model called; the result or the error, as text for the model."""
     tool = tools.get(call.name)
     if tool is None:
-        return _json(error=f"There is no tool {call.name[:_LONGEST_NAME]!r}. There are: {', '.join(tools) or 'none'}.")
+        names = ", ".join(tools) or "none"
+        return _json({"error": f"There is no tool {call.name[:_MAX_NAME]!r}. There are: {names}."})
     try:
-        result = await tool.run(turn, read_arguments(call.arguments))
-    except BadArguments as reason:
-        return _json(error=str(reason))
+        result = await tool.run(turn, parse_arguments(call.arguments))
+    except BadArguments as error:
+        return _json({"error": str(error)})
     except Exception:
         log.exception("the tool %s of turn %s failed", tool.name, turn.task_id)
-        return _json(error="The tool failed. Go on without it, and say so.")
-    return result if len(result) <= _LONGEST_RESULT else result[:_LONGEST_RESULT] + "… (cut)"
+        return _json({"error": "The tool failed. Go on without it, and say so."})
+    return result if len(result) <= _MAX_RESULT else result[:_MAX_RESULT] + "… (cut)"
 
 
-def read_arguments(text: str) -> Mapping[str, Any]:
-    """The arguments a model wrote as JSON; none at all count as an empty object.
+def parse_arguments(text: str) -> Mapping[str, Any]:
+    """The arguments that a model wrote as JSON; an empty text is an empty object.
 
     Raises
     ------
     BadArguments
-        They are no JSON object, or longer than any tool takes.
+        The text is not a JSON object, or is longer than any tool accepts.
     """
-    if len(text) > _LONGEST_ARGUMENTS:
-        raise BadArguments(f"The arguments are longer than {_LONGEST_ARGUMENTS} characters.")
+    if len(text) > _MAX_ARGUMENTS:
+        raise BadArguments(f"The arguments are longer than {_MAX_ARGUMENTS} characters.")
     try:
         arguments = json.loads(text) if text.strip() else {}
     except (ValueError, RecursionError):
@@ -200,5 +198,5 @@ def read_arguments(text: str) -> Mapping[str, Any]:
     return arguments
 
 
-def _json(**facts: object) -> str:
-    return json.dumps(facts, ensure_ascii=False)
+def _json(value: Mapping[str, object]) -> str:
+    return json.dumps(value, ensure_ascii=False)

@@ -1,5 +1,8 @@
-# ruff: noqa: E501 - sentences and patterns read better whole
-"""Periods of time as people name them, in UTC, half open: a period begins at `start` and ends just before `end`."""
+# ruff: noqa: E501 - a pattern is one line
+"""Periods of time as people name them, in UTC.
+
+A period is half open: it includes `start` and excludes `end`.
+"""
 
 from __future__ import annotations
 
@@ -12,34 +15,23 @@ DAY = timedelta(days=1)
 MONTHS = ("january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november", "december")  # fmt: skip
 WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _UNITS = {"hour": timedelta(hours=1), "day": DAY, "week": 7 * DAY, "month": 30 * DAY}
-_NUMBERS = {
-    "two": 2,
-    "three": 3,
-    "four": 4,
-    "five": 5,
-    "six": 6,
-    "seven": 7,
-    "ten": 10,
-    "twelve": 12,
-    "fourteen": 14,
-    "thirty": 30,
-}
+_NUMBERS = {"two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "ten": 10, "twelve": 12, "fourteen": 14, "thirty": 30}  # fmt: skip
 
 
 class NoSuchDate(ValueError):
-    """A date that is written but does not exist; its message is fit to be shown."""
+    """A question names a date that does not exist; the message is for the reader."""
 
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """A stretch of time; None on a side means open. `label` is how it was named."""
+    """A period; a bound that is None is open. `label` is how the question names it."""
 
     start: datetime | None = None
     end: datetime | None = None
     label: str = "over the whole history"
 
     def before(self) -> Period | None:
-        """The stretch of the same length just before; None where this one is open."""
+        """The period of the same length just before; None if this one is open."""
         if self.start is None or self.end is None:
             return None
         return Period(self.start - (self.end - self.start), self.start, f"the {self._length()} before")
@@ -57,18 +49,15 @@ class Period:
         if self.start is None and self.end is None:
             return "the whole history"
         if self.start is None or self.end is None:
-            return f"since {_written(self.start)}" if self.start else f"before {_written(self.end)}"
+            return f"since {_format(self.start)}" if self.start else f"before {_format(self.end)}"
         last = self.end - timedelta(microseconds=1)
         if self.start.time() != time() or self.end.time() != time():
             return f"{self.start:%Y-%m-%d %H:%M} to {self.end:%Y-%m-%d %H:%M}"
-        return (
-            f"{self.start:%Y-%m-%d}"
-            if self.start.date() == last.date()
-            else f"{self.start:%Y-%m-%d} to {last:%Y-%m-%d}"
-        )
+        first_day, last_day = f"{self.start:%Y-%m-%d}", f"{last:%Y-%m-%d}"
+        return first_day if first_day == last_day else f"{first_day} to {last_day}"
 
 
-def _written(moment: datetime | None) -> str:
+def _format(moment: datetime | None) -> str:
     if moment is None:
         return "ever"
     return f"{moment:%Y-%m-%d}" if moment.time() == time() else f"{moment:%Y-%m-%d %H:%M}"
@@ -83,8 +72,8 @@ def _days(first: date, count: int, label: str) -> Period:
 
 
 def _month(year: int, month: int, label: str) -> Period:
-    following = (year + month // 12, month % 12 + 1)
-    return Period(datetime(year, month, 1, tzinfo=UTC), datetime(*following, 1, tzinfo=UTC), label)
+    next_month = (year + month // 12, month % 12 + 1)
+    return Period(datetime(year, month, 1, tzinfo=UTC), datetime(*next_month, 1, tzinfo=UTC), label)
 
 
 _MONTH = "|".join(f"{name}|{name[:3]}" for name in MONTHS)
@@ -93,34 +82,31 @@ _DATE = rf"\d{{4}}-\d{{1,2}}-\d{{1,2}}|\d{{1,2}}(?:st|nd|rd|th)? (?:of )?(?:{_MO
 _POINT = rf"{_DATE}|(?:last )?(?:{_WEEKDAY})|yesterday|today|(?:{_MONTH})\b(?: \d{{4}})?|last week|last month"
 
 
-def _read_month(text: str) -> int:
+def _month_number(text: str) -> int:
     return next(number for number, name in enumerate(MONTHS, 1) if text.startswith(name[:3]))
 
 
 def _point(text: str, now: datetime) -> Period:
     """The day, week or month that a text names."""
     text = text.strip()
-    if found := re.fullmatch(r"(\d{4})-(\d{1,2})-(\d{1,2})", text):
-        return _day(int(found[1]), int(found[2]), int(found[3]), text)
-    if found := re.fullmatch(
+    if match := re.fullmatch(r"(\d{4})-(\d{1,2})-(\d{1,2})", text):
+        return _day(int(match[1]), int(match[2]), int(match[3]), text)
+    if match := re.fullmatch(
         rf"(?:(\d{{1,2}})(?:st|nd|rd|th)? (?:of )?({_MONTH})|({_MONTH}) (\d{{1,2}})(?:st|nd|rd|th)?)(?:,? (\d{{4}}))?",
         text,
     ):
-        day, month = int(found[1] or found[4]), _read_month(found[2] or found[3])
-        if found[5]:
-            return _day(int(found[5]), month, day, text)
+        day, month = int(match[1] or match[4]), _month_number(match[2] or match[3])
+        if match[5]:
+            return _day(int(match[5]), month, day, text)
         this_year = _day(now.year, month, day, text)
-        return (
-            this_year
-            if this_year.start is not None and this_year.start <= now
-            else _day(now.year - 1, month, day, text)
-        )
-    if found := re.fullmatch(rf"(?:last )?({_WEEKDAY})", text):
-        ago = (now.weekday() - WEEKDAYS.index(found[1])) % 7 or (7 if text.startswith("last") else 0)
-        return _days(now.date() - ago * DAY, 1, text)
-    if found := re.fullmatch(rf"({_MONTH})(?: (\d{{4}}))?", text):
-        month = _read_month(found[1])
-        year = int(found[2]) if found[2] else now.year - (month > now.month)
+        is_past = this_year.start is not None and this_year.start <= now
+        return this_year if is_past else _day(now.year - 1, month, day, text)
+    if match := re.fullmatch(rf"(?:last )?({_WEEKDAY})", text):
+        days_ago = (now.weekday() - WEEKDAYS.index(match[1])) % 7 or (7 if text.startswith("last") else 0)
+        return _days(now.date() - days_ago * DAY, 1, text)
+    if match := re.fullmatch(rf"({_MONTH})(?: (\d{{4}}))?", text):
+        month = _month_number(match[1])
+        year = int(match[2]) if match[2] else now.year - (month > now.month)
         if not 1 <= year <= 9998:
             raise NoSuchDate(f"“{text}” is not a month I can look up.")
         return _month(year, month, f"in {MONTHS[month - 1].title()} {year}")
@@ -154,63 +140,63 @@ _NAMED: dict[str, Callable[[datetime], Period]] = {
 }  # fmt: skip
 
 
-def _last_units(found: re.Match[str], now: datetime) -> Period:
-    count = _NUMBERS.get(found[1] or "") or int(found[1] or 1)
+def _last_units(match: re.Match[str], now: datetime) -> Period:
+    count = _NUMBERS.get(match[1] or "") or int(match[1] or 1)
     if not 1 <= count <= 5000:
-        raise NoSuchDate(f"“{found[0]}” is further than I can look.")
-    unit = found[2].removesuffix("s")
+        raise NoSuchDate(f"“{match[0]}” is further than I can look.")
+    unit = match[2].removesuffix("s")
     label = f"in the last {count} {unit}s" if count > 1 else f"in the last {unit}"
     if unit == "hour":
         return Period(now - count * _UNITS[unit], now + timedelta(microseconds=1), label)
-    # Whole days, today among them.
+    # Whole days, including today.
     days = count * _UNITS[unit] // DAY
     return _days(now.date() - (days - 1) * DAY, days, label)
 
 
-def _between(found: re.Match[str], now: datetime) -> Period:
-    first, last = _point(found[1], now), _point(found[2], now)
+def _between(match: re.Match[str], now: datetime) -> Period:
+    first, last = _point(match[1], now), _point(match[2], now)
     if first.start is None or last.end is None or last.end <= first.start:
-        raise NoSuchDate(f"“{found[0]}” ends before it begins.")
-    return Period(first.start, last.end, f"from {_written(first.start)} to {_written(last.end - DAY)}")
+        raise NoSuchDate(f"“{match[0]}” ends before it begins.")
+    return Period(first.start, last.end, f"from {_format(first.start)} to {_format(last.end - DAY)}")
 
 
-def _since(found: re.Match[str], now: datetime) -> Period:
-    start = _point(found[1], now).start
-    return Period(start, None, f"since {_written(start)}")
+def _since(match: re.Match[str], now: datetime) -> Period:
+    start = _point(match[1], now).start
+    return Period(start, None, f"since {_format(start)}")
 
 
-def _after(found: re.Match[str], now: datetime) -> Period:
-    end = _point(found[1], now).end
-    return Period(end, None, f"since {_written(end)}")
+def _after(match: re.Match[str], now: datetime) -> Period:
+    end = _point(match[1], now).end
+    return Period(end, None, f"since {_format(end)}")
 
 
-def _until(found: re.Match[str], now: datetime) -> Period:
-    start = _point(found[1], now).start
-    return Period(None, start, f"before {_written(start)}")
+def _until(match: re.Match[str], now: datetime) -> Period:
+    start = _point(match[1], now).start
+    return Period(None, start, f"before {_format(start)}")
 
 
-# Tried in this order at every place; the first that matches earliest wins.
-_FORMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], datetime], Period]], ...] = (
+# The pattern that matches earliest in the text wins; among equals the first in the list.
+_PATTERNS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], datetime], Period]], ...] = (
     (re.compile(rf"\b(?:between|from) ({_POINT}) (?:and|to|until|till) ({_POINT})"), _between),
     (re.compile(rf"\bsince ({_POINT})"), _since),
     (re.compile(rf"\bafter ({_POINT})"), _after),
     (re.compile(rf"\b(?:before|until|till) ({_POINT})"), _until),
     (re.compile(rf"\b(?:in |over |during |for )?(?:the )?(?:last|past|previous) (?:(\d{{1,6}}|{'|'.join(_NUMBERS)}) )?(hours?|days|weeks|months|day)\b"), _last_units),
-    (re.compile(r"\b(?:in |during |of |for )?(?:the )?(this week|last week|this month|last month|this year|today|yesterday)\b"), lambda found, now: _NAMED[found[1]](now)),
-    (re.compile(r"\b(?:in |during |of |for )?(?:the )?(?:(previous|current) (week|month))\b"), lambda found, now: _NAMED[f"{'last' if found[1] == 'previous' else 'this'} {found[2]}"](now)),
-    (re.compile(rf"\b(?:on |for )?({_DATE})"), lambda found, now: _point(found[1], now)),
-    (re.compile(rf"\b(?:on |last )((?:last )?(?:{_WEEKDAY}))\b"), lambda found, now: _point(found[0].removeprefix("on "), now)),
-    (re.compile(rf"\b(?:in|during|of|for|this|last) ((?:{_MONTH})\b(?: \d{{4}}\b)?)"), lambda found, now: _point(found[1], now)),
+    (re.compile(r"\b(?:in |during |of |for )?(?:the )?(this week|last week|this month|last month|this year|today|yesterday)\b"), lambda match, now: _NAMED[match[1]](now)),
+    (re.compile(r"\b(?:in |during |of |for )?(?:the )?(?:(previous|current) (week|month))\b"), lambda match, now: _NAMED[f"{'last' if match[1] == 'previous' else 'this'} {match[2]}"](now)),
+    (re.compile(rf"\b(?:on |for )?({_DATE})"), lambda match, now: _point(match[1], now)),
+    (re.compile(rf"\b(?:on |last )((?:last )?(?:{_WEEKDAY}))\b"), lambda match, now: _point(match[0].removeprefix("on "), now)),
+    (re.compile(rf"\b(?:in|during|of|for|this|last) ((?:{_MONTH})\b(?: \d{{4}}\b)?)"), lambda match, now: _point(match[1], now)),
 )  # fmt: skip
 
 
 def find_periods(text: str, now: datetime) -> tuple[list[Period], str]:
-    """The periods a lower-case text names, in order, and the text without them.
+    """The periods that a lower-case text names, in order, and the text without them.
 
     Raises
     ------
     NoSuchDate
-        A date is written that does not exist.
+        The text names a date that does not exist.
 
     Examples
     --------
@@ -219,11 +205,11 @@ def find_periods(text: str, now: datetime) -> tuple[list[Period], str]:
     >>> str(periods[0]), rest
     ('2026-11-09 to 2026-11-15', 'messages by agent ')
     """
-    found: list[Period] = []
+    periods: list[Period] = []
     while True:
-        matches = [(match, read) for form, read in _FORMS if (match := form.search(text)) is not None]
+        matches = [(match, read) for pattern, read in _PATTERNS if (match := pattern.search(text)) is not None]
         if not matches:
-            return found, text
+            return periods, text
         match, read = min(matches, key=lambda pair: pair[0].start())
-        found.append(read(match, now))
+        periods.append(read(match, now))
         text = f"{text[: match.start()]} {text[match.end() :]}".replace("  ", " ")

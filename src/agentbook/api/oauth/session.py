@@ -1,0 +1,88 @@
+"""The credential of a person who signed in: tokens, refreshed when they expire."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from ..auth import Hidden, refuse_pickle
+from .server import request_tokens
+from .token_store import Tokens, TokenStore
+
+
+class OAuthSession:
+    """A person's access, stored between kernels and refreshed when it expires.
+
+    Only one thread of one process refreshes at a time; the others use its result.
+    Made by `sign_in`, or by `stored` from an earlier sign-in.
+
+    Notes
+    -----
+    Specification: "Authentication", rules 7 and 8.
+    """
+
+    __slots__ = ("_store", "_tokens", "identity")
+
+    def __init__(self, tokens: Tokens, store: TokenStore) -> None:
+        self._tokens = tokens
+        self._store = store
+        self.identity = f"oauth:{tokens.client_id}"
+
+    @property
+    def scope(self) -> str | None:
+        """The scopes that were granted, separated by spaces."""
+        return self._tokens.scope
+
+    def authorization(self) -> str:
+        return f"Bearer {self._tokens.access_token}"
+
+    def socket_authorization(self) -> str | None:
+        return None
+
+    def refresh(self, refused: str) -> bool:
+        """Replace the access token of `refused`, an Authorization header.
+
+        Returns
+        -------
+        bool
+            Whether there is another token now, so that the request may be sent again.
+
+        Raises
+        ------
+        OAuthError
+            If the authorization has ended: sign in again.
+        """
+        refused = Hidden(refused)
+        with self._store.locked():
+            if self.authorization() != refused:
+                return True  # another thread was faster
+            stored_tokens = self._store.load()
+            if stored_tokens is not None and stored_tokens.access_token != self._tokens.access_token:
+                self._tokens = stored_tokens  # another process was faster
+                return True
+            if self._tokens.refresh_token is None:
+                return False
+            form = {
+                "grant_type": "refresh_token",
+                "refresh_token": Hidden(self._tokens.refresh_token),
+                "client_id": self._tokens.client_id,
+            }
+            self._tokens = self._tokens.refreshed(request_tokens(self._tokens.token_endpoint, form))
+            self._store.save(self._tokens)
+            return True
+
+    def sign_out(self) -> None:
+        """Delete the tokens on this machine."""
+        self._store.forget()
+
+    def __repr__(self) -> str:
+        return f"OAuthSession({self._tokens.base_url!r}, scope={self.scope!r})"
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        refuse_pickle(self)
+
+
+def stored(base_url: str, *, store: TokenStore | None = None) -> OAuthSession | None:
+    """The session of an earlier sign-in on this machine, or None."""
+    store = store or TokenStore(base_url)
+    tokens = store.load()
+    return None if tokens is None else OAuthSession(tokens, store)

@@ -1,0 +1,143 @@
+"""The texts of the demo, read from the YAML files beside this module.
+
+``topics/*.yaml`` hold what people and agents talk about: one file per workspace, written
+as threads. A thread is a conversation that makes sense from beginning to end. Its texts
+have variable parts: ``{order}`` is a slot, filled once per thread so that a conversation
+stays about one order, and ``[a|b]`` is a choice of wording. ``prompts.yaml`` holds the
+versions of the agents that have a system prompt.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import yaml
+
+_CHOICE = re.compile(r"\[([^\[\]]*\|[^\[\]]*)\]")
+_SAME_TOPICS = {"shop": "support"}
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """A question and its answer; `tools` are the subtasks that run in between."""
+
+    ask: str
+    reply: str
+    tools: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Thread:
+    """A conversation.
+
+    Attributes
+    ----------
+    name : str
+        The name of its session.
+    gist : str
+        Its result, in one sentence.
+    exchanges : tuple of Exchange
+        In order.
+    """
+
+    name: str
+    gist: str
+    exchanges: tuple[Exchange, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One version of an agent's configuration, made `days` ago."""
+
+    number: str
+    type: str
+    days: int
+    summary: str
+    system_prompt: str
+    mode: str = "multi-turn"
+    tools: tuple[Mapping[str, Any], ...] = ()
+    published: bool = True
+    validation: str = "PASSED"
+
+
+@cache
+def threads(workspace: str, kind: str = "chats") -> tuple[Thread, ...]:
+    """The threads of a workspace.
+
+    `kind` is ``chats``, or ``alerts``, ``builds``, ``digests`` or ``trials`` in the one
+    workspace that has them.
+    """
+    entries = _read(f"topics/{_SAME_TOPICS.get(workspace, workspace)}.yaml")[kind]
+    return tuple(Thread(entry["name"], entry["gist"], _exchanges(entry["exchanges"])) for entry in entries)
+
+
+@cache
+def follow_ups() -> tuple[Exchange, ...]:
+    """Exchanges that fit any thread; the slot ``{gist}`` is the thread's result."""
+    return _exchanges(_read("topics/follow-ups.yaml")["exchanges"])
+
+
+@cache
+def versions() -> Mapping[str, tuple[Version, ...]]:
+    """The versions of each agent that has a system prompt."""
+    return {
+        agent: tuple(Version(**{**entry, "tools": tuple(entry.get("tools", ()))}) for entry in entries)
+        for agent, entries in _read("prompts.yaml").items()
+    }
+
+
+def draw_slots(rng: random.Random) -> dict[str, str]:
+    """A value for every slot."""
+    values = {name: rng.choice(pool) for name, pool in _read("topics/slots.yaml").items()}
+    percent = rng.randint(3, 41)
+    return values | {
+        "order": f"A-{rng.randint(10000, 99999)}",
+        "ticket": f"T-{rng.randint(2000, 9999)}",
+        "serial": f"{rng.choice('MSQFL')}{rng.randint(100000, 999999)}",
+        "amount": f"€{rng.randint(40, 4800):,}.{rng.choice(('00', '50', '90'))}",
+        "count": str(rng.randint(12, 960)),
+        "small": str(rng.randint(2, 9)),
+        "minutes": str(rng.choice((5, 8, 12, 15, 20, 25, 40))),
+        "percent": str(percent),
+        "other_percent": str(max(1, percent - rng.randint(1, 12))),
+        "version": f"{rng.randint(2, 5)}.{rng.randint(0, 14)}.{rng.randint(0, 6)}",
+        "ms": str(rng.randint(180, 4200)),
+        "month": rng.choice(("July", "August", "September", "October")),
+        "quarter": rng.choice(("Q2", "Q3", "Q4")),
+    }
+
+
+def thread_values(thread: Thread, rng: random.Random) -> dict[str, str]:
+    """A value for every slot of a thread, including ``{gist}``."""
+    values = draw_slots(rng)
+    values["gist"] = fill(thread.gist, values, rng)
+    return values
+
+
+def fill(text: str, values: Mapping[str, str], rng: random.Random) -> str:
+    """`text` with its choices made and its slots filled.
+
+    Examples
+    --------
+    >>> fill("[Where|Where] is {order}?", {"order": "A-1"}, random.Random(0))
+    'Where is A-1?'
+    """
+    return _CHOICE.sub(lambda match: rng.choice(match[1].split("|")), text).format_map(values)
+
+
+def _exchanges(entries: list[dict[str, Any]]) -> tuple[Exchange, ...]:
+    return tuple(Exchange(entry["ask"], entry["reply"], tuple(entry.get("tools", ()))) for entry in entries)
+
+
+@cache
+def _read(name: str) -> dict[str, Any]:
+    text = files(__package__).joinpath(name).read_bytes()
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the one in C is ten times as fast
+    document: dict[str, Any] = yaml.load(text, Loader=loader)  # noqa: S506 - safe
+    return document

@@ -1,0 +1,79 @@
+"""One loader for lists and sessions: the same history is loaded by the same requests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+
+import agentbook as ab
+from agentbook.frames.load.concurrency import ConcurrencyLimit
+from frames.platform import FakeEvents, event_id
+
+IDS = [event_id(1000 * n, n) for n in range(200)]
+
+
+@pytest.fixture
+def platform(monkeypatch: pytest.MonkeyPatch) -> FakeEvents:
+    monkeypatch.setattr(FakeEvents, "page_limit", 10)
+    return FakeEvents({"s": IDS})
+
+
+def set_concurrency(monkeypatch: pytest.MonkeyPatch, requests: int) -> None:
+    monkeypatch.setattr(ConcurrencyLimit, "target", property(lambda self: requests))
+
+
+def test_a_listing_and_load_events_make_the_same_requests(
+    platform: FakeEvents, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_concurrency(monkeypatch, 1)
+    events = ab.load_events(platform.client(), "s")
+    of_load_events, platform.queries = platform.queries, []
+    frame = platform.client().sessions.events("s").to_pandas()
+    assert platform.queries == of_load_events
+    assert frame.equals(events)
+    assert frame.attrs["agentbook"]["requests"] == events.attrs["agentbook"]["requests"] == len(of_load_events)
+
+
+def test_the_events_of_one_session_are_split_by_time(platform: FakeEvents, monkeypatch: pytest.MonkeyPatch) -> None:
+    set_concurrency(monkeypatch, 6)
+    frame = platform.client().sessions.events("s").to_pandas()
+    assert frame["id"].tolist() == IDS
+    assert frame.attrs["agentbook"]["complete"] is True
+    starts = {query.get("from_id") for query in platform.queries} - {None}
+    assert starts - set(IDS), "some ranges start at made-up ids"
+
+
+@pytest.mark.anyio
+async def test_an_async_listing_splits_them_too(platform: FakeEvents, monkeypatch: pytest.MonkeyPatch) -> None:
+    set_concurrency(monkeypatch, 6)
+    transport = httpx.MockTransport(platform.respond)
+    async with ab.AsyncClient("http://h/v1", http_client=httpx.AsyncClient(transport=transport)) as client:
+        frame = await client.sessions.events("s").to_pandas()
+    assert frame["id"].tolist() == IDS
+    starts = {query.get("from_id") for query in platform.queries} - {None}
+    assert starts - set(IDS), "some ranges start at made-up ids"
+
+
+@pytest.mark.parametrize("options", [{"limit": 25}, {"sort_by": "-id"}, {"sort_by": "-id", "limit": 25, "offset": 3}])
+def test_lists_that_cannot_be_split_are_loaded_whole(
+    options: dict[str, Any], platform: FakeEvents, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_concurrency(monkeypatch, 6)
+    ids = IDS[::-1] if options.get("sort_by") == "-id" else IDS
+    start = options.get("offset", 0)
+    ids = ids[start : start + options["limit"]] if "limit" in options else ids
+    assert platform.client().sessions.events("s", **options).to_pandas()["id"].tolist() == ids
+
+
+def test_a_first_page_that_is_there_is_not_requested_again(
+    platform: FakeEvents, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_concurrency(monkeypatch, 1)
+    listing = platform.client().sessions.events("s")
+    assert len(listing) == len(listing.to_pandas()) == len(IDS)
+    assert len(platform.queries) == len({query.get("from_id") for query in platform.queries})
+    platform.queries.clear()
+    assert listing.first() is not None
+    assert platform.queries == []

@@ -1,0 +1,283 @@
+"""What goes wrong with a local store is said with the file's name, and loses nothing: damage, full disks, kills, two at once."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pandas as pd
+import pytest
+
+import agentbook as ab
+from agentbook.frames.store.storage import LOCK, StoreBusy, StoreError, open_storage
+from agentbook.frames.store.store import Store
+from frames.stored import DAY, everything, plain_rows, three_days
+from support.fake_platform.core import event_id
+from support.fake_platform.over_http import HttpPlatform
+
+
+@pytest.fixture
+def platform() -> HttpPlatform:
+    return three_days()
+
+
+def test_a_session_that_cannot_be_read_is_named_and_the_others_are_kept(platform: HttpPlatform, tmp_path: Path) -> None:
+    client, store = platform.client(), Store(tmp_path)
+    with pytest.raises(ab.PartialLoad) as raised:
+        store.sync(client, ["s0", "gone"])
+    assert set(raised.value.problems) == {"gone"}
+    assert "The store has what has arrived; error.resume() reads what is missing." in str(raised.value)
+    assert store.events()["id"].tolist() == platform.ids("s0")
+    assert store.events().attrs["agentbook"]["complete"] is False
+    assert store.sync(client, ["gone"], errors="keep").failed.keys() == {"gone"}
+    platform.add("gone", event_id(1, 1))
+    assert raised.value.resume().events == 1
+    assert store.events().attrs["agentbook"]["complete"] is True
+
+
+def test_malformed_items_and_strangers_are_problems_not_rows_lost_silently(tmp_path: Path) -> None:
+    good = {"id": event_id(1, 1), "type": "note", "created_at": "2026-10-03T08:15:00Z"}
+    items = [good, {"id": event_id(2, 2), "session_id": "other"}, {**good, "id": event_id(3, 3), "type": 5}, 7, good]
+    body = json.dumps({"items": items, "pagination": {"has_more": False}}).encode()
+    transport = httpx.MockTransport(lambda request: httpx.Response(200, content=body))
+    store = Store(tmp_path)
+    report = store.sync(ab.Client("http://h/v1", http_client=httpx.Client(transport=transport)), "s")
+    said = set(report.problems["problem"].str.split(":").str[0])
+    assert {"an event of a session that was not asked for", "the item is not an object"} <= said
+    assert report.problem_count == len(report.problems)
+    assert report.problems["session_id"].eq("s").all()
+    kept = store.events()
+    assert sorted(kept["id"].dropna()) == [event_id(1, 1), event_id(3, 3)]
+    assert kept["extra"].notna().sum() == 1
+    nameless = report.problems[report.problems["problem"].str.startswith("not stored")]
+    assert json.loads(json.loads(nameless["raw"].item())["extra"]) == {"$item": 7}
+    assert len(store.verify()) == 0
+
+
+def test_a_full_disk_names_the_file_and_leaves_the_store_as_it_was(
+    platform: HttpPlatform, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, store = platform.client(), Store(tmp_path)
+    store.sync(client, ["s0"])
+    before = (tmp_path / "manifest.json").read_bytes()
+
+    def full(handle: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(StoreError, match=r"events.day=.*cannot be written: the disk is full"):
+            store.sync(client, list(platform.sessions))
+    assert (tmp_path / "manifest.json").read_bytes() == before
+    assert plain_rows(tmp_path) == platform.ids("s0")
+    assert not list(tmp_path.rglob(".writing-*"))
+    assert store.sync(client, list(platform.sessions)).events == 48
+
+
+def test_a_newer_a_damaged_and_an_unreadable_store_say_which_file(platform: HttpPlatform, tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.sync(platform.client(), ["s0"])
+    manifest = tmp_path / "manifest.json"
+    text = manifest.read_text()
+    for wrong, said in ((text.replace('"format":1', '"format":99'), "newer agentbook"), ("{", "no manifest"),
+                        ('{"format":1,"parts":5}', "damaged")):  # fmt: skip
+        manifest.write_text(wrong)
+        with pytest.raises(StoreError, match=said) as raised:
+            Store(tmp_path)
+        assert str(manifest) in str(raised.value)
+        with pytest.raises(StoreError, match=said):
+            store.sync(platform.client(), ["s0"])
+        assert plain_rows(tmp_path) == platform.ids("s0")
+    manifest.unlink()
+    manifest.mkdir()
+    with pytest.raises(StoreError, match=r"manifest\.json cannot be read"):
+        Store(tmp_path)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match="file"):
+        Store(tmp_path / "file").sync(platform.client(), ["s0"])
+
+
+def test_damage_is_found_and_mended(platform: HttpPlatform, tmp_path: Path) -> None:
+    client, store = platform.client(), Store(tmp_path)
+    store.sync(client, list(platform.sessions))
+    files = sorted((tmp_path / "events").rglob("*.parquet"))
+    files[0].write_bytes(files[0].read_bytes()[:-20])
+    files[1].unlink()
+    stray = files[2].with_name("part-" + "0" * 32 + ".parquet")
+    stray.write_bytes(b"")
+    found = store.verify()
+    assert {problem.split(":")[0].split(" ")[0] for problem in found["problem"]} == {"damaged", "missing", "left"}
+    with pytest.raises(StoreError, match=r"verify"):
+        store.events()
+    store.verify(repair=True)
+    assert len(store.verify()) == 0
+    assert not stray.exists()
+    store.sync(client)
+    assert sorted(store.events()["id"]) == everything(platform)
+    assert len(store.verify()) == 0
+
+
+def store_rows(file: Path, data: bytes, store: Store) -> pd.DataFrame:
+    file.write_bytes(data)
+    return store.events()
+
+
+def test_a_damaged_file_is_named_by_whatever_reads_it(platform: HttpPlatform, tmp_path: Path) -> None:
+    pytest.importorskip("duckdb", reason="query needs DuckDB")
+    store = Store(tmp_path)
+    store.sync(platform.client(), list(platform.sessions))
+    file = min((tmp_path / "events").rglob("*.parquet"))
+    whole = file.read_bytes()
+    for damage in (whole[: len(whole) // 2], b"", whole[:150] + b"12345678" + whole[158:]):
+        file.write_bytes(damage)
+        for read in (
+            store.events,
+            lambda: store.query("SELECT * FROM events"),
+            lambda: store.to_dask().compute(scheduler="sync"),
+        ):
+            with pytest.raises(StoreError, match=f"{file.name} is damaged: {len(damage):,} bytes"):
+                read()
+    # A changed byte in the data is told by its page's checksum, even where what it makes can be decoded.
+    wanted, footer = store_rows(file, whole, store), len(whole) - 8 - int.from_bytes(whole[-8:-4], "little")
+    for at in range(5, footer, 13):
+        file.write_bytes(whole[:at] + bytes([whole[at] ^ 0x55]) + whole[at + 1 :])
+        with contextlib.suppress(StoreError):
+            assert store.events().equals(wanted), f"byte {at} of {footer}"
+    file.unlink()
+    file.mkdir()
+    found = store.verify()
+    assert found["file"].tolist() == [file.relative_to(tmp_path).as_posix()]
+    assert "cannot be read: Is a directory" in found["problem"][0]
+    file.rmdir()
+    store.verify(repair=True)
+    store.sync(platform.client())
+    assert sorted(store.events()["id"]) == everything(platform)
+
+
+def test_events_of_two_platforms_do_not_mix(platform: HttpPlatform, tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.sync(platform.client(), ["s0"])
+    with pytest.raises(ValueError, match="use another path"):
+        store.sync(ab.Client("http://elsewhere/v1"), ["s0"])
+
+
+def test_a_second_sync_waits_or_says_who_is_at_it(platform: HttpPlatform, tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    with store._place.locked(0):
+        with pytest.raises(StoreBusy, match=f"process {os.getpid()}"):
+            store.sync(platform.client(), ["s0"], wait_s=0)
+        waiting = threading.Thread(target=store.sync, args=(platform.client(), ["s0"]), kwargs={"wait_s": 20})
+        waiting.start()
+    waiting.join(60)
+    assert store.events()["id"].tolist() == platform.ids("s0")
+
+
+KILLED = """
+    import os, signal, sys
+    sys.path.insert(0, sys.argv[1])
+    from agentbook.frames.store import storage as place, store, sync
+    from support.fake_platform.core import event_id
+    from support.fake_platform.over_http import HttpPlatform
+    sync.COMMIT_ROWS = 20
+    steps, real_replace, real_fsync = [0], os.replace, os.fsync
+    def step(real):
+        def counted(*args, **options):
+            steps[0] += 1
+            if steps[0] == int(sys.argv[3]):
+                os.kill(os.getpid(), signal.SIGKILL)
+            return real(*args, **options)
+        return counted
+    place.Path.replace = step(place.Path.replace)
+    place.Path.unlink = step(place.Path.unlink)
+    os.fsync = step(os.fsync)
+    platform = HttpPlatform({f"s{n}": [event_id(n + 86_400_000 * d, d) for d in range(6)] for n in range(8)})
+    one = store.Store(sys.argv[2], groups=2)
+    one.sync(platform.client(), [f"s{n}" for n in range(8)])
+    one.compact()
+    print(steps[0])
+"""
+
+
+def killed_at(path: Path, step: int) -> subprocess.CompletedProcess[str]:
+    tests = str(Path(__file__).parents[2])
+    command = [sys.executable, "-c", textwrap.dedent(KILLED), tests, str(path), str(step)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="there is no SIGKILL here")
+def test_killed_at_any_step_the_next_sync_makes_it_whole(tmp_path: Path) -> None:
+    steps = int(killed_at(tmp_path / "whole", 0).stdout)
+    assert steps > 40
+    platform = HttpPlatform({f"s{n}": [event_id(n + DAY * d, d) for d in range(6)] for n in range(8)})
+    for step in {1, 2, 3, steps - 1, steps, *range(5, steps, max(steps // 10, 1))}:
+        path = tmp_path / str(step)
+        assert killed_at(path, step).returncode == -signal.SIGKILL
+        store = Store(path)
+        seen = store.events()["id"]
+        assert seen.is_unique
+        assert set(seen) <= set(everything(platform))
+        store.sync(platform.client(), list(platform.sessions))
+        assert sorted(store.events()["id"]) == everything(platform) == plain_rows(path)
+        assert len(store.verify()) == 0
+
+
+def test_two_processes_may_sync_at_once(platform: HttpPlatform, tmp_path: Path) -> None:
+    threads = [
+        threading.Thread(target=Store(tmp_path).sync, args=(platform.client(), list(platform.sessions)))
+        for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert plain_rows(tmp_path) == everything(platform)
+
+
+def test_a_lock_in_a_remote_place_is_renewed_and_its_loss_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    place = open_storage("memory://a-renewed-lock")
+
+    def lock() -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(place.read(LOCK) or b"{}")
+        return found
+
+    def until(holds: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + 60
+        while not holds():
+            assert time.monotonic() < deadline
+            time.sleep(0.005)
+
+    monkeypatch.setattr("agentbook.frames.store.storage.STALE_S", 0.05)
+    with place.locked(0):
+        first = lock()
+        until(lambda: lock()["at"] > first["at"])
+        place.write("a", b"while it is held")
+        taken = {"holder": "somebody else", "at": time.time()}
+
+        def refused() -> bool:
+            try:
+                if lock() != taken:  # a renewal was under way
+                    place.write(LOCK, json.dumps(taken).encode())
+                place.write("b", b"")
+            except StoreBusy as error:
+                return "somebody else" in str(error)
+            return False
+
+        until(refused)
+        assert place.read("a") == b"while it is held"
+    assert lock() == taken, "the other's lock is left alone"
+    place.write(LOCK, b"torn")
+    with place.locked(0):
+        assert lock()["holder"].startswith("process")
+    assert place.read(LOCK) is None

@@ -1,0 +1,158 @@
+"""The guide finds the right page, quotes it unchanged, and says when nothing fits."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agentbook.service.demo.agents.documentation import Library, library, manual, read_page
+from agentbook.service.demo.agents.guide import Guide, understand
+from agentbook.service.engines.base import Message
+from service.engines.engine_runs import collect, finished_tools, reply, request, run
+
+# question -> how the source of the best section begins
+QUESTIONS = {
+    "How do I install agentbook?": "Getting started",
+    "How do I connect to my own platform?": "Connecting",
+    "Which environment variables are read?": "Connecting › Environment variables",
+    "How do I start a chat session?": "Sessions and events",
+    "What is a turn?": "Sessions and events › Turns",
+    "What is a draft?": "Sessions and events › Drafts",
+    "How does from_id work?": "Streaming and reconnecting",
+    "How do I stream events live?": "Streaming and reconnecting › Stream a session",
+    "What happens when my connection drops?": "Streaming and reconnecting › Reconnecting",
+    "Can I filter the stream by event type?": "Streaming and reconnecting › Filter by type",
+    "How do I load events into a DataFrame?": "DataFrames › load_events",
+    "Which columns does the events frame have?": "DataFrames › Columns",
+    "How do I find stale credentials?": "Credentials",
+    "Can I see when a credential was last used?": "Credentials › Unused",
+    "What does restrict_account_credentials do?": "Credentials",
+    "How do I open a chat panel?": "Chat panel › Open",
+    "Is HTML from an agent dangerous?": "Chat panel › Is agent output safe",
+    "How do I try out different prompts?": "Prompt lab",
+    "What does 409 mean?": "Errors › 409",
+    "Why do I get 403 InsufficientScope?": "",
+    "What does TURN_TIMEOUT mean?": "Errors › Run limits",
+    "What scopes does my key need to chat?": "Scopes and keys",
+    "How do I revoke a key?": "Scopes and keys › Revoke",
+    "How does OAuth work with PKCE?": "OAuth",
+    "What is the maximum page size?": "Limits › Page size",
+    "What is unlimited power mode?": "Limits › Fan-out",
+    "How do I create a workspace?": "Workspaces › Create",
+    "Why is a workspace missing from my list?": "Workspaces › Restricted",
+    "How do I configure an LLM agent?": "Agents and versions › Configure",
+    "What is the difference between EPHEMERAL and COMMITTED?": "Agents and versions › Versions",
+    "How do I make test data for load tests?": "The embedded service",
+    "How do I run this on Binder?": "Binder and tutorials",
+    "The agent never replies, what can I do?": "Troubleshooting › A reply never comes",
+    "I got 404 but it exists": "Troubleshooting › 404",
+    # questions of newcomers
+    "How do I get started?": "Getting started",
+    "Which Python versions are supported?": "Getting started",
+    "Does it need internet?": "Getting started",
+    "Which agents are there?": "Agents and versions › Which agents",
+    "What is the analyst?": "Analyses and charts",
+    "Is my API key stored in the notebook?": "Connecting",
+    "How do I compare two agents side by side?": "Chat panel › Compare",
+    "How do I save a chat?": "Chat panel › Save or export",
+    "How do I use %%chat?": "Chat panel › Magics",
+    "How do I use the prompt lab?": "Prompt lab › Use the prompt lab",
+    "How do I use my own language model?": "",
+    "Who is active when?": "Analyses and charts",
+    "How do I compare this week with last week?": "Analyses and charts › This week",
+    "How do I draw a chart?": "Analyses and charts › Charts",
+    "How do I see slow answers?": "Analyses and charts › latency",
+    "What does severity mean in the credential report?": "Credentials › Severity",
+    "How does the local store work?": "Local store and Dask › Keep events",
+    "How do I run SQL?": "Local store and Dask › Query",
+    "My data does not fit into memory": "Local store and Dask › Dask",
+    "How do I export to CSV?": "DataFrames › Export",
+    "Can I use polars?": "DataFrames › Arrow and Polars",
+    "Something does not work, what now?": "Troubleshooting › Something does not work",
+    "What does agentbook doctor check?": "Troubleshooting › What doctor checks",
+    "Where is my data stored?": "The embedded service and the command line › Where",
+    "How do I sign in as a person?": "OAuth › Sign in as a person",
+    "How do I share a notebook?": "Binder and tutorials › Share",
+}
+
+
+@pytest.mark.parametrize(("question", "source"), QUESTIONS.items())
+def test_the_best_section_for_a_question(question: str, source: str) -> None:
+    [first, *_] = library().search(question)
+    assert first.section.source.startswith(source), first.section.source
+    answer = reply(Guide(), question)
+    assert first.section.blocks[0] in answer
+    assert first.section.source in answer
+
+
+@pytest.mark.parametrize(
+    "question", ["What is the weather in Paris?", "Best pizza in Rome", "zxqv bnmt", "Wie spät ist es?"]
+)
+def test_it_says_when_nothing_fits_and_lists_the_pages(question: str) -> None:
+    answer = reply(Guide(), question)
+    assert "found nothing" in answer
+    assert all(title in answer for title in ("Getting started", "Errors", "Troubleshooting"))
+
+
+def words(text: str) -> str:
+    """`text` however its lines are wrapped."""
+    return " ".join(text.split())
+
+
+def test_quotes_are_in_the_pages() -> None:
+    pages = words("\n".join(page.read_text(encoding="utf-8") for page in manual().glob("*.md")))
+    for question in QUESTIONS:
+        body = reply(Guide(), question).split("\n\n*Source")[0]
+        for block in body.split("\n\n"):
+            assert words(block) in pages or block.startswith("From *"), block
+        assert body.count("```") % 2 == 0
+
+
+def test_a_follow_up_continues_the_question_before_it() -> None:
+    history = [Message("user", "How do I stream events live?"), Message("assistant", "…")]
+    example = reply(Guide(), "Show me an example", history=history)
+    assert "client.sessions.stream" in example
+    assert "```" in example
+    assert understand("and in more detail?", history).query.startswith("How do I stream")
+    assert understand("How do I revoke a key?", history).query == "How do I revoke a key?"
+    more = reply(Guide(), "Tell me more", history=[*history[:1], Message("assistant", reply(Guide(), history[0].text))])
+    assert not more.startswith(library().search(history[0].text)[0].section.blocks[0])
+
+
+def test_one_search_runs_as_a_tool() -> None:
+    assert finished_tools(run(Guide(), "What is a turn?")) == ["search_documentation"]
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.text(max_size=200) | st.text(alphabet='"*()^:{}-+ANDORNOTNEAR events', max_size=80))
+def test_a_question_is_never_read_as_search_syntax(question: str) -> None:
+    answer = reply(Guide(), question, history=[Message("user", question)])
+    assert "Source" in answer or "pages" in answer
+
+
+def test_concurrent_questions() -> None:
+    async def all_at_once() -> list[str]:
+        turns = [collect(Guide(), request(question)) for question in QUESTIONS]
+        return [steps[-1].text for steps in await asyncio.gather(*turns)]  # type: ignore[union-attr]
+
+    assert asyncio.run(all_at_once()) == [reply(Guide(), question) for question in QUESTIONS]
+
+
+def test_code_blocks_stay_whole_with_lines_that_look_like_headings() -> None:
+    page = "# Page\n\n## One\n\nLook:\n\n```python\n# not a heading\n\nx = 1\n```\n\n## Two\n\ntext\n"
+    first, second = read_page(page)
+    assert first.blocks == ("Look:", "```python\n# not a heading\n\nx = 1\n```")
+    assert (second.source, second.text) == ("Page › Two", "text")
+
+
+def test_an_empty_library_finds_nothing() -> None:
+    assert "found nothing" in reply(Guide(Library([])), "What is a turn?")
+
+
+def test_every_page_has_a_title_and_sections_with_text() -> None:
+    titles = library().documents()
+    assert len(titles) == len(set(titles)) >= 15
+    assert all(section.text and section.document for section in library().sections)

@@ -1,0 +1,92 @@
+"""Runs engines on single turns, without a platform around them."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from agentbook.service.engines.base import (
+    ActivityReader,
+    Draft,
+    Engine,
+    Failure,
+    Message,
+    Reply,
+    Step,
+    ToolDone,
+    ToolStarted,
+    TurnRequest,
+)
+
+
+class NoActivity:
+    """Fails the test if an engine reads the platform."""
+
+    def rows(self, sql: str, parameters: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+        raise AssertionError("this engine must not read the store")
+
+
+def request(
+    message: str,
+    *,
+    history: Sequence[Message] = (),
+    system_prompt: str | None = None,
+    activity: ActivityReader | None = None,
+    account_id: str = "account",
+    seed: int = 1,
+    pace: float = 0.0,
+    mode: str = "multi-turn",
+) -> TurnRequest:
+    return TurnRequest(
+        session_id="session",
+        task_id="task",
+        account_id=account_id,
+        workspace_name="playground",
+        agent_name="agent",
+        message=message,
+        history=history,
+        system_prompt=system_prompt,
+        mode=mode,
+        tools=[],
+        platform_tools=[],
+        unlimited_power_mode=False,
+        activity=activity or NoActivity(),
+        rng=random.Random(seed),
+        pace=pace,
+    )
+
+
+async def collect(engine: Engine, turn: TurnRequest) -> list[Step]:
+    return [step async for step in engine.run(turn)]
+
+
+def run(engine: Engine, message: str, **options: Any) -> list[Step]:
+    """All steps of one turn, after checking what every turn of every engine must keep to."""
+    steps = asyncio.run(collect(engine, request(message, **options)))
+    ends = [step for step in steps if isinstance(step, Reply | Failure)]
+    assert ends == steps[-1:], "a turn ends once, with its last step"
+    running: list[str] = []
+    for step in steps:
+        if isinstance(step, ToolStarted):
+            running.append(step.name)
+        elif isinstance(step, ToolDone):
+            assert running.pop() == step.name
+    assert not running
+    if isinstance(steps[-1], Reply):
+        assert steps[-1].text.strip()
+        assert "".join(step.text for step in steps if isinstance(step, Draft)) == steps[-1].text
+    return steps
+
+
+def reply(engine: Engine, message: str, **options: Any) -> str:
+    """The text of the reply; a failure fails the test."""
+    last = run(engine, message, **options)[-1]
+    assert isinstance(last, Reply), last
+    return last.text
+
+
+def finished_tools(steps: Sequence[Step]) -> list[str]:
+    """The names of the finished tool runs."""
+    return [step.name for step in steps if isinstance(step, ToolDone)]

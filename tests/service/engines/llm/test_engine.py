@@ -1,0 +1,354 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentbook.service.engines.base import (
+    Draft,
+    Failure,
+    LlmCall,
+    LlmUsage,
+    Message,
+    Reply,
+    Step,
+    ToolDone,
+    ToolStarted,
+    TurnRequest,
+)
+from agentbook.service.engines.llm import LlmEngine, Settings
+from service.engines.engine_runs import collect, request
+from support.fake_openai import FakeOpenAI, Scripted, calls, cut, hang, raw, refusal, refuse, text
+
+KEY = "sk-swordfish-0123456789"
+
+
+def llm(fake: FakeOpenAI, **options: Any) -> LlmEngine:
+    settings = Settings(fake.base_url, KEY, "fake-model", **{"retry_delays_s": (0.0, 0.0), **options})
+    return LlmEngine(settings, max_rounds=3)
+
+
+def turn(message: str = "Hello", *tools: str, **fields: Any) -> TurnRequest:
+    return replace(request(message, system_prompt="Be brief."), platform_tools=list(tools), **fields)
+
+
+def run(engine: LlmEngine, request: TurnRequest | None = None) -> list[Step]:
+    """The steps of a turn, after checking what holds for every turn of this engine."""
+    steps = asyncio.run(collect(engine, request or turn()))
+    assert [step for step in steps if isinstance(step, Reply | Failure)] == steps[-1:], (
+        "it ends once, with its last step"
+    )
+    if isinstance(steps[-1], Reply):
+        assert "".join(step.text for step in steps if isinstance(step, Draft)) == steps[-1].text
+    else:
+        assert isinstance(steps[-1], Failure)
+        assert not steps[-1].message.endswith("."), "clients put it into a sentence"
+    assert KEY not in repr(steps)
+    return steps
+
+
+def last_step(fake: FakeOpenAI, *script: Scripted, **options: Any) -> Reply | Failure:
+    fake.script_answers(*script)
+    last = run(llm(fake, **options))[-1]
+    assert isinstance(last, Reply | Failure)
+    return last
+
+
+def test_an_answer_is_streamed_and_counted(fake: FakeOpenAI) -> None:
+    fake.script_answers(text("Good", " day", " 🌍", tokens=42))
+    steps = run(llm(fake))
+    assert steps[-2:] == [LlmUsage(42), Reply("Good day 🌍")]
+    [sent] = fake.requests
+    assert steps[0] == LlmCall(sent.size), "the size that is charged is the size that is sent"
+    assert sent.headers["authorization"] == f"Bearer {KEY}"
+    assert sent.body == {
+        "model": "fake-model",
+        "messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hello"}],
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    }
+
+
+def test_drafts_arrive_while_the_model_writes(fake: FakeOpenAI) -> None:
+    gates = [threading.Event(), threading.Event()]
+    fake.script_answers(text("one", gates[0], " two", gates[1], " three"))
+
+    async def watch() -> list[str]:
+        drafts = []
+        async for step in llm(fake).run(turn()):
+            if isinstance(step, Draft):
+                drafts.append(step.text)
+                if len(drafts) <= len(gates):
+                    gates[len(drafts) - 1].set()  # the model continues only after its words were shown
+        return drafts
+
+    assert asyncio.run(watch()) == ["one", " two", " three"]
+
+
+def test_a_fast_model_is_joined_into_few_drafts(fake: FakeOpenAI) -> None:
+    fake.script_answers(text(*[f"{number} " for number in range(2000)]))
+    steps = run(llm(fake))
+    assert steps[-1] == Reply("".join(f"{number} " for number in range(2000)))
+    assert sum(isinstance(step, Draft) for step in steps) < 200
+
+
+@pytest.mark.parametrize(("mode", "count"), [("one-shot", 1), ("multi-turn", 3)])
+def test_history_is_sent_in_mode_multi_turn_only(fake: FakeOpenAI, mode: str, count: int) -> None:
+    fake.script_answers(text("Ada."))
+    history = [Message("user", "I am Ada \ud83d"), Message("assistant", "Hello Ada"), Message("assistant", "")]
+    run(llm(fake), turn("Who am I?", history=history, mode=mode, system_prompt=None))
+    messages = [
+        {"role": "user", "content": "I am Ada ?"},
+        {"role": "assistant", "content": "Hello Ada"},
+        {"role": "user", "content": "Who am I?"},
+    ]
+    assert fake.bodies()[0]["messages"] == messages[-count:]
+
+
+def test_a_tool_round_trip(fake: FakeOpenAI) -> None:
+    arguments = '{"expression": "6 * 7"}'
+    fake.script_answers(
+        calls(("calculator", arguments), ("now", ""), saying="Let me see."), text("It is 42.", tokens=20)
+    )
+    steps = run(llm(fake), turn("What is 6 * 7?", "calculator", "now"))
+    assert [step for step in steps if not isinstance(step, Draft)] == [
+        LlmCall(fake.requests[0].size),
+        LlmUsage(7),
+        ToolStarted("calculator", {"arguments": arguments}),
+        ToolDone("calculator"),
+        ToolStarted("now", {"arguments": ""}),
+        ToolDone("now"),
+        LlmCall(fake.requests[1].size),
+        LlmUsage(20),
+        Reply("Let me see.\n\nIt is 42."),
+    ]
+    first, second = fake.bodies()
+    assert [tool["function"]["name"] for tool in first["tools"]] == ["calculator", "now"]
+    assert "tool_choice" not in second
+    round_, result, time = second["messages"][-3:]
+    assert round_ == {
+        "role": "assistant",
+        "content": "Let me see.",
+        "tool_calls": [
+            {"id": "call_1", "type": "function", "function": {"name": "calculator", "arguments": arguments}},
+            {"id": "call_2", "type": "function", "function": {"name": "now", "arguments": "{}"}},
+        ],
+    }
+    assert (result["role"], result["tool_call_id"]) == ("tool", "call_1")
+    assert json.loads(result["content"]) == {"expression": "6 * 7", "value": "42"}
+    assert time["tool_call_id"] == "call_2"
+
+
+def test_rounds_of_tools_are_limited(fake: FakeOpenAI) -> None:
+    again = calls(("now", "{}"))
+    fake.script_answers(again, again, again, text("Enough."))
+    assert run(llm(fake), turn("x", "now"))[-1] == Reply("Enough.")
+    assert [body.get("tool_choice") for body in fake.bodies()] == [None, None, None, "none"]
+    fake.script_answers(again, again, again, again)
+    failure = run(llm(fake), turn("x", "now"))[-1]
+    assert failure == Failure(
+        502, "ModelEndpointError", "The language model called tools 3 times in a row and gave no answer"
+    )
+
+
+def test_tools_that_end_with_stop_are_run_too(fake: FakeOpenAI) -> None:
+    fake.script_answers(calls(("now", "{}"), finish="stop"), text("Now."))
+    assert run(llm(fake), turn("x", "now"))[-1] == Reply("Now.")
+
+
+def test_tokens_are_estimated_if_the_endpoint_does_not_count(fake: FakeOpenAI) -> None:
+    fake.script_answers(text("x" * 400, tokens=None))
+    steps = run(llm(fake))
+    assert LlmUsage((fake.requests[0].size + 400) // 4) in steps
+
+
+def test_the_ends_of_an_answer(fake: FakeOpenAI) -> None:
+    assert last_step(fake, refusal("I cannot help with that.")) == Reply("I cannot help with that.")
+    cut_off = last_step(fake, text("It goes", finish="length"))
+    assert cut_off == Reply("It goes\n\n*The answer was cut off at the model's length limit.*")
+    for script, error, phrase in [
+        (text("", finish="length"), "ModelEndpointError", "length limit"),
+        (text("some of it", finish="content_filter"), "ContentFiltered", "withheld"),
+        (text(" ", "\n"), "ModelEndpointError", "empty answer"),
+    ]:
+        failure = last_step(fake, script)
+        assert isinstance(failure, Failure)
+        assert failure.error == error
+        assert phrase in failure.message
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        refuse(429, "slow down", retry_after="0"),
+        refuse(500, "oops"),
+        refuse(503, "loading"),
+        cut(),
+        raw(b'data: {"error": {"message": "overloaded"}}\n\n'),
+        raw(b""),
+    ],
+    ids=["429", "500", "503", "cut", "error in the stream", "nothing"],
+)
+def test_a_temporary_problem_is_retried_twice(fake: FakeOpenAI, problem: Scripted) -> None:
+    assert last_step(fake, problem, problem, text("At last.")) == Reply("At last.")
+    assert len(fake.requests) == 3
+    assert isinstance(last_step(fake, problem, problem, problem, text("too late")), Failure)
+    assert len(fake.requests) == 3
+
+
+@pytest.mark.parametrize(
+    ("problem", "status", "pattern"),
+    [
+        (refuse(400, "context too long"), 502, "answered 400: .*context too long"),
+        (refuse(401, f"Incorrect API key provided: {KEY}"), 502, r"credentials \(401\). Check OPENAI_API_KEY"),
+        (refuse(403, "swordfish"), 502, "Check OPENAI_API_KEY"),
+        (refuse(404, "no model"), 502, "know the model 'fake-model'.* AGENTBOOK_LLM_MODEL"),
+        (refuse(422, f"odd {KEY} at https://a:swordfish@b/?k=swordfish"), 502, "answered 422"),
+        (refuse(429, "pay", "insufficient_quota"), 503, "quota"),
+        (refuse(307, "there", location="http://127.0.0.1:1/elsewhere"), 502, r"redirects elsewhere \(307\)"),
+        (raw(b"data: nonsense\n\n"), 502, "not a stream of chat completion chunks"),
+        (raw(b"data: [1, 2]\n\n"), 502, "not a stream of chat completion chunks"),
+        (raw(b'data: {"choices": 7}\n\n'), 502, "not a stream of chat completion chunks"),
+        (raw(b"data: \xff\xfe\n\n"), 502, "not a stream of chat completion chunks"),
+        (raw(b"data: " + b"[" * 100_000 + b"\n\n"), 502, "not a stream of chat completion chunks"),
+        (cut("Hel"), 502, "closed the connection"),
+        (Scripted([text("Hel").parts[1]]), 502, "broke off"),
+        (raw(text("Hel").parts[1], b'data: {"error": {"message": "out of memory"}}\n\n'), 502, "out of memory"),
+    ],
+)
+def test_a_permanent_problem_fails_at_once(fake: FakeOpenAI, problem: Scripted, status: int, pattern: str) -> None:
+    failure = last_step(fake, problem)
+    assert isinstance(failure, Failure)
+    assert failure.status == status
+    assert failure.message == " ".join(failure.message.split())
+    assert re.search(pattern, failure.message), failure.message
+    assert "swordfish" not in failure.message
+    assert len(fake.requests) == 1
+
+
+def test_retry_after_is_honoured(fake: FakeOpenAI, monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+    sleep = asyncio.sleep
+
+    async def record_sleep(seconds: float) -> None:
+        waits.append(seconds)
+        await sleep(0)
+
+    monkeypatch.setattr("agentbook.service.engines.llm.endpoint.asyncio.sleep", record_sleep)
+    last_step(fake, refuse(429, retry_after="3"), refuse(503, retry_after="9999"), text("x"))
+    assert waits == [3.0, 20.0]
+    waits.clear()
+    last_step(fake, refuse(429, retry_after="Wed, 21 Oct"), refuse(429), text("x"), retry_delays_s=(0.25, 0.5))
+    assert waits == [0.25, 0.5]
+
+
+@pytest.mark.parametrize("script", [hang(), hang("Hel")])
+def test_silence_times_out(fake: FakeOpenAI, script: Scripted) -> None:
+    failure = last_step(fake, script, read_timeout_s=0.3)
+    assert isinstance(failure, Failure)
+    assert (failure.status, failure.error) == (504, "ModelTimeout")
+    assert "said nothing for 0.3 s" in failure.message
+    assert len(fake.requests) == 1, "a timeout is not retried"
+    assert fake.disconnected.wait(60), "the connection was closed"
+
+
+def test_an_endpoint_that_does_not_listen() -> None:
+    with FakeOpenAI() as closed:
+        engine = llm(closed)
+    failure = run(engine)[-1]
+    assert isinstance(failure, Failure)
+    assert "cannot be reached" in failure.message
+
+
+@pytest.mark.parametrize("how", ["cancel", "close"])
+def test_the_end_of_a_turn_closes_the_stream(fake: FakeOpenAI, how: str) -> None:
+    fake.script_answers(hang("Hel"))
+
+    async def end_early() -> None:
+        steps = llm(fake).run(turn())
+        while not isinstance(await anext(steps), Draft):
+            pass
+        if how == "cancel":
+            waiting = asyncio.create_task(anext(steps))  # type: ignore[arg-type]
+            await asyncio.to_thread(fake.hanging.wait, 10)
+            waiting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+        else:
+            await steps.aclose()  # type: ignore[attr-defined]
+        assert await asyncio.to_thread(fake.disconnected.wait, 10)
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    asyncio.run(end_early())
+
+
+def test_a_limit_ends_the_turn_before_anything_is_sent(fake: FakeOpenAI) -> None:
+    async def stop_at_the_call() -> None:
+        steps = llm(fake).run(turn())
+        assert isinstance(await anext(steps), LlmCall)
+        await steps.aclose()  # type: ignore[attr-defined]
+
+    asyncio.run(stop_at_the_call())
+    assert fake.requests == []
+
+
+def test_the_package_is_missing(monkeypatch: pytest.MonkeyPatch, fake: FakeOpenAI) -> None:
+    monkeypatch.setitem(sys.modules, "openai", None)
+    [failure] = run(llm(fake))
+    assert isinstance(failure, Failure)
+    assert (failure.status, failure.error) == (500, "EngineNotInstalled")
+    assert "pip install 'agentbook[llm]'" in failure.message
+
+
+def test_the_package_is_loaded_with_the_first_turn() -> None:
+    load = """
+import sys
+from agentbook.service.engines.registry import load_engine
+print(type(load_engine("llm")).__name__, "openai" in sys.modules)
+"""
+    environment = {"OPENAI_API_KEY": KEY, "PATH": "", "PYTHONPATH": str(Path(__file__).parents[4] / "src")}
+    done = subprocess.run(
+        [sys.executable, "-c", load], env=environment, check=True, timeout=60, capture_output=True, text=True
+    )
+    assert done.stdout.split() == ["LlmEngine", "False"]
+
+
+def test_a_local_endpoint_is_reached_without_a_proxy(fake: FakeOpenAI, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")
+    assert last_step(fake, text("Here.")) == Reply("Here.")
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        lambda: [text("fine")],
+        lambda: [refuse(401, f"Incorrect API key provided: {KEY}")],
+        lambda: [refuse(400, f"no {KEY}")],
+        lambda: [raw(f"data: {KEY}\n\n".encode())],
+        lambda: [raw(f'data: {{"error": {{"message": "no {KEY}"}}}}\n\n'.encode())] * 3,
+        lambda: [cut()] * 3,
+    ],
+)
+def test_the_key_is_in_no_log_line(
+    fake: FakeOpenAI, script: Callable[[], list[Scripted]], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    for name in ("openai", "httpx2", "httpcore2", "httpx", "httpcore"):
+        caplog.set_level(logging.DEBUG, logger=name)
+    last = last_step(fake, *script())
+    assert caplog.records
+    assert KEY not in caplog.text
+    assert KEY not in repr(last)
+    if isinstance(last, Failure):
+        assert any(record.name == "agentbook.service" for record in caplog.records), "the operator sees it in the log"

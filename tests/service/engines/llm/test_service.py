@@ -1,0 +1,142 @@
+"""A language model behind the complete service, started from the command line and asked through the client."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import agentbook
+from service.process import Service
+from support.fake_openai import FakeOpenAI, calls, cut, hang, refuse, text
+
+KEY = "sk-swordfish-0123456789"
+ALL = ("agents:write", "workspaces:write", "sessions:write")
+
+
+@dataclass
+class Stack:
+    fake: FakeOpenAI
+    service: Service
+    client: agentbook.Client
+    agents: int = 0
+
+    def session(self, **configuration: Any) -> str:
+        """A session with a new LLM agent that has answered "Hi" with "Hi."."""
+        self.fake.script_answers(text("Hi."))
+        self.agents += 1
+        agent = self.client.agents.create(name=f"model-{self.agents}", template="LLM")
+        defaults = {"system_prompt": "You are Acme's help.", "description": "help", "tools": []}
+        self.client.agents.configure_llm(agent, **{**defaults, **configuration})
+        session = str(self.client.sessions.start("playground", agent_id=agent["id"], prompt="Hi").id)
+        with self.client.sessions.stream(session, since=datetime.now(UTC) - timedelta(minutes=1)) as stream:
+            end = next(event for event in stream if event["type"] in ("runtime_done", "runtime_error"))
+        assert end["content"] == {"text": "Hi."}
+        return session
+
+    def agent_events(self, session: str) -> list[tuple[str, Any]]:
+        """The types and contents of the agent's events after its first."""
+        events = self.client.sessions.events(session, sort_by="id")
+        return [(event["type"], event["content"]) for event in events if event["author"]["type"] == "agent"][1:]
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    data: Path = tmp_path_factory.mktemp("service") / "data"
+    with pytest.MonkeyPatch.context() as patch, FakeOpenAI() as fake:
+        patch.setenv("OPENAI_BASE_URL", fake.base_url)
+        patch.setenv("OPENAI_API_KEY", KEY)
+        patch.setenv("OPENAI_LOG", "debug")
+        patch.setenv("AGENTBOOK_LLM_MODEL", "fake-model")
+        patch.setenv("AGENTBOOK_LLM_TIMEOUT_S", "1")
+        with Service(data) as service:
+            with agentbook.Client(service.base_url, credentials=agentbook.ApiKey(service.key(*ALL))) as client:
+                yield Stack(fake, service, client)
+            service.stop()
+            assert KEY not in service.log
+            assert "model 'fake-model' at " in service.log, "failures are logged"
+            written = b"".join(path.read_bytes() for path in data.rglob("*") if path.is_file())
+            assert KEY.encode() not in written
+
+
+def test_an_agent_answers_with_the_model(stack: Stack) -> None:
+    session = stack.session()
+    stack.fake.script_answers(text("Good ", "day."))
+    assert stack.client.sessions.ask(session, "Hello", timeout_s=60).text == "Good day."
+    [body] = stack.fake.bodies()
+    assert body["model"] == "fake-model"
+    assert body["messages"] == [
+        {"role": "system", "content": "You are Acme's help."},
+        {"role": "user", "content": "Hello"},
+    ]
+    assert stack.agent_events(session) == [("runtime_done", {"text": "Good day."})]
+
+
+@pytest.mark.parametrize("mode", ["one-shot", "multi-turn"])
+def test_mode_multi_turn_sends_the_history(stack: Stack, mode: str) -> None:
+    session = stack.session(mode=mode)
+    stack.fake.script_answers(text("Hello Ada."), text("You are Ada."))
+    stack.client.sessions.ask(session, "I am Ada.", timeout_s=60)
+    stack.client.sessions.ask(session, "Who am I?", timeout_s=60)
+    messages = [(message["role"], message["content"]) for message in stack.fake.bodies()[1]["messages"][1:]]
+    before = [("user", "Hi"), ("assistant", "Hi."), ("user", "I am Ada."), ("assistant", "Hello Ada.")]
+    assert messages == [*(before if mode == "multi-turn" else []), ("user", "Who am I?")]
+
+
+def test_tool_runs_are_events_before_the_reply(stack: Stack) -> None:
+    github = {"integration": "github", "tools": ["create_issue"]}
+    session = stack.session(platform_tools=["calculator", "query_activity"], tools=[github])
+    tool_calls = [
+        ("calculator", '{"expression": "6 * 7"}'),
+        ("query_activity", '{"question": "How many sessions last week?"}'),
+        ("github__create_issue", '{"title": "x"}'),
+    ]
+    stack.fake.script_answers(calls(*tool_calls), text("It is 42."))
+    assert stack.client.sessions.ask(session, "6 * 7?", timeout_s=60).text == "It is 42."
+    assert stack.agent_events(session) == [("runtime_done", {})] * 3 + [("runtime_done", {"text": "It is 42."})]
+    value, counted, issue = [message["content"] for message in stack.fake.bodies()[1]["messages"][-3:]]
+    assert '"value": "42"' in value
+    assert "sessions" in counted
+    assert "not connected" in issue
+
+
+@pytest.mark.parametrize(
+    ("script", "status", "error"),
+    [
+        ([refuse(401, f"Incorrect API key provided: {KEY}")], 502, "ModelEndpointError"),
+        ([refuse(400, f"bad {KEY}")], 502, "ModelEndpointError"),
+        ([cut("Hel")], 502, "ModelEndpointError"),
+        ([hang("Hel")], 504, "ModelTimeout"),
+    ],
+)
+def test_a_failure_ends_the_turn_but_not_the_session(stack: Stack, script: list[Any], status: int, error: str) -> None:
+    session = stack.session()
+    stack.fake.script_answers(*script, text("Here again."))
+    with pytest.raises(agentbook.ServerError) as caught:
+        stack.client.sessions.ask(session, "Hello", timeout_s=60)
+    assert caught.value.status == status
+    assert "swordfish" not in str(caught.value)
+    [(type_, content)] = stack.agent_events(session)
+    assert type_ == "runtime_error"
+    assert (content["status"], content["error"]) == (status, error)
+    assert "swordfish" not in content["message"]
+    assert stack.client.sessions.ask(session, "And now?", timeout_s=60).text == "Here again."
+
+
+def test_a_hanging_model_does_not_delay_other_sessions(stack: Stack) -> None:
+    gate = threading.Event()
+    slow, quick = stack.session(), stack.session()
+    stack.fake.script_answers(text("Slow", gate, " and steady."), text("Quick."))
+    stack.client.sessions.send(slow, "Take your time.")
+    try:
+        while not stack.fake.requests:  # the slow one takes the first answer
+            threading.Event().wait(0.005)
+        assert stack.client.sessions.ask(quick, "Hurry.", timeout_s=60).text == "Quick."
+        assert stack.agent_events(slow) == []
+    finally:
+        gate.set()

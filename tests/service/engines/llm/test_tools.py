@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sqlalchemy import Engine, text
+
+from agentbook.service.engines.base import TurnRequest
+from agentbook.service.engines.llm import tools
+from agentbook.service.engines.llm.completion_stream import ToolCall
+from agentbook.service.engines.llm.tools import PLATFORM_TOOLS, callable_name, offered_tools, run_tool
+from agentbook.service.store.activity import StoreActivity
+from service.engines.engine_runs import request
+
+ALL = list(PLATFORM_TOOLS)
+
+
+def turn(*platform_tools: str, **fields: Any) -> TurnRequest:
+    return replace(request("Hello"), platform_tools=list(platform_tools), **fields)
+
+
+def call(name: str, arguments: object, request: TurnRequest | None = None) -> str:
+    """The result of a tool that a model calls with `arguments`, JSON text or a value."""
+    request = request or turn(*ALL)
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments)
+    return asyncio.run(run_tool(ToolCall("call_1", name, text), offered_tools(request), request))
+
+
+def test_only_the_tools_of_the_version_are_offered() -> None:
+    assert list(offered_tools(turn())) == []
+    assert list(offered_tools(turn("now", "calculator", "now"))) == ["now", "calculator"]
+    assert "There is no tool 'search_docs'. There are: now." in call("search_docs", {"query": "x"}, turn("now"))
+
+
+def test_every_tool_is_offered_as_a_function_with_a_schema() -> None:
+    for name, tool in offered_tools(turn(*ALL)).items():
+        function = tool.as_function()["function"]
+        assert function["name"] == name == callable_name(name)
+        assert function["parameters"]["type"] == "object"
+        assert function["description"]
+
+
+def test_calculator() -> None:
+    assert json.loads(call("calculator", {"expression": "(2 + 3) * 4 / 3"})) == {
+        "expression": "(2 + 3) * 4 / 3",
+        "value": "6.666667…",
+    }
+    assert "nothing can be divided by zero" in json.loads(call("calculator", {"expression": "1 / 0"}))["error"]
+    assert "too large" in call("calculator", {"expression": "9^9^9^9"})
+    assert "error" in call("calculator", {"expression": "__import__('os').system('true')"})
+
+
+def test_search_docs_names_its_sources() -> None:
+    sections = json.loads(call("search_docs", {"query": "How do I create an agent?"}))["found"]
+    assert 0 < len(sections) <= 3
+    assert sections[0]["source"] == "Agents and versions › Create an agent"
+    assert "client.agents.create" in sections[0]["text"]
+    nothing = json.loads(call("search_docs", {"query": "zebra crossings of Portugal"}))
+    assert nothing["found"] == []
+    assert "Agents and versions" in nothing["note"]
+
+
+def test_now() -> None:
+    result = json.loads(call("now", {}))
+    now = datetime.fromisoformat(result["utc"])
+    assert timedelta() <= datetime.now(UTC) - now < timedelta(seconds=10)
+    assert result["weekday"] == f"{now:%A}"
+
+
+def test_query_activity_counts_the_rows_of_the_account(demo_engine: Engine) -> None:
+    counts = {}
+    for name in ("acme", "northwind"):
+        with demo_engine.connect() as db:
+            account = db.execute(text("SELECT id FROM accounts WHERE name = :name"), {"name": name}).scalar_one()
+            query = (
+                "SELECT count(*) FROM sessions s JOIN workspaces w ON w.id = s.workspace_id "
+                "WHERE w.owner_id = :id AND w.should_restrict_members = FALSE"
+            )
+            counts[name] = db.execute(text(query), {"id": account}).scalar_one()
+        request = turn("query_activity", activity=StoreActivity(demo_engine, account), account_id=account)
+        result = call("query_activity", {"question": "How many sessions are there?"}, request)
+        assert f"{counts[name]:,}" in result
+    assert counts["acme"] != counts["northwind"]
+
+
+def test_the_result_of_an_integration_says_that_it_is_not_connected() -> None:
+    request = turn("web_search", tools=[{"integration": "google drive", "tools": ["find", "x" * 80]}, {}, {"tools": 3}])
+    names = list(offered_tools(request))
+    assert names[:2] == ["web_search", "google_drive__find"]
+    assert all(len(name) <= 64 for name in names)
+    error = json.loads(call("google_drive__find", {"anything": 1}, request))["error"]
+    assert error.startswith("The integration 'google drive' is not connected on this service, so nothing was done.")
+    assert "not part of this service" in call("web_search", {}, request)
+
+
+@pytest.mark.parametrize(
+    "arguments", ["{", "[1]", "7", '"x"', "[" * 10_000, "x" * 20_001, '{"expression": 7}', "{}", ""]
+)
+def test_bad_arguments_give_an_error(arguments: str) -> None:
+    assert "error" in json.loads(call("calculator", arguments))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.sampled_from([*ALL, "other"]), st.text(max_size=60) | st.dictionaries(st.text(max_size=8), st.text(max_size=20))
+)
+def test_no_call_fails_a_turn(name: str, arguments: object) -> None:
+    class Nothing:
+        def rows(self, sql: str, parameters: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+            return []
+
+    assert call(name, arguments, turn(*ALL, activity=Nothing()))
+
+
+def test_a_tool_that_raises_is_logged_and_reported_to_the_model(caplog: pytest.LogCaptureFixture) -> None:
+    class Broken:
+        def rows(self, sql: str, parameters: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+            raise OSError("disk")
+
+    result = call("query_activity", {"question": "How many sessions?"}, turn("query_activity", activity=Broken()))
+    assert json.loads(result)["error"].startswith("The tool failed")
+    assert "disk" not in result
+    assert "the tool query_activity of turn task failed" in caplog.text
+
+
+def test_a_long_result_is_truncated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tools, "_MAX_RESULT", 10)
+    assert call("calculator", {"expression": "1 + 1"}).endswith("… (cut)")

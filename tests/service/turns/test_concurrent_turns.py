@@ -1,0 +1,124 @@
+"""Many turns at once: sessions run in parallel, and the turns of a session in order."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentbook.service.state import Platform
+from service.world import World
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def filled(world: World) -> World:
+    world.workspace()
+    world.agent_row()
+    return world
+
+
+async def send(world: World, session: str, text: str) -> str:
+    answer = await world.post(f"/sessions/{session}/events", {"content": text}, world.full)
+    assert answer.status_code < 300, answer.text
+    return str(answer.json()["id"])
+
+
+def replies(events: list[dict[str, Any]]) -> list[str]:
+    return [event["content"]["text"] for event in events if event["type"] == "runtime_done" and event["content"]]
+
+
+async def idle(world: World) -> None:
+    async with asyncio.timeout(60):
+        await world.idle()
+
+
+async def wait_for_turns(world: World, count: int) -> None:
+    """Wait until `count` turns have started."""
+    async with asyncio.timeout(20):
+        while len(world.agent.turns) < count:
+            await asyncio.sleep(0.001)
+
+
+async def test_sessions_run_in_parallel(filled: World) -> None:
+    """No turn ends before all have started, so the test times out unless they overlap."""
+    sessions = [await filled.start("wait:go") for _ in range(40)]
+    await wait_for_turns(filled, 40)
+    assert len(filled.rows("pending_turns")) == 40
+    filled.agent.gates.setdefault("go", asyncio.Event()).set()
+    await idle(filled)
+    assert [len(replies(await filled.events(session))) for session in sessions] == [1] * 40
+
+
+async def test_each_session_keeps_its_order_while_others_run(filled: World) -> None:
+    sessions = [await filled.start("tool:a first") for _ in range(5)]
+    sent: dict[str, list[str]] = {session: [] for session in sessions}
+
+    async def send_all(session: str) -> None:
+        for number in range(6):
+            await send(filled, session, f"tool:a {number}")
+            sent[session].append(f"tool:a {number}")
+            await asyncio.sleep(0)
+
+    await asyncio.gather(*(send_all(session) for session in sessions))
+    await idle(filled)
+    for session in sessions:
+        events = await filled.events(session)
+        answered = [text.split(" after ")[0] for text in replies(events)]
+        assert answered == [f"You said {text!r}" for text in ["tool:a first", *sent[session]]]
+        # The events of a turn are adjacent.
+        tasks = [event["task_id"] for event in events if event["type"] != "message" and event["content"]]
+        assert tasks == [event["task_id"] for event in events if event["type"] == "message"]
+
+
+async def test_a_hanging_agent_delays_only_its_own_session(filled: World) -> None:
+    stuck = await filled.start("draft:x hang")
+    await wait_for_turns(filled, 1)
+    await send(filled, stuck, "behind it")
+    others = [await filled.start(f"other {number}") for number in range(10)]
+    await wait_for_turns(filled, 11)
+    async with asyncio.timeout(20):
+        while len(filled.rows("pending_turns")) > 2:
+            await asyncio.sleep(0.005)
+    assert [len(replies(await filled.events(session))) for session in others] == [1] * 10
+    assert [event["type"] for event in await filled.events(stuck)] == ["message", "message"]
+    assert all(turn.message != "behind it" for turn in filled.agent.turns)
+
+
+async def test_a_queued_message_is_answered_however_the_turn_before_it_ended(tmp_path: Path) -> None:
+    world = World(tmp_path, ceiling_s=1.0)
+    world.workspace()
+    world.agent_row()
+    sessions = {prompt: await world.start(prompt) for prompt in ("hang", "crash", "silent", "limit")}
+    for session in sessions.values():
+        await send(world, session, "and now")
+    await idle(world)
+    for prompt, session in sessions.items():
+        types = [event["type"] for event in await world.events(session)]
+        assert sorted(types) == ["message", "message", "runtime_done", "runtime_error"], prompt
+        assert types.index("runtime_error") < types.index("runtime_done")
+        assert replies(await world.events(session))[0].startswith("You said 'and now'")
+    assert world.rows("pending_turns") == []
+    await world.aclose()
+
+
+async def test_a_stop_cancels_running_turns_and_starts_no_queued_ones(filled: World) -> None:
+    sessions = [await filled.start("tool:a hang") for _ in range(3)]
+    await wait_for_turns(filled, 3)
+    for session in sessions:
+        await send(filled, session, "behind it")
+    async with asyncio.timeout(10):
+        await filled.platform.turns.aclose()
+    assert filled.agent.cancelled == 3
+    assert len(filled.agent.turns) == 3
+    assert len(filled.rows("pending_turns")) == 6
+    # No event of the turns is stored; at the next start each fails once, in the order
+    # of the messages.
+    assert Platform(filled.store, engines=filled.agent).turns.end_interrupted_turns() == 6
+    for session in sessions:
+        events = await filled.events(session)
+        assert [event["type"] for event in events] == ["message"] * 2 + ["runtime_error"] * 2
+        assert [event["task_id"] for event in events[:2]] == [event["task_id"] for event in events[2:]]

@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentbook.service.state import Platform
+from service.world import World
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def filled(world: World) -> World:
+    world.workspace(unlimited_power_mode=True)
+    world.agent_row()
+    return world
+
+
+def shape(events: list[dict[str, Any]]) -> list[tuple[str, Any]]:
+    return [(event["type"], event["content"].get("message")) for event in events]
+
+
+@pytest.mark.parametrize(
+    ("prompt", "status", "message"),
+    [
+        ("tool:a crash", 500, "Something went wrong"),
+        ("tool:a silent", 500, "Something went wrong"),
+        ("tool:a timeout", 500, "Something went wrong"),
+        ("tool:a open:b limit", 429, "exceeded LLM call limit for this execution tree"),
+    ],
+)
+async def test_a_failed_turn_ends_with_a_failure_event(filled: World, prompt: str, status: int, message: str) -> None:
+    session = await filled.start(prompt)
+    await filled.idle()
+    events = await filled.events(session)
+    assert shape(events) == [("message", None), ("runtime_done", None), ("runtime_error", message)]
+    assert events[-1]["content"]["status"] == status
+    assert filled.rows("pending_turns") == []
+    # The session continues.
+    await filled.post(f"/sessions/{session}/events", {"content": "again"}, filled.full)
+    await filled.idle()
+    assert (await filled.events(session))[-1]["content"]["text"].startswith("You said 'again'")
+
+
+async def test_a_turn_past_the_ceiling(tmp_path: Path) -> None:
+    world = World(tmp_path, ceiling_s=0.05)
+    world.workspace()
+    world.agent_row()
+    session = await world.start("tool:a draft:b hang")
+    await world.idle()
+    events = await world.events(session)
+    assert [event["type"] for event in events] == ["message", "runtime_done", "runtime_error"]
+    content = events[-1]["content"]
+    assert (content["status"], content["error"]) == (429, "TooManyRequests")
+    assert content["message"].startswith("TURN_TIMEOUT: ")
+    assert world.agent.cancelled == 1
+    await world.aclose()
+
+
+async def test_nothing_is_stored_while_a_turn_runs(filled: World) -> None:
+    session = await filled.start("tool:a draft:b wait:go")
+    while "go" not in filled.agent.gates:
+        await asyncio.sleep(0)
+    assert [event["type"] for event in await filled.events(session)] == ["message"]
+    assert len(filled.rows("pending_turns")) == 1
+    filled.agent.gates.setdefault("go", asyncio.Event()).set()  # the turn may not have reached the gate yet
+    await filled.idle()
+    assert [event["type"] for event in await filled.events(session)] == ["message", "runtime_done", "runtime_done"]
+    assert filled.rows("pending_turns") == []
+
+
+async def test_turns_of_a_session_run_in_order_and_sessions_in_parallel(filled: World) -> None:
+    slow = await filled.start("wait:go")
+    for text in ("second", "third"):
+        await filled.post(f"/sessions/{slow}/events", {"content": text}, filled.full)
+    other = await filled.start("other")
+    while len(await filled.events(other)) < 2:
+        await asyncio.sleep(0)
+    assert len(await filled.events(slow)) == 3
+    filled.agent.gates.setdefault("go", asyncio.Event()).set()  # the turn may not have reached the gate yet
+    await filled.idle()
+    texts = [event["content"]["text"] for event in await filled.events(slow)]
+    assert texts[:3] == ["wait:go", "second", "third"]
+    assert "after []" in texts[3]
+    # The second turn sees what came before its own message, not the third message.
+    assert texts[4].startswith("You said 'second' after [user: wait:go]")
+
+
+async def test_the_request_of_a_turn(filled: World) -> None:
+    session = await filled.start("one")
+    await filled.idle()
+    await filled.post(f"/sessions/{session}/events", {"content": "two"}, filled.full)
+    await filled.idle()
+    first, second = filled.agent.turns
+    assert (first.account_id, first.workspace_name, first.agent_name) == (filled.accounts["acme"], "lab", "helper")
+    assert first.unlimited_power_mode
+    assert [(m.role, m.text[:8]) for m in second.history] == [("user", "one"), ("assistant", "You said")]
+    assert second.activity.rows("SELECT count(*) AS n FROM sessions", {}) == [{"n": 1}]
+    again = await filled.start("one")
+    await filled.idle()
+    assert again != session
+    assert filled.agent.turns[2].rng.random() == first.rng.random()
+    assert second.rng.random() != first.rng.random()
+
+
+async def test_a_turn_runs_the_newest_version_of_its_agent(filled: World) -> None:
+    body = {"system_prompt": "p", "description": "d", "tools": [], "platform_tools": ["x"], "mode": "multi-turn"}
+    await filled.post("/agents/helper/configure-llm", body, filled.full)
+    await filled.start("one")
+    await filled.idle()
+    turn = filled.agent.turns[0]
+    assert (turn.system_prompt, turn.mode, turn.tools, turn.platform_tools) == ("p", "multi-turn", [], ["x"])
+
+
+async def test_a_turn_interrupted_by_a_stop_fails_at_the_next_start(filled: World) -> None:
+    session = await filled.start("tool:a hang")
+    while not filled.agent.turns:
+        await asyncio.sleep(0)
+    await filled.platform.turns.aclose()
+    assert len(filled.rows("pending_turns")) == 1
+    again = Platform(filled.store, engines=filled.agent)
+    assert again.turns.end_interrupted_turns() == 1
+    assert again.turns.end_interrupted_turns() == 0
+    events = await filled.events(session)
+    assert [event["type"] for event in events] == ["message", "runtime_error"]
+    assert events[1]["content"]["message"].startswith("Something went wrong: the service stopped")
+    assert events[0]["task_id"] == events[1]["task_id"]
+
+
+async def test_an_answer_is_retried_until_the_store_accepts_it(
+    filled: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    session = await filled.start("wait:go")
+    while "go" not in filled.agent.gates:
+        await asyncio.sleep(0)
+    write, refused = filled.store.write, 0
+
+    async def full_disk(work: Any) -> Any:
+        nonlocal refused
+        if refused < 2:
+            refused += 1
+            raise OSError("disk full")
+        return await write(work)
+
+    monkeypatch.setattr(filled.store, "write", full_disk)
+    monkeypatch.setattr("agentbook.service.turns.runner._RETRY_S", (0.0,))
+    filled.agent.gates.setdefault("go", asyncio.Event()).set()  # the turn may not have reached the gate yet
+    await filled.idle()
+    assert refused == 2
+    assert len(await filled.events(session)) == 2
+
+
+async def test_lone_surrogates_are_replaced(filled: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    from agentbook.service.engines.base import Draft, Reply
+
+    async def run(_turn: object) -> Any:
+        yield Draft("half \ud83d")
+        yield Reply("half \ud83d and null \x00")
+
+    monkeypatch.setattr(filled.agent, "run", run)
+    session = await filled.start("x")
+    await filled.idle()
+    assert (await filled.events(session))[1]["content"]["text"] == "half ? and null \x00"
