@@ -268,7 +268,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 def places(service: Service, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
     import pandas as pd
 
-    os.environ["AGENTBOOK_LEDGER"] = str(tmp_path_factory.mktemp("ledger") / "sessions.jsonl")
+    os.environ["AGENTBOOK_SESSION_LOG"] = str(tmp_path_factory.mktemp("session_log") / "sessions.jsonl")
     with ab.connect() as client:
         session = client.sessions.start("acme~playground", agent_id="acme~guide", prompt="What is a turn?")
         client.sessions.ask(session.id, "And an event?", timeout_s=60)
@@ -276,7 +276,7 @@ def places(service: Service, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         store = ab.Store(tmp_path_factory.mktemp("store"))
         store.sync(client, client.sessions.list("acme~support", limit=3))
         yield {"ab": ab, "pd": pd, "client": client, "session": session, "events": events, "store": store}
-    del os.environ["AGENTBOOK_LEDGER"]
+    del os.environ["AGENTBOOK_SESSION_LOG"]
 
 
 def run(test: doctest.DocTest) -> str:

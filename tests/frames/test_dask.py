@@ -15,6 +15,7 @@ import pytest
 
 import agentbook as ab
 from agentbook.frames import dask as frames_dask
+from agentbook.frames.partitions import without_categories
 from agentbook.frames.store.store import Store
 from benchmarks.wire import Platform
 from support.fake_platform.core import START_MS, event_id
@@ -55,7 +56,7 @@ def platform() -> HttpPlatform:
 
 def same(found: pd.DataFrame, wanted: pd.DataFrame, **options: bool) -> None:
     found.attrs, wanted.attrs = {}, {}
-    wanted = wanted if options else frames_dask.plain(wanted)
+    wanted = wanted if options else without_categories(wanted)
     pd.testing.assert_frame_equal(found.reset_index(drop=True), wanted.reset_index(drop=True), **options)
 
 
@@ -81,8 +82,8 @@ def test_every_analysis_runs_by_partition_with_its_meta(platform: HttpPlatform, 
     assert unchanged.compute().dtypes.map(str).to_dict() == kinds
     same(unchanged.compute(), wanted, check_categorical=False)
     applied = ab.dask.apply(events, analysis, **options)
-    assert applied.dtypes.map(str).to_dict() == frames_dask.plain(wanted).dtypes.map(str).to_dict()
-    same(applied.compute(), frames_dask.plain(wanted))
+    assert applied.dtypes.map(str).to_dict() == without_categories(wanted).dtypes.map(str).to_dict()
+    same(applied.compute(), without_categories(wanted))
 
 
 @pytest.mark.parametrize("name", BY_SESSION)
@@ -90,7 +91,7 @@ def test_what_is_counted_by_session_is_the_same_as_in_pandas(platform: HttpPlatf
     analysis, options = BY_SESSION[name]
     client, sessions = platform.client(), list(platform.sessions)
     applied = ab.dask.apply(ab.dask.load_events(client, sessions, partitions=4), analysis, **options).compute()
-    wanted = frames_dask.plain(analysis(ab.load_events(client, sessions), **options))
+    wanted = without_categories(analysis(ab.load_events(client, sessions), **options))
     assert len(wanted)
     order = [column for column in ("session_id", "turn", "period", "metric") if column in wanted]
     same(applied.sort_values(order), wanted.sort_values(order, ignore_index=True))
@@ -118,14 +119,14 @@ def test_a_worker_without_the_key_says_where_it_looked(monkeypatch: pytest.Monke
     monkeypatch.delenv("AGENTBOOK_API_KEY", raising=False)
     for reference, said in (("env:AGENTBOOK_API_KEY", "AGENTBOOK_API_KEY"), (f"file:{tmp_path}/none", "none")):
         with pytest.raises(RuntimeError, match=said):
-            frames_dask.client_of("http://w/v1", "key:id", reference, (1.0, 1.0))
+            frames_dask.connection_of("http://w/v1", "key:id", reference, (1.0, 1.0))
     (tmp_path / "key").write_text(f"other:{SECRET}\n")
     with pytest.raises(ValueError, match="another identity") as raised:
-        frames_dask.client_of("http://w/v1", "key:id", f"file:{tmp_path}/key", (1.0, 1.0))
+        frames_dask.connection_of("http://w/v1", "key:id", f"file:{tmp_path}/key", (1.0, 1.0))
     assert SECRET not in str(raised.value)
     (tmp_path / "key").write_text(f"id:{SECRET}\n")
-    made = frames_dask.client_of("http://w/v1", "key:id", f"file:{tmp_path}/key", (1.0, 1.0))
-    assert made is frames_dask.client_of("http://w/v1", "key:id", f"file:{tmp_path}/key", (1.0, 1.0))
+    made = frames_dask.connection_of("http://w/v1", "key:id", f"file:{tmp_path}/key", (1.0, 1.0))
+    assert made is frames_dask.connection_of("http://w/v1", "key:id", f"file:{tmp_path}/key", (1.0, 1.0))
 
 
 def test_without_dask_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,7 +140,7 @@ CLUSTER = """
 import os, sys
 import cloudpickle, pandas as pd
 import agentbook as ab
-from agentbook.frames.dask import plain
+from agentbook.frames.partitions import without_categories
 
 def main():
     from dask.distributed import Client as Cluster, LocalCluster
@@ -162,9 +163,9 @@ def main():
                       worker_dashboard_address=None) as cluster, Cluster(cluster) as connected:
         pids = set(connected.run(os.getpid).values())
         assert len(pids) == 2 and os.getpid() not in pids
-        pd.testing.assert_frame_equal(events.compute().reset_index(drop=True), plain(local))
+        pd.testing.assert_frame_equal(events.compute().reset_index(drop=True), without_categories(local))
         for name, lazy in applied.items():
-            whole = plain(getattr(ab, name)(local, **options[name]))
+            whole = without_categories(getattr(ab, name)(local, **options[name]))
             keys = [key for key in ("session_id", "turn", "period", "metric", "begins_at") if key in whole]
             parted = lazy.compute().sort_values(keys, ignore_index=True)
             pd.testing.assert_frame_equal(parted, whole.sort_values(keys, ignore_index=True))

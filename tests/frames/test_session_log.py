@@ -18,7 +18,7 @@ from support.fake_platform.over_http import HttpPlatform
 @pytest.fixture(autouse=True)
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "deep" / "sessions.jsonl"
-    monkeypatch.setenv(session_log.PLACE, str(path))
+    monkeypatch.setenv(session_log.PATH_VARIABLE, str(path))
     return path
 
 

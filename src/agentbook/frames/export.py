@@ -16,7 +16,8 @@ KEY = b"agentbook"
 def to_arrow(frame: pd.DataFrame) -> Any:
     """The frame as a `pyarrow.Table`; ``attrs["agentbook"]`` is JSON in ``table.schema.metadata[b"agentbook"]``.
 
-    Texts and ids are ``large_string``, enums dictionaries, times ``timestamp[us, UTC]``.
+    Texts and ids are ``large_string``, enums dictionaries, times ``timestamp[us,
+    UTC]``.
 
     Examples
     --------

@@ -1,7 +1,8 @@
-"""The sessions this user started: a small local file, since the specification shows no list of sessions.
+"""The sessions this user started, in a small local file.
 
-A session enters it where `start` or `note` is called; nothing is noted behind anybody's back. Each line is one JSON object,
-written in one go, so several notebooks may write at once.
+The specification shows no list of sessions. `start` and `note` record a session;
+nothing else does. Each line is one JSON object written at once, so several notebooks
+can write at the same time.
 """
 
 from __future__ import annotations
@@ -22,35 +23,45 @@ from ..api.record import Record
 if TYPE_CHECKING:
     import pandas as pd
 
-PLACE = "AGENTBOOK_LEDGER"
+__all__ = ["note", "path", "sessions", "start"]
+
+PATH_VARIABLE = "AGENTBOOK_SESSION_LOG"
 COLUMNS = ("session_id", "base_url", "workspace_id", "agent_id", "name", "started_at")
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 def path() -> Path:
-    """The ledger's file: ``AGENTBOOK_LEDGER``, else one in this user's place for application data.
+    """The path of the session log.
+
+    ``AGENTBOOK_SESSION_LOG`` if it is set, else ``sessions.jsonl`` in this user's
+    directory for application data.
 
     Notes
     -----
-    Specification: "Endpoints", gaps in this part: sessions are not listed to everybody.
+    Specification: "Endpoints", gaps in this part: not everybody can list sessions.
     """
-    given = os.environ.get(PLACE)
-    if given:
-        return Path(given).expanduser()
+    if value := os.environ.get(PATH_VARIABLE):
+        return Path(value).expanduser()
     from platformdirs import user_data_path
 
     return user_data_path("agentbook") / "sessions.jsonl"
 
 
 def start(client: Connection, workspace: Any, *, agent_id: Any, prompt: str) -> Record:
-    """Start a session as ``client.sessions.start`` does, and note it. The prompt is not written down.
+    """Start a session like ``client.sessions.start``, and note it.
+
+    The prompt is not written to the log.
 
     Parameters
     ----------
     client : Client
     workspace : str or Record
-        Where; id or ``<owner>~<name>``.
+        The workspace: id or ``<owner>~<name>``.
     agent_id : str or Record
-        With whom; id or name.
+        The agent: id or name.
     prompt : str
         The first message.
 
@@ -64,7 +75,7 @@ def start(client: Connection, workspace: Any, *, agent_id: Any, prompt: str) -> 
     ApiError, ConnectionFailed, OutcomeUnknown
         As ``client.sessions.start`` does; nothing is noted then.
     AgentbookError
-        The ledger cannot be written; the message names it.
+        If the log cannot be written; the message names the session.
 
     Notes
     -----
@@ -72,7 +83,8 @@ def start(client: Connection, workspace: Any, *, agent_id: Any, prompt: str) -> 
 
     Examples
     --------
-    >>> started = start(client, "acme~playground", agent_id="acme~guide", prompt="Hello")
+    >>> started = start(
+    ...     client, "acme~playground", agent_id="acme~guide", prompt="Hello")
     >>> started.id in set(sessions(client)["session_id"])
     True
     """
@@ -87,20 +99,20 @@ def note(client: Connection, session: Any, *, agent_id: str | None = None) -> No
     Parameters
     ----------
     client : Client
-        On its platform.
+        A client of the session's platform.
     session : str or Record
-        An id, or a record, which says more.
+        An id, or a record, from which more is noted.
     agent_id : str, optional
-        The agent it was started with.
+        The agent with which it was started.
 
     Raises
     ------
     AgentbookError
-        The file cannot be written; the message names it.
+        If the log cannot be written; the message names the session.
 
     Notes
     -----
-    The API does not list sessions to everybody, hence a list of one's own. Specification: "Endpoints", gaps in this part.
+    Specification: "Endpoints", gaps in this part: not everybody can list sessions.
 
     Examples
     --------
@@ -122,49 +134,52 @@ def note(client: Connection, session: Any, *, agent_id: str | None = None) -> No
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         try:
-            # It begins with a line end too: a line that a full disk cut short must not swallow this one.
+            # Starts with a newline, too, so that a line that a full disk cut short does
+            # not swallow this one.
             os.write(handle, b"\n" + json.dumps(line).encode() + b"\n")
         finally:
             os.close(handle)
     except OSError as error:
         raise AgentbookError(
-            f"The ledger {file} cannot be written ({error.strerror or error}); the session is {line['session_id']}. "
-            f"Set {PLACE} to a file that can be."
+            f"The session log {file} cannot be written ({error.strerror or error}), so the session {line['session_id']} "
+            f"is not noted. Set {PATH_VARIABLE} to a file that can be written."
         ) from error
 
 
 def sessions(client: Connection | None = None) -> pd.DataFrame:
-    """The sessions noted, the newest last; `load_events` and `Store.sync` take the frame as it is.
+    """The noted sessions, the latest last.
+
+    `load_events` and `Store.sync` accept the frame as their sessions.
 
     Parameters
     ----------
     client : Client, optional
-        Only those on its platform; None for all.
+        Only sessions on its platform; None for all.
 
     Returns
     -------
     DataFrame
-        ============ ==================== =====================================================
-        column       dtype                meaning
-        ============ ==================== =====================================================
-        session_id   str                  the session
-        base_url     str                  the platform's address
-        workspace_id str                  its workspace, where known
-        agent_id     str                  the agent it was started with, as it was given
-        name         str                  its name
-        started_at   datetime64[us, UTC]  when it was started, or noted
-        ============ ==================== =====================================================
+        ============ =================== =============================================
+        column       dtype               meaning
+        ============ =================== =============================================
+        session_id   str                 the session
+        base_url     str                 address of the platform
+        workspace_id str                 its workspace, if known
+        agent_id     str                 the agent with which it was started, as passed
+        name         str                 its name
+        started_at   datetime64[us, UTC] when it was started, or noted
+        ============ =================== =============================================
 
-        ``attrs["agentbook"]["problems"]`` names lines that cannot be read.
+        ``attrs["agentbook"]["problems"]`` lists unreadable lines.
 
     Raises
     ------
     AgentbookError
-        The file is there and cannot be read.
+        If the log exists and cannot be read.
 
     Notes
     -----
-    Specification: "Endpoints", gaps in this part: sessions are not listed to everybody.
+    Specification: "Endpoints", gaps in this part: not everybody can list sessions.
 
     Examples
     --------
@@ -175,24 +190,25 @@ def sessions(client: Connection | None = None) -> pd.DataFrame:
 
     from .parse.schemas import STR
 
-    found: dict[tuple[str, str], dict[str, Any]] = {}
+    records: dict[tuple[str, str], dict[str, Any]] = {}
     problems = []
     for number, text in enumerate(_lines(), 1):
         try:
-            line = json.loads(text)
-            key = (str(line["base_url"]), str(line["session_id"]))
+            record = json.loads(text)
+            key = (str(record["base_url"]), str(record["session_id"]))
         except (ValueError, KeyError, TypeError):
-            problems.append(
-                {"row": number, "field": "", "problem": f"line {number} of {path()} is no session", "raw": text[:200]}
-            )
+            problem = f"line {number} of {path()} is not a session"
+            problems.append({"row": number, "field": "", "problem": problem, "raw": text[:200]})
             continue
         if client is None or key[0] == client.base_url:
-            found.setdefault(key, line)
-    frame = pd.DataFrame([{name: line.get(name) for name in COLUMNS} for line in found.values()], columns=list(COLUMNS))
+            records.setdefault(key, record)
+    frame = pd.DataFrame([{name: record.get(name) for name in COLUMNS} for record in records.values()], columns=COLUMNS)
     frame = frame.astype(dict.fromkeys(COLUMNS[:-1], STR))
-    instants = pd.to_datetime(frame["started_at"], utc=True, errors="coerce", format="ISO8601")
-    frame["started_at"] = instants.astype("datetime64[us, UTC]")
-    frame.attrs["agentbook"] = {"operation": "ledger.sessions", "problems": problems, "problem_count": len(problems)}
+    started_at = pd.to_datetime(frame["started_at"], utc=True, errors="coerce", format="ISO8601")
+    frame["started_at"] = started_at.astype("datetime64[us, UTC]")
+    frame.attrs["agentbook"] = {
+        "operation": "session_log.sessions", "problems": problems, "problem_count": len(problems)
+    }  # fmt: skip
     return frame
 
 
@@ -203,7 +219,7 @@ def _lines() -> list[str]:
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise AgentbookError(f"The ledger {file} cannot be read ({error.strerror or error}).") from error
-
-
-__all__ = ["note", "path", "sessions", "start"]
+        raise AgentbookError(
+            f"The session log {file} cannot be read ({error.strerror or error}). "
+            f"Set {PATH_VARIABLE} to a file that can be read."
+        ) from error

@@ -336,13 +336,13 @@ def test_events_without_an_instant_are_counted_as_undated() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda frame: activity(frame, "fortnight"), "no period"),
-        (lambda frame: activity(frame, "2W"), "no period"),
-        (lambda frame: activity(frame, tz="Mars/Olympus"), "no time zone 'Mars/Olympus'"),
+        (lambda frame: activity(frame, "fortnight"), "not a period"),
+        (lambda frame: activity(frame, "2W"), "not a period"),
+        (lambda frame: activity(frame, tz="Mars/Olympus"), "Unknown time zone 'Mars/Olympus'"),
         (lambda frame: activity(frame, by="agnet_id"), "'agnet_id'"),
         (lambda frame: activity(frame, "1ms"), "choose a longer period"),
         *(
-            (lambda frame, freq=freq: activity(frame, freq), f"{freq!r} is no period")
+            (lambda frame, freq=freq: activity(frame, freq), f"{freq!r} is not a period")
             for freq in ("0h", "-1h", "B", "2W", "")
         ),
         (lambda frame: session_summary(frame.drop(columns="text")), "session_summary needs the column 'text'"),
@@ -365,7 +365,7 @@ def test_a_column_to_count_by_may_have_any_name(name: str) -> None:
 
 
 def test_filling_is_refused_before_it_fills_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agentbook.frames.analysis.activity.MOST_FILLED", 9)
+    monkeypatch.setattr("agentbook.frames.analysis.activity.MAX_FILLED_ROWS", 9)
     frame = frame_of(sessions_of([(0, 0, 1), (1, 0, 4000), (0, 0, 9000)]))
     assert len(activity(frame, "1h", by="session_id", fill=False)) == 3
     with pytest.raises(

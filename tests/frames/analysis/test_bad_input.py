@@ -15,9 +15,9 @@ import pandas as pd
 import pytest
 
 import agentbook as ab
-from agentbook.frames import dask as frames_dask
 from agentbook.frames.analysis import event_columns
 from agentbook.frames.parse.frame import FrameBuilder, to_frame
+from agentbook.frames.partitions import without_categories
 from support.fake_platform.core import event_id
 from support.fake_platform.over_http import HttpPlatform
 
@@ -62,12 +62,12 @@ def test_an_analysis_takes_loaded_stored_and_plain_frames_alike(
     wanted = analysis(loaded)
     assert len(wanted) or name == "failures"
     same(analysis(store.events()), wanted)
-    same(frames_dask.plain(analysis(frames_dask.plain(loaded))), frames_dask.plain(wanted))
+    same(without_categories(analysis(without_categories(loaded))), without_categories(wanted))
     for other in (loaded.sample(frac=1, random_state=1), pd.concat([loaded, loaded])):
         assert len(analysis(other)) == len(wanted), "neither order nor repeats count"
 
 
-@pytest.mark.parametrize("column", event_columns.NEEDED)
+@pytest.mark.parametrize("column", event_columns.REQUIRED)
 @pytest.mark.parametrize("name", OF_EVENTS)
 def test_an_analysis_says_which_column_is_missing(name: str, column: str) -> None:
     with pytest.raises(ValueError, match=rf"^\w+ needs the column '{column}'"):
@@ -110,7 +110,7 @@ def test_an_analysis_says_which_column_holds_no_instants(name: str, platform: Ht
         (lambda frame: ab.turns(frame, as_of="soon"), "as_of must be a time such as"),
         (lambda frame: ab.activity_gaps(frame, longer_than=None), "longer_than must be a length of time"),
         (lambda frame: ab.idle_sessions(frame, after="-1D"), "after must be a length of time"),
-        (lambda frame: ab.compare_periods(frame, period="0D"), "period must be longer than nothing"),
+        (lambda frame: ab.compare_periods(frame, period="0D"), "period must be longer than zero"),
         (lambda frame: ab.compare_periods(frame, period="-1D"), "period must be a length of time"),
         (
             lambda frame: ab.activity(frame.assign(events=1), by=["type", "events"]),

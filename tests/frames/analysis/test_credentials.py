@@ -276,7 +276,7 @@ def test_the_account_may_be_named_by_id_name_or_record() -> None:
     report = credential_report(frame("credentials", *rows), now=NOW, account_id="new", known_ids=["new"])
     assert report["pool"].to_list() == ["member", "member"]
     assert len(credential_report(frame("credentials"), account_id="acme")) == 0, "of nothing anybody may be the owner"
-    with pytest.raises(ValueError, match=r"known_ids must be a list of ids, not a text: write \['abc'\]"):
+    with pytest.raises(ValueError, match=r"known_ids must be a list of ids, not a string: write \['abc'\]"):
         credential_report(frame("credentials", *rows), known_ids="abc")
 
 

@@ -66,11 +66,11 @@ def test_one_column_may_be_named_alone() -> None:
     ("sessions", "columns", "message"),
     [
         ({"key": ["a"]}, None, r"with_sessions \(sessions\) needs the column 'id'"),
-        ({"id": ["a"], "name": ["x"]}, None, "neither of workspace_id, agent_id"),
+        ({"id": ["a"], "name": ["x"]}, None, "none of workspace_id, agent_id"),
         ({"id": ["a"]}, ["name"], "needs the column 'name'"),
         ({"id": ["a"]}, "name", "needs the column 'name'"),
         ({"id": ["a"]}, [5], "needs the column 5"),
-        ({"id": ["a"], "name": ["x"]}, ["id", "name"], "finds sessions by 'id': columns= names what else"),
+        ({"id": ["a"], "name": ["x"]}, ["id", "name"], "looks up sessions by 'id': columns= names other columns"),
         ({"id": ["a", "a"], "workspace_id": ["v", "w"]}, None, "has 'a' twice"),
     ],
 )
@@ -92,5 +92,5 @@ def test_problems_are_a_frame() -> None:
     assert found["row"].isna().to_list() == [False, False, True]
     assert {name: found.dtypes[name] for name in none} == none.dtypes.to_dict()
     assert found.attrs["agentbook"]["problem_count"] == 3
-    with pytest.raises(ValueError, match="give the loaded frame"):
+    with pytest.raises(ValueError, match="pass the frame that was loaded"):
         ab.load_problems(ab.turns(loaded))

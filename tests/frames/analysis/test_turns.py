@@ -197,7 +197,7 @@ def test_the_clock_can_be_the_id() -> None:
         turns(frame, clock="wall")
 
 
-@pytest.mark.parametrize("column", event_columns.NEEDED)
+@pytest.mark.parametrize("column", event_columns.REQUIRED)
 def test_a_missing_column_is_named(column: str) -> None:
     with pytest.raises(ValueError, match=f"turns needs the column '{column}'"):
         turns(frame_of({}).drop(columns=column))

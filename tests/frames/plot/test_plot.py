@@ -15,8 +15,8 @@ from agentbook.api.record import Record
 from agentbook.frames import plot
 from agentbook.frames.analysis.turns import turns as turns_of
 from agentbook.frames.parse.frame import FrameBuilder, to_frame
-from agentbook.frames.plot import chart
-from agentbook.frames.plot.chart import COLOURS, INK, MOST_ROWS, SEVERITY_COLOURS, Chart
+from agentbook.frames.plot import chart, timeline
+from agentbook.frames.plot.chart import COLOURS, INK, MAX_ROWS, SEVERITY_COLOURS, Chart
 
 START = datetime(2026, 10, 3, 8, tzinfo=UTC)
 
@@ -88,7 +88,7 @@ def test_a_picture_says_what_it_shows_and_is_svg_that_repeats_itself(draw: Any, 
     plot.credentials(credentials_of(3)).svg()
     plot.failures(events_of(7)).svg()
     assert draw().svg() == bundle["image/svg+xml"]
-    assert len(one.data) <= MOST_ROWS
+    assert len(one.data) <= MAX_ROWS
     assert "sk-5ecret" not in bundle["image/svg+xml"] + json.dumps(one.chart.to_dict())
 
 
@@ -170,7 +170,7 @@ def test_the_bars_of_a_timeline_are_the_steps_of_each_turn() -> None:
 
 
 def test_which_session_must_be_said() -> None:
-    with pytest.raises(ValueError, match="3 sessions: say which"):
+    with pytest.raises(ValueError, match="3 sessions: choose one"):
         plot.turn_timeline(events_of())
     with pytest.raises(ValueError, match="no session 'x'; it has s0, s1, s2"):
         plot.turn_timeline(events_of(), "x")
@@ -203,10 +203,10 @@ def test_a_long_session_is_drawn_in_part_and_says_so() -> None:
     long = plot.turn_timeline(events_of(5 * 210, sessions=1))
     assert long.text.endswith("The first 200 are drawn.")
     assert long.data["turn"].max() == 200
-    assert len(long.data) <= MOST_ROWS
+    assert len(long.data) <= MAX_ROWS
     steps = events_of(30, sessions=1).assign(type="runtime_done", text=None, author_type=None)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plot, "MOST_BARS", 7)
+        patch.setattr(timeline, "MAX_BARS", 7)
         part = plot.turn_timeline(steps)
     assert part.text.endswith("Of their 31 bars the first 7 are drawn.")
     assert len(part.data) == 7

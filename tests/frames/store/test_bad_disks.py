@@ -132,14 +132,16 @@ def test_a_file_that_the_system_cuts_short_is_no_part_of_the_store(tmp_path: Pat
 def test_a_ledger_on_a_full_disk_says_which_session_it_could_not_note(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(session_log.PLACE, str(tmp_path / "sessions.jsonl"))
+    monkeypatch.setenv(session_log.PATH_VARIABLE, str(tmp_path / "sessions.jsonl"))
 
     def full(handle: int, data: bytes) -> int:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "write", full)
-        with pytest.raises(ab.AgentbookError, match=r"sessions\.jsonl cannot be written .*; the session is s1"):
+        with pytest.raises(
+            ab.AgentbookError, match=r"sessions\.jsonl cannot be written .* the session s1 is not noted"
+        ):
             session_log.note(ab.Client("http://h/v1"), "s1")
     assert len(session_log.sessions()) == 0
 

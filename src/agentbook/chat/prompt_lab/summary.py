@@ -127,7 +127,7 @@ def chart(results: pd.DataFrame, checks: Sequence[str] = ()) -> Chart:
         parts.insert(0, _rate_bars(alt, rates, names, colour))
     spec = alt.hconcat(*parts, spacing=36) if len(parts) > 1 else parts[0]
     subtitle = f"{len(answered)} replies to {len(results)} questions"
-    return charts.Chart(charts.drawn(spec, "Prompt lab", subtitle), _text_alternative(summary, checks), summary)
+    return charts.Chart(charts.styled(spec, "Prompt lab", subtitle), _text_alternative(summary, checks), summary)
 
 
 def _colours(count: int) -> list[str]:

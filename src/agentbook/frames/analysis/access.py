@@ -1,9 +1,14 @@
-"""Which workspaces may use a credential, by the specification's rules of a workspace's flags.
+"""Which workspaces may use a credential, by the workspaces' flags.
 
-``required_credentials_mode``: ``SHARED`` takes account credentials alone, ``MEMBER`` the acting member's own alone, unset
-both. ``restrict_account_credentials``: account credentials serve only once granted or connected to the workspace's agents.
-An account's credentials serve in its own workspaces; a member's wherever that member acts. An archived workspace runs
-nothing. (Specification: "Resources and their fields", Workspace.)
+- ``required_credentials_mode``: ``SHARED`` allows only account credentials, ``MEMBER``
+  only the acting member's own, unset allows both.
+- ``restrict_account_credentials``: account credentials work only after they are granted
+  or connected to the workspace's agents.
+- An account's credentials work in its own workspaces, a member's wherever that member
+  acts.
+- An archived workspace runs nothing.
+
+Specification: "Resources and their fields", Workspace.
 """
 
 from __future__ import annotations
@@ -22,27 +27,34 @@ _COLUMNS = ("open_in", "open_if_granted", "closed_in")
 
 
 def usable_in(report: pd.DataFrame, workspaces: pd.DataFrame | None) -> pd.DataFrame:
-    """JSON lists of workspace names for each row of ``pool`` and ``owner_id``: ``open_in``, ``open_if_granted``,
-    ``closed_in``. All null without workspaces; null too where the pool is unknown.
+    """The columns ``open_in``, ``open_if_granted`` and ``closed_in`` of a report.
+
+    Each is a JSON list of workspace names, by ``pool`` and ``owner_id``. Null without
+    workspaces, or if the pool is unknown.
     """
     if workspaces is None:
         return pd.DataFrame({column: pd.Series(None, report.index, dtype="str") for column in _COLUMNS})
     require(
         workspaces, "id", "owner_id", "archived_at", "required_credentials_mode", "restrict_account_credentials",
-        what="credential_report (workspaces)",
+        caller="credential_report (workspaces)",
     )  # fmt: skip
     rules = _rules(workspaces)
-    # The answer depends on pool and owner alone: few pairs, however many credentials.
-    pairs = report[["pool", "owner_id"]].astype(STR).drop_duplicates()
-    answers = {pair: _answer(*pair, rules) for pair in zip(pairs["pool"], pairs["owner_id"], strict=True)}
-    found = [answers[pair] for pair in zip(report["pool"].astype(STR), report["owner_id"].astype(STR), strict=True)]
+    # Access depends only on pool and owner, and there are few such pairs.
+    pairs = list(report[["pool", "owner_id"]].astype(STR).itertuples(index=False, name=None))
+    access = {(pool, owner): _access(pool, owner, rules) for pool, owner in dict.fromkeys(pairs)}
     return pd.DataFrame(
-        {column: pd.Series([one[n] for one in found], report.index, dtype="str") for n, column in enumerate(_COLUMNS)}
+        {
+            column: pd.Series([access[pair][n] for pair in pairs], report.index, dtype="str")
+            for n, column in enumerate(_COLUMNS)
+        }
     )
 
 
-def owners_named(account: Any, frames: Iterable[pd.DataFrame], known: Container[str]) -> set[str]:
-    """The ids of the owners that an id, a name or a record means; a `ValueError` says that it is none of them."""
+def owner_ids(account: Any, frames: Iterable[pd.DataFrame], known: Container[str]) -> set[str]:
+    """The owner ids of an account, which is an id, a name or a record.
+
+    Raises a `ValueError` if no frame has such an owner.
+    """
     name, ids, named = ref(account), set[str](), set[str]()
     for frame in frames:
         ids |= set(frame["owner_id"].dropna())
@@ -53,8 +65,8 @@ def owners_named(account: Any, frames: Iterable[pd.DataFrame], known: Container[
     if not named:
         shown = ", ".join(sorted(ids)[:5]) + (", …" if len(ids) > 5 else "")
         raise ValueError(
-            f"account_id={name!r} is none of the owners here ({shown}), neither by id nor by a name that the workspaces "
-            "say. Of an account that owns nothing here, give the id among known_ids too."
+            f"account_id={name!r} is none of the owners here ({shown}), neither by id nor by a name in the workspaces. "
+            "If the account owns nothing here, add its id to known_ids as well."
         )
     return named
 
@@ -75,7 +87,7 @@ def _rules(workspaces: pd.DataFrame) -> pd.DataFrame:
     ).sort_values("name")
 
 
-def _answer(pool: str, owner: object, rules: pd.DataFrame) -> tuple[str | None, str | None, str | None]:
+def _access(pool: str, owner: object, rules: pd.DataFrame) -> tuple[str | None, str | None, str | None]:
     if pool == "unknown":
         return None, None, None
     if pool == "account":

@@ -1,4 +1,4 @@
-"""How much happened: per session, per period, per hour of the week, and what failed. Pure functions of an events frame."""
+"""How much happened: per session, per period, and per hour of the week."""
 
 from __future__ import annotations
 
@@ -8,63 +8,69 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..parse.frame import jsonable
-from .counting import counted
-from .event_columns import read
-from .periods import begins, between, zone, zone_name
+from .event_columns import EventColumns, read_events, rows_at
+from .periods import period_range, period_starts, zone, zone_name
+from .provenance import with_provenance
 from .turns import turns
-from .validate import groups_of
+from .validate import groups_of, require
 
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 COUNTS = ("events", "messages", "replies", "failures", "sessions")
-MOST_FILLED = 5_000_000  # rows
+MAX_FILLED_ROWS = 5_000_000
 IDLE = pd.Timedelta(minutes=30)
+_SUMMARY_COLUMNS = (
+    *("session_id", "workspace_id", "agent_id", "initiator_type", "initiator_id", "first_at", "last_at", "span_s"),
+    *("active_s", "events", "turns", "answered", "failed", "unanswered", "open", "subtasks", "latency_p50_s"),
+    *("prompt_chars", "reply_chars", "edited"),
+)
 
 
 def session_summary(events: pd.DataFrame, *, as_of: Any = None) -> pd.DataFrame:
-    """One row per session: when, how much, how it went.
+    """One row per session: when, how much, and how it went.
 
     Parameters
     ----------
     events : DataFrame
-        As `to_frame("events", ...)` makes it.
+        From `load_events` or `to_frame("events", ...)`.
     as_of : datetime, optional
         As for `turns`.
 
     Returns
     -------
     DataFrame
-        In the order the sessions appear:
+        In the order in which the sessions appear:
 
-        ================ ==================== ===== ============================================================
-        column           dtype                unit  meaning
-        ================ ==================== ===== ============================================================
-        session_id       str                        the session
-        initiator_type   category                   who wrote its first message; null where the agent began
-        initiator_id     str                        id of who did
-        first_at         datetime64[us, UTC]        its first event's `created_at`
-        last_at          datetime64[us, UTC]        its last event's
-        span_s           float64              s     from first to last
-        active_s         float64              s     span without the pauses of 30 minutes or more
-        events           int64                      persisted events
-        turns            int64                      turns; of them answered, failed, unanswered and open:
-        answered         int64
-        failed           int64
-        unanswered       int64
-        open             int64
-        subtasks         int64                      finished subtasks and tool runs
-        latency_p50_s    float64              s     median latency of its answered turns
-        prompt_chars     int64                chars length of all questions
-        reply_chars      int64                chars length of all replies
-        edited           int64                      events changed after they were written
-        ================ ==================== ===== ============================================================
+        =============== =================== ===== =====================================
+        column          dtype               unit  meaning
+        =============== =================== ===== =====================================
+        session_id      str                       the session
+        initiator_type  category                  who wrote its first message; null if
+                                                  the agent started
+        initiator_id    str                       id of who wrote its first message
+        first_at        datetime64[us, UTC]       `created_at` of its first event
+        last_at         datetime64[us, UTC]       `created_at` of its last event
+        span_s          float64             s     from first to last
+        active_s        float64             s     span without pauses of 30 minutes or
+                                                  more
+        events          int64                     persisted events
+        turns           int64                     turns
+        answered        int64                     answered turns
+        failed          int64                     failed turns
+        unanswered      int64                     unanswered turns
+        open            int64                     open turns
+        subtasks        int64                     finished subtasks and tool runs
+        latency_p50_s   float64             s     median latency of answered turns
+        prompt_chars    int64               chars length of all questions
+        reply_chars     int64               chars length of all replies
+        edited          int64                     events changed after they were written
+        =============== =================== ===== =====================================
 
-        Columns ``workspace_id`` and ``agent_id`` come along where the events have them.
+        Also ``workspace_id`` and ``agent_id`` if the events have them.
 
     Raises
     ------
     ValueError
-        A column is missing; the message names it.
+        If a column is missing; the message names it.
 
     Notes
     -----
@@ -74,39 +80,35 @@ def session_summary(events: pd.DataFrame, *, as_of: Any = None) -> pd.DataFrame:
     --------
     >>> from agentbook.frames.parse import to_frame
     >>> page = b'''{"items": [
-    ...   {"id": "019a0b1c-0000-7000-8000-000000000001", "type": "message", "content": {"text": "How many?"},
-    ...    "author": {"type": "api_key"}, "created_at": "2026-10-03T08:15:00Z"},
-    ...   {"id": "019a0b1c-0000-7000-8000-000000000003", "type": "runtime_done", "content": {"text": "Three."},
-    ...    "created_at": "2026-10-03T08:15:03Z"}]}'''
-    >>> table = session_summary(to_frame("events", [page], context={"session_id": "s1"}))
+    ...   {"id": "019a0b1c-0000-7000-8000-000000000001", "type": "message",
+    ...    "content": {"text": "How many?"}, "author": {"type": "api_key"},
+    ...    "created_at": "2026-10-03T08:15:00Z"},
+    ...   {"id": "019a0b1c-0000-7000-8000-000000000003", "type": "runtime_done",
+    ...    "content": {"text": "Three."}, "created_at": "2026-10-03T08:15:03Z"}]}'''
+    >>> events = to_frame("events", [page], context={"session_id": "s1"})
+    >>> table = session_summary(events)
     >>> table[["session_id", "turns", "answered", "latency_p50_s"]].values.tolist()
     [['s1', 1, 1, 3.0]]
     """
-    reading = read(events, what="session_summary")
+    rows = read_events(events, caller="session_summary").events
     table = turns(events, as_of=as_of)
-    rows = reading.events
     session = rows["session_id"].reset_index(drop=True)
     at = rows["created_at"].reset_index(drop=True)
     pause = at.groupby(session, sort=False).diff()
-    pause = pause.where(pause > pd.Timedelta(0))
+    active = pause.where((pause > pd.Timedelta(0)) & (pause < IDLE))
     edited = rows["updated_at"].reset_index(drop=True) > at if "updated_at" in rows else pd.Series(False, at.index)
     by_event = pd.DataFrame(
-        {
-            "session_id": session,
-            "at": at,
-            "active_s": pause.where(pause < IDLE).dt.total_seconds(),
-            "edited": edited,
-        }
+        {"session_id": session, "at": at, "active_s": active.dt.total_seconds(), "edited": edited}
     ).groupby("session_id", sort=False)
     summary = by_event.agg(
         first_at=("at", "min"), last_at=("at", "max"), active_s=("active_s", "sum"), events=("at", "size"),
         edited=("edited", "sum"),
     )  # fmt: skip
     by_turn = table.groupby("session_id", sort=False)
-    first = table.drop_duplicates("session_id").set_index("session_id")
+    first_turns = table.drop_duplicates("session_id").set_index("session_id")
     for name in ("workspace_id", "agent_id", "initiator_type", "initiator_id"):
-        if name in first:
-            summary[name] = first[name]
+        if name in first_turns:
+            summary[name] = first_turns[name]
     summary["span_s"] = (summary["last_at"] - summary["first_at"]).dt.total_seconds()
     summary["turns"] = by_turn.size()
     for status in ("answered", "failed", "unanswered", "open"):
@@ -116,13 +118,8 @@ def session_summary(events: pd.DataFrame, *, as_of: Any = None) -> pd.DataFrame:
     summary["latency_p50_s"] = answered.groupby(table["session_id"], sort=False).median()
     for name in ("prompt_chars", "reply_chars"):
         summary[name] = by_turn[name].sum().astype("int64")
-    order = [
-        *("session_id", "workspace_id", "agent_id", "initiator_type", "initiator_id", "first_at", "last_at", "span_s"),
-        *("active_s", "events", "turns", "answered", "failed", "unanswered", "open", "subtasks", "latency_p50_s"),
-        *("prompt_chars", "reply_chars", "edited"),
-    ]
     frame = summary.reset_index()
-    return about(frame[[name for name in order if name in frame]], events, "session_summary")
+    return with_provenance(frame[[name for name in _SUMMARY_COLUMNS if name in frame]], events, "session_summary")
 
 
 def activity(
@@ -138,81 +135,116 @@ def activity(
     Parameters
     ----------
     events : DataFrame
-        As `to_frame("events", ...)` makes it.
+        From `load_events` or `to_frame("events", ...)`.
     freq : str
-        Length of a period: ``"15min"``, ``"1h"`` (default), ``"1D"``, ``"W"`` (Monday to Sunday), ``"M"``, ...
+        Length of a period: ``"15min"``, ``"1h"`` (default), ``"1D"``, ``"W"`` (Monday
+        to Sunday), ``"M"``, ...
     tz : str or tzinfo
-        IANA name (or `zoneinfo.ZoneInfo`) of the time zone whose hours, days and weeks count; default UTC.
+        Time zone of the hours, days and weeks, as an IANA name or `zoneinfo.ZoneInfo`.
+        Default UTC.
     by : str or list of str, optional
-        Count per value of these columns of the events too; ``"initiator_type"`` and ``"initiator_id"`` mean who wrote
-        the session's first message.
+        Columns of the events to group by as well. ``"initiator_type"`` and
+        ``"initiator_id"`` mean who wrote the first message of the session.
     fill : bool
-        True (default) adds the periods in which nothing happened, with zeros.
+        If True (default), periods in which nothing happened are rows of zeros.
 
     Returns
     -------
     DataFrame
         By period (and `by`):
 
-        ========= ================== ==================================================================
+        ========= ================== ===================================================
         column    dtype              meaning
-        ========= ================== ==================================================================
-        period    datetime64[us, tz] when the period begins
+        ========= ================== ===================================================
+        period    datetime64[us, tz] start of the period
         events    int64              persisted events by `created_at`
-        messages  int64              of them, those that open a turn
-        replies   int64              ``runtime_done`` with a text
-        failures  int64              those that report a failure
+        messages  int64              events that open a turn
+        replies   int64              ``runtime_done`` events with a text
+        failures  int64              events that report a failure
         sessions  int64              sessions with an event in the period
-        ========= ================== ==================================================================
+        ========= ================== ===================================================
 
     Raises
     ------
     ValueError
-        A column is missing, or `freq` or `tz` is unknown.
+        If a column is missing, or `freq` or `tz` is unknown.
 
     Notes
     -----
-    An event without a readable `created_at` is in no period; ``attrs["agentbook"]["undated"]`` counts them.
-    Specification: "Events".
+    Events without a readable `created_at` are not in any period;
+    ``attrs["agentbook"]["undated"]`` counts them. Specification: "Events".
 
     Examples
     --------
     >>> from agentbook.frames.parse import to_frame
-    >>> page = b'''{"items": [{"id": "019a0b1c-0000-7000-8000-000000000001", "type": "message", "content": "Hi",
-    ...   "author": {"type": "user"}, "created_at": "2026-10-03T08:15:00Z"}]}'''
+    >>> page = b'''{"items": [{"id": "019a0b1c-0000-7000-8000-000000000001",
+    ...   "type": "message", "content": "Hi", "author": {"type": "user"},
+    ...   "created_at": "2026-10-03T08:15:00Z"}]}'''
     >>> table = activity(to_frame("events", [page], context={"session_id": "s1"}), "1D")
     >>> table[["events", "messages", "replies", "sessions"]].values.tolist()
     [[1, 1, 0, 1]]
     """
-    groups = groups_of(by, "period", *COUNTS, what="activity")
+    groups = groups_of(by, "period", *COUNTS, caller="activity")
     tz = zone_name(tz)
-    reading = read(events, what="activity")
-    rows = counted(reading, groups, what="activity")
-    rows["period"] = begins(rows["(at)"], freq, tz)
+    rows = _counted(read_events(events, caller="activity"), groups)
+    rows["period"] = period_starts(rows["(at)"], freq, tz)
     undated = int(rows["period"].isna().sum())
     keys = ["period", *groups]
-    tally = rows.groupby(keys, observed=True, dropna=not groups)
-    table = tally.agg(
+    table = rows.groupby(keys, observed=True, dropna=not groups).agg(
         events=("(opens)", "size"), messages=("(opens)", "sum"), replies=("(replies)", "sum"), failures=("(fails)", "sum"),
         sessions=("(session)", "nunique"),
     ).reset_index()  # fmt: skip
     table = table[table["period"].notna()]
     if fill and len(table):
-        table = _filled(table, groups, freq, tz)
-    return about(table.sort_values(keys, ignore_index=True), events, "activity", undated=undated, tz=tz, freq=freq)
+        table = _fill_periods(table, groups, freq, tz)
+    table = table.sort_values(keys, ignore_index=True)
+    return with_provenance(table, events, "activity", undated=undated, tz=tz, freq=freq)
 
 
-def _filled(table: pd.DataFrame, groups: list[str], freq: str, tz: str) -> pd.DataFrame:
-    every = between(table["period"].min(), table["period"].max(), freq, tz)
-    periods = pd.DataFrame({"period": every.union(pd.DatetimeIndex(table["period"].unique()))})
+def _counted(columns: EventColumns, groups: list[str]) -> pd.DataFrame:
+    """One row per event: time, session, effect on turns, and the group columns."""
+    events = columns.events
+    rows = pd.DataFrame(
+        {
+            # In parentheses, so that they cannot clash with a column to group by.
+            "(at)": events["created_at"].reset_index(drop=True),
+            "(session)": columns.session,
+            "(opens)": columns.opens,
+            "(replies)": columns.replies,
+            "(fails)": columns.fails,
+        }
+    )
+    for name in groups:
+        if name in ("initiator_type", "initiator_id") and name not in events:
+            rows[name] = _initiators(columns, name.replace("initiator", "author"))
+        else:
+            require(events, name, caller="activity")
+            rows[name] = events[name].reset_index(drop=True)
+    return rows
+
+
+def _initiators(columns: EventColumns, author_column: str) -> pd.Series:
+    """Who wrote the first message of each event's session."""
+    require(columns.events, author_column, caller="activity")
+    opening = np.flatnonzero(columns.opens)
+    session, first = np.unique(columns.session[opening], return_index=True)
+    first_message = np.full(len(columns.sessions), -1, np.int64)
+    first_message[session] = opening[first]
+    return rows_at(columns.events[author_column], first_message[columns.session])
+
+
+def _fill_periods(table: pd.DataFrame, groups: list[str], freq: str, tz: str) -> pd.DataFrame:
+    starts = period_range(table["period"].min(), table["period"].max(), freq, tz)
+    periods = pd.DataFrame({"period": starts.union(pd.DatetimeIndex(table["period"].unique()))})
     values = table[groups].drop_duplicates()
-    if groups and len(periods) * len(values) > MOST_FILLED:
+    if groups and len(periods) * len(values) > MAX_FILLED_ROWS:
         raise ValueError(
             f"{len(values):,} values of {', '.join(groups)} in each of {len(periods):,} periods of {freq!r} make more than "
-            f"{MOST_FILLED:,} rows: choose a longer period, fewer groups, or fill=False."
+            f"{MAX_FILLED_ROWS:,} rows: choose a longer period, fewer groups, or fill=False."
         )
-    wanted = periods.merge(values, how="cross") if groups else periods
-    filled = wanted.merge(table, how="left", on=["period", *groups])
+    filled = (periods.merge(values, how="cross") if groups else periods).merge(
+        table, how="left", on=["period", *groups]
+    )
     return (
         filled.astype(dict.fromkeys(COUNTS, "Int64"))
         .fillna(dict.fromkeys(COUNTS, 0))
@@ -226,19 +258,20 @@ def hour_of_week(events: pd.DataFrame, *, tz: str | tzinfo = "UTC") -> pd.DataFr
     Parameters
     ----------
     events : DataFrame
-        As `to_frame("events", ...)` makes it.
+        From `load_events` or `to_frame("events", ...)`.
     tz : str or tzinfo
-        IANA name (or `zoneinfo.ZoneInfo`) of the time zone; default UTC.
+        Time zone, as an IANA name or `zoneinfo.ZoneInfo`. Default UTC.
 
     Returns
     -------
     DataFrame
-        Seven rows (Monday to Sunday), 24 columns (hours 0 to 23), int64 counts of persisted events by `created_at`.
+        Seven rows (Monday to Sunday) and 24 columns (hours 0 to 23) of int64 counts of
+        persisted events by `created_at`.
 
     Raises
     ------
     ValueError
-        A column is missing, or `tz` is unknown.
+        If a column is missing, or `tz` is unknown.
 
     Notes
     -----
@@ -247,24 +280,17 @@ def hour_of_week(events: pd.DataFrame, *, tz: str | tzinfo = "UTC") -> pd.DataFr
     Examples
     --------
     >>> from agentbook.frames.parse import to_frame
-    >>> page = b'''{"items": [{"id": "019a0b1c-0000-7000-8000-000000000001", "created_at": "2026-10-03T23:15:00Z"}]}'''
+    >>> page = b'''{"items": [{"id": "019a0b1c-0000-7000-8000-000000000001",
+    ...   "created_at": "2026-10-03T23:15:00Z"}]}'''
     >>> frame = to_frame("events", [page], context={"session_id": "s1"})
     >>> int(hour_of_week(frame, tz="Europe/Berlin").loc["Sunday", 1])
     1
     """
     tz = zone_name(tz)
-    at = read(events, what="hour_of_week").events["created_at"].dropna().dt.tz_convert(zone(tz))
+    at = read_events(events, caller="hour_of_week").events["created_at"].dropna().dt.tz_convert(zone(tz))
     slot = at.dt.day_of_week.to_numpy() * 24 + at.dt.hour.to_numpy()
     counts = np.bincount(slot.astype(np.int64), minlength=7 * 24).reshape(7, 24)
     table = pd.DataFrame(
         counts, index=pd.Index(WEEKDAYS, name="weekday", dtype="str"), columns=pd.RangeIndex(24, name="hour")
     )
-    return about(table, events, "hour_of_week", tz=tz)
-
-
-def about(frame: pd.DataFrame, source: pd.DataFrame, derived: str, **more: Any) -> pd.DataFrame:
-    """The frame with its source's provenance and what was made of it in ``attrs["agentbook"]``."""
-    known = dict(source.attrs.get("agentbook", {}))
-    known.pop("problems", None)
-    frame.attrs["agentbook"] = jsonable({**known, "derived": derived, **more})
-    return frame
+    return with_provenance(table, events, "hour_of_week", tz=tz)

@@ -7,13 +7,14 @@ from typing import Any
 import pandas as pd
 
 from ..parse.schemas import STR
-from .activity import about
-from .turns import is_turns, turns
+from .provenance import with_provenance
+from .turns import turns_of
 from .validate import groups_of, require, with_instants
 
 FAILURE_COLUMNS = ("kind", "turns", "sessions", "share", "first_at", "last_at", "cause", "advice", "example")
 
-# kind -> (what happened, what to do). The kinds are `agentbook.api.run_limits.RUN_LIMITS`'s, and "error" for all else.
+# kind -> (cause, advice). The kinds are those of `agentbook.api.run_limits.RUN_LIMITS`,
+# and "error" for all others.
 FAILURE_KINDS: dict[str, tuple[str, str]] = {
     "state_size": ("saved agent state above 8 MiB", "start a new session, or let the agent keep less"),
     "llm_request_size": ("one LLM request above 8 MiB", "send less text, or shorten what tools return"),
@@ -34,38 +35,40 @@ def failures(data: pd.DataFrame, *, by: str | list[str] | None = None, as_of: An
     Parameters
     ----------
     data : DataFrame
-        Events, or what `turns` made of them.
+        Events, or the result of `turns`.
     by : str or list of str, optional
-        Count per value of these columns of the turns too, such as ``"agent_id"``.
+        Columns of the turns to group by as well, such as ``"agent_id"``.
     as_of : datetime, optional
         As for `turns`.
 
     Returns
     -------
     DataFrame
-        The most frequent first:
+        The most frequent kind first:
 
-        =========== ==================== ====================================================================
-        column      dtype                meaning
-        =========== ==================== ====================================================================
-        kind        str                  a run limit of the specification, or ``error`` for a failure it does not list
-        turns       int64                turns that failed so
-        sessions    int64                sessions they are in
-        share       float64              of all turns (of the group's, with `by`), 0 to 1
-        first_at    datetime64[us, UTC]  when the first failed
-        last_at     datetime64[us, UTC]  when the last failed
-        cause       str                  what happened
-        advice      str                  what to do; no run limit goes away by a retry
-        example     str                  the last one's message
-        =========== ==================== ====================================================================
+        ========= =================== ==================================================
+        column    dtype               meaning
+        ========= =================== ==================================================
+        kind      str                 a run limit of the specification, or ``error`` for
+                                      any other failure
+        turns     int64               turns that failed this way
+        sessions  int64               sessions of these turns
+        share     float64             of all turns (of the group with `by`), 0 to 1
+        first_at  datetime64[us, UTC] time of the first failure
+        last_at   datetime64[us, UTC] time of the last failure
+        cause     str                 what happened
+        advice    str                 what to do; a retry never helps with a run limit
+        example   str                 message of the last failure
+        ========= =================== ==================================================
 
-        ``attrs["agentbook"]`` counts all `turns`, and those `failed` and `unanswered`. A failure that leaves no event is
-        not seen here: an empty table does not mean that nothing failed.
+        ``attrs["agentbook"]`` counts all `turns`, and those `failed` and `unanswered`.
+        A failure that leaves no event is not visible here: an empty table does not mean
+        that nothing failed.
 
     Raises
     ------
     ValueError
-        A column is missing; the message names it.
+        If a column is missing; the message names it.
 
     Notes
     -----
@@ -73,17 +76,18 @@ def failures(data: pd.DataFrame, *, by: str | list[str] | None = None, as_of: An
 
     Examples
     --------
-    >>> from agentbook.frames.parse.frame import to_frame
-    >>> page = b'''{"items": [{"id": "019a0b1c-0000-7000-8000-000000000001", "type": "runtime_done",
+    >>> from agentbook.frames.parse import to_frame
+    >>> page = b'''{"items": [{"id": "019a0b1c-0000-7000-8000-000000000001",
+    ...   "type": "runtime_done",
     ...   "content": {"text": "exceeded LLM call limit for this execution tree"}}]}'''
     >>> table = failures(to_frame("events", [page], context={"session_id": "s1"}))
     >>> table[["kind", "turns", "share"]].values.tolist()
     [['llm_calls', 1, 1.0]]
     """
-    table = data if is_turns(data) else turns(data, as_of=as_of)
-    groups = groups_of(by, *FAILURE_COLUMNS, what="failures")
-    require(table, "session_id", "failure", "failure_message", "replied_at", "status", *groups, what="failures")
-    table = with_instants(table, "replied_at", what="failures")
+    table = turns_of(data, as_of=as_of)
+    groups = groups_of(by, *FAILURE_COLUMNS, caller="failures")
+    require(table, "session_id", "failure", "failure_message", "replied_at", "status", *groups, caller="failures")
+    table = with_instants(table, "replied_at", caller="failures")
     failed = table[table["status"] == "failed"].assign(kind=lambda frame: frame["failure"].astype(STR))
     keys = [*groups, "kind"]
     result = (
@@ -101,14 +105,13 @@ def failures(data: pd.DataFrame, *, by: str | list[str] | None = None, as_of: An
     else:
         result["all"] = len(table)
     result["share"] = (result["turns"] / result["all"]).astype("float64")
-    for place, name in enumerate(("cause", "advice")):
-        known = {kind: texts[place] for kind, texts in FAILURE_KINDS.items()}
-        result[name] = result["kind"].map(known).astype(STR)
-    order = [*groups, *FAILURE_COLUMNS]
-    result = result.sort_values(["turns", *keys], ascending=[False, *[True] * len(keys)], ignore_index=True)[order]
-    result["kind"] = result["kind"].astype(STR)
+    for position, name in enumerate(("cause", "advice")):
+        texts = {kind: causes_and_advice[position] for kind, causes_and_advice in FAILURE_KINDS.items()}
+        result[name] = result["kind"].map(texts).astype(STR)
+    result = result.sort_values(["turns", *keys], ascending=[False, *[True] * len(keys)], ignore_index=True)
+    result = result[[*groups, *FAILURE_COLUMNS]].astype({"kind": STR})
     statuses = table["status"].value_counts()
-    return about(
+    return with_provenance(
         result, data, "failures", turns=len(table), failed=int(statuses.get("failed", 0)),
         unanswered=int(statuses.get("unanswered", 0)),
     )  # fmt: skip

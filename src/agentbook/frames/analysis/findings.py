@@ -1,7 +1,8 @@
-"""What deserves a look about a credential, how bad it is, how sure it is, and what to do.
+"""Findings about credentials: severity, certainty and advice.
 
-``exact`` rests on values as sent, ``proxy`` on a value that stands for something else (an update for a rotation),
-``derived`` on the specification's rules, ``relative`` on what the given frames happen to show.
+The certainty is ``exact`` for values as sent, ``proxy`` for a value that stands for
+something else (an update for a rotation), ``derived`` for the specification's rules,
+and ``relative`` for what happens to be in the frames.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from ..parse.schemas import STR
-from .activity import about
+from .provenance import with_provenance
 from .validate import require
 
 AGE_DAYS = (30, 90, 180, 365)
@@ -32,13 +33,14 @@ def credential_findings(report: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        ``id``, ``name``, ``integration``, ``check``, ``finding``, ``advice`` (str), ``severity`` (ordered category),
-        ``certainty`` (str: exact, proxy, derived or relative).
+        ``id``, ``name``, ``integration``, ``check``, ``finding``, ``advice`` (str),
+        ``severity`` (ordered category), ``certainty`` (str: exact, proxy, derived or
+        relative).
 
     Raises
     ------
     ValueError
-        A column is missing; the message names it.
+        If a column is missing; the message names it.
 
     Notes
     -----
@@ -46,12 +48,14 @@ def credential_findings(report: pd.DataFrame) -> pd.DataFrame:
 
     Examples
     --------
-    >>> report = pd.DataFrame({"id": ["c1"], "name": ["n"], "integration": ["github"], "findings":
-    ...     '[{"check": "unsigned_webhook", "severity": "high", "certainty": "exact", "finding": "f", "advice": "a"}]'})
+    >>> report = pd.DataFrame({
+    ...     "id": ["c1"], "name": ["n"], "integration": ["github"],
+    ...     "findings": '''[{"check": "unsigned_webhook", "severity": "high",
+    ...                     "certainty": "exact", "finding": "f", "advice": "a"}]'''})
     >>> credential_findings(report)[["id", "check", "severity"]].values.tolist()
     [['c1', 'unsigned_webhook', 'high']]
     """
-    require(report, "id", "name", "integration", "findings", what="credential_findings")
+    require(report, "id", "name", "integration", "findings", caller="credential_findings")
     named = report[["id", "name", "integration", "findings"]].astype(object).itertuples(index=False, name=None)
     rows = [
         {"id": id_, "name": name, "integration": integration, **finding}
@@ -61,18 +65,19 @@ def credential_findings(report: pd.DataFrame) -> pd.DataFrame:
     columns = ["id", "name", "integration", *FINDING_COLUMNS]
     frame = pd.DataFrame(rows, columns=columns).astype(dict.fromkeys(columns, STR))
     frame["severity"] = frame["severity"].astype(pd.CategoricalDtype(pd.Index(SEVERITIES, dtype="str"), ordered=True))
-    return about(frame.sort_values("severity", ascending=False, kind="stable", ignore_index=True), report, "findings")
+    frame = frame.sort_values("severity", ascending=False, kind="stable", ignore_index=True)
+    return with_provenance(frame, report, "findings")
 
 
 def find(report: pd.DataFrame, source: pd.DataFrame) -> pd.DataFrame:
-    """One row per finding: the credential's row number and the columns of `FINDING_COLUMNS`."""
+    """One row per finding: `FINDING_COLUMNS`, the row in `report`, and a rank."""
     age, since = report["age_days"], report["days_since_update"]
     never = report["never_updated"].fillna(False).astype("bool")
     on = source["webhook_enabled"].fillna(False).astype("bool")
     idle = on & ~source["has_active_webhook_triggers"].fillna(True).astype("bool")
     nowhere = report["open_in"].eq("[]") & report["open_if_granted"].eq("[]")
     days = since.round().astype("Int64").astype("str")
-    many = report["alike"].astype("str")
+    others = report["alike"].astype("str")
     checks: list[tuple[pd.Series, str, str, str, Any, str]] = [
         (report["webhook"] == "unsigned", "unsigned_webhook", "high", "exact",
          "its webhook is on and not signed", "sign it: anybody who knows the address can trigger it"),
@@ -86,7 +91,7 @@ def find(report: pd.DataFrame, source: pd.DataFrame) -> pd.DataFrame:
          "same integration, owner, auth config and parameters as " + report["duplicate_of"].fillna(""),
          "keep one and remove the others"),
         ((report["duplicates"] == 0) & (report["alike"] > 0), "alike", "low", "relative",
-         many + " more of this integration and owner", "check whether all of them are needed"),
+         others + " more of this integration and owner", "check whether all of them are needed"),
         (report["owner"] == "none", "no_owner", "medium", "exact", "it has no owner", "find out whose it is, or remove it"),
         (report["owner"] == "unknown", "unknown_owner", "low", "relative",
          "its owner is not among the ids seen here", "check that the owner still belongs here"),
@@ -113,21 +118,23 @@ def find(report: pd.DataFrame, source: pd.DataFrame) -> pd.DataFrame:
             pd.DataFrame({"row": rows, "check": check, "severity": severity, "certainty": certainty, "finding": text,
                           "advice": advice})
         )  # fmt: skip
-    found = pd.concat([part for part in parts if len(part)] or parts[:1], ignore_index=True)
-    rank = found["severity"].map({name: n for n, name in enumerate(SEVERITIES)}).astype("int64")
-    return found.assign(rank=rank).sort_values(
+    findings = pd.concat([part for part in parts if len(part)] or parts[:1], ignore_index=True)
+    rank = findings["severity"].map({name: n for n, name in enumerate(SEVERITIES)}).astype("int64")
+    return findings.assign(rank=rank).sort_values(
         ["row", "rank"], ascending=[True, False], kind="stable", ignore_index=True
     )
 
 
-def worst(findings: pd.DataFrame, count: int) -> pd.Categorical:
+def worst_severity(findings: pd.DataFrame, count: int) -> pd.Categorical:
+    """The worst severity of each of `count` rows."""
     codes = np.zeros(count, np.int64)
     np.maximum.at(codes, findings["row"].to_numpy(dtype=np.int64), findings["rank"].to_numpy(dtype=np.int64))
     return pd.Categorical.from_codes(codes, categories=pd.Index(SEVERITIES, dtype="str"), ordered=True)
 
 
-def listed(findings: pd.DataFrame, count: int) -> pd.Series:
+def findings_json(findings: pd.DataFrame, count: int) -> pd.Series:
+    """The findings of each of `count` rows, as a JSON list."""
     lists: list[list[Any]] = [[] for _ in range(count)]
     for row, finding in zip(findings["row"], findings[list(FINDING_COLUMNS)].to_dict("records"), strict=True):
         lists[row].append(finding)
-    return pd.Series([json.dumps(one) for one in lists], dtype="str")
+    return pd.Series([json.dumps(row_findings) for row_findings in lists], dtype="str")

@@ -1,4 +1,4 @@
-"""What events do not say themselves: the workspace and the agent of their session, brought in from a frame of sessions."""
+"""Adds columns of sessions, such as workspace and agent, to events."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from .event_columns import rows_at
 from .validate import require
 
 COLUMNS = ("workspace_id", "agent_id")
@@ -14,31 +15,35 @@ COLUMNS = ("workspace_id", "agent_id")
 def with_sessions(
     events: pd.DataFrame, sessions: pd.DataFrame, columns: str | Sequence[str] | None = None
 ) -> pd.DataFrame:
-    """The events with columns of the sessions they belong to, to count by.
+    """The events with columns of their sessions, to group by.
 
     Parameters
     ----------
     events : DataFrame
-        Events, or turns or any other frame with a ``session_id``.
+        Events, turns or any other frame with a ``session_id``.
     sessions : DataFrame
-        One row per session with ``session_id`` or ``id``: a loaded list of sessions, or ``ab.session_log.sessions()``.
+        One row per session with ``session_id`` or ``id``: a loaded list of sessions, or
+        ``ab.session_log.sessions()``.
     columns : str or sequence of str, optional
-        Which of its columns; default: ``workspace_id`` and ``agent_id``, as far as it has them.
+        Columns of `sessions` to add. Default: those of ``workspace_id`` and
+        ``agent_id`` that it has.
 
     Returns
     -------
     DataFrame
-        The rows and the ``attrs`` of `events`. Values are null for sessions that `sessions` does not have, and replace a
-        column of that name. ``attrs["agentbook"]["unlabelled"]`` counts the rows without a row in `sessions`.
+        The rows and the ``attrs`` of `events`. Added values are null for unknown
+        sessions, and replace a column of the same name. ``attrs["agentbook"]
+        ["unlabelled"]`` counts the rows without a row in `sessions`.
 
     Raises
     ------
     ValueError
-        A column is missing (the message names it), or `sessions` has a session twice with different values.
+        If a column is missing (the message names it), or if `sessions` has a session
+        twice with different values.
 
     Notes
     -----
-    An event does not say its workspace or agent, a session says its workspace.
+    Events do not carry their workspace or agent; sessions carry their workspace.
     Specification: "Resources and their fields", Session event; Session.
 
     Examples
@@ -48,32 +53,31 @@ def with_sessions(
     >>> with_sessions(events, sessions)["workspace_id"].fillna("?").to_list()
     ['w1', '?', 'w1']
     """
-    require(sessions, what="with_sessions (sessions)")
+    require(sessions, caller="with_sessions (sessions)")
     key = "session_id" if "session_id" in sessions else "id"
     if columns is None:
-        wanted = [name for name in COLUMNS if name in sessions]
+        names = [name for name in COLUMNS if name in sessions]
     else:
-        wanted = [columns] if isinstance(columns, str) else list(dict.fromkeys(columns))
-    if key in wanted:
-        raise ValueError(f"with_sessions finds sessions by {key!r}: columns= names what else the events get.")
-    require(events, "session_id", what="with_sessions")
-    require(sessions, key, *wanted, what="with_sessions (sessions)")
-    if not wanted:
-        raise ValueError(f"with_sessions found neither of {', '.join(COLUMNS)} in the frame of sessions: say columns=.")
-    known = sessions[[key, *wanted]].dropna(subset=key).drop_duplicates()
-    twice = known[key].duplicated()
-    if twice.any():
+        names = [columns] if isinstance(columns, str) else list(dict.fromkeys(columns))
+    if key in names:
+        raise ValueError(f"with_sessions looks up sessions by {key!r}: columns= names other columns to add.")
+    require(events, "session_id", caller="with_sessions")
+    require(sessions, key, *names, caller="with_sessions (sessions)")
+    if not names:
         raise ValueError(
-            f"The frame of sessions has {known.loc[twice, key].iloc[0]!r} twice, with different values of {', '.join(wanted)}."
+            f"with_sessions finds none of {', '.join(COLUMNS)} in the frame of sessions: name others with columns=."
         )
-    row = known.set_index(key).index.get_indexer(pd.Index(events["session_id"]))
-    added = {
-        name: pd.Series(pd.api.extensions.take(known[name].array, row, allow_fill=True), events.index)
-        for name in wanted
-    }
-    labelled = events.assign(**added)
+    labels = sessions[[key, *names]].dropna(subset=key).drop_duplicates()
+    repeated = labels[key].duplicated()
+    if repeated.any():
+        raise ValueError(
+            f"The frame of sessions has {labels.loc[repeated, key].iloc[0]!r} twice, "
+            f"with different values of {', '.join(names)}."
+        )
+    rows = labels.set_index(key).index.get_indexer(pd.Index(events["session_id"]))
+    labelled = events.assign(**{name: rows_at(labels[name], rows).set_axis(events.index) for name in names})
     labelled.attrs = {
         **events.attrs,
-        "agentbook": {**events.attrs.get("agentbook", {}), "unlabelled": int((row < 0).sum())},
+        "agentbook": {**events.attrs.get("agentbook", {}), "unlabelled": int((rows < 0).sum())},
     }
     return labelled

@@ -1,8 +1,8 @@
-"""Periods of local time: which hour, day or week an instant falls into, and which periods lie between two.
+"""Periods of local time: hours, days, weeks and longer.
 
-Periods up to an hour follow the clock through a change of the offset (the hour that is lived twice is two periods, and one
-that a change cuts into begins there); longer ones begin at local midnights, or at multiples of their length from the midnight
-that began 1970.
+Periods up to an hour follow changes of the UTC offset: a repeated hour is two periods,
+and a change within a period starts a new one. Longer periods start at local midnights,
+or at multiples of their length since the start of 1970.
 """
 
 from __future__ import annotations
@@ -16,17 +16,19 @@ import numpy as np
 import pandas as pd
 from pandas.tseries.frequencies import to_offset
 
-QUARTER = pd.Timedelta(minutes=15)  # all offsets of today are multiples of it
+QUARTER = pd.Timedelta(minutes=15)  # all present UTC offsets are multiples of it
 HOUR = pd.Timedelta(hours=1)
-DAY = pd.Timedelta(days=1)  # no change of the offset is larger
-MOST_PERIODS = 1_000_000
-# What pandas calls the offsets that begin or end a calendar period.
+DAY = pd.Timedelta(days=1)  # no change of the UTC offset is larger
+MAX_PERIODS = 1_000_000
 _CALENDAR = re.compile(r"\d*[WMQY]")
+# pandas' names of offsets that start or end a calendar period.
 _PERIODS = {"MS": "M", "ME": "M", "QS": "Q", "QE": "Q", "YS": "Y", "YE": "Y"}
 
 
 def zone_name(tz: str | tzinfo) -> str:
-    """The IANA name of a time zone that is given by its name or as an object; a `ValueError` says what is none.
+    """The IANA name of a time zone, which is a name or an object.
+
+    Raises a `ValueError` if it is not a time zone with a name.
 
     Examples
     --------
@@ -44,70 +46,70 @@ def zone_name(tz: str | tzinfo) -> str:
 def _name_of(tz: object) -> str | None:
     if tz is UTC:
         return "UTC"
-    name = getattr(tz, "key", None) or getattr(tz, "zone", None)  # of zoneinfo and of pytz
+    name = getattr(tz, "key", None) or getattr(tz, "zone", None)  # zoneinfo, pytz
     return name if isinstance(name, str) and isinstance(tz, tzinfo) else None
 
 
 def zone(tz: str) -> ZoneInfo:
-    """The time zone of that IANA name, or a `ValueError` that says so."""
+    """The time zone of an IANA name; raises a `ValueError` if it is unknown."""
     try:
         return ZoneInfo(tz)
     except (KeyError, ValueError, OSError):
-        raise ValueError(f"There is no time zone {tz!r}: use an IANA name such as 'Europe/Berlin' or 'UTC'.") from None
+        raise ValueError(f"Unknown time zone {tz!r}: use an IANA name such as 'Europe/Berlin' or 'UTC'.") from None
 
 
-def begins(instants: pd.Series, freq: str, tz: str) -> pd.Series:
-    """The beginning of the period each instant falls into, in `tz`; null stays null.
+def period_starts(moments: pd.Series, freq: str, tz: str) -> pd.Series:
+    """The start of the period of each moment, in `tz`; null stays null.
 
     Examples
     --------
-    >>> one = pd.Series(pd.to_datetime(["2026-10-03T22:30:00Z"]))
-    >>> str(begins(one, "1D", "Europe/Berlin")[0])
+    >>> moments = pd.Series(pd.to_datetime(["2026-10-03T22:30:00Z"]))
+    >>> str(period_starts(moments, "1D", "Europe/Berlin")[0])
     '2026-10-04 00:00:00+02:00'
     """
-    return _begins(instants, _step(freq), tz)
+    return _period_starts(moments, _step(freq), tz)
 
 
-def _begins(instants: pd.Series, step: pd.Timedelta | str, tz: str) -> pd.Series:
-    local = instants.dt.tz_convert(zone(tz))
+def _period_starts(moments: pd.Series, step: pd.Timedelta | str, tz: str) -> pd.Series:
+    local = moments.dt.tz_convert(zone(tz))
     naive = local.dt.tz_localize(None)
     if isinstance(step, pd.Timedelta):
         floored = naive.dt.floor(step)
         if step <= HOUR:
-            began: pd.Series = local - (naive - floored)
-            return _after_changes(began.astype(local.dtype), local, floored)
+            starts: pd.Series = local - (naive - floored)
+            return _at_offset_changes(starts.astype(local.dtype), local, floored)
     else:
         floored = naive.dt.to_period(step).dt.start_time
-    return _localize(pd.DatetimeIndex(floored), tz).to_series(index=instants.index)
+    return _localize(pd.DatetimeIndex(floored), tz).to_series(index=moments.index)
 
 
-def between(first: Any, last: Any, freq: str, tz: str) -> pd.DatetimeIndex:
-    """The beginnings of all periods from the one that begins at `first` to the one that begins at `last`."""
+def period_range(first: Any, last: Any, freq: str, tz: str) -> pd.DatetimeIndex:
+    """The starts of all periods from the one at `first` to the one at `last`."""
     step = _step(freq)
     if isinstance(step, pd.Timedelta) and step <= HOUR:
-        _check((last - first) / step, freq)
-        return _steps(first, last, step, tz)
+        _check_count((last - first) / step, freq)
+        return _short_periods(first, last, step, tz)
     begin, end = first.tz_localize(None), last.tz_localize(None)
     if isinstance(step, pd.Timedelta):
-        _check((end - begin) / step, freq)
-        return _multiples(begin, end, step, tz)
+        _check_count((end - begin) / step, freq)
+        return _long_periods(begin, end, step, tz)
     return _localize(pd.DatetimeIndex(pd.period_range(begin, end, freq=step).start_time), tz)
 
 
-def following(begin: Any, freq: str, tz: str) -> Any:
-    """The beginning of the period after the one that begins at `begin`."""
-    step, naive = _step(freq), begin.tz_localize(None)
+def next_period(start: Any, freq: str, tz: str) -> Any:
+    """The start of the period after the one at `start`."""
+    step, naive = _step(freq), start.tz_localize(None)
     if isinstance(step, pd.Timedelta):
         if step > HOUR:
-            return _multiples(naive, naive + 2 * step + DAY, step, tz)[1]
-        return _steps(begin, begin + step + HOUR, step, tz)[1]
+            return _long_periods(naive, naive + 2 * step + DAY, step, tz)[1]
+        return _short_periods(start, start + step + HOUR, step, tz)[1]
     return _localize(pd.DatetimeIndex([(pd.Period(naive, freq=step) + 1).start_time]), tz)[0]
 
 
 def _step(freq: str) -> pd.Timedelta | str:
-    """A fixed length, or the name of a calendar period."""
+    """The fixed length of a period, or the name of a calendar period."""
     unknown = ValueError(
-        f"{freq!r} is no period: use one such as '15min', '1h', '1D', 'W' (Monday to Sunday), 'M', 'Q' or 'Y'."
+        f"{freq!r} is not a period: use one such as '15min', '1h', '1D', 'W' (Monday to Sunday), 'M', 'Q' or 'Y'."
     )
     try:
         offset: Any = to_offset(freq)
@@ -128,50 +130,53 @@ def _step(freq: str) -> pd.Timedelta | str:
     return name
 
 
-def _after_changes(began: pd.Series, local: pd.Series, floored: pd.Series) -> pd.Series:
-    """Where the offset changed since a period began, the period that began with the change instead."""
-    crossed = (began.dt.tz_localize(None) != floored) & began.notna()
+def _at_offset_changes(starts: pd.Series, local: pd.Series, floored: pd.Series) -> pd.Series:
+    """The starts, moved to the change of the UTC offset if one occurred since."""
+    crossed = (starts.dt.tz_localize(None) != floored) & starts.notna()
     if crossed.any():
         seconds = local[crossed].dt.tz_convert("UTC").dt.floor("s").dt.tz_convert(local.dt.tz)
-        pairs = list(zip(began[crossed], seconds, strict=True))
-        changes = {pair: _change_between(*pair) for pair in dict.fromkeys(pairs)}
-        found = [changes[pair] for pair in pairs]
-        began = began.where(~crossed, pd.Series(found, began.index[crossed], dtype=began.dtype).reindex(began.index))
-    return began
+        pairs = list(zip(starts[crossed], seconds, strict=True))
+        changes = {pair: _offset_change(*pair) for pair in dict.fromkeys(pairs)}
+        moved = pd.Series([changes[pair] for pair in pairs], starts.index[crossed], dtype=starts.dtype)
+        starts = starts.where(~crossed, moved.reindex(starts.index))
+    return starts
 
 
-def _change_between(low: pd.Timestamp, high: pd.Timestamp) -> pd.Timestamp:
-    """The instant, to the second, from which the offset is that of `high`, which it is not at `low` yet."""
+def _offset_change(low: pd.Timestamp, high: pd.Timestamp) -> pd.Timestamp:
+    """The second after `low` from which the UTC offset is that of `high`."""
     while high - low > pd.Timedelta(seconds=1):
         middle = low + ((high - low) / 2).floor("s")
         low, high = (middle, high) if middle.utcoffset() != high.utcoffset() else (low, middle)
     return high
 
 
-def _steps(first: Any, last: Any, step: pd.Timedelta, tz: str) -> pd.DatetimeIndex:
-    """The beginnings of periods up to an hour."""
-    plain = pd.date_range(first, last, freq=step)
-    if (_begins(plain.to_series(), step, tz) == plain).all():
-        return plain
-    # A change of the offset lies between that is no multiple of the step.
+def _short_periods(first: Any, last: Any, step: pd.Timedelta, tz: str) -> pd.DatetimeIndex:
+    """The starts of periods up to an hour."""
+    regular = pd.date_range(first, last, freq=step)
+    if (_period_starts(regular.to_series(), step, tz) == regular).all():
+        return regular
+    # The UTC offset changes in between, by an amount that is not a multiple of the
+    # step.
     finer = pd.date_range(first, last, freq=min(step, QUARTER))
-    return pd.DatetimeIndex(_begins(finer.to_series(), step, tz)).unique()
+    return pd.DatetimeIndex(_period_starts(finer.to_series(), step, tz)).unique()
 
 
-def _multiples(begin: Any, end: Any, step: pd.Timedelta, tz: str) -> pd.DatetimeIndex:
-    """The beginnings of periods longer than an hour, between two times of the local clock."""
-    # Where a change skips the beginning of a period, that period begins later than the clock is counted from.
-    found = _localize(pd.date_range(begin.floor(step), end, freq=step), tz).unique()
-    # Where it skips whole periods (a day, once, in Samoa), nothing begins.
-    return found[(_begins(found.to_series(), step, tz) == found).to_numpy()]
+def _long_periods(begin: Any, end: Any, step: pd.Timedelta, tz: str) -> pd.DatetimeIndex:
+    """The starts of periods longer than an hour, between two local times."""
+    # If a change of the UTC offset skips the start of a period, the period starts
+    # later.
+    starts = _localize(pd.date_range(begin.floor(step), end, freq=step), tz).unique()
+    # If it skips whole periods, as Samoa skipped a day, they do not exist.
+    return starts[(_period_starts(starts.to_series(), step, tz) == starts).to_numpy()]
 
 
-def _check(count: float, freq: str) -> None:
-    if count > MOST_PERIODS:
+def _check_count(count: float, freq: str) -> None:
+    if count > MAX_PERIODS:
         raise ValueError(f"These events span {count:,.0f} periods of {freq!r}: choose a longer period, or fill=False.")
 
 
 def _localize(naive: pd.DatetimeIndex, tz: str) -> pd.DatetimeIndex:
-    # A midnight that is lived twice means the first; one that is skipped, the instant the clocks jump to.
-    twice = np.ones(len(naive), np.bool_)
-    return naive.tz_localize(zone(tz), ambiguous=twice, nonexistent="shift_forward").as_unit("us")
+    # A repeated midnight means the first one; a skipped one, the end of the skipped
+    # time.
+    first = np.ones(len(naive), np.bool_)
+    return naive.tz_localize(zone(tz), ambiguous=first, nonexistent="shift_forward").as_unit("us")

@@ -1,8 +1,9 @@
-"""A chart that a notebook keeps: SVG drawn here, offline, with the same words for those who cannot see it.
+"""Charts as SVG, drawn offline, with a text alternative.
 
-JupyterLab bundles an older Vega-Lite than Altair writes, and a saved notebook should show its charts without either. So
-the output is the drawing itself. It has no background, and its text is a grey that stands out on white and on black
-alike, as do the colours: one drawing serves light and dark themes.
+JupyterLab bundles an older Vega-Lite than Altair writes, and a saved notebook should
+show its charts without either, so the output is the drawing itself. It has no
+background. Its greys and colours are legible on white and on black, so one drawing
+serves light and dark themes.
 """
 
 from __future__ import annotations
@@ -17,25 +18,25 @@ from typing import Any
 
 import pandas as pd
 
-MOST_ROWS = 5_000
+MAX_ROWS = 5_000
 _COUNTED = re.compile(r"(?<=[\"#])(clip|gradient_?)\d+(?=[\")])")
-INK = "#767676"  # 4.5 to 1 against white and against #111
+INK = "#767676"  # contrast 4.5:1 with white and with #111
 FAINT = "#7676764d"
 COLOURS = ("#3b82c4", "#c9731f", "#3f9656", "#8d6cc7", "#c2528b", "#5f8a8b", "#a0802c", "#d1495b")
 SEVERITY_COLOURS = {"none": "#7f9fb8", "low": "#3b82c4", "medium": "#c9731f", "high": "#d1495b"}
 
 
 class Chart:
-    """A chart, its text alternative and the table it was drawn from.
+    """A chart, its text alternative and its data.
 
     Attributes
     ----------
     chart : altair.TopLevelMixin
-        To change it further with Altair.
+        The Altair chart, which can be changed further.
     text : str
         What the chart shows, in words.
     data : DataFrame
-        The rows in the chart, at most `MOST_ROWS`.
+        The rows in the chart, at most `MAX_ROWS`.
     """
 
     def __init__(self, chart: Any, text: str, data: pd.DataFrame) -> None:
@@ -44,24 +45,24 @@ class Chart:
         self.data = data
 
     def svg(self) -> str:
-        """The drawing; the same for the same rows, byte for byte."""
+        """The chart as SVG. Equal rows give equal bytes."""
         out = io.StringIO()
         self.chart.save(out, format="svg")
-        drawn = _renumbered(out.getvalue())
-        start = drawn.index(">", drawn.index("<svg")) + 1
-        return f"{drawn[:start]}<title>{escape(self.text)}</title>{drawn[start:]}"
+        svg = _renumber(out.getvalue())
+        start = svg.index(">", svg.index("<svg")) + 1
+        return f"{svg[:start]}<title>{escape(self.text)}</title>{svg[start:]}"
 
     def png(self, scale: float = 2) -> bytes:
-        """The drawing as PNG, `scale` pixels to a point."""
+        """The chart as PNG, with `scale` pixels per point."""
         out = io.BytesIO()
         self.chart.save(out, format="png", scale_factor=scale)
         return out.getvalue()
 
     def save(self, path: str | Path) -> Path:
-        """Write the drawing to a ``.svg`` or ``.png`` file; the path."""
+        """Write the chart to a ``.svg`` or ``.png`` file; returns the path."""
         target = Path(path)
         if target.suffix not in (".svg", ".png"):
-            raise ValueError(f"A picture is saved as .svg or .png, not as {target.name!r}.")
+            raise ValueError(f"A chart is saved as .svg or .png, not as {target.name!r}.")
         target.write_bytes(self.png() if target.suffix == ".png" else self.svg().encode())
         return target
 
@@ -73,21 +74,21 @@ class Chart:
 
 
 def altair() -> Any:
-    """The module, or an `ImportError` that says how to get it."""
+    """The module `altair`, or an `ImportError` that says how to install it."""
     try:
         import_module("vl_convert")
         return import_module("altair")
     except ImportError as missing:
         raise ImportError(
-            f"Pictures need Altair and vl-convert ({missing}). Install them with: pip install 'agentbook[lab]'"
+            f"Charts need Altair and vl-convert ({missing}). Install them with: pip install 'agentbook[lab]'"
         ) from missing
 
 
 def data_of(frame: pd.DataFrame) -> Any:
-    """The rows as Altair takes them, written into the chart."""
-    if len(frame) > MOST_ROWS:
+    """The rows as Altair's inline data."""
+    if len(frame) > MAX_ROWS:
         raise ValueError(
-            f"This picture would hold {len(frame):,} rows, more than {MOST_ROWS:,}: "
+            f"This chart would hold {len(frame):,} rows, more than {MAX_ROWS:,}: "
             "choose a longer period, fewer groups, or a part of the frame."
         )
     rows = frame.astype(object).where(frame.notna(), None).to_dict("records")
@@ -95,13 +96,16 @@ def data_of(frame: pd.DataFrame) -> Any:
 
 
 def wall_clock(moments: pd.Series) -> pd.Series:
-    """Local instants as text that a UTC axis shows as they read on the wall: Vega knows no other zone than its own."""
+    """Local times as texts in UTC, so that a UTC axis shows the local clock.
+
+    Vega cannot show any other time zone than UTC and its own.
+    """
     texts: pd.Series = moments.dt.tz_localize(None).dt.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     return texts
 
 
-def drawn(chart: Any, title: str, subtitle: str = "") -> Any:
-    """The chart with a title and this package's colours and grey."""
+def styled(chart: Any, title: str, subtitle: str = "") -> Any:
+    """The chart with a title and this package's colours."""
     return (
         chart.properties(title={"text": title, "subtitle": subtitle} if subtitle else title)
         .configure(background="transparent", font="sans-serif")
@@ -117,22 +121,33 @@ def drawn(chart: Any, title: str, subtitle: str = "") -> Any:
     )  # fmt: skip
 
 
-def listed(names: Sequence[str], most: int = 3) -> str:
-    """The first few names as words.
+def join_names(names: Sequence[str], limit: int = 3) -> str:
+    """The first few names, and how many more there are.
 
     Examples
     --------
-    >>> listed(["a", "b", "c", "d"])
+    >>> join_names(["a", "b", "c", "d"])
     'a, b, c and 1 more'
     """
-    shown = ", ".join(names[:most])
-    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+    shown = ", ".join(names[:limit])
+    return shown if len(names) <= limit else f"{shown} and {len(names) - limit} more"
 
 
-def _renumbered(svg: str) -> str:
-    """The same drawing with its clips and gradients counted from 0: vl-convert counts them on from picture to picture."""
+def count_text(n: int, noun: str) -> str:
+    """A count with its noun.
+
+    Examples
+    --------
+    >>> count_text(2000, "turn")
+    '2,000 turns'
+    """
+    return f"{n:,} {noun}" + ("" if n == 1 else "s")
+
+
+def _renumber(svg: str) -> str:
+    """Number clips and gradients from 0; vl-convert continues from the last chart."""
     names: dict[str, str] = {}
-    return _COUNTED.sub(lambda found: names.setdefault(found[0], f"{found[1]}{len(names)}"), svg)
+    return _COUNTED.sub(lambda match: names.setdefault(match[0], f"{match[1]}{len(names)}"), svg)
 
 
 def _plain(value: Any) -> Any:

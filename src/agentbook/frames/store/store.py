@@ -15,6 +15,7 @@ from ..analysis.turns import turns
 from ..load.events import partial
 from ..load.session_ids import require_client, session_ids
 from ..parse.frame import jsonable, to_pandas
+from ..partitions import from_map, without_categories
 from . import maintenance
 from .manifest import GROUPS, Manifest, load
 from .query import Selection, query
@@ -293,9 +294,7 @@ class Store:
         ImportError
             Dask is not installed.
         """
-        from ..dask import from_store
-
-        return from_store(self)
+        return from_map(_load_group, list(range(self.groups)), path=self.path, label="agentbook-store")
 
     def compact(self, *, wait_s: float = WAIT_S) -> tuple[int, int]:
         """Join the files of each day and group into one; the numbers of files before and after.
@@ -371,6 +370,10 @@ class Store:
                         "store.verify(repair=True) forgets it, and the next sync reads its sessions again."
                     ) from error
         raise AssertionError("unreachable")
+
+
+def _load_group(group: int, *, path: str) -> pd.DataFrame:
+    return without_categories(Store(path).events_of_group(group))
 
 
 __all__ = ["GROUPS", "OVERLAP_S", "Store", "SyncReport"]
