@@ -30,6 +30,8 @@ for name in (*ab.__all__, *ab.errors.__all__):
     getattr(ab, name)
 assert (home / "py.typed").is_file()
 assert (home / "service" / "openapi.yaml").is_file()
+assert (home / "service" / "demo" / "prompts.yaml").is_file()
+assert len(list((home / "service" / "demo" / "topics").glob("*.yaml"))) == 11
 for asset in ("panel.css", "panel.js", "compare.css", "prompt_lab.css", "prompt_lab.js"):
     assert (home / "chat" / "widgets" / "assets" / asset).is_file(), asset
 print(len(list((home / "docs").glob("*.md"))))

@@ -1,8 +1,8 @@
 """A fake OpenAI-compatible endpoint on a real socket that answers as a test scripts it.
 
 Each request takes the next answer of the script. A request without an answer gets a 500
-and is recorded in `unexpected`, on which `FakeOpenAI.__exit__` fails. The fake shares no
-code with the service.
+and is recorded in `unexpected`, on which `FakeOpenAI.__exit__` fails. The fake shares
+no code with the service.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def raw(*parts: bytes, **headers: str) -> Scripted:
 
 
 class FakeOpenAI:
-    """The endpoint; it listens from its construction to the end of the ``with`` block."""
+    """The endpoint; it listens until the end of the ``with`` block."""
 
     def __init__(self, *script: Scripted) -> None:
         self.script = deque(script)

@@ -1,4 +1,4 @@
-"""The demo data: reproducible, consistent, and rich in what an analysis looks for."""
+"""The demo data are reproducible and consistent, and have what analyses look for."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sqlalchemy import Connection, create_engine, event, select, text
 from agentbook.api.run_limits import RUN_LIMITS, run_limit
 from agentbook.events.turns import TurnLog
 from agentbook.service import demo, ids
-from agentbook.service.engines.run_limits import RUN_FAILURES
+from agentbook.service.engines.run_limits import RUN_FAILURES, teaching_agent
 from agentbook.service.store import tables
 from agentbook.service.turns import event_json
 
@@ -45,7 +45,7 @@ def dump(connection: Connection) -> dict[str, list[tuple[object, ...]]]:
     }
 
 
-def written(*, seed: int, now: datetime = NOW) -> dict[str, list[tuple[object, ...]]]:
+def rows_of(*, seed: int, now: datetime = NOW) -> dict[str, list[tuple[object, ...]]]:
     connection = fresh()
     try:
         demo.write(connection, seed=seed, now=now)
@@ -55,24 +55,24 @@ def written(*, seed: int, now: datetime = NOW) -> dict[str, list[tuple[object, .
         connection.engine.dispose()
 
 
-def test_equal_seeds_give_equal_rows_and_others_do_not() -> None:
-    one, again, other = written(seed=3), written(seed=3), written(seed=4)
-    assert one == again
-    assert one["events"] != other["events"]
+def test_equal_seeds_give_equal_rows() -> None:
+    first, second, other = rows_of(seed=3), rows_of(seed=3), rows_of(seed=4)
+    assert first == second
+    assert first["events"] != other["events"]
 
 
 @pytest.mark.parametrize("now", [NOW, datetime(2027, 1, 3, 0, 5, tzinfo=UTC), datetime(2026, 3, 29, 1, 30, tzinfo=UTC)])
-def test_nothing_lies_in_the_future_whenever_it_is_written(now: datetime) -> None:
-    rows = written(seed=1, now=now)
+def test_no_row_is_in_the_future(now: datetime) -> None:
+    rows = rows_of(seed=1, now=now)
     for name in ("events", "sessions", "contexts", "workspaces", "agents", "agent_versions", "credentials"):
         table = tables.metadata.tables[name]
         for column in ("created_at", "updated_at"):
             if column in table.c:
-                at = list(table.c.keys()).index(column)
-                assert max(str(row[at]) for row in rows[name]) <= ids.instant(now), (name, column)
+                index = list(table.c.keys()).index(column)
+                assert max(str(row[index]) for row in rows[name]) <= ids.instant(now), (name, column)
 
 
-def test_a_second_demo_in_one_store_is_refused(store: Connection) -> None:
+def test_a_second_demo_in_a_store_is_rejected(store: Connection) -> None:
     with pytest.raises(ValueError, match="acme"):
         demo.write(store, seed=7, now=NOW)
 
@@ -85,7 +85,7 @@ def test_size_and_foreign_keys(store: Connection) -> None:
     assert 10_000 <= events <= 15_000
 
 
-def test_ids_carry_their_time_and_order_their_session(store: Connection) -> None:
+def test_ids_contain_their_time_and_sort_by_it(store: Connection) -> None:
     rows = store.execute(
         text(
             "SELECT e.*, s.created_at AS began FROM events e JOIN sessions s ON s.id = e.session_id ORDER BY session_id, e.id"
@@ -104,33 +104,33 @@ def test_ids_carry_their_time_and_order_their_session(store: Connection) -> None
             assert row.updated_at >= row.created_at, name
 
 
-def test_wire_text_is_what_the_service_writes(store: Connection) -> None:
+def test_event_json_is_what_the_service_writes(store: Connection) -> None:
     edited = 0
     for row in store.execute(select(tables.events)):
-        sent = json.loads(row.wire)
-        assert (sent["id"], sent["type"], sent["task_id"], sent["created_at"]) == (
+        event_fields = json.loads(row.wire)
+        assert (event_fields["id"], event_fields["type"], event_fields["task_id"], event_fields["created_at"]) == (
             row.id,
             row.type,
             row.task_id,
             row.created_at,
         )
-        assert sent["author"]["type"] == row.author_type
-        if sent["updated_at"] != sent["created_at"]:
+        assert event_fields["author"]["type"] == row.author_type
+        if event_fields["updated_at"] != event_fields["created_at"]:
             edited += 1
             assert row.type == "message"
             continue
         assert row.wire == event_json.event(
             id=row.id,
             type=row.type,
-            content=sent["content"],
+            content=event_fields["content"],
             task_id=row.task_id,
-            author=sent["author"],
+            author=event_fields["author"],
             created_at=row.created_at,
         )
     assert 3 <= edited <= 60
 
 
-def test_every_session_reads_as_turns(store: Connection) -> None:
+def test_every_session_splits_into_turns(store: Connection) -> None:
     logs: dict[str, TurnLog] = {}
     for row in store.execute(select(tables.events).order_by(tables.events.c.session_id, tables.events.c.id)):
         logs.setdefault(row.session_id, TurnLog(row.session_id)).feed(json.loads(row.wire))
@@ -146,13 +146,13 @@ def test_every_session_reads_as_turns(store: Connection) -> None:
     assert sum(turn.subtasks for turn in turns) > len(turns)
 
 
-def test_no_slot_and_no_choice_is_left_open(store: Connection) -> None:
+def test_all_slots_and_choices_are_filled(store: Connection) -> None:
     unfilled = re.compile(r"\{[a-z_]+\}|\[[^\]]*\|[^\]]*\]")
     for (content,) in store.execute(text("SELECT json_extract(wire, '$.content.text') FROM events")):
         assert content is None or not unfilled.search(content), content
 
 
-def test_the_month_has_a_rhythm(store: Connection) -> None:
+def test_activity_follows_office_hours_and_has_one_bad_day(store: Connection) -> None:
     began = [
         datetime.fromisoformat(at)
         for (at,) in store.execute(text("SELECT created_at FROM sessions WHERE type = 'chat'"))
@@ -166,9 +166,9 @@ def test_the_month_has_a_rhythm(store: Connection) -> None:
     failures = Counter(
         at[:10] for (at,) in store.execute(text("SELECT created_at FROM events WHERE type = 'runtime_error'"))
     )
-    (worst, most), (_, second) = failures.most_common(2)
-    assert worst == "2026-11-10"
-    assert most > 2.5 * second
+    (worst_day, count), (_, next_count) = failures.most_common(2)
+    assert worst_day == "2026-11-10"
+    assert count > 2.5 * next_count
 
 
 def test_one_agent_became_slower(store: Connection) -> None:
@@ -192,7 +192,7 @@ def column(store: Connection, sql: str) -> set[object]:
     return set(store.execute(text(sql)).scalars())
 
 
-def test_every_state_is_there(store: Connection) -> None:
+def test_every_state_occurs(store: Connection) -> None:
     assert column(store, "SELECT DISTINCT type FROM sessions") == {
         "chat",
         "time",
@@ -219,7 +219,7 @@ def test_every_state_is_there(store: Connection) -> None:
         "analyst",
         "llm",
         "echo",
-        *(f"limit-{kind.replace('_', '-')}" for kind in RUN_FAILURES),
+        *map(teaching_agent, RUN_FAILURES),
     }
     archived = (
         "SELECT max(s.created_at) < max(w.archived_at) FROM sessions s JOIN workspaces w ON w.id = s.workspace_id "
@@ -228,7 +228,7 @@ def test_every_state_is_there(store: Connection) -> None:
     assert column(store, archived) == {1}
 
 
-def test_credentials_are_there_in_every_state_and_plainly_fake(store: Connection) -> None:
+def test_credentials_occur_in_every_state_and_are_fake(store: Connection) -> None:
     rows = store.execute(select(tables.credentials)).all()
     accounts = column(store, "SELECT id FROM accounts")
     installed = column(store, "SELECT id FROM workspace_agents")
@@ -253,7 +253,10 @@ def test_credentials_are_there_in_every_state_and_plainly_fake(store: Connection
                 assert "FAKE" in value, (row.name, name)
 
 
-def test_run_failures_are_the_specification_s_and_no_key_can_sign_in(store: Connection) -> None:
+def test_run_failures_are_the_specifications(store: Connection) -> None:
     assert [run_limit(failure.message, whole=True) for failure in RUN_FAILURES.values()] == list(RUN_LIMITS)
+
+
+def test_every_key_has_a_digest_of_no_secret(store: Connection) -> None:
     digests = column(store, "SELECT secret_sha256 FROM api_keys")
     assert all(len(str(digest)) == 64 for digest in digests)

@@ -1,4 +1,4 @@
-"""History by the yard: exactly as much as was asked for, appended, in order."""
+"""Bulk synthetic history: exactly the requested size, appended, in order."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def count(connection: Connection, name: str) -> int:
 
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 40), st.integers(0, 900), st.integers())
-def test_exactly_as_many_as_asked_for(sessions: int, events: int, seed: int) -> None:
+def test_the_history_has_exactly_the_requested_size(sessions: int, events: int, seed: int) -> None:
     connection = fresh()
     try:
         if events and not sessions:
@@ -46,7 +46,7 @@ def test_exactly_as_many_as_asked_for(sessions: int, events: int, seed: int) -> 
         connection.engine.dispose()
 
 
-def test_appended_to_the_demo_and_to_themselves() -> None:
+def test_fixtures_are_appended() -> None:
     connection = fresh()
     before = demo.write(connection, seed=1, now=NOW)
     for _ in range(2):
@@ -60,24 +60,24 @@ def test_appended_to_the_demo_and_to_themselves() -> None:
     connection.engine.dispose()
 
 
-def test_equal_seeds_give_equal_rows_in_the_service_s_own_writing() -> None:
-    found = []
+def test_equal_seeds_give_equal_rows_in_the_format_of_the_service() -> None:
+    rows = []
     for seed in (5, 5, 6):
         connection = fresh()
         demo.fixtures(connection, sessions=20, events=500, seed=seed, now=NOW)
-        found.append([tuple(row) for row in connection.execute(select(tables.events))])
+        rows.append([tuple(row) for row in connection.execute(select(tables.events))])
         connection.close()
         connection.engine.dispose()
-    assert found[0] == found[1] != found[2]
-    for _session, id_, kind, task, author, created, sent in found[0]:
-        read = json.loads(sent)
-        assert read["author"]["type"] == author
-        assert sent == event_json.event(
-            id=id_, type=kind, content=read["content"], task_id=task, author=read["author"], created_at=created
+    assert rows[0] == rows[1] != rows[2]
+    for _session, id_, kind, task, author_type, created, wire in rows[0]:
+        event = json.loads(wire)
+        assert event["author"]["type"] == author_type
+        assert wire == event_json.event(
+            id=id_, type=kind, content=event["content"], task_id=task, author=event["author"], created_at=created
         )
 
 
-def test_negative_counts_are_refused() -> None:
+def test_negative_counts_are_rejected() -> None:
     connection = fresh()
     with pytest.raises(ValueError, match="negative"):
         demo.fixtures(connection, sessions=-1, events=0, seed=1, now=NOW)

@@ -63,7 +63,7 @@ async def collect(engine: Engine, turn: TurnRequest) -> list[Step]:
 
 
 def run(engine: Engine, message: str, **options: Any) -> list[Step]:
-    """All steps of one turn, after checking what every turn of every engine must keep to."""
+    """All steps of one turn, after checking what holds for every engine."""
     steps = asyncio.run(collect(engine, request(message, **options)))
     ends = [step for step in steps if isinstance(step, Reply | Failure)]
     assert ends == steps[-1:], "a turn ends once, with its last step"

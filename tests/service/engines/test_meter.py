@@ -1,4 +1,4 @@
-"""Each run limit fails the step that exceeds it, not an earlier one, with the specification's message."""
+"""Each run limit fails exactly the step that exceeds it."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ async def wait_for_turns(world: World, count: int) -> None:
 
 
 async def test_sessions_run_in_parallel(filled: World) -> None:
-    """No turn ends before all have started, so the test times out unless they overlap."""
+    """No turn ends before all have started, so they must overlap."""
     sessions = [await filled.start("wait:go") for _ in range(40)]
     await wait_for_turns(filled, 40)
     assert len(filled.rows("pending_turns")) == 40

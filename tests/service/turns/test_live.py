@@ -47,7 +47,7 @@ class Listener:
 def test_even_a_slow_socket_receives_every_event_once_and_in_order(
     before: int, from_number: int | None, actions: list[int], page: int, lag: int
 ) -> None:
-    """Events are committed, published a little later, and delivered at any time after that."""
+    """Events are committed, published a little later, and delivered at any time."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(live, "_RING_EVENTS", 4)
         patch.setattr(live, "_BATCH", 3)

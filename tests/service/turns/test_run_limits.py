@@ -61,7 +61,7 @@ async def platform(data: Path, engine: StepsEngine, limits: RunLimits, *, power:
 
 
 async def run_turn(world: World, key: str | None = None, **options: Any) -> tuple[Any, ...]:
-    """How a fresh session's turn ends: the failure's status and message, or the reply."""
+    """How a new session's turn ends: the failure's status and message, or the reply."""
     session = await world.start("go", key, **options)
     await world.idle()
     content = (await world.events(session, key))[-1]["content"]

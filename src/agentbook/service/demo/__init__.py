@@ -55,7 +55,8 @@ def write(connection: Connection, *, seed: int, now: datetime) -> DemoSummary:
     >>> engine = create_engine("sqlite://")
     >>> tables.metadata.create_all(engine)
     >>> with engine.begin() as connection:
-    ...     summary = write(connection, seed=1, now=datetime(2026, 11, 20, 15, tzinfo=UTC))
+    ...     now = datetime(2026, 11, 20, 15, tzinfo=UTC)
+    ...     summary = write(connection, seed=1, now=now)
     >>> summary.account_name
     'acme'
     >>> engine.dispose()
@@ -69,8 +70,8 @@ def write(connection: Connection, *, seed: int, now: datetime) -> DemoSummary:
     write_credentials(connection, seeded, now_ms, people, workspaces)
     tasks = write_history(connection, seeded, now_ms, people, workspaces)
     write_contexts(connection, seeded, now_ms, people, workspaces, tasks)
-    # Last, and with random numbers of its own, so that all other demo data are what they
-    # would be without this agent.
+    # Last, and with random numbers of its own, so that all other demo data are what
+    # they would be without this agent.
     workspaces = write_prompt_agent(connection, SeededIds(f"scribe:{seed}:{now_ms}"), now_ms, people, workspaces)
     return _summary(connection, people, workspaces)
 

@@ -1,7 +1,7 @@
 """The JSON text of an event, formatted by hand because there are millions of them.
 
-Byte for byte what `agentbook.service.turns.event_json` writes (a test compares them). An
-author is encoded once, not once per event.
+Byte for byte what `agentbook.service.turns.event_json` writes (a test compares them).
+An author is encoded once, not once per event.
 """
 
 from __future__ import annotations

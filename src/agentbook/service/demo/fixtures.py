@@ -52,11 +52,11 @@ def fixtures(
     connection
         Everything is written in the caller's transaction.
     sessions, events
-        How many to add in total. If `events` is less than `sessions`, some sessions stay
-        empty.
+        How many to add in total. If `events` is less than `sessions`, some sessions
+        stay empty.
     seed
-        Everything random comes from it: equal seeds, moments and stores give equal rows.
-        Appending twice gives different ids.
+        Everything random comes from it: equal seeds, moments and stores give equal
+        rows. Appending twice gives different ids.
     now
         Time zone aware; the history covers the five weeks before.
     account
@@ -219,7 +219,7 @@ def _event_counts(rng: random.Random, sessions: int, events: int) -> list[int]:
 def _events(
     seeded: SeededIds, session_id: str, at: int, count: int, texts: _Texts, person: str, agent: str, now_ms: int
 ) -> Iterator[tuple[Any, ...]]:
-    """Exactly `count` events of one session, as plain tuples in the order of `EventRow`.
+    """Exactly `count` events of one session, as plain tuples like `EventRow`.
 
     If the last turn does not fit, it stays unanswered.
     """

@@ -169,8 +169,8 @@ class _HistoryBuilder:
         outcome = self._outcome(plan, at)
         slowness = self._slowness(plan, at)
         step_s, reply_s = _SPEED.get(plan.agent, _USUAL_SPEED)
-        # Some answers take extra subtasks, so the same question does not always have the
-        # same number of them.
+        # Some answers take extra subtasks, so the same question does not always have
+        # the same number of them.
         subtasks = len(exchange.tools) + self.rng.choices((0, 1, 2), (5, 3, 1))[0]
         for _ in range(subtasks if outcome == "answered" else self.rng.randint(0, subtasks)):
             at += int(self._lognormal(step_s * slowness, 0.5) * SECOND_MS) + 5

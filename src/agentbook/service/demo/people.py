@@ -147,7 +147,8 @@ def _keys(seeded: SeededIds, now_ms: int, ids: Mapping[str, str]) -> list[dict[s
                 "kind": kind,
                 "account_id": ids[account],
                 "name": name,
-                # A random digest: no secret has it, so nobody can sign in with a demo key.
+                # A random digest: no secret has it, so nobody can sign in with a demo
+                # key.
                 "secret_sha256": f"{seeded.rng.getrandbits(256):064x}",
                 "scopes_json": as_json(list(scopes)),
                 "revoked_at": seeded.instant(created + 90 * DAY_MS) if revoked else None,

@@ -1,4 +1,4 @@
-"""What every writer of demo data needs: seeded ids and instants, inserts, the summary."""
+"""Seeded ids and instants, inserts, and the summary: for every writer of demo data."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class SeededIds:
         return f"{time[:8]}-{time[8:]}-{low[:4]}-{low[4:8]}-{low[8:]}"
 
     def instant(self, milliseconds: int) -> str:
-        """That millisecond as written on the wire (see `agentbook.service.ids.instant`)."""
+        """That millisecond in the format of `agentbook.service.ids.instant`."""
         second, rest = divmod(milliseconds, 1000)
         if second != self._second:
             self._second = second
@@ -76,7 +76,7 @@ class SeededIds:
         return {"created_at": self.instant(created_ms), "updated_at": self.instant(updated_ms or created_ms)}
 
     def uuid(self) -> str:
-        """A random UUID (version 4), for ids of things that this store does not hold."""
+        """A random UUID (version 4), for ids of objects outside this store."""
         bits = f"{self.rng.getrandbits(128):032x}"
         return f"{bits[:8]}-{bits[8:12]}-4{bits[13:16]}-a{bits[17:20]}-{bits[20:]}"
 

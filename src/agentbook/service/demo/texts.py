@@ -1,10 +1,10 @@
 """The texts of the demo, read from the YAML files beside this module.
 
-``topics/*.yaml`` hold what people and agents talk about: one file per workspace, written
-as threads. A thread is a conversation that makes sense from beginning to end. Its texts
-have variable parts: ``{order}`` is a slot, filled once per thread so that a conversation
-stays about one order, and ``[a|b]`` is a choice of wording. ``prompts.yaml`` holds the
-versions of the agents that have a system prompt.
+``topics/*.yaml`` hold what people and agents talk about: one file per workspace,
+written as threads. A thread is a conversation that makes sense from beginning to end.
+Its texts have variable parts: ``{order}`` is a slot, filled once per thread so that a
+conversation stays about one order, and ``[a|b]`` is a choice of wording.
+``prompts.yaml`` holds the versions of the agents that have a system prompt.
 """
 
 from __future__ import annotations

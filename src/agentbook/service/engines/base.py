@@ -16,14 +16,14 @@ from typing import Any, Protocol
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """The next piece of the reply while it is being written; shown live, never stored."""
+    """The next piece of the reply as it is written; shown live, never stored."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class ToolStarted:
-    """A tool run or subtask started. `name` is shown live; `arguments` are JSON values."""
+    """A tool run started. `name` is shown live; `arguments` are JSON values."""
 
     name: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
@@ -66,8 +66,8 @@ class Failure:
 class SubtaskStarted:
     """A sub-agent's task started; a `ToolDone` of the same name ends it.
 
-    Tool runs until then count as the subtask's own. A subtask is shown and stored like a
-    tool run, and counts against the run limit of agent tasks.
+    Tool runs until then count as the subtask's own. A subtask is shown and stored like
+    a tool run, and counts against the run limit of agent tasks.
     """
 
     name: str
@@ -87,7 +87,7 @@ class LlmCall:
 
 @dataclass(frozen=True, slots=True)
 class LlmUsage:
-    """The tokens of the last `LlmCall` as the endpoint counts them: prompt and answer."""
+    """The tokens of the last `LlmCall`, prompt and answer, as the endpoint counts."""
 
     tokens: int
 
@@ -103,8 +103,9 @@ class StateSaved:
 
 
 # `SubtaskStarted`, `LlmCall`, `LlmUsage` and `StateSaved` report what a turn uses. The
-# platform charges them to the run limits (`engines.meter`); once a limit is exceeded, it
-# closes the engine's generator at that step and ends the turn with the limit's failure.
+# platform charges them to the run limits (`engines.meter`); once a limit is exceeded,
+# it closes the engine's generator at that step and ends the turn with the limit's
+# failure.
 Step = Draft | ToolStarted | ToolDone | Reply | Failure | SubtaskStarted | LlmCall | LlmUsage | StateSaved
 
 
@@ -122,7 +123,8 @@ class ActivityReader(Protocol):
     def rows(self, sql: str, parameters: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
         """Run one SELECT.
 
-        Every query is restricted to the account, and may refer to it as ``:account_id``.
+        Every query is restricted to the account, and may refer to it as
+        ``:account_id``.
         """
         ...
 
@@ -131,7 +133,8 @@ class ActivityReader(Protocol):
 class TurnRequest:
     """Everything a turn may depend on.
 
-    The reply must be a function of the request, so that a seeded service repeats itself.
+    The reply must be a function of the request, so that a seeded service repeats
+    itself.
 
     Attributes
     ----------

@@ -1,11 +1,11 @@
 """Run limits, checked against what a turn uses.
 
 An engine reports what it uses as steps (`LlmCall`, `LlmUsage`, `SubtaskStarted`,
-`ToolStarted`, `StateSaved`). The platform charges each step to the turn's `Meter`, which
-returns the specification's failure once a limit is exceeded. A turn and everything it
-starts are one execution tree. Specification: "Errors", runtime limit failures; "Limits".
-The specification leaves most numbers open; the defaults here are choices, high enough
-that only a runaway agent reaches them.
+`ToolStarted`, `StateSaved`). The platform charges each step to the turn's `Meter`,
+which returns the specification's failure once a limit is exceeded. A turn and
+everything it starts are one execution tree. Specification: "Errors", runtime limit
+failures; "Limits". The specification leaves most numbers open; the defaults here are
+choices, high enough that only a runaway agent reaches them.
 """
 
 from __future__ import annotations

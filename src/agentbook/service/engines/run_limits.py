@@ -24,8 +24,8 @@ RUN_FAILURES: dict[str, Failure] = {
 def failure(kind: str, name: str) -> Failure:
     """The failure of one run limit.
 
-    `name` is whose budget is spent; only ``budget`` uses it. Raises `KeyError` if `kind`
-    is not in `RUN_FAILURES`.
+    `name` is whose budget is spent; only ``budget`` uses it. Raises `KeyError` if
+    `kind` is not in `RUN_FAILURES`.
 
     Examples
     --------

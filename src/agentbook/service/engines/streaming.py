@@ -19,7 +19,9 @@ _MAX_PIECES = 220
 
 
 def split_words(text: str, max_pieces: int = _MAX_PIECES) -> list[str]:
-    """Split `text` between words into at most `max_pieces` pieces; joined they are `text`.
+    """Split `text` between words into at most `max_pieces` pieces.
+
+    The pieces joined are `text`.
 
     Examples
     --------

@@ -41,8 +41,8 @@ def message(*, id: str, text: str, task_id: str, created_at: str, author: Mappin
 def done(*, id: str, task_id: str, created_at: str, author: Mapping[str, Any], text: str | None = None) -> str:
     """Encode the end of a task.
 
-    `text` is the reply of a top-level turn. None encodes the content ``{}`` of a subtask
-    or tool run.
+    `text` is the reply of a top-level turn. None encodes the content ``{}`` of a
+    subtask or tool run.
     """
     content = {} if text is None else {"text": text}
     return event(id=id, type="runtime_done", content=content, task_id=task_id, created_at=created_at, author=author)
@@ -62,6 +62,7 @@ def failed(
 def draft(*, id: str, task_id: str, created_at: str, content: Mapping[str, Any]) -> str:
     """Encode a draft, which is sent live and never stored; its id is not a UUID.
 
-    `content` is ``{"delta", "offset"}`` for text and ``{"tool", "state"}`` for a tool run.
+    `content` is ``{"delta", "offset"}`` for text and ``{"tool", "state"}`` for a tool
+    run.
     """
     return event(id=id, type="runtime_draft", content=content, task_id=task_id, created_at=created_at)

@@ -57,7 +57,7 @@ class LiveTurn:
         return encoded
 
     def tools_after(self, count: int) -> list[str]:
-        """The newest draft event of each tool run that changed after the first `count` changes."""
+        """The newest draft of each tool run that changed after `count` changes."""
         newest = {task: (index, tool, state) for index, (task, tool, state) in enumerate(self.tools) if index >= count}
         return [
             self._draft(f"draft-{index}-{task}", task, {"tool": tool, "state": state})

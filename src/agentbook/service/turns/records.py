@@ -33,7 +33,7 @@ class PendingTurn:
 
 @dataclass(frozen=True, slots=True)
 class TurnOutcome:
-    """How a turn ended: its last step, the tasks of its tool runs, the tokens it used."""
+    """The last step of a turn, the tasks of its tool runs, and the tokens it used."""
 
     end: Reply | Failure
     tool_task_ids: tuple[str, ...] = ()
@@ -59,13 +59,13 @@ def accept(tx: Transaction, session_id: str, text: str, principal: Principal) ->
 
 
 def unfinished_turns(db: Connection) -> list[PendingTurn]:
-    """The pending turns of an earlier run of the service, in the order of their messages."""
+    """The pending turns of an earlier run of the service, in order."""
     rows = db.execute(select(pending_turns).order_by(pending_turns.c.message_id)).mappings()
     return [PendingTurn(row["session_id"], row["task_id"], row["message_id"], "") for row in rows]
 
 
 def read_request(db: Connection, store: Store, turn: PendingTurn, *, seed: int, pace: float) -> tuple[str, TurnRequest]:
-    """The name of the engine of a turn's agent, and everything the turn may depend on."""
+    """The name of the agent's engine, and everything the turn may depend on."""
     query = (
         select(
             agents.c.name,
@@ -121,7 +121,7 @@ def _history(db: Connection, turn: PendingTurn) -> list[Message]:
 
 
 def write_outcome(tx: Transaction, turn: PendingTurn, outcome: TurnOutcome) -> None:
-    """Store the events of a finished turn, charge its tokens, and end its pending state."""
+    """Store the events of a finished turn, charge its tokens, end its pending state."""
     query = (
         select(agents.c.id, agents.c.name)
         .join(sessions, sessions.c.agent_id == agents.c.id)

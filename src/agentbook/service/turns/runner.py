@@ -62,7 +62,8 @@ class Turns:
     Attributes
     ----------
     intercept : callable
-        Takes an agent's name; a `Failure` it returns ends the agent's turn (fault injection).
+        Takes an agent's name; a `Failure` it returns ends the agent's turn (fault
+        injection).
     """
 
     def __init__(self, store: Store, hub: Hub, engines: Callable[[str], Engine], settings: TurnSettings) -> None:
@@ -75,7 +76,7 @@ class Turns:
         self._workers: set[asyncio.Task[None]] = set()
 
     def ask(self, tx: Transaction, session_id: str, text: str, principal: Principal) -> Published:
-        """Add a message to a session; its agent answers once the transaction is committed."""
+        """Add a message to a session; its agent answers after the commit."""
         message, turn = accept(tx, session_id, text, principal)
         tx.after_commit(lambda: self._enqueue(turn))
         return message
@@ -143,7 +144,7 @@ class Turns:
                     await asyncio.sleep(_RETRY_S[min(attempt, len(_RETRY_S) - 1)])
 
     async def _execute(self, turn: PendingTurn, drafts: DraftWriter) -> TurnOutcome:
-        """Have the agent answer. Every error becomes a failure, so that no turn hangs."""
+        """Have the agent answer; every error becomes a failure, so no turn hangs."""
         execution: Execution | None = None
         try:
             async with asyncio.timeout(self._settings.ceiling_s) as ceiling:
@@ -165,7 +166,7 @@ class Turns:
         return TurnOutcome(end, tuple(execution.tool_task_ids), execution.meter.tokens)
 
     def _prepare(self, db: Connection, turn: PendingTurn) -> tuple[str, TurnRequest, Meter]:
-        """The name of the agent's engine, the turn's request, and a meter of its limits."""
+        """The name of the agent's engine, the turn's request, and its meter."""
         settings = self._settings
         engine, request = read_request(db, self._store, turn, seed=settings.seed, pace=settings.pace)
         month = budgets.current_month(self._store.clock)

@@ -1,4 +1,4 @@
-"""The analyst's numbers against an oracle in plain Python, and its grammar against real questions."""
+"""The analyst's numbers against an oracle in plain Python; the grammar of questions."""
 
 from __future__ import annotations
 

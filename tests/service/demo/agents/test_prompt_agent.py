@@ -1,4 +1,4 @@
-"""The prompt agent: each documented instruction does what the documentation says, and nothing else."""
+"""Each documented instruction of the prompt agent does what the manual says."""
 
 from __future__ import annotations
 

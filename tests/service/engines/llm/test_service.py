@@ -1,4 +1,4 @@
-"""A language model behind the complete service, started from the command line and asked through the client."""
+"""A language model behind a service in its own process, asked through the client."""
 
 from __future__ import annotations
 

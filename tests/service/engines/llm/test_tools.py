@@ -27,7 +27,7 @@ def turn(*platform_tools: str, **fields: Any) -> TurnRequest:
 
 
 def call(name: str, arguments: object, request: TurnRequest | None = None) -> str:
-    """The result of a tool that a model calls with `arguments`, JSON text or a value."""
+    """The result of a tool; `arguments` is JSON text or a value to encode."""
     request = request or turn(*ALL)
     text = arguments if isinstance(arguments, str) else json.dumps(arguments)
     return asyncio.run(run_tool(ToolCall("call_1", name, text), offered_tools(request), request))

@@ -41,12 +41,12 @@ _WORDS = [
 
 
 class CannotCalculate(ValueError):
-    """The text has no expression that can be calculated; the message is for the reader."""
+    """The text has no expression to calculate; the message is for the reader."""
 
 
 @dataclass(frozen=True, slots=True)
 class Calculation:
-    """A calculated expression: its text, the operations in order, and the exact value."""
+    """A calculated expression: its text, its operations in order, its exact value."""
 
     expression: str
     steps: tuple[str, ...]
@@ -154,8 +154,8 @@ def format_number(value: Fraction) -> str:
 
     Examples
     --------
-    >>> format_number(Fraction(1, 4)), format_number(Fraction(1, 3)), format_number(Fraction(1200))
-    ('0.25', '0.333333…', '1200')
+    >>> [format_number(Fraction(value)) for value in ("1/4", "1/3", "1200")]
+    ['0.25', '0.333333…', '1200']
     """
     if value.denominator == 1:
         return str(value.numerator)

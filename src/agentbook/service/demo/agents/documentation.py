@@ -93,7 +93,8 @@ class Library:
 
     Examples
     --------
-    >>> library = Library(read_page("# Chat\\n\\n## Open a panel\\n\\nCall `ChatPanel`.\\n"))
+    >>> page = "# Chat\\n\\n## Open a panel\\n\\nCall `ChatPanel`.\\n"
+    >>> library = Library(read_page(page))
     >>> library.search("How do I open a panel?")[0].section.source
     'Chat › Open a panel'
     """
@@ -159,7 +160,8 @@ class Library:
 
 def _indexed_words(section: Section) -> list[str]:
     text = f"{section.document} {section.title} {section.text}"
-    # Identifiers count as a whole and in parts: `load_events` matches "load events" too.
+    # Identifiers count as a whole and in parts: `load_events` matches "load events"
+    # too.
     return [part for word in words(text) for part in {word, *re.split(r"[_'’-]", word)}]
 
 

@@ -1,7 +1,7 @@
 """The `guide` agent: answers questions about agentbook and the platform.
 
-It quotes the packaged documentation and names its sources; it does not invent. If nothing
-in the pages fits, it says so and lists the pages.
+It quotes the packaged documentation and names its sources; it does not invent. If
+nothing in the pages fits, it says so and lists the pages.
 """
 
 from __future__ import annotations
@@ -71,12 +71,13 @@ class Guide:
 def understand(message: str, history: Sequence[Message]) -> SearchRequest:
     """What to search for.
 
-    A follow-up without a subject of its own ("show me an example") continues the question
-    before it.
+    A follow-up without a subject of its own ("show me an example") continues the
+    question before it.
 
     Examples
     --------
-    >>> understand("Show me an example.", [Message("user", "How do I stream events?")]).query
+    >>> history = [Message("user", "How do I stream events?")]
+    >>> understand("Show me an example.", history).query
     'How do I stream events?'
     """
     wants_example, wants_more = bool(_EXAMPLE.search(message)), bool(_MORE.search(message))

@@ -2,8 +2,8 @@
 
 Every reply says that it is a stand-in. It writes no prose of its own: it shows which
 parts of the system prompt apply to the message, that is the role, the rules that share
-words with it, and the form it asks for. So a prompt can be tried out, compared and tested
-without a key, and nobody takes the result for a model's.
+words with it, and the form it asks for. So a prompt can be tried out, compared and
+tested without a key, and nobody takes the result for a model's.
 """
 
 from __future__ import annotations
@@ -64,7 +64,8 @@ def match_prompt(system_prompt: str | None, message: str) -> PromptMatch:
 
     Examples
     --------
-    >>> match_prompt("You are a shop clerk. Never promise refunds. Be brief.", "Can I get refunds?").rules
+    >>> prompt = "You are a shop clerk. Never promise refunds. Be brief."
+    >>> match_prompt(prompt, "Can I get refunds?").rules
     ('Never promise refunds.',)
     """
     sentences = [sentence.strip(" -*#\t") for sentence in _SENTENCE.findall(system_prompt or "")]

@@ -117,7 +117,8 @@ class Flaky:
 class LimitReached:
     """Exceeds one run limit on every turn; `kind` is a key of `RUN_FAILURES`.
 
-    The limit is not really exceeded. The agent shows what a client does with the failure.
+    The limit is not really exceeded. The agent shows what a client does with the
+    failure.
     """
 
     kind: str

@@ -22,7 +22,7 @@ class MalformedChunk(ValueError):
 
 @dataclass(slots=True)
 class ToolCall:
-    """A function that the model calls; `arguments` is JSON text as the model wrote it."""
+    """A function that the model calls; `arguments` is the model's JSON text."""
 
     id: str
     name: str = ""
@@ -49,7 +49,8 @@ class CompletionBuilder:
     Examples
     --------
     >>> builder = CompletionBuilder()
-    >>> builder.add({"choices": [{"delta": {"content": "Hello"}, "finish_reason": "stop"}]})
+    >>> choice = {"delta": {"content": "Hello"}, "finish_reason": "stop"}
+    >>> builder.add({"choices": [choice]})
     'Hello'
     >>> builder.build().finish_reason
     'stop'
@@ -68,7 +69,7 @@ class CompletionBuilder:
 
     @property
     def is_full(self) -> bool:
-        """Whether the answer has exceeded the size limit, so that reading should stop."""
+        """Whether the answer exceeds the size limit, so that reading should stop."""
         return self._characters > MAX_CHARACTERS or len(self._calls) > _MAX_TOOL_CALLS
 
     def add(self, chunk: Any) -> str:

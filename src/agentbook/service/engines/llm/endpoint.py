@@ -1,4 +1,4 @@
-"""One request to the model's endpoint: streamed, retried if that may help, errors explained.
+"""One request to the model's endpoint: streaming, retries, explained errors.
 
 The only module that uses the `openai` package. The package is imported by name at its
 first use because it is an extra and takes half a second to load. Requests go to the
@@ -84,7 +84,7 @@ class Endpoint:
         await self._client.close()
 
     async def stream(self, body: Mapping[str, Any]) -> AsyncGenerator[str | Completion, None]:
-        """Pieces of the answer's text, at most twenty per second, then the `Completion`.
+        """Pieces of the text, at most twenty per second, then the `Completion`.
 
         Raises
         ------
@@ -144,7 +144,8 @@ class Endpoint:
     def _explain_status(self, error: Any) -> EndpointError:
         status: int = error.status_code
         if status in (401, 403):
-            # The endpoint's message is not quoted: it may repeat the key, or parts of it.
+            # The endpoint's message is not quoted: it may repeat the key, or parts of
+            # it.
             return EndpointError(_bad_gateway(f"refused the service's credentials ({status})", "Check OPENAI_API_KEY."))
         if status == 404:
             problem = f"does not know the model {self._settings.model!r}, or has no chat completions (404)"

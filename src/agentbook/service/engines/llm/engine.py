@@ -1,4 +1,4 @@
-"""The loop of an LLM agent: ask the model, run the tools it calls, repeat until it answers.
+"""The loop of an LLM agent: ask the model, run the tools it calls, repeat.
 
 The text of all rounds is one reply, because all of it was shown while it was written:
 the drafts joined are the reply.
@@ -59,7 +59,8 @@ class LlmEngine:
             yield Failure(500, "ModelNotConfigured", self.settings.problem)
             return
         try:
-            # In a thread, because importing the package takes half a second the first time.
+            # In a thread, because importing the package takes half a second the first
+            # time.
             endpoint = await asyncio.to_thread(Endpoint, self.settings)
         except ImportError:
             yield NOT_INSTALLED

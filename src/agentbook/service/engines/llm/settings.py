@@ -95,7 +95,8 @@ def from_environment(environment: Mapping[str, str]) -> Settings:
 
     Examples
     --------
-    >>> from_environment({"OPENAI_BASE_URL": "http://127.0.0.1:11434/v1", "AGENTBOOK_LLM_MODEL": "llama3"}).model
+    >>> environment = {"OPENAI_API_KEY": "sk-1", "AGENTBOOK_LLM_MODEL": "llama3"}
+    >>> from_environment(environment).model
     'llama3'
     >>> from_environment({"OPENAI_BASE_URL": "ollama"}).problem
     'OPENAI_BASE_URL must begin with http:// or https:// and name a host'

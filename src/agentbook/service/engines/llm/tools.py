@@ -126,7 +126,7 @@ PLATFORM_TOOLS: dict[str, Tool] = {
 
 
 def offered_tools(turn: TurnRequest) -> dict[str, Tool]:
-    """The tools of the agent's version, by the names under which the model calls them."""
+    """The tools of the agent's version, by the names that the model uses."""
     tools: dict[str, Tool] = {}
     for name in turn.platform_tools:
         reason = f"The platform tool {name!r} is not part of this service"
@@ -164,7 +164,7 @@ def callable_name(name: str) -> str:
 
 
 async def run_tool(call: ToolCall, tools: Mapping[str, Tool], turn: TurnRequest) -> str:
-    """Run a tool that the model called; the result or the error, as text for the model."""
+    """Run a tool that the model called; its result or error, as text for the model."""
     tool = tools.get(call.name)
     if tool is None:
         names = ", ".join(tools) or "none"

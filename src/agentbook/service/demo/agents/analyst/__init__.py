@@ -2,8 +2,8 @@
 
 A small grammar reads a question (`question`, `periods`), which becomes portable SQL
 (`queries`) that runs as tool calls. The answer is a table and a footnote that says what
-was counted (`answers`). The agent does not guess: if the grammar cannot read a question,
-it says what it can count.
+was counted (`answers`). The agent does not guess: if the grammar cannot read a
+question, it says what it can count.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ class Analyst:
     Parameters
     ----------
     clock
-        "Today" is the day of the account's newest event or session, or the clock's day if
-        that is later. None: no clock, so that equal data give equal answers.
+        "Today" is the day of the account's newest event or session, or the clock's day
+        if that is later. None: no clock, so that equal data give equal answers.
 
     Notes
     -----
-    Each query is a tool call. An answer takes at least two, so a turn has as many
-    ``runtime_done`` events with ``{}`` before the reply (specification: "Events", rule 3).
+    Each query is a tool call. An answer takes two or more, so a turn has as many
+    ``runtime_done`` events with ``{}`` before its reply ("Events", rule 3).
     """
 
     clock: Callable[[], datetime] | None = None
@@ -91,7 +91,7 @@ async def _run_query(turn: TurnRequest, query: Query, results: list[Sequence[Row
 
 @dataclass(frozen=True, slots=True)
 class _AccountFacts:
-    """What a question may refer to: names, the current time, the days of the history."""
+    """What a question may refer to: names, the current time, the history's days."""
 
     name: str
     names: Names

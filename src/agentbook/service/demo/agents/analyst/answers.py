@@ -122,7 +122,8 @@ def comparison(
 ) -> str:
     """Two periods side by side, and what changed most.
 
-    `rows` and `totals` are those of the question's period and of the one to compare with.
+    `rows` and `totals` are those of the question's period and of the one to compare
+    with.
     """
     noun, period, against = MEASURES[question.measure].noun, question.period, question.against or Period()
     now, then = (value(question, total) for total in totals)

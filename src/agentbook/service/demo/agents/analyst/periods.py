@@ -175,7 +175,7 @@ def _until(match: re.Match[str], now: datetime) -> Period:
     return Period(None, start, f"before {_format(start)}")
 
 
-# The pattern that matches earliest in the text wins; among equals the first in the list.
+# The pattern that matches earliest in the text wins, among equals the first.
 _PATTERNS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], datetime], Period]], ...] = (
     (re.compile(rf"\b(?:between|from) ({_POINT}) (?:and|to|until|till) ({_POINT})"), _between),
     (re.compile(rf"\bsince ({_POINT})"), _since),

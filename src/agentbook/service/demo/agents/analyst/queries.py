@@ -1,7 +1,7 @@
 """Questions as SQL that both SQLite and PostgreSQL run.
 
-Everything that a person wrote is a bound parameter. Instants are fixed-width ISO text, so
-days and hours are substrings. Workspaces that are restricted to their members are
+Everything that a person wrote is a bound parameter. Instants are fixed-width ISO text,
+so days and hours are substrings. Workspaces that are restricted to their members are
 excluded: no key can see them, so no agent's reply may reveal them.
 """
 
@@ -41,8 +41,9 @@ visible AS (
 )"""
 
 # The k-th message of a session is closed by the k-th reply or failure after its first
-# message, because replies come in the order of the questions. Numbering and grouping takes
-# one pass: a second for 200,000 events, where a join of the two lists took minutes.
+# message, because replies come in the order of the questions. Numbering and grouping
+# takes one pass: a second for 200,000 events, where a join of the two lists took
+# minutes.
 _TURNS = """
 marks AS (
   SELECT e.session_id, e.id, e.created_at, e.type, CASE WHEN e.author_type <> 'agent' THEN 0 ELSE 1 END AS closes,
@@ -101,8 +102,8 @@ FROM sessions s JOIN first ON first.id = s.id LEFT JOIN accounts i ON i.id = s.i
 def count(question: Question, period: Period, days: tuple[date, date], *, grouped: bool) -> Query:
     """The numbers that answer `question` for one period, by its dimension if `grouped`.
 
-    Rows have ``label`` and ``n``; for the failure rate also ``failed``, for latency also
-    ``median`` and ``p95``.
+    Rows have ``label`` and ``n``; for the failure rate also ``failed``, for latency
+    also ``median`` and ``p95``.
     """
     parameters: dict[str, Any] = {"reply": _REPLY, "empty": _EMPTY}
     facts = _facts(question, parameters)

@@ -85,7 +85,7 @@ EXAMPLES = (
 
 
 def pattern(words: str) -> re.Pattern[str]:
-    """A pattern that matches `words`, alternatives separated by ``|``, as whole words."""
+    """A pattern of whole words; `words` are alternatives separated by ``|``."""
     return re.compile(rf"\b(?:{words})\b")
 
 
@@ -103,7 +103,8 @@ _SINGLE_WORDS = {
     "month": pattern("monthly"),
 }
 _BUSY = pattern(r"busy|busiest|quiet|quietest|active|activity|traffic|usage|used|peak|volume")
-# "Which hour is the busiest?" shows the next rows too, so that the answer can be judged.
+# "Which hour is the busiest?" shows the next rows too, so that the answer can be
+# judged.
 _ROWS_FOR_ONE = 5
 _MAX_TOP = 100
 _MAX_CHARACTERS = 2000
@@ -167,8 +168,8 @@ class UnknownName(ValueError):
 def parse(text: str, names: Names, now: datetime, *, guess: bool = True) -> Question | None:
     """The question in `text`; None if it names nothing that can be counted.
 
-    "By weekday?" alone asks for messages if `guess` is true. If not, it is None, and may
-    be a follow-up (`parse_follow_up`).
+    "By weekday?" alone asks for messages if `guess` is true. If not, it is None, and
+    may be a follow-up (`parse_follow_up`).
 
     Raises
     ------
@@ -180,7 +181,8 @@ def parse(text: str, names: Names, now: datetime, *, guess: bool = True) -> Ques
     Examples
     --------
     >>> from datetime import UTC
-    >>> question = parse("Which agent failed most often?", Names([], ["guide"]), datetime(2026, 11, 20, tzinfo=UTC))
+    >>> names, now = Names([], ["guide"]), datetime(2026, 11, 20, tzinfo=UTC)
+    >>> question = parse("Which agent failed most often?", names, now)
     >>> question.measure, question.dimension, question.order
     ('failures', 'agent', 'most')
     """
@@ -287,7 +289,7 @@ def _find_rank(text: str) -> tuple[str | None, int | None, str]:
 
 
 def _is_singular(text: str) -> bool:
-    """Whether it asks for one: "which agent", "the busiest hour", not "which agents"."""
+    """Whether it asks for one: "which agent" or "the busiest hour"."""
     if pattern("agents|workspaces|hours|days|weeks|months|weekdays|people|users|keys|kinds|reasons|causes").search(
         text
     ):

@@ -2,7 +2,8 @@
 
 It takes an answer from the packaged documentation and gives it the form that the prompt
 asks for. It writes nothing of its own, and applies only the documented rules in
-`instructions`: two prompts that differ in one rule get answers that differ in just that.
+`instructions`: two prompts that differ in one rule get answers that differ in just
+that.
 """
 
 from __future__ import annotations
@@ -213,7 +214,7 @@ def _format_lines(lines: Sequence[str], form: str) -> str:
 
 
 def _format_json(lines: Sequence[str], answer: Answer, message: str, instructions: Instructions) -> str:
-    """A JSON object with the keys of the instructions; the value of an unknown key is null."""
+    """A JSON object with the keys of the instructions; unknown keys are null."""
     values: dict[str, object] = {
         "answer": " ".join(lines),
         "points": list(lines),

@@ -2,8 +2,8 @@
 """The instructions in a system prompt, recognised by rules.
 
 The documentation lists the rules on its page about the prompt lab. A prompt is read
-sentence by sentence; a sentence may hold several instructions. Quoted words are taken as
-they are.
+sentence by sentence; a sentence may hold several instructions. Quoted words are taken
+as they are.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def parse_instructions(prompt: str | None) -> Instructions:
 
     Examples
     --------
-    >>> prompt = "You are a clerk. Answer in at most two sentences. Never mention prices. Sing!"
+    >>> prompt = "Answer in at most two sentences. Never mention prices. Sing!"
     >>> instructions = parse_instructions(prompt)
     >>> instructions.sentences, instructions.avoid, instructions.ignored
     (2, ('prices',), ('Sing!',))
