@@ -206,7 +206,7 @@ def keys_create(account: str, name: str, scopes: tuple[str, ...], data: Path | N
     from .service import admin, auth
 
     try:
-        auth.scopes_from(scopes)
+        auth.parse_scopes(scopes)
     except ValueError as error:
         raise click.BadParameter(f"{error}.", param_hint="--scope") from None
     with _open_store(data, database) as store:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentbook.service import contract
-from agentbook.service.errors import Refusal
+from agentbook.service.errors import HTTPError
 from agentbook.service.operations import HANDLERS
 from service.world import World, error
 
@@ -19,7 +19,7 @@ OPERATIONS = contract.load().operations
 
 
 def refused(call: Any) -> tuple[str | None, str]:
-    with pytest.raises(Refusal) as caught:
+    with pytest.raises(HTTPError) as caught:
         call()
     assert caught.value.status == 400
     return caught.value.error, caught.value.message
@@ -28,7 +28,7 @@ def refused(call: Any) -> tuple[str | None, str]:
 def status_of(call: Any) -> int:
     try:
         call()
-    except Refusal as refusal:
+    except HTTPError as refusal:
         return refusal.status
     return 200
 

@@ -1,5 +1,6 @@
-"""The platform itself: a Starlette application over a SQLite (or PostgreSQL) store that implements the specification.
+"""The platform itself: a Starlette application that implements the specification.
 
-Nothing here imports from the client side (``api``, ``events``, ``frames``, ``chat``), and nothing there imports from
-here: the two meet on a socket, and in `agentbook.embedded` alone.
+It runs on SQLite or PostgreSQL. Nothing here imports from the client side (``api``,
+``events``, ``frames``, ``chat``) or the reverse: the two meet on a socket, and in
+`agentbook.embedded`.
 """

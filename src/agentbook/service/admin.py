@@ -1,6 +1,7 @@
-"""What the operator does to a store: accounts and keys. Works on a data directory whether the service runs or not.
+"""Managing accounts and keys of a store, whether the service runs or not.
 
-Plain functions over a `Store`, used by the `agentbook` command and by `agentbook.embedded`.
+Plain functions over a `Store`, used by the `agentbook` command and by
+`agentbook.embedded`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from sqlalchemy import Connection, insert, select, update
 from . import auth, contract
 from .errors import OperatorError
 from .operations import access
-from .pages.visitor import new_link
+from .pages.visitor import create_link
 from .store import Store, Transaction
 from .store.tables import accounts, api_keys
 
@@ -24,7 +25,10 @@ ACCOUNT_TYPES = ("user", "organization")
 
 @dataclass(frozen=True, slots=True)
 class KeyFacts:
-    """An API key without its secret, which nobody can read back. Instants are ISO 8601 texts in UTC."""
+    """An API key without its secret, which cannot be read back.
+
+    Instants are ISO 8601 texts in UTC.
+    """
 
     id: str
     account: str
@@ -35,21 +39,22 @@ class KeyFacts:
 
 
 def create_account(store: Store, name: str, type: str) -> str:
-    """The id of a new account.
+    """Create an account and return its id.
 
     Parameters
     ----------
     store
         The store to write to.
     name
-        Unique in the store; it stands in paths and in full names, so it holds no ``~``, ``/`` or control characters.
+        Unique in the store. It stands in paths and in full names, so it contains no
+        ``~``, ``/`` or control characters.
     type
         ``user`` or ``organization``.
 
     Raises
     ------
     OperatorError
-        The type is none of the two, or the name is taken or cannot be one.
+        The type is unknown, or the name is taken or invalid.
 
     Notes
     -----
@@ -64,16 +69,18 @@ def create_account(store: Store, name: str, type: str) -> str:
     36
     """
     if type not in ACCOUNT_TYPES:
-        raise OperatorError(f"An account is of type {' or '.join(ACCOUNT_TYPES)}, not {type!r}.")
+        raise OperatorError(
+            f"{type!r} is not a type of account; the types are {' and '.join(map(repr, ACCOUNT_TYPES))}."
+        )
     if not contract.is_name(name):
         raise OperatorError(
-            f"{name!r} cannot be a name: use 1 to 120 characters without '~', '/', control characters or blanks at the "
-            "ends, and nothing of the form of an id."
+            f"{name!r} is not a valid account name: use 1 to 120 characters without '~', '/', control characters or "
+            "spaces at either end, and nothing that looks like an id."
         )
 
     def create(tx: Transaction) -> str:
-        if access.account(tx.db, name) is not None:
-            raise OperatorError(f"There is an account {name!r} already; choose another name.")
+        if access.find_account(tx.db, name) is not None:
+            raise OperatorError(f"An account named {name!r} already exists; choose another name.")
         now, id_ = tx.clock.instant(), tx.clock.new_id()
         row = {"id": id_, "type": type, "name": name, "full_name": name, "created_at": now, "updated_at": now}
         tx.db.execute(insert(accounts), row)
@@ -83,7 +90,9 @@ def create_account(store: Store, name: str, type: str) -> str:
 
 
 def create_key(store: Store, account: str, name: str, scopes: Iterable[str]) -> str:
-    """A new API key of an account, as ``<api_key_id>:<api_key_secret>``: the one time its secret is shown.
+    """Create an API key, as ``<api_key_id>:<api_key_secret>``.
+
+    The secret cannot be read back later.
 
     Parameters
     ----------
@@ -94,12 +103,13 @@ def create_key(store: Store, account: str, name: str, scopes: Iterable[str]) -> 
     name
         What the key is for, as shown in lists and as the author of its messages.
     scopes
-        Such as ``sessions:write``; write implies read. Without any, the key can only ask who it is.
+        Such as ``sessions:write``; write implies read. Without scopes, the key can only
+        ask who it is.
 
     Raises
     ------
     OperatorError
-        The account is not there, the name is empty, or a scope is none.
+        The account does not exist, the name is empty, or a scope is unknown.
 
     Notes
     -----
@@ -116,34 +126,25 @@ def create_key(store: Store, account: str, name: str, scopes: Iterable[str]) -> 
     [36, 43]
     """
     try:
-        granted = auth.scopes_from(scopes)
+        granted = auth.parse_scopes(scopes)
     except ValueError as error:
         raise OperatorError(f"{error}.") from None
     if not name.strip() or "\x00" in name:
-        raise OperatorError("A key needs a name that says what it is for.")
+        raise OperatorError("The name of the key is empty; give it one that says what the key is for.")
 
     def create(tx: Transaction) -> str:
         owner = _account(tx.db, account)
-        now, id_, secret = tx.clock.instant(), tx.clock.new_id(), tx.clock.secret()
-        row = {
-            "id": id_,
-            "account_id": owner["id"],
-            "name": name.strip(),
-            "secret_sha256": auth.hash_secret(secret),
-            "scopes_json": msgspec.json.encode(granted).decode(),
-            "created_at": now,
-            "updated_at": now,
-        }
-        tx.db.execute(insert(api_keys), row)
-        return f"{id_}:{secret}"
+        row, secret = auth.insert_key(tx, account_id=owner["id"], name=name.strip(), scopes=granted)
+        return f"{row['id']}:{secret}"
 
     return store.write_now(create)
 
 
 def create_signin(store: Store, account: str) -> str:
-    """The code of a link that signs in to the service's pages as an account: good once, for 15 minutes.
+    """Create a sign-in link for the service's pages and return its code.
 
-    Raises `OperatorError` where there is no such account.
+    The code works once, for 15 minutes. Raises `OperatorError` if the account does not
+    exist.
 
     Examples
     --------
@@ -154,13 +155,13 @@ def create_signin(store: Store, account: str) -> str:
     >>> len(create_signin(store, "ada"))
     43
     """
-    return store.write_now(lambda tx: new_link(tx, _account(tx.db, account)["id"]))
+    return store.write_now(lambda tx: create_link(tx, _account(tx.db, account)["id"]))
 
 
 def list_keys(store: Store, account: str | None = None) -> list[KeyFacts]:
-    """Every key of an account (None: of all accounts), in the order they were made, the revoked ones too.
+    """List the keys of an account (None: of all), oldest first, revoked ones included.
 
-    Raises `OperatorError` where there is no such account.
+    Raises `OperatorError` if the account does not exist.
     """
 
     def read(db: Connection) -> list[KeyFacts]:
@@ -176,16 +177,16 @@ def list_keys(store: Store, account: str | None = None) -> list[KeyFacts]:
 
 
 def revoke_key(store: Store, key_id: str) -> None:
-    """Make a key stop working at once; one that is revoked already stays so.
+    """Revoke a key at once. A revoked key stays revoked.
 
-    Raises `OperatorError` where there is no such key. A whole ``id:secret`` is understood too, so that what is at hand can be
-    pasted.
+    `key_id` may also be the whole ``id:secret``. Raises `OperatorError` if there is no
+    such key.
     """
     id_ = key_id.partition(":")[0].strip().lower()
 
     def revoke(tx: Transaction) -> None:
         if tx.db.execute(select(api_keys.c.id).where(api_keys.c.id == id_)).first() is None:
-            raise OperatorError("There is no key of this id; `agentbook keys list` shows those there are.")
+            raise OperatorError("No key has this id; list the keys with `agentbook keys list`.")
         now = tx.clock.instant()
         live = (api_keys.c.id == id_) & api_keys.c.revoked_at.is_(None)
         tx.db.execute(update(api_keys).where(live).values(revoked_at=now, updated_at=now))
@@ -194,11 +195,11 @@ def revoke_key(store: Store, key_id: str) -> None:
 
 
 def _account(db: Connection, reference: str) -> access.Row:
-    row = access.account(db, reference)
+    row = access.find_account(db, reference)
     if row is None:
         names = db.execute(select(accounts.c.name).order_by(accounts.c.name).limit(6)).scalars().all()
-        known = f"there are: {', '.join(names)}" if names else "there is none yet"
-        raise OperatorError(f"There is no account {reference!r} ({known}); make one with `agentbook accounts create`.")
+        known = f"accounts: {', '.join(names)}" if names else "there are no accounts yet"
+        raise OperatorError(f"There is no account {reference!r} ({known}); create it with `agentbook accounts create`.")
     return row
 
 

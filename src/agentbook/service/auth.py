@@ -1,8 +1,9 @@
-"""Who is asking: reading a credential, checking its secret, and what it may do.
+"""Authentication: reading a credential, checking its secret, and what it may do.
 
-Secrets are 256 random bits, kept as their SHA-256 (a slow hash would cost 205 ms a request and protects guessable
-passwords, which these are not) and compared in constant time; an unknown key id is compared with a dummy, so that it takes
-as long as a wrong secret. Specification: "Authentication".
+Secrets are 256 random bits and stored as their SHA-256. (A slow hash would cost 205 ms
+a request, and protects guessable passwords, which these are not.) They are compared in
+constant time; an unknown key id is compared with a dummy, so that it takes as long as
+a wrong secret. Specification: "Authentication".
 """
 
 from __future__ import annotations
@@ -14,13 +15,16 @@ import hmac
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
-from sqlalchemy import Connection, bindparam, select
+from sqlalchemy import Connection, bindparam, insert, select
 
 from . import errors, ids
 from .store.tables import accounts, api_keys, oauth_authorizations, oauth_clients, oauth_tokens
+
+if TYPE_CHECKING:
+    from .store import Transaction
 
 GROUPS = ("agents", "sessions", "workspaces", "skills", "integrations")
 ACCESSES = ("read", "write")
@@ -76,17 +80,18 @@ class Principal:
     Attributes
     ----------
     kind : str
-        The security scheme by openapi.yaml's names, without how it was sent: ``apiKey``, ``triggerApiKey`` or ``oauth2``.
+        The security scheme in openapi.yaml, without how it was sent: ``apiKey``,
+        ``triggerApiKey`` or ``oauth2``.
     id, name : str
-        Of the key, or of the person for whom a client acts.
+        Of the key, or of the person an OAuth client acts for.
     account_id, account_name, account_type : str
         The account it acts as.
     scopes : frozenset of str
-        As granted; `may` knows that write implies read.
+        The granted scopes; `may` knows that write implies read.
     workspace_id : str or None
-        The one workspace a trigger key reaches.
+        The only workspace that a trigger key reaches.
     authorization_id, client_name : str or None
-        What a client's token rests on, and what that client calls itself.
+        The authorization behind an OAuth token, and the name of its client.
     """
 
     kind: str
@@ -101,24 +106,27 @@ class Principal:
     client_name: str | None = None
 
     def may(self, scope: str) -> bool:
-        """Whether `scope` was granted, itself or by the write access that implies it."""
+        """Whether `scope` was granted, directly or through write access."""
         group, _, access = scope.partition(":")
         return scope in self.scopes or (access == "read" and f"{group}:write" in self.scopes)
 
     def require(self, scope: str) -> None:
-        """Raise the 403 that names `scope` unless it was granted."""
+        """Raise the 403 that names `scope` if it was not granted."""
         if not self.may(scope):
             raise errors.insufficient_scope(scope)
 
     @property
     def author_type(self) -> str:
-        """How this principal is named as the author of an event and the initiator of a session."""
+        """The type of this principal as an event's author or a session's initiator."""
         return {"apiKey": "api_key", "triggerApiKey": "trigger", "oauth2": "user"}[self.kind]
 
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """What an Authorization header holds. `scheme` is ``basic`` or ``bearer``; a token has no id."""
+    """A parsed Authorization header.
+
+    `scheme` is ``basic`` or ``bearer``; an OAuth token has no id.
+    """
 
     scheme: str
     id: str | None
@@ -129,14 +137,34 @@ class Credential:
 
 
 def hash_secret(secret: str) -> str:
-    """What is stored of a secret."""
+    """Return the SHA-256 that is stored in place of `secret`."""
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
-def scopes_from(texts: Iterable[str]) -> list[str]:
-    """`texts` as scopes, sorted and without repeats.
+def insert_key(
+    tx: Transaction, *, account_id: str, name: str, scopes: Sequence[str] = (), id: str | None = None, **columns: Any
+) -> tuple[dict[str, Any], str]:
+    """Store a new API key; return its row and its secret, which is not stored."""
+    now, id, secret = tx.clock.instant(), id or tx.clock.new_id(), tx.clock.secret()
+    row = {
+        "id": id,
+        "account_id": account_id,
+        "name": name,
+        "secret_sha256": hash_secret(secret),
+        "scopes_json": msgspec.json.encode(scopes).decode(),
+        "created_at": now,
+        "updated_at": now,
+        **columns,
+    }
+    tx.db.execute(insert(api_keys), row)
+    return row, secret
 
-    Raises `ValueError` naming the first that is none. Specification: "Authentication", rule 3.
+
+def parse_scopes(texts: Iterable[str]) -> list[str]:
+    """Validate scopes; sorted and without duplicates.
+
+    Raises `ValueError` naming the first that is not a scope. Specification:
+    "Authentication", rule 3.
     """
     chosen = list(texts)
     for scope in chosen:
@@ -145,10 +173,10 @@ def scopes_from(texts: Iterable[str]) -> list[str]:
     return sorted(set(chosen))
 
 
-def credential_in(headers: Iterable[tuple[bytes, bytes]]) -> Credential | None:
-    """The credential of a request, None where it has no Authorization header.
+def parse_credential(headers: Iterable[tuple[bytes, bytes]]) -> Credential | None:
+    """Return the credential of a request, or None without an Authorization header.
 
-    Raises the 401 ``Not authenticated`` where there is one that cannot be read.
+    Raises the 401 ``Not authenticated`` if the header cannot be read.
     """
     values = [value for name, value in headers if name == b"authorization"]
     if not values:
@@ -174,15 +202,15 @@ def credential_in(headers: Iterable[tuple[bytes, bytes]]) -> Credential | None:
     return Credential(scheme.lower(), key_id.lower(), secret)
 
 
-def principal_of(credential: Credential, db: Connection, now: str | None = None) -> Principal:
-    """Who holds this credential. Raises the 401 of the error table that fits.
+def authenticate(credential: Credential, db: Connection, now: str | None = None) -> Principal:
+    """Return who holds this credential, or raise the matching 401.
 
-    `now` is the instant by which access tokens are still good; None takes the system's clock.
+    Access tokens must be valid at the instant `now`; None is the system's clock.
     """
     if credential.id is None:
         digest = hash_secret(credential.secret)
-        found = db.execute(_TOKEN, {"sha256": digest}).mappings().first()
-        return _check_token(digest, found, now or ids.now())
+        row = db.execute(_TOKEN, {"sha256": digest}).mappings().first()
+        return _check_token(digest, row, now or ids.now())
     row = db.execute(_KEY, {"key_id": credential.id}).mappings().first()
     return _check_key(credential, row)
 

@@ -1,6 +1,6 @@
-"""Time, ids and secrets: the one seam through which the service learns anything that is not in a request or the store.
+"""The service's only source of time, ids and secrets.
 
-Everything the service makes up comes from a `Clock`, so a service that must repeat itself replaces this one object.
+A seeded service, which must give the same answers again, replaces this one object.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ if TYPE_CHECKING:
 
 
 class Clock:
-    """The real thing: the system's clock, random ids, random secrets."""
+    """The system's clock, random ids and random secrets."""
 
-    repeats = False  # whether the same requests give the same ids and times (see `store.seeded`)
+    # Whether the same requests give the same ids and times (see `store.seeded`).
+    repeats = False
     seed = 0
 
     def begin(self, db: Connection) -> None:
-        """A write begins on this connection. Time passes by itself: nothing to do."""
+        """Called when a write begins on this connection; nothing to do here."""
 
     def milliseconds(self) -> int:
         """Milliseconds since the epoch, now."""
@@ -33,21 +34,24 @@ class Clock:
         return ids.now()
 
     def new_id(self) -> str:
-        """An id for anything that is not an event (events get theirs inside the commit, see `store.writer`)."""
+        """Return an id for anything but an event (`store.writer` makes event ids)."""
         return ids.new_id()
 
-    def part_id(self, whole: str, number: int) -> str:
-        """An id for the part of this number (from 0) of something that has an id, such as a tool run of a turn."""
+    def part_id(self, parent_id: str, number: int) -> str:
+        """Return an id for part `number` (from 0) of something, such as a tool run."""
         return self.new_id()
 
     def request_id(self) -> str:
-        """An id for one request; apart from `new_id`, so that polling changes nothing that is stored."""
+        """Return an id for one request.
+
+        Separate from `new_id`, so that polling does not change what is stored.
+        """
         return ids.new_id()
 
     def entropy(self) -> bytes:
-        """Eight bytes for the random part of an event's id."""
+        """Return eight bytes for the random part of an event's id."""
         return secrets.token_bytes(8)
 
     def secret(self) -> str:
-        """A fresh secret of 256 bits, in characters that are safe in a URL and in a header."""
+        """Return a fresh 256-bit secret that is safe in a URL and in a header."""
         return secrets.token_urlsafe(32)

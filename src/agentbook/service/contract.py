@@ -1,6 +1,7 @@
-"""openapi.yaml, read: which operations there are, what each accepts, and what is wrong with a request.
+"""Reading openapi.yaml: the operations, what each accepts, and validating requests.
 
-Messages follow the specification's example (``Field required``): every failed field is named with its place, as in
+Messages follow the specification's example (``Field required``). Every invalid field
+is named with its location, as in
 ``body.name: Field required; query.limit: Input should be less than or equal to 1000``.
 """
 
@@ -20,8 +21,8 @@ import yaml
 
 from . import errors
 
-_METHODS = ("get", "post", "put", "patch", "delete")
-_MOST_PARAMETERS = 100
+METHODS = ("get", "post", "put", "patch", "delete")
+_MAX_PARAMETERS = 100
 _INTEGER = re.compile(r"-?[0-9]{1,30}")
 _NO_NULL = r"^[^\x00]*$"  # openapi.yaml, Text
 _JSON_TYPE = re.compile(rb"\s*application/json\s*(;.*)?", re.IGNORECASE)
@@ -34,14 +35,13 @@ class Operation:
     Attributes
     ----------
     id, method, path : str
-    schemes : frozenset of str
-        The security schemes it accepts, by their names in openapi.yaml.
+        Names of the accepted security schemes in openapi.yaml.
     scopes : tuple of str
-        What a credential must have been granted, unless `anonymous`.
+        The scopes that a credential needs, unless `anonymous`.
     anonymous : bool
-        Whether it answers without a credential too.
+        Whether the operation also answers without a credential.
     status : int
-        Of a success.
+        The HTTP status of a success.
     """
 
     id: str
@@ -60,28 +60,31 @@ class Operation:
     _body: jsonschema_rs.Validator | None
 
     def query(self, raw: bytes) -> dict[str, Any]:
-        """The query parameters, coerced, with defaults filled in; None where a filter is off.
+        """Parse and validate the query string; defaults are filled in.
 
-        Raises the 400 that names each bad one. Parameters that are not in openapi.yaml are ignored.
+        A filter that is off is None. Parameters that openapi.yaml does not list are
+        ignored. Raises the 400 that names each invalid parameter.
         """
-        values: dict[str, Any] = dict(self._query_defaults)
+        params: dict[str, Any] = dict(self._query_defaults)
         if not raw:
-            return values
+            return params
         try:
-            pairs = parse_qsl(raw.decode("latin-1"), keep_blank_values=True, max_num_fields=_MOST_PARAMETERS)
+            pairs = parse_qsl(raw.decode("latin-1"), keep_blank_values=True, max_num_fields=_MAX_PARAMETERS)
         except ValueError:
-            raise errors.invalid_input([f"query: more than {_MOST_PARAMETERS} parameters"]) from None
-        given = {name: _coerced(text, self._query_types[name]) for name, text in pairs if name in self._query_types}
-        problems = [problem for e in self._query.iter_errors(given) for problem in _explain(e, "query")]
+            raise errors.invalid_input([f"query: more than {_MAX_PARAMETERS} parameters"]) from None
+        values = {name: _coerced(text, self._query_types[name]) for name, text in pairs if name in self._query_types}
+        problems = [problem for e in self._query.iter_errors(values) for problem in _explain(e, "query")]
         if problems:
             raise errors.invalid_input(problems)
-        values.update(given)
-        return values
+        params.update(values)
+        return params
 
     def body(self, raw: bytes, content_type: bytes | None) -> dict[str, Any]:
-        """The body's fields; defaults filled in on creation, fields left out of an update stay out.
+        """Parse and validate the body.
 
-        Raises the 400 of the error table that fits: not sent as JSON, not JSON, or bad fields, each named.
+        Defaults are filled in for a POST only, so fields left out of an update stay
+        out. Raises the matching 400: not sent as JSON, not valid JSON, or invalid
+        fields, each named.
         """
         if self._body is None or (not raw and not self.body_required):
             return {}
@@ -90,7 +93,8 @@ class Operation:
         try:
             value = msgspec.json.decode(raw)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            # NaN, numbers beyond a double, lone surrogates and JSON nested a thousand deep end here too.
+            # NaN, numbers beyond a double, lone surrogates and JSON nested a thousand
+            # levels deep end here too.
             raise errors.bad_request() from None
         problems = [problem for e in self._body.iter_errors(value) for problem in _explain(e, "body")]
         if problems:
@@ -100,30 +104,31 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class Contract:
-    """The whole of openapi.yaml: its bytes as they are served, the document, and its operations by id.
+    """openapi.yaml as served (`text`), parsed (`document`), and its operations by id.
 
-    `apart` are those that are no JSON operations with a credential (OAuth's): they have endpoints of their own.
+    `oauth_operations` are not JSON operations with a credential; the OAuth package has
+    endpoints of its own for them.
     """
 
     text: bytes
     document: Mapping[str, Any]
     operations: Mapping[str, Operation]
-    apart: Mapping[str, Operation]
+    oauth_operations: Mapping[str, Operation]
 
 
 @functools.cache
 def load() -> Contract:
-    """The contract that ships in the package."""
+    """Return the contract that ships in the package."""
     text = files("agentbook.service").joinpath("openapi.yaml").read_bytes()
     document = _parsed(text)
     operations: dict[str, Operation] = {}
-    apart: dict[str, Operation] = {}
+    oauth_operations: dict[str, Operation] = {}
     for path, item in document["paths"].items():
-        for method in _METHODS:
+        for method in METHODS:
             if method in item:
                 operation = _operation(document, path, method, item)
-                (apart if "OAuth" in item[method]["tags"] else operations)[operation.id] = operation
-    return Contract(text, document, operations, apart)
+                (oauth_operations if "OAuth" in item[method]["tags"] else operations)[operation.id] = operation
+    return Contract(text, document, operations, oauth_operations)
 
 
 @functools.cache
@@ -134,7 +139,7 @@ def _name_validator() -> jsonschema_rs.Validator:
 
 
 def is_name(text: str) -> bool:
-    """Whether an entity may be called this (openapi.yaml, NewName)."""
+    """Whether `text` is a valid name for a new entity (NewName in openapi.yaml)."""
     return _name_validator().is_valid(text)
 
 
@@ -144,23 +149,23 @@ def _parsed(text: bytes) -> dict[str, Any]:
 
 
 def _operation(document: dict[str, Any], path: str, method: str, item: dict[str, Any]) -> Operation:
-    described = item[method]
+    definition = item[method]
     components = document["components"]
-    given = [_resolved(document, p) for p in (*item.get("parameters", ()), *described.get("parameters", ()))]
-    query = {p["name"]: _resolved(document, p["schema"]) for p in given if p["in"] == "query"}
-    required = [p["name"] for p in given if p["in"] == "query" and p.get("required")]
-    body = described.get("requestBody")
+    parameters = [resolve(document, p) for p in (*item.get("parameters", ()), *definition.get("parameters", ()))]
+    query = {p["name"]: resolve(document, p["schema"]) for p in parameters if p["in"] == "query"}
+    required = [p["name"] for p in parameters if p["in"] == "query" and p.get("required")]
+    body = definition.get("requestBody")
     schema = next(iter(body["content"].values()))["schema"] if body else None
-    security = described["security"]
+    security = definition["security"]
     named = {name: scopes for requirement in security for name, scopes in requirement.items()}
     return Operation(
-        id=described["operationId"],
+        id=definition["operationId"],
         method=method.upper(),
         path=path,
         schemes=frozenset(named),
         scopes=tuple(dict.fromkeys(scope for scopes in named.values() for scope in scopes)),
         anonymous={} in security,
-        status=next(int(code) for code in described["responses"] if str(code) < "400"),
+        status=next(int(code) for code in definition["responses"] if str(code) < "400"),
         has_body=body is not None,
         body_required=bool(body and body.get("required")),
         _query_types={name: s["type"] for name, s in query.items()},
@@ -171,7 +176,8 @@ def _operation(document: dict[str, Any], path: str, method: str, item: dict[str,
     )
 
 
-def _resolved(document: dict[str, Any], node: dict[str, Any]) -> dict[str, Any]:
+def resolve(document: Mapping[str, Any], node: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Follow the references of a node within its document."""
     while "$ref" in node:
         target: Any = document
         for step in node["$ref"].removeprefix("#/").split("/"):
@@ -186,12 +192,12 @@ def _defaults(schema: dict[str, Any] | None) -> dict[str, Any]:
 
 
 def _validator(schema: dict[str, Any], components: dict[str, Any]) -> jsonschema_rs.Validator:
-    # `components` rides along so that references into it resolve.
+    # References inside the schema resolve against `components`.
     return jsonschema_rs.Draft202012Validator({**schema, "components": components}, validate_formats=True)
 
 
 def _coerced(text: str, kind: str) -> Any:
-    """A query value as its type; what does not fit stays text, for the validator to name."""
+    """Convert a query value; invalid text stays text, for the validator to name."""
     if kind == "integer" and _INTEGER.fullmatch(text):
         return int(text)
     if kind == "boolean" and text in ("true", "false"):
@@ -217,10 +223,10 @@ _REASONS: dict[str, Callable[[Any], str]] = {
 
 
 def _explain(error: jsonschema_rs.ValidationError, where: str) -> list[str]:
-    """``<place>: <reason>`` for each failed field."""
+    """List ``<location>: <reason>`` for each invalid field."""
     kind: Any = error.kind
     if kind.name == "anyOf":
-        # Told of the branch that is not null: "or null" helps nobody who sent a number.
+        # Explain the branch that is not null: "or null" does not help the sender.
         for branch in kind.context:
             if inner := [e for e in branch if not _wants_null(e)]:
                 return [problem for e in inner for problem in _explain(e, where)]

@@ -1,8 +1,9 @@
 """Ids and instants as the platform writes them.
 
-Every id is a UUIDv7 in its lower-case canonical form, so ids sort by time as text does. Every instant is stored and
-sent as ISO 8601 text in UTC with six decimals and a ``Z`` (``2026-10-03T08:15:00.000000Z``): fixed width, so it too
-sorts as text, on SQLite and PostgreSQL alike.
+Every id is a UUIDv7 in its lower-case canonical form, so ids sort by time as text.
+Every instant is stored and sent as ISO 8601 text in UTC with six decimals and a ``Z``
+(``2026-10-03T08:15:00.000000Z``). The width is fixed, so instants sort as text too, on
+SQLite and on PostgreSQL.
 """
 
 from __future__ import annotations
@@ -17,14 +18,15 @@ _CANONICAL = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-
 
 
 def new_id() -> str:
-    """A fresh UUIDv7, greater than every one made before it in this process."""
+    """Return a new UUIDv7, greater than all earlier ones of this process."""
     return str(uuid_utils.uuid7())
 
 
 def id_at(milliseconds: int, sequence: int, entropy: bytes | None = None) -> str:
-    """A UUIDv7 of a given millisecond since the epoch; `sequence` (0..4095) orders ids within that millisecond.
+    """Return a UUIDv7 of a given millisecond since the epoch.
 
-    `entropy` is eight bytes for ids that must be reproducible; None draws them at random.
+    `sequence` (0..4095) orders ids within the millisecond. `entropy` is eight bytes
+    for reproducible ids; None draws them at random.
     """
     low = int.from_bytes(entropy or secrets.token_bytes(8), "big") & ((1 << 62) - 1)
     text = f"{(milliseconds << 80) | (0x7 << 76) | ((sequence & 0xFFF) << 64) | (0b10 << 62) | low:032x}"
@@ -32,25 +34,28 @@ def id_at(milliseconds: int, sequence: int, entropy: bytes | None = None) -> str
 
 
 def is_id(text: str) -> bool:
-    """Whether `text` is a UUID in canonical form, of any version or none (such as the nil UUID): an id rather than a name."""
+    """Whether `text` is an id rather than a name.
+
+    An id is a canonical UUID of any version or none (such as the nil UUID).
+    """
     return _CANONICAL.match(text) is not None
 
 
 def milliseconds_of(id_: str) -> int:
-    """The millisecond since the epoch that a UUIDv7 carries."""
+    """Return the millisecond since the epoch that a UUIDv7 carries."""
     return int(id_.replace("-", "")[:12], 16)
 
 
 def instant(moment: datetime) -> str:
-    """`moment` (time zone aware) as the wire writes it."""
+    """Format a time-zone-aware `moment` as on the wire."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def instant_of_ms(milliseconds: int) -> str:
-    """A millisecond since the epoch as the wire writes it."""
+    """Format a millisecond since the epoch as on the wire."""
     return instant(datetime.fromtimestamp(milliseconds / 1000, UTC))
 
 
 def now() -> str:
-    """The present instant as the wire writes it."""
+    """Return the present instant as on the wire."""
     return instant(datetime.now(UTC))

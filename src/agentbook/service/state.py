@@ -1,4 +1,4 @@
-"""The platform put together: its store, its live delivery, its turns. What every handler can reach."""
+"""The state that every handler reaches: the store, live delivery and turns."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ class Platform:
     Parameters
     ----------
     store
-        Opened; closed by `aclose`.
+        Must be open; closed by `aclose`.
     engines
         The engine of each name; None means the engines in the package.
     settings
         How turns are run.
     root_url
-        The service's address without the version path, as it stands in the metadata documents.
+        The service's address without the version path, as in the metadata documents.
     hosts
-        The Host headers that are answered; None answers any.
+        The Host headers to accept; None accepts any.
     requests_per_minute
-        The allotment of each key and address; 0 for no limit.
+        The limit of each key and address; 0 for none.
     faults
-        Faults on demand; None where there are none.
+        Faults on demand, if they are enabled.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Platform:
             self.turns.intercept = faults.for_turn
 
     async def aclose(self) -> None:
-        """Stop turns and sockets, finish waiting writes, close the store."""
+        """Stop turns and sockets, finish waiting writes and close the store."""
         self.hub.close()
         await self.turns.aclose()
         self.store.close()

@@ -16,7 +16,7 @@ from websockets.exceptions import ConnectionClosed
 
 from agentbook.service.http import websocket
 from agentbook.service.http.app import build
-from agentbook.service.http.connection import MOST_HEAD_BYTES, connections
+from agentbook.service.http.connection import MAX_HEAD_BYTES, connection_class
 from agentbook.service.store import events
 from agentbook.service.turns import event_json
 from service.world import World, basic
@@ -31,9 +31,9 @@ Say = Callable[[bytes], Awaitable[bytes]]
 
 
 @asynccontextmanager
-async def listening(world: World, most_s: float = 30.0) -> AsyncIterator[tuple[str, int]]:
+async def listening(world: World, timeout_s: float = 30.0) -> AsyncIterator[tuple[str, int]]:
     """Where the world is served by uvicorn's protocol, in this process."""
-    kind = connections(world.platform, most_s=most_s)
+    kind = connection_class(world.platform, timeout_s=timeout_s)
     config, state = Config(build(world.platform), log_config=None, ws="websockets-sansio"), ServerState()
     loop = asyncio.get_running_loop()
     server = await loop.create_server(lambda: kind(config=config, server_state=state, app_state={}), "127.0.0.1", 0)
@@ -43,7 +43,7 @@ async def listening(world: World, most_s: float = 30.0) -> AsyncIterator[tuple[s
 
 
 @asynccontextmanager
-async def served(world: World, most_s: float = 30.0) -> AsyncIterator[Say]:
+async def served(world: World, timeout_s: float = 30.0) -> AsyncIterator[Say]:
     """What a connection of its own answers to some bytes: the head of the answer, or all of it where it then ends."""
 
     async def say(sent: bytes) -> bytes:
@@ -60,7 +60,7 @@ async def served(world: World, most_s: float = 30.0) -> AsyncIterator[Say]:
         finally:
             writer.close()
 
-    async with listening(world, most_s) as address:
+    async with listening(world, timeout_s) as address:
         yield say
 
 
@@ -87,11 +87,11 @@ async def test_what_cannot_be_read_gets_the_services_own_answer(world: World) ->
 async def test_a_head_is_bounded_in_size_and_in_time(world: World) -> None:
     begun = b"GET /v1/openapi.yaml HTTP/1.1\r\nHost: test\r\n" + JSON
     async with served(world) as say:
-        assert status(await say(begun + b"X: " + b"x" * (MOST_HEAD_BYTES // 2) + b"\r\n\r\n")) == 200
+        assert status(await say(begun + b"X: " + b"x" * (MAX_HEAD_BYTES // 2) + b"\r\n\r\n")) == 200
         large = await say(begun + b"X: " + b"x" * (2 << 20) + b"\r\n\r\n")
         assert status(large) == 431
         assert large.endswith(b'"The request\'s headers are larger than 65536 bytes."}')
-    async with served(world, most_s=0.5) as say:
+    async with served(world, timeout_s=0.5) as say:
         slow, silent = await asyncio.gather(say(begun), say(b""))
         assert status(slow) == 408
         assert b"The request head did not arrive within 0.5 seconds." in slow

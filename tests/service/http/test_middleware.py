@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.types import Message, Receive, Scope, Send
 
-from agentbook.service.errors import Refusal
-from agentbook.service.http.middleware import Bodies, host_name, loopback_hosts
+from agentbook.service.errors import HTTPError
+from agentbook.service.http.middleware import BodyLimits, host_name, loopback_hosts
 from service.world import World, error
 
 pytestmark = pytest.mark.anyio
@@ -59,8 +59,8 @@ async def test_a_body_that_never_comes_ends_in_time() -> None:
     async def send(_message: Message) -> None:
         raise AssertionError
 
-    with pytest.raises(Refusal) as caught:
-        await Bodies(app, most_s=0.02)({"type": "http", "headers": []}, receive, send)
+    with pytest.raises(HTTPError) as caught:
+        await BodyLimits(app, timeout_s=0.02)({"type": "http", "headers": []}, receive, send)
     assert caught.value.status == 408
 
 
@@ -78,7 +78,7 @@ async def test_what_follows_the_body_may_take_its_time() -> None:
     async def send(_message: Message) -> None:
         raise AssertionError
 
-    await Bodies(app, most_s=0.02)({"type": "http", "headers": []}, receive, send)
+    await BodyLimits(app, timeout_s=0.02)({"type": "http", "headers": []}, receive, send)
 
 
 @pytest.mark.parametrize("host", ["localhost", "localhost:1", "127.0.0.1:8765", "LOCALHOST", "[::1]:80"])

@@ -18,8 +18,8 @@ from websockets.sync.client import connect
 import agentbook as ab
 from agentbook.service import admin
 from agentbook.service.http.app import build
-from agentbook.service.http.middleware import Refusals, RequestIds
-from agentbook.service.http.rate_limit import Rates, Window
+from agentbook.service.http.middleware import ErrorResponses, RequestIds
+from agentbook.service.http.rate_limit import RateLimit, Window
 from service.process import Service, command
 from service.world import World, basic, error
 
@@ -40,8 +40,8 @@ class Hand:
 
 def limited(world: World, window: Window, address: str = "192.0.2.1") -> httpx.AsyncClient:
     """The world's platform behind a limit."""
-    app: ASGIApp = Rates(build(world.platform), window)
-    app = Dated(RequestIds(Refusals(app, lambda: "http://test"), world.store.clock), window._now)
+    app: ASGIApp = RateLimit(build(world.platform), window)
+    app = Dated(RequestIds(ErrorResponses(app, lambda: "http://test"), world.store.clock), window._now)
     transport = httpx.ASGITransport(app, client=(address, 1))
     return httpx.AsyncClient(transport=transport, base_url="http://test/v1", headers={"Accept": "*/*"})
 
@@ -155,23 +155,23 @@ async def test_a_platform_without_an_allotment_counts_nothing(world: World) -> N
 def test_nobody_gets_more_than_the_allotment_in_a_minute(requests: list[tuple[str, str, bool, int]]) -> None:
     clock = Hand(0.0)
     window = Window(2, clock)
-    proved: dict[tuple[int, str], int] = {}
+    mark_valid: dict[tuple[int, str], int] = {}
     anonymous: dict[tuple[int, str], int] = {}
     for identity, address, good, later in requests:
         clock.now += later
         minute = int(clock.now // 60)
         if not window.admit(identity, address):
             continue
-        known = window.knows(identity)
+        known = window.is_valid(identity)
         if good or known:
-            proved[minute, identity] = proved.get((minute, identity), 0) + 1
+            mark_valid[minute, identity] = mark_valid.get((minute, identity), 0) + 1
             if not known:
-                window.proved(identity, address)
+                window.mark_valid(identity, address)
             elif not good:
-                window.forget(identity)
+                window.mark_invalid(identity)
         else:
             anonymous[minute, address] = anonymous.get((minute, address), 0) + 1
-    assert all(count <= 2 for count in [*proved.values(), *anonymous.values()])
+    assert all(count <= 2 for count in [*mark_valid.values(), *anonymous.values()])
 
 
 async def test_the_client_waits_for_the_next_minute_and_goes_on(world: World) -> None:

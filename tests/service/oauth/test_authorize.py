@@ -208,7 +208,7 @@ async def test_the_clients_words_are_text(world: World) -> None:
 async def test_waiting_requests_are_bounded(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     from agentbook.service.oauth import authorize
 
-    monkeypatch.setattr(authorize, "MOST_WAITING", 3)
+    monkeypatch.setattr(authorize, "MAX_WAITING", 3)
     flow = await ready(world)
     for _ in range(6):
         await flow.ask()

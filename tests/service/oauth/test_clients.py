@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from agentbook.service import ids
 from agentbook.service.auth import SCOPES
-from agentbook.service.oauth.clients import is_own_redirect_uri, problem_with_redirect_uri
+from agentbook.service.oauth.clients import check_redirect_uri, is_registered
 from service.oauth.flow import CALLBACK, Flow
 from service.world import World, error
 
@@ -134,13 +134,13 @@ BAD = [
 
 @pytest.mark.parametrize("uri", GOOD)
 def test_redirect_uris_that_are_taken(uri: str) -> None:
-    assert problem_with_redirect_uri(uri) is None
+    assert check_redirect_uri(uri) is None
 
 
 @pytest.mark.parametrize("uri", BAD)
 def test_redirect_uris_that_are_refused(uri: str) -> None:
-    assert problem_with_redirect_uri(uri)
-    assert not is_own_redirect_uri(uri, GOOD)
+    assert check_redirect_uri(uri)
+    assert not is_registered(uri, GOOD)
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def test_redirect_uris_that_are_refused(uri: str) -> None:
     ],
 )
 def test_exact_match_save_for_a_loopback_port(uri: str, registered: str, own: bool) -> None:
-    assert is_own_redirect_uri(uri, [registered]) is own
+    assert is_registered(uri, [registered]) is own
 
 
 @given(
@@ -169,7 +169,7 @@ def test_exact_match_save_for_a_loopback_port(uri: str, registered: str, own: bo
     | st.builds("{}//{}".format, st.sampled_from(["https:", "http:", "ftp:"]), st.text(max_size=40))
 )
 def test_whatever_is_taken_is_an_absolute_uri_that_leads_where_it_says(uri: str) -> None:
-    if problem_with_redirect_uri(uri) is None:
+    if check_redirect_uri(uri) is None:
         assert uri.isascii()
         assert uri.lower().startswith(("https://", "http://127.0.0.1", "http://localhost", "http://[::1]"))
         assert not set(uri) & set("#\\ \r\n\t<>\"'") - {"'"}

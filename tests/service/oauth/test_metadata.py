@@ -57,7 +57,7 @@ async def test_a_401_leads_to_the_document(world: World) -> None:
 
 
 async def test_openapi_yaml_and_the_endpoints_name_the_same_operations(world: World) -> None:
-    described = {op.id: (op.method, op.path) for op in contract.load().apart.values()}
+    described = {op.id: (op.method, op.path) for op in contract.load().oauth_operations.values()}
     assert described == OPERATIONS
     for method, path in OPERATIONS.values():
         assert (await world.ask(method, path)).status_code == 400  # there, and not content with nothing

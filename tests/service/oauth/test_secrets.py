@@ -19,11 +19,11 @@ CRASHING = """
 import sys
 from pathlib import Path
 from agentbook.service.operations import HANDLERS
-from agentbook.service.operations.registry import Registered
+from agentbook.service.operations.registry import RegisteredHandler
 from agentbook.service.http.server import run
 def crash(call):
     raise RuntimeError("a crash of this test")
-HANDLERS["getMe"] = Registered(crash, "brief")
+HANDLERS["getMe"] = RegisteredHandler(crash, "brief")
 run(data=Path(sys.argv[2]), port=0, bare=True)
 """
 

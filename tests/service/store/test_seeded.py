@@ -150,12 +150,12 @@ def test_parts_of_a_turn_do_not_depend_on_what_else_goes_on(tmp_path: Path) -> N
 def test_a_store_keeps_its_seed(tmp_path: Path) -> None:
     store = Store(tmp_path / "seeded", seeding=Seeding(1))
     store.close()
-    with pytest.raises(OperatorError, match="begun with the seed 1; use that one, or another --data directory"):
+    with pytest.raises(OperatorError, match="created with the seed 1; use that seed, or another --data directory"):
         Store(tmp_path / "seeded", seeding=Seeding(2))
     store = Store(tmp_path / "plain")
     admin.create_account(store, "ada", "user")
     store.close()
-    with pytest.raises(OperatorError, match="begun without a seed"):
+    with pytest.raises(OperatorError, match="created without a seed"):
         Store(tmp_path / "plain", seeding=Seeding(2))
 
 

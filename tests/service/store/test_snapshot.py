@@ -122,7 +122,7 @@ def test_a_snapshot_cannot_replace_the_store_or_come_from_nothing(tmp_path: Path
         snapshot(data, data / "store.db")
     with pytest.raises(OperatorError, match="There is no store"):
         snapshot(tmp_path / "nowhere", tmp_path / "day.db")
-    with pytest.raises(OperatorError, match="Nothing was replaced"):
+    with pytest.raises(OperatorError, match="Nothing was changed"):
         snapshot(data, tmp_path / "no" / "day.db")
     assert names(data) == ["ada"]
 

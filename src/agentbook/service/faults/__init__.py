@@ -1,14 +1,15 @@
-"""Faults on demand: errors, delays, lost connections, cut sockets and failing turns, for tests and for teaching.
+"""Faults on demand: errors, delays, lost connections, cut sockets and failing turns.
 
-A local administration outside ``/v1``, off unless the service was started with ``--faults``. `catalogue` names every row of
-the specification's error tables, `switch` holds what was asked for, `middleware` does it to requests, `administration` is
-the HTTP side, and `connection` reaches the connection under a request, to cut it.
+For tests and for teaching; off unless the service was started with ``--faults``.
+`catalogue` names every row of the specification's error tables, `switch` holds the
+faults that are on, `middleware` applies them to requests, and `administration` is the
+local HTTP interface, outside ``/v1``.
 """
 
 from __future__ import annotations
 
-from .administration import Administration, admin_token
-from .middleware import Faults, Reachable
+from .administration import FaultAdministration, admin_token
+from .middleware import ConnectionAccess, FaultInjection
 from .switch import Switch
 
-__all__ = ["Administration", "Faults", "Reachable", "Switch", "admin_token"]
+__all__ = ["ConnectionAccess", "FaultAdministration", "FaultInjection", "Switch", "admin_token"]

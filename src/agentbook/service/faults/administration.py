@@ -1,7 +1,8 @@
-"""The administration of faults: ``/_admin/faults``, for this machine alone and with a token of its own.
+"""The HTTP interface of faults: ``/_admin/faults``, for this machine and with a token.
 
-``GET`` lists what is switched on, ``POST`` adds, ``DELETE`` switches all off (``/_admin/faults/ID``: one), and ``GET
-/_admin/faults/catalogue`` lists the rows that have a name. It lies outside ``/v1``: it is no part of the API.
+``GET`` lists the active faults, ``POST`` adds one, ``DELETE`` removes all
+(``/_admin/faults/ID``: one), and ``GET /_admin/faults/catalogue`` lists the named rows.
+It lies outside ``/v1`` because it is not part of the API.
 """
 
 from __future__ import annotations
@@ -15,11 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from .. import errors
+from ..web.endpoints import json_response, read_body
 from .catalogue import CATALOGUE
-from .switch import Switch, Wish
+from .switch import FaultRequest, Switch
 
 PREFIX = "/_admin/"
 TOKEN_FILE = "admin-token"  # noqa: S105 - its name
@@ -29,7 +32,10 @@ _FAULTS = PREFIX + "faults"
 
 @contextmanager
 def admin_token(data: Path) -> Iterator[str]:
-    """A new token, in a file of the data directory for its owner alone, for as long as the service runs."""
+    """Create a token in the data directory and remove it when the service stops.
+
+    Only the owner of the file can read it.
+    """
     token = secrets.token_urlsafe(32)
     fresh = data / f"{TOKEN_FILE}.{os.getpid()}"
     with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
@@ -41,8 +47,8 @@ def admin_token(data: Path) -> Iterator[str]:
         (data / TOKEN_FILE).unlink(missing_ok=True)
 
 
-class Administration:
-    """Takes every request whose path begins with `PREFIX`; passes on all others."""
+class FaultAdministration:
+    """Answers requests below `PREFIX`, and passes on all others."""
 
     def __init__(self, app: ASGIApp, switch: Switch) -> None:
         self.app = app
@@ -52,18 +58,15 @@ class Administration:
         if scope["type"] != "http" or not scope["path"].startswith(PREFIX):
             return await self.app(scope, receive, send)
         if not self._is_allowed(scope):
-            raise errors.url_not_found()  # to everybody else there is nothing here
-        status, answer = self._answer(scope["method"], scope["path"], await _body(receive))
-        body = msgspec.json.encode(answer)
-        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-        await send({"type": "http.response.start", "status": status, "headers": headers})
-        await send({"type": "http.response.body", "body": body})
+            raise errors.url_not_found()  # to everybody else this path does not exist
+        status, reply = self._answer(scope["method"], scope["path"], await read_body(Request(scope, receive)))
+        await json_response(reply, status)(scope, receive, send)
 
     def _is_allowed(self, scope: Scope) -> bool:
-        given = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
-        scheme, _, token = given.partition(b" ")
+        header = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
+        scheme, _, token = header.partition(b" ")
         return (
-            self.switch.opens_with(token.strip())
+            self.switch.is_token(token.strip())
             and scheme.lower() == b"bearer"
             and _is_loopback((scope.get("client") or ("",))[0])
         )
@@ -72,9 +75,9 @@ class Administration:
         rest = path.removeprefix(_FAULTS).strip("/") if path.startswith(_FAULTS) else None
         match method, rest:
             case "GET", "":
-                return 200, {"items": [fault.shown() for fault in self.switch.all()]}
+                return 200, {"items": [fault.to_dict() for fault in self.switch.all()]}
             case "GET", "catalogue":
-                return 200, {"items": [_row(name) for name in CATALOGUE]}
+                return 200, {"items": [_describe(name) for name in CATALOGUE]}
             case "POST", "":
                 return 201, self._add(body)
             case "DELETE", "":
@@ -90,23 +93,14 @@ class Administration:
 
     def _add(self, body: bytes) -> Mapping[str, Any]:
         try:
-            return self.switch.add(msgspec.json.decode(body, type=Wish)).shown()
+            return self.switch.add(msgspec.json.decode(body, type=FaultRequest)).to_dict()
         except (ValueError, RecursionError) as problem:  # msgspec's are ValueErrors too
             raise errors.invalid_input([f"body: {problem}"]) from None
 
 
-def _row(name: str) -> dict[str, Any]:
+def _describe(name: str) -> dict[str, Any]:
     row = CATALOGUE[name]
     return {"row": name, "table": row.table, "path": row.path, "does": msgspec.to_builtins(row.action)}
-
-
-async def _body(receive: Receive) -> bytes:
-    whole, more = b"", True
-    while more:
-        message = await receive()
-        whole += message.get("body", b"")
-        more = message.get("more_body", False)
-    return whole
 
 
 def _is_loopback(host: str) -> bool:

@@ -1,4 +1,4 @@
-"""What a fault does, and a catalogue of named faults: every row of the specification's three error tables ("Errors")."""
+"""What a fault does, and a name for every row of the specification's error tables."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ from dataclasses import dataclass, field
 from .. import errors
 from ..engines.base import Failure
 from ..engines.run_limits import RUN_FAILURES, failure
-from ..errors import Refusal
+from ..errors import HTTPError
 
 TOKEN, REGISTER = "*/oauth/token", "*/oauth/register"
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """Refuse the request. `oauth` writes the error as RFC 6749 does, with `message` as ``error_description``."""
+class ErrorReply:
+    """Answer with an error.
+
+    `oauth` writes it as RFC 6749 does, with `message` as ``error_description``.
+    """
 
     status: int
     error: str | None
@@ -27,21 +30,21 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Delay:
-    """Let the request wait, then let it go on."""
+    """Delay the request, then process it."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """Cut the connection without an answer: ``before`` the request is carried out, or ``after``."""
+    """Cut the connection ``before`` the request is processed, or ``after``."""
 
     when: str
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Close a socket with this code after so many frames; None cuts the connection without a word."""
+    """Close a socket with `code` after some frames; None cuts the connection."""
 
     code: int | None
     after_frames: int
@@ -49,29 +52,28 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class EndTurn:
-    """End an agent's turn with this failure."""
+    """End an agent's turn with a failure."""
 
     failure: Failure
 
 
-Action = Answer | Delay | Drop | Cut | EndTurn
+Action = ErrorReply | Delay | Drop | Cut | EndTurn
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row: the table it stands in, what provoking it does, and the paths it happens on (None: anywhere)."""
+    """A row: its table, what it does, and on which paths (None: any)."""
 
     table: str
     action: Action
     path: str | None = None
 
 
-def _answer(refusal: Refusal) -> Answer:
-    challenge, headers = refusal.challenge, refusal.headers
-    return Answer(refusal.status, refusal.error, refusal.message, challenge, headers)
+def _reply(error: HTTPError) -> ErrorReply:
+    return ErrorReply(error.status, error.error, error.message, error.challenge, error.headers)
 
 
-def _api() -> Iterator[tuple[str, Refusal]]:
+def _api() -> Iterator[tuple[str, HTTPError]]:
     yield "invalid_input", errors.invalid_input(["body.name: Field required"])
     yield "bad_request", errors.bad_request()
     yield "not_authenticated", errors.not_authenticated()
@@ -90,24 +92,24 @@ def _api() -> Iterator[tuple[str, Refusal]]:
     yield "not_ready", errors.conflict("Agent must be READY before it can be configured.")
     yield "too_many_requests", errors.too_many_requests()
     yield "server_error", errors.server_error()
-    yield "unavailable", Refusal(503, "ServiceUnavailable", "Something went wrong")
+    yield "unavailable", HTTPError(503, "ServiceUnavailable", "Something went wrong")
 
 
-def _oauth() -> Iterator[tuple[str, str, Answer]]:
-    """RFC 6749 errors of the token endpoint, then the two of registration, which are written as all others are."""
+def _oauth() -> Iterator[tuple[str, str, ErrorReply]]:
+    """The token endpoint's RFC 6749 errors, then two ordinary ones of registration."""
     grants = "grant type must be authorization_code or refresh_token"
-    yield "oauth_invalid_request", TOKEN, Answer(400, "invalid_request", "grant_type: Field required", oauth=True)
-    yield "oauth_unsupported_grant_type", TOKEN, Answer(400, "unsupported_grant_type", grants, oauth=True)
+    yield "oauth_invalid_request", TOKEN, ErrorReply(400, "invalid_request", "grant_type: Field required", oauth=True)
+    yield "oauth_unsupported_grant_type", TOKEN, ErrorReply(400, "unsupported_grant_type", grants, oauth=True)
     for grant, name in (("code", "authorization code"), ("refresh", "refresh token")):
-        said = f"{name} invalid or expired"
-        yield f"oauth_invalid_grant_{grant}", TOKEN, Answer(400, "invalid_grant", said, oauth=True)
-    yield "oauth_invalid_client", TOKEN, Answer(401, "invalid_client", "client authentication failed", oauth=True)
-    yield "register_invalid", REGISTER, _answer(errors.invalid_input(["body.redirect_uris: Field required"]))
-    yield "register_too_many", REGISTER, _answer(errors.too_many_requests())
+        message = f"{name} invalid or expired"
+        yield f"oauth_invalid_grant_{grant}", TOKEN, ErrorReply(400, "invalid_grant", message, oauth=True)
+    yield "oauth_invalid_client", TOKEN, ErrorReply(401, "invalid_client", "client authentication failed", oauth=True)
+    yield "register_invalid", REGISTER, _reply(errors.invalid_input(["body.redirect_uris: Field required"]))
+    yield "register_too_many", REGISTER, _reply(errors.too_many_requests())
 
 
 CATALOGUE: dict[str, Row] = {
-    **{name: Row("api", _answer(refusal)) for name, refusal in _api()},
-    **{name: Row("oauth", answer, path) for name, path, answer in _oauth()},
+    **{name: Row("api", _reply(error)) for name, error in _api()},
+    **{name: Row("oauth", reply, path) for name, path, reply in _oauth()},
     **{kind: Row("run limits", EndTurn(failure(kind, "lab"))) for kind in RUN_FAILURES},
 }

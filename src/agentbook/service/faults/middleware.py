@@ -1,6 +1,7 @@
-"""Where faults happen: behind the rate limit and in front of everything that looks at a request.
+"""Applying faults to requests: after the rate limit and before anything else.
 
-ASGI does not show the connection under a request, so `Reachable` puts what cuts it into the scope.
+ASGI hides the connection under a request, so `ConnectionAccess` puts a way to cut it
+into the scope.
 """
 
 from __future__ import annotations
@@ -9,21 +10,22 @@ import asyncio
 import contextlib
 from typing import Any
 
-import msgspec
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ..errors import Refusal
+from ..errors import HTTPError
+from ..web.endpoints import json_response
 from .administration import PREFIX
-from .catalogue import Answer, Cut, Delay, Drop
+from .catalogue import Cut, Delay, Drop, ErrorReply
 from .switch import Switch
 
 ABORT = "agentbook.abort"
 
 
-class Reachable:
-    """The outermost layer, right under uvicorn: puts what cuts the connection into the scope.
+class ConnectionAccess:
+    """The outermost layer: puts uvicorn's way to abort the connection into the scope.
 
-    uvicorn's `send` is a method of the object that owns the transport; there is no other way to it.
+    uvicorn's `send` is a method of the object that owns the transport; there is no
+    other way to reach it.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -36,8 +38,11 @@ class Reachable:
         await self.app(scope, receive, send)
 
 
-async def cut(scope: Scope, receive: Receive) -> None:
-    """Cut the connection, and wait until the server has seen that it is gone, so that it wants no answer any more."""
+async def _cut_connection(scope: Scope, receive: Receive) -> None:
+    """Cut the connection and wait until the server has noticed it.
+
+    From then on the server expects no response.
+    """
     abort = scope.get(ABORT)
     if abort is None:
         raise RuntimeError("the connection cannot be reached here")
@@ -46,8 +51,8 @@ async def cut(scope: Scope, receive: Receive) -> None:
         pass
 
 
-class Faults:
-    """Does to each request what the switch says."""
+class FaultInjection:
+    """Applies to each request the faults of the switch."""
 
     def __init__(self, app: ASGIApp, switch: Switch) -> None:
         self.app = app
@@ -60,35 +65,32 @@ class Faults:
             match action:
                 case Delay(seconds):
                     await asyncio.sleep(seconds)
-                case Answer():
-                    return await _answer(action, scope, send)
+                case ErrorReply():
+                    return await _reply(action, scope, receive, send)
                 case Drop("before"):
-                    return await cut(scope, receive)
+                    return await _cut_connection(scope, receive)
                 case Drop():
-                    with contextlib.suppress(Refusal):
-                        await self.app(scope, receive, _nowhere)
-                    return await cut(scope, receive)
+                    with contextlib.suppress(HTTPError):
+                        await self.app(scope, receive, _discard)
+                    return await _cut_connection(scope, receive)
                 case Cut():
                     send = _Cutter(action, scope, send)
         await self.app(scope, receive, send)
 
 
-async def _nowhere(_message: Message) -> None:
-    """The answer that nobody gets."""
+async def _discard(_message: Message) -> None:
+    """Discard a response that is not delivered."""
 
 
-async def _answer(answer: Answer, scope: Scope, send: Send) -> None:
-    if not answer.oauth or scope["type"] != "http":
-        raise Refusal(answer.status, answer.error, answer.message, headers=answer.headers, challenge=answer.challenge)
-    body = msgspec.json.encode({"error": answer.error, "error_description": answer.message})
-    headers = [(b"content-type", b"application/json"), (b"cache-control", b"no-store")]
-    headers.append((b"content-length", str(len(body)).encode()))
-    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+async def _reply(reply: ErrorReply, scope: Scope, receive: Receive, send: Send) -> None:
+    if not reply.oauth or scope["type"] != "http":
+        raise HTTPError(reply.status, reply.error, reply.message, headers=reply.headers, challenge=reply.challenge)
+    fields = {"error": reply.error, "error_description": reply.message}
+    await json_response(fields, reply.status, {"Cache-Control": "no-store"})(scope, receive, send)
 
 
 class _Cutter:
-    """Counts the frames of a socket and closes it after so many; what is sent later goes nowhere."""
+    """Sends a number of frames, then closes the socket and discards the rest."""
 
     def __init__(self, action: Cut, scope: Scope, send: Send) -> None:
         self._action = action

@@ -1,1 +1,1 @@
-"""The HTTP side of the service: application, middleware, rate limit, WebSocket, server."""
+"""The HTTP side: application, middleware, rate limit, WebSocket, server."""

@@ -1,9 +1,10 @@
-"""One HTTP connection: uvicorn's protocol, with closed what it leaves open.
+"""One HTTP connection: uvicorn's protocol with limits and error responses of ours.
 
-As it ships it takes a request's head of any size (5 MB in one header) for any time (one that never ends was held open for
-ever), answers what is no HTTP in words of its own without a request id, and hands each handshake to the websockets package,
-which leaves those that it cannot read (a line over 8 KiB, say) without any answer. Here all of these get the service's own
-refusals (specification: "Errors").
+uvicorn accepts a request head of any size (5 MB in one header) for any time (one that
+never ended was held open for ever), answers what is not HTTP without a request id, and
+passes every handshake to the websockets package, which leaves unreadable ones (a line
+over 8 KiB, say) without an answer. Here all of these get the service's own error
+responses (specification: "Errors").
 """
 
 from __future__ import annotations
@@ -20,38 +21,42 @@ from websockets.server import ServerProtocol
 from .. import errors
 from ..state import Platform
 
-MOST_HEAD_BYTES = 64 * 1024
-MOST_HEAD_S = 30.0
-_LINGER_S = 2.0  # for the rest of what is being sent: closing at once would take the answer away from its reader
+MAX_HEAD_BYTES = 64 * 1024
+MAX_HEAD_S = 30.0
+# Time for the rest of a response to arrive; closing at once would discard it.
+_LINGER_S = 2.0
 
 _UNKNOWN_METHOD = re.compile(rb"[!#-'*+.0-9A-Z^-z|~-]{1,40} [!-~]+ HTTP/1\.[01]\r\n")
 _HEADER = re.compile(rb"([!-9;-~]+):[ \t]*([^\r\n]*)\r\n")
 
 
-def connections(platform: Platform, *, most_s: float = MOST_HEAD_S) -> type[Connection]:
-    """The class of a platform's connections, as uvicorn takes it; `most_s` is how long a request's head may take."""
-    return type("PlatformConnection", (Connection,), {"platform": platform, "most_s": most_s})
+def connection_class(platform: Platform, *, timeout_s: float = MAX_HEAD_S) -> type[Connection]:
+    """Return the connection class of a platform, for uvicorn.
+
+    `timeout_s` is how long a request's head may take to arrive.
+    """
+    return type("PlatformConnection", (Connection,), {"platform": platform, "timeout_s": timeout_s})
 
 
 class Connection(HttpToolsProtocol):
-    """One connection; made by uvicorn."""
+    """A connection; created by uvicorn."""
 
     platform: ClassVar[Platform]
-    most_s: ClassVar[float]
+    timeout_s: ClassVar[float]
 
-    _in_head = True  # from the beginning of a request (or of the connection) to the end of its head
+    _in_head = True  # from the start of a request (or of the connection) to the end of its head
     _head_bytes = 0
     _head_timer: asyncio.TimerHandle | None = None
     _refused = False
     _last = b""
-    _upgrades: bool | None = None  # None: not known yet of this request
+    _upgrades: bool | None = None  # None: not known yet for this request
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._head_timer = self.loop.call_later(self.most_s, self._too_slow)
+        self._head_timer = self.loop.call_later(self.timeout_s, self._too_slow)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._head_is_whole()
+        self._end_head()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -61,10 +66,10 @@ class Connection(HttpToolsProtocol):
         super().data_received(data)
         if self._in_head and not self._refused:
             self._head_bytes += len(data)
-            if self._head_bytes > MOST_HEAD_BYTES:
-                self._refuse(errors.head_too_large(MOST_HEAD_BYTES))
+            if self._head_bytes > MAX_HEAD_BYTES:
+                self._refuse(errors.head_too_large(MAX_HEAD_BYTES))
             elif self._head_timer is None:
-                self._head_timer = self.loop.call_later(self.most_s, self._too_slow)
+                self._head_timer = self.loop.call_later(self.timeout_s, self._too_slow)
 
     def on_message_begin(self) -> None:
         self._in_head, self._upgrades = True, None
@@ -73,16 +78,16 @@ class Connection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._in_head = False
         if self._head_timer is not None or self._head_bytes:
-            self._head_is_whole()
+            self._end_head()
         super().on_headers_complete()
 
     def handle_websocket_upgrade(self) -> None:
-        # A browser behind a proxy may bring many cookies along, and the socket reads none.
+        # Behind a proxy a browser may send many cookies, and the socket reads none.
         self.scope["headers"] = [(name, value) for name, value in self.scope["headers"] if name != b"cookie"]
         super().handle_websocket_upgrade()
 
     def send_400_response(self, msg: str) -> None:
-        """Answer what cannot be parsed, a method that the parser does not know among it."""
+        """Answer what cannot be parsed, unknown methods included."""
         if not self.url and _UNKNOWN_METHOD.match(self._last):
             self.headers = [(name.lower(), value) for name, value in _HEADER.findall(self._last)]
             self._refuse(errors.method_not_allowed(["GET", "HEAD", "POST", "PATCH", "DELETE"]))
@@ -90,14 +95,17 @@ class Connection(HttpToolsProtocol):
             self._refuse(errors.bad_request("This is no HTTP request that can be read."))
 
     def _should_upgrade(self) -> bool:
-        """Whether this is a handshake that the websockets package answers; any other is a request like all others."""
+        """Whether the websockets package answers this handshake.
+
+        Any other request with an Upgrade header is an ordinary one.
+        """
         if self._upgrades is None:
             lines = [b"%b: %b\r\n" % field for field in self.headers if field[0] != b"cookie"]
             head = b"%b %b HTTP/1.1\r\n%b\r\n" % (self.parser.get_method(), self.url, b"".join(lines))
             self._upgrades = super()._should_upgrade() and _is_answered(head)
         return self._upgrades
 
-    def _head_is_whole(self) -> None:
+    def _end_head(self) -> None:
         self._head_bytes = 0
         if self._head_timer is not None:
             self._head_timer.cancel()
@@ -107,15 +115,15 @@ class Connection(HttpToolsProtocol):
         self._head_timer = None
         if self.parser is None or self.transport.is_closing():
             return
-        if self.cycle is None and self.headers is None:  # nothing was asked, so there is nothing to answer
+        if self.cycle is None and self.headers is None:  # there is no request to answer
             self.transport.close()
         else:
-            self._refuse(errors.too_slow(self.most_s, "head"))
+            self._refuse(errors.too_slow(self.timeout_s, "head"))
 
-    def _refuse(self, refusal: errors.Refusal) -> None:
+    def _refuse(self, error: errors.HTTPError) -> None:
         self._refused = True
-        self._head_is_whole()
-        status, fields, body = errors.render(refusal, self.headers or (), self.platform.root_url)
+        self._end_head()
+        status, fields, body = errors.render(error, self.headers or (), self.platform.root_url)
         fields += [(b"x-request-id", self.platform.store.clock.request_id().encode()), (b"connection", b"close")]
         head = b"".join(b"%b: %b\r\n" % field for field in (*self.server_state.default_headers, *fields))
         self.transport.write(STATUS_LINE[status] + head + b"\r\n" + body)
@@ -127,7 +135,7 @@ class Connection(HttpToolsProtocol):
 
 
 def _is_answered(head: bytes) -> bool:
-    """Whether the websockets package answers this handshake with an upgrade: it is asked, on the side."""
+    """Whether the websockets package accepts this handshake; tried on the side."""
     protocol = ServerProtocol(logger=logging.getLogger("uvicorn.error"))
     protocol.receive_data(head)
     requests = protocol.events_received()

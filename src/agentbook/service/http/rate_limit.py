@@ -1,10 +1,14 @@
-"""The rate limit: so many requests a minute for each key and, without a key, for each IP address.
+"""The rate limit: a number of requests per minute for each key or IP address.
 
-A fixed window: all counts start again with every full minute, as the client expects who is told no ``Retry-After`` and
-waits for the next minute of the ``Date`` header. A credential has a count of its own once it was found to be good; until
-then, and from the minute after it was refused, its requests count against its address. So guessing secrets is not free,
-whoever sends nonsense under the id of somebody else's key, or from behind the same proxy, takes nothing from it, and there are
-never more counts than addresses and good credentials.
+The window is fixed: all counts restart with every full minute, because a client that
+gets no ``Retry-After`` waits for the next minute of the ``Date`` header.
+
+A credential has a count of its own once a request has shown that it is valid. Until
+then, and from the minute after a 401, its requests count against their IP address.
+Guessing secrets is therefore limited, nobody can use up another key's limit by sending
+a wrong secret with its id or from behind the same proxy, and there are never more
+counts than addresses and valid credentials.
+
 Specification: "Errors", 429; "Limits", request count window.
 """
 
@@ -19,16 +23,16 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from .. import auth, errors
 
 WINDOW_S = 60
-MOST_KNOWN = 10_000  # credentials that are remembered from one minute to the next
+MAX_KNOWN = 10_000  # credentials remembered from one minute to the next
 
 
 class Window:
-    """The counts of the present minute.
+    """The counts of the current minute.
 
     Parameters
     ----------
-    allotment
-        Requests a minute; must be positive.
+    limit
+        Requests per minute; must be positive.
     now
         Seconds since the epoch.
 
@@ -39,61 +43,54 @@ class Window:
     (True, False)
     """
 
-    def __init__(self, allotment: int, now: Callable[[], float] = time.time) -> None:
-        self.allotment = allotment
+    def __init__(self, limit: int, now: Callable[[], float] = time.time) -> None:
+        self.limit = limit
         self._now = now
         self._minute = -1
-        self._counts: dict[str, int] = {}
-        self._good: dict[str, int] = {}
-        self._ended: set[str] = set()
+        self._by_address: dict[str, int] = {}
+        self._by_credential: dict[str, int] = {}
+        self._invalid: set[str] = set()
 
     def admit(self, identity: str | None, address: str) -> bool:
-        """Count one request; whether it may go on. `identity` stands for its credential, None where it has none."""
+        """Count a request and return whether it is within the limit.
+
+        `identity` stands for the credential; None without one.
+        """
         minute = int(self._now() // WINDOW_S)
         if minute != self._minute:
-            self._minute, self._counts = minute, {}
-            kept = [identity for identity in self._good if identity not in self._ended]
-            self._good, self._ended = dict.fromkeys(kept[-MOST_KNOWN:], 0), set()
-        counts, counted = self._whose(identity, address)
-        if counts.get(counted, 0) >= self.allotment:
+            self._minute, self._by_address = minute, {}
+            valid = [known for known in self._by_credential if known not in self._invalid]
+            self._by_credential, self._invalid = dict.fromkeys(valid[-MAX_KNOWN:], 0), set()
+        if identity is not None and identity in self._by_credential:
+            counts, key = self._by_credential, identity
+        else:
+            counts, key = self._by_address, address
+        if counts.get(key, 0) >= self.limit:
             return False
-        counts[counted] = counts.get(counted, 0) + 1
+        counts[key] = counts.get(key, 0) + 1
         return True
 
-    def proved(self, identity: str, address: str) -> None:
-        """A request was admitted against its address, and its credential was good: it moves to the credential's count."""
-        if identity not in self._good:
-            self._good[identity] = 0
-        elif self._good[identity] >= self.allotment:
-            return  # others of this credential were under way too; what they took stays with the address
-        self._good[identity] += 1
-        if self._counts.get(address, 0):
-            self._counts[address] -= 1
+    def mark_valid(self, identity: str, address: str) -> None:
+        """Move a request from its address's count to its credential's."""
+        if identity not in self._by_credential:
+            self._by_credential[identity] = 0
+        elif self._by_credential[identity] >= self.limit:
+            return  # further requests of this credential, sent meanwhile, stay with the address
+        self._by_credential[identity] += 1
+        if self._by_address.get(address, 0):
+            self._by_address[address] -= 1
 
-    def knows(self, identity: str) -> bool:
-        """Whether the credential was good when it was looked at last."""
-        return identity in self._good
+    def is_valid(self, identity: str) -> bool:
+        """Whether the credential was valid when it was last used."""
+        return identity in self._by_credential
 
-    def forget(self, identity: str) -> None:
-        """The credential is good no longer: from the next minute on it counts against the addresses it comes from."""
-        self._ended.add(identity)
-
-    def _whose(self, identity: str | None, address: str) -> tuple[dict[str, int], str]:
-        if identity is not None and identity in self._good:
-            return self._good, identity
-        return self._counts, address
+    def mark_invalid(self, identity: str) -> None:
+        """Count the credential's requests against addresses from the next minute on."""
+        self._invalid.add(identity)
 
 
-class Rates:
-    """The middleware.
-
-    Parameters
-    ----------
-    app
-        What comes next.
-    window
-        The counts.
-    """
+class RateLimit:
+    """Counts requests in a `Window`, and rejects those above its limit."""
 
     def __init__(self, app: ASGIApp, window: Window) -> None:
         self.app = app
@@ -107,31 +104,31 @@ class Rates:
             raise errors.too_many_requests()
         if identity is None:
             return await self.app(scope, receive, send)
-        known = self.window.knows(identity)
+        was_valid = self.window.is_valid(identity)
 
-        def answered(status: int) -> None:
-            if known and status == 401:
-                self.window.forget(identity)
-            elif not known and status != 401:
-                self.window.proved(identity, address)
+        def update_window(status: int) -> None:
+            if was_valid and status == 401:
+                self.window.mark_invalid(identity)
+            elif not was_valid and status != 401:
+                self.window.mark_valid(identity, address)
 
-        async def watched(message: Message) -> None:
+        async def send_watched(message: Message) -> None:
             if message["type"] == "websocket.accept" or "status" in message:
-                answered(message.get("status", 101))
+                update_window(message.get("status", 101))
             await send(message)
 
         try:
-            await self.app(scope, receive, watched)
-        except errors.Refusal as refusal:
-            answered(refusal.status)
+            await self.app(scope, receive, send_watched)
+        except errors.HTTPError as error:
+            update_window(error.status)
             raise
 
 
 def _identity(scope: Scope) -> str | None:
-    """What stands for the credential of a request: the same for both ways to send a key, and no secret in memory."""
+    """Hash the credential of a request: the same for both ways to send a key."""
     try:
-        credential = auth.credential_in(scope["headers"])
-    except errors.Refusal:
+        credential = auth.parse_credential(scope["headers"])
+    except errors.HTTPError:
         return None
     if credential is None:
         return None

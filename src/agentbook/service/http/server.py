@@ -1,7 +1,8 @@
-"""Running the service as a process: bind, lock, open, serve, end.
+"""Running the service as a process.
 
-The order matters. The port is bound first and the data directory locked next, so whatever is wrong with either is said
-before anything is written; and the store is complete, demo data included, before the first request is answered.
+The port is bound first and the data directory locked next, so a problem with either is
+reported before anything is written. The store, demo data included, is complete before
+the first request is answered.
 """
 
 from __future__ import annotations
@@ -37,17 +38,17 @@ from ..store.lock import DataLock
 from ..store.tables import meta
 from ..turns.runner import TurnSettings
 from .app import VERSION_PATH, build
-from .connection import connections
+from .connection import connection_class
 from .middleware import loopback_hosts
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-_GOODBYE_S = 2.0
+_CLOSE_SOCKETS_S = 2.0
 _URL = re.compile(r"[^\s?#\\\x00-\x1f\x7f]+")
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 DEMO_SEED = 20260901
-# A thousand a second: no notebook on this machine meets it, a loop that went wild does.
+# A thousand a second: a notebook stays far below, a runaway loop does not.
 REQUESTS_PER_MINUTE = 60_000
 
 
@@ -72,45 +73,50 @@ def run(
     Parameters
     ----------
     data
-        The data directory: the store, and the files by which the service is found.
+        The data directory: the store, and the files that announce the service.
     host, port
-        Where to listen; port 0 takes a free one. Anything but the loopback interface must be named on purpose.
+        Where to listen; port 0 takes a free one. Listening beyond the loopback
+        interface must be asked for.
     database
         URL of a PostgreSQL database instead of the SQLite store in `data`.
     public_url
-        Where others reach the service, such as ``https://host`` of a proxy before it: what stands in the metadata documents
-        and links. A Host header with its name is answered. None means the address it listens on.
+        Where others reach the service, such as ``https://host`` of a proxy in front of
+        it. Used in the metadata documents and links, and accepted as a Host header.
+        None uses the address it listens on.
     bare
-        Leave out the demo data on a store that has none yet.
+        Do not write the demo data into a store that has none.
     speed
-        How fast agents are: 2 halves every pause they make, 0 leaves every pause out.
+        The speed of agents: 2 halves their pauses, 0 removes them.
     seeding
-        Begin a fresh store with a seed, so that the same requests give the same answers (see `store.seeded`).
+        Seed for a new store: the same requests then give the same answers (see
+        `store.seeded`).
     until_unused
-        End when no registered process is left (see `presence`).
+        Stop when no registered process is alive (see `discovery_file`).
     turn_ceiling_s
         Wall-clock ceiling of a turn, in seconds.
     requests_per_minute
-        What each key, and each address without one, may ask for in a minute; 0 for no limit.
+        The limit of each key, and of each address without one; 0 for none.
     faults
-        Offer faults on demand to this machine, at ``/_admin/faults`` with the token in the file ``admin-token``.
+        Offer faults on demand to this machine, at ``/_admin/faults`` with the token in
+        the file ``admin-token``.
     engines
         The engine of each name; None means the engines in the package.
 
     Raises
     ------
     OperatorError
-        The port, the data directory or the store cannot be used; the message says what to do.
+        The port, the data directory or the store cannot be used; the message names
+        the remedy.
     """
-    public = None if public_url is None else _public(public_url)
+    public = None if public_url is None else _check_public_url(public_url)
     with contextlib.ExitStack() as stack:
-        listener = stack.enter_context(contextlib.closing(_bound(host, port)))
+        listener = stack.enter_context(contextlib.closing(_bind(host, port)))
         prepare_directory(data)
         lock = DataLock(data)
         stack.callback(lock.release)
         store = Store(data, database, seeding=seeding)
         stack.callback(store.close)
-        stack.callback(_exclusive(store))
+        stack.callback(_lock_database(store))
         if not bare:
             _write_demo(store)
         port = listener.getsockname()[1]
@@ -120,7 +126,7 @@ def run(
             engines=engines,
             settings=TurnSettings(ceiling_s=turn_ceiling_s, pace=1 / speed if speed else 0.0, seed=store.clock.seed),
             root_url=public or root_url,
-            hosts=_answered_hosts(host, public),
+            hosts=_accepted_hosts(host, public),
             requests_per_minute=requests_per_minute,
             faults=Switch(stack.enter_context(admin_token(data))) if faults else None,
         )
@@ -130,11 +136,11 @@ def run(
         server.run(sockets=[listener])
 
 
-def _bound(host: str, port: int) -> socket.socket:
+def _bind(host: str, port: int) -> socket.socket:
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         listener = socket.socket(family, kind, protocol)
-        if sys.platform != "win32":  # there it would let two services share the port
+        if sys.platform != "win32":  # there it would let two services share a port
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind(address)
@@ -151,37 +157,38 @@ def _bound(host: str, port: int) -> socket.socket:
     return listener
 
 
-def _public(url: str) -> str:
-    """A public address as it stands in documents: checked, and without the slash at its end."""
+def _check_public_url(url: str) -> str:
+    """Validate a public address and remove its trailing slash."""
     try:
         parts = urlsplit(url)
-        known = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+        valid = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
     except ValueError:
-        known = False
-    if not known or "@" in parts.netloc or not _URL.fullmatch(url):
+        valid = False
+    if not valid or "@" in parts.netloc or not _URL.fullmatch(url):
         raise OperatorError("--public-url takes an address such as https://host, without user, query or fragment.")
     return url.rstrip("/")
 
 
-def _answered_hosts(host: str, public: str | None) -> frozenset[str] | None:
-    """The Host headers to answer; None for any, where the service is meant to be reached from elsewhere.
+def _accepted_hosts(host: str, public: str | None) -> frozenset[str] | None:
+    """Return the Host headers to accept; None for any.
 
-    On a hub the person's browser comes in by the hub's proxy, which hands on the name that the browser knows; no browser
-    runs beside the service there, so there is none that could be tricked into reaching it.
+    On a JupyterHub the browser reaches the service through the hub's proxy, which
+    forwards the name that the browser used. No browser runs beside the service there,
+    so none can be tricked into reaching it.
     """
     on_a_hub = bool(os.environ.get("JUPYTERHUB_SERVICE_PREFIX"))
     named = [] if public is None else [urlsplit(public).hostname or ""]
     return loopback_hosts(*named) if host in _LOOPBACK and not on_a_hub else None
 
 
-def _exclusive(store: Store) -> Callable[[], None]:
-    """On PostgreSQL, the lock that keeps a second service off the database; what releases it."""
+def _lock_database(store: Store) -> Callable[[], None]:
+    """Lock a PostgreSQL database against a second service; returns the release."""
     if store.engine.dialect.name != "postgresql":
         return lambda: None
     connection: Connection = store.engine.connect().execution_options(isolation_level="AUTOCOMMIT")
     if not connection.exec_driver_sql("SELECT pg_try_advisory_lock(7233172)").scalar():
         connection.close()
-        raise OperatorError("Another service is using this database; stop it, or give this one its own.")
+        raise OperatorError("Another service is using this database; stop it, or use another database.")
 
     def release() -> None:
         with contextlib.suppress(DBAPIError):
@@ -192,7 +199,7 @@ def _exclusive(store: Store) -> Callable[[], None]:
 
 
 def _write_demo(store: Store) -> None:
-    """Write the demo data into a store that has had none, whole or not at all."""
+    """Write the demo data once into a store, completely or not at all."""
     from .. import demo
 
     def write(tx: Transaction) -> None:
@@ -206,41 +213,46 @@ def _write_demo(store: Store) -> None:
     try:
         store.write_now(write)
     except (IntegrityError, ValueError):
-        # An account made beforehand has the name of one of the demo's.
-        left_out = "the demo data is left out, because names of it are taken; --bare asks for none."
-        print(f"agentbook: {left_out}", file=sys.stderr)
+        # An account created beforehand has the name of a demo account.
+        print(
+            "agentbook: the demo data is left out because some of its names are taken; use --bare to skip it.",
+            file=sys.stderr,
+        )
 
 
-def _is_no_false_alarm(record: logging.LogRecord) -> bool:
-    # uvicorn 0.54's sans-I/O sockets say this of every refused handshake, though the refusal was sent in full.
+def _is_genuine(record: logging.LogRecord) -> bool:
+    # uvicorn 0.54's sans-I/O sockets log this for every rejected handshake, although
+    # the response was sent in full.
     return record.msg != "ASGI callable returned without completing handshake."
 
 
 class _Server(uvicorn.Server):
-    """uvicorn, with our ready line, our goodbye to sockets, and a clean exit on a signal."""
+    """uvicorn with a ready line, a close code for sockets, and a clean exit."""
 
     def __init__(
         self, platform: Platform, data: Path, root_url: str, port: int, *, until_unused: bool, behind_proxy: bool
     ) -> None:
-        # Access logs would hold paths and query strings; uvicorn's own log lines carry none of the two.
+        # Access logs would contain paths and query strings; uvicorn's other lines do
+        # not.
         config = uvicorn.Config(
             build(platform),
             access_log=False,
             log_config=None,
             lifespan="on",
-            http=connections(platform),
+            http=connection_class(platform),
             ws="websockets-sansio",
             ws_per_message_deflate=False,
             ws_max_size=64 * 1024,
             server_header=False,
-            proxy_headers=behind_proxy,  # else whoever sends them would choose the address that its requests count against
-            # Clients give an idle connection up after 5 s, many of them: not to be closed while one sends.
+            proxy_headers=behind_proxy,  # otherwise clients could choose the address they are counted by
+            # Many clients drop an idle connection after 5 s; it must not close while
+            # one is sending.
             timeout_keep_alive=65,
             timeout_graceful_shutdown=5,
         )
         super().__init__(config)
         logging.getLogger("uvicorn").setLevel(logging.ERROR)
-        logging.getLogger("uvicorn.error").addFilter(_is_no_false_alarm)
+        logging.getLogger("uvicorn.error").addFilter(_is_genuine)
         self._platform = platform
         self._data = data
         self._root_url = root_url
@@ -266,15 +278,15 @@ class _Server(uvicorn.Server):
         self.should_exit = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        # Sockets hear 1001 (going away) from us before uvicorn would tell them 1012.
+        # Close sockets with 1001 (going away) before uvicorn closes them with 1012.
         self._platform.hub.close()
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._platform.hub.empty.wait(), _GOODBYE_S)
+            await asyncio.wait_for(self._platform.hub.empty.wait(), _CLOSE_SOCKETS_S)
         await super().shutdown(sockets)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """As uvicorn's, but a signal that ended us in order is not raised again: the exit code is 0."""
+        """As uvicorn's, but without raising the signal again: the exit code is 0."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -286,6 +298,6 @@ class _Server(uvicorn.Server):
                 signal.signal(number, handler)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """The first signal ends the service in order, a second one at once."""
+        """Stop in order on the first signal, at once on the second."""
         self.force_exit = self.should_exit
         self.should_exit = True

@@ -1,6 +1,8 @@
-"""The session-events WebSocket (specification: "Endpoints", Session events WebSocket; "Events", rules 6 and 7).
+"""The WebSocket of session events.
 
-A refused handshake is answered with the HTTP status and body that the same request over REST would get.
+A rejected handshake is answered with the HTTP status and body that the same request
+over REST would get. Specification: "Endpoints", Session events WebSocket; "Events",
+rules 6 and 7.
 """
 
 from __future__ import annotations
@@ -21,16 +23,17 @@ from ..state import Platform
 from ..store import events
 from ..turns.live import TYPES, Cursor
 
-Admitted = Callable[[Connection], object]  # raises the refusal of a caller who may not listen
+CheckAccess = Callable[[Connection], object]  # raises the error of a caller who may not listen
 
 log = logging.getLogger("agentbook.service")
 
-# A key may be revoked, or a workspace closed to it, while a socket is open: what is delivered later than this is looked at again.
+# A key may be revoked, or a workspace closed to it, while its socket is open: access is
+# checked again before a delivery if the last check is older than this.
 RECHECK_S = 5.0
 
 _GOING_AWAY = 1001
 _INTERNAL_ERROR = 1011
-_REFUSED = 4000  # and the HTTP status, as a close code of the application's own
+_REFUSED = 4000  # plus the HTTP status: a close code of the application's own
 
 
 class EventSocket:
@@ -44,54 +47,55 @@ class EventSocket:
         hub = self.platform.hub
         session_id = scope["path_params"]["session_id"].lower()
         _check_origin(scope)
-        credential = auth.credential_in(scope["headers"])
+        credential = auth.parse_credential(scope["headers"])
         if credential is None:
             raise errors.not_authenticated()
         if credential.scheme != "basic":
             raise errors.wrong_credential()
 
-        def admitted(db: Connection) -> tuple[str | None, frozenset[str] | None]:
-            principal = auth.principal_of(credential, db)
+        def check_access(db: Connection) -> tuple[str | None, frozenset[str] | None]:
+            principal = auth.authenticate(credential, db)
             if principal.kind != "triggerApiKey":
                 principal.require("workspaces:read")
-            wanted = _parameters(scope["query_string"])
+            params = _parameters(scope["query_string"])
             readable_session(db, principal, session_id)
-            return wanted
+            return params
 
-        from_id, types = await self.platform.store.read(admitted, brief=True)
-        # Listen first, look at the store afterwards: what is committed in between is in the ring.
+        from_id, types = await self.platform.store.read(check_access, brief=True)
+        # Listen first and read the store second: events committed in between are in
+        # the ring.
         with hub.listening(session_id) as channel:
             newest = from_id
             if from_id is None:
                 newest = await self.platform.store.read(lambda db: events.newest_id(db, session_id), brief=True)
             cursor = Cursor(channel, newest or "", types, behind=from_id is not None, position=channel.end)
             if from_id is None and channel.ring:
-                cursor.position = channel.start  # ids up to `newest` are passed over
+                cursor.position = channel.start  # ids up to `newest` are skipped
             await send({"type": "websocket.accept"})
-            feed = asyncio.create_task(self._feed(session_id, cursor, send, admitted))
+            feed = asyncio.create_task(self._feed(session_id, cursor, send, check_access))
             try:
                 while (await receive())["type"] != "websocket.disconnect":
-                    pass  # the socket is for listening: what comes in is not read
+                    pass  # the socket only delivers; incoming messages are ignored
             finally:
                 feed.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
                     await feed
 
-    async def _feed(self, session_id: str, cursor: Cursor, send: Send, admitted: Admitted) -> None:
+    async def _feed(self, session_id: str, cursor: Cursor, send: Send, check_access: CheckAccess) -> None:
         try:
-            await self._deliver(session_id, cursor, send, admitted)
+            await self._deliver(session_id, cursor, send, check_access)
             await send({"type": "websocket.close", "code": _GOING_AWAY, "reason": "The service is shutting down."})
-        except errors.Refusal as refusal:
-            await send({"type": "websocket.close", "code": _REFUSED + refusal.status, "reason": refusal.message[:100]})
+        except errors.HTTPError as error:
+            await send({"type": "websocket.close", "code": _REFUSED + error.status, "reason": error.message[:100]})
         except Exception as error:
-            if type(error).__name__ == "ClientDisconnected":  # uvicorn's own; the receiving side hears of it too
+            if type(error).__name__ == "ClientDisconnected":  # uvicorn's own; `receive` reports it too
                 return
             log.exception("delivery to a socket of session %s failed", session_id)
             with contextlib.suppress(Exception):
                 await send({"type": "websocket.close", "code": _INTERNAL_ERROR, "reason": "Something went wrong"})
 
-    async def _deliver(self, session_id: str, cursor: Cursor, send: Send, admitted: Admitted) -> None:
-        """Send whatever comes after the cursor, until the service shuts down or the key may not read on."""
+    async def _deliver(self, session_id: str, cursor: Cursor, send: Send, check_access: CheckAccess) -> None:
+        """Send events after the cursor, until the service stops or access is lost."""
         checked_at = time.monotonic()
         while not self.platform.hub.closed:
             changed = cursor.channel.changed  # read before the texts, so that no change is missed
@@ -103,37 +107,36 @@ class EventSocket:
             elif not texts:
                 await changed.wait()
             if texts and time.monotonic() - checked_at >= RECHECK_S:
-                await self.platform.store.read(admitted, brief=True)
+                await self.platform.store.read(check_access, brief=True)
                 checked_at = time.monotonic()
             for text in texts:
                 await send({"type": "websocket.send", "text": text})
 
 
 def _parameters(query_string: bytes) -> tuple[str | None, frozenset[str] | None]:
-    """``from_id`` and ``types`` of the query, or the 400."""
+    """Parse ``from_id`` and ``types`` of the query, or raise the 400."""
     try:
-        given = dict(parse_qsl(query_string.decode("latin-1"), keep_blank_values=True, max_num_fields=100))
+        params = dict(parse_qsl(query_string.decode("latin-1"), keep_blank_values=True, max_num_fields=100))
     except ValueError:
         raise errors.invalid_input(["query: more than 100 parameters"]) from None
     problems = []
-    from_id = given.get("from_id")
+    from_id = params.get("from_id")
     if from_id is not None and not ids.is_id(from_id.lower()):
         problems.append("query.from_id: Input should be the id of a persisted event; ids of drafts are not accepted")
     types = None
-    if "types" in given:
-        chosen = [part.strip() for part in given["types"].split(",")]
-        unknown = [name for name in chosen if name not in TYPES]
-        types = frozenset(chosen)
+    if "types" in params:
+        names = [part.strip() for part in params["types"].split(",")]
+        unknown = ", ".join([repr(name[:40]) for name in names if name not in TYPES][:5])
+        types = frozenset(names)
         if unknown:
-            named = ", ".join(repr(name[:40]) for name in unknown[:5])
-            problems.append(f"query.types: unknown event type {named}; the valid types are {', '.join(TYPES)}")
+            problems.append(f"query.types: unknown event type {unknown}; the valid types are {', '.join(TYPES)}")
     if problems:
         raise errors.invalid_input(problems)
     return (from_id.lower() if from_id is not None else None), types
 
 
 def _check_origin(scope: Scope) -> None:
-    """A browser names the page that opens a socket; only pages of this very host may."""
+    """Raise the 403 if a browser opens the socket from another site's page."""
     headers = dict(scope["headers"])
     origin = headers.get(b"origin")
     if origin is None:

@@ -1,22 +1,25 @@
-"""The platform as an OAuth authorization server, by hand on the standard library's crypto.
+"""The platform as an OAuth authorization server, on the standard library's crypto.
 
-Two libraries were held against the specification first (53 and 58 of 65 checks, one of them let five of eight parallel
-uses of one refresh token succeed); what is needed is small and has to be exact. Who asks whom for what:
+Two libraries were tried against the specification first; they passed 53 and 58 of 65
+checks, and one let five of eight parallel uses of one refresh token succeed.
 
-- `metadata` tells where everything is; `clients` lets a client register itself;
-- `authorize` takes what a client asks of a person and keeps it until the person answers on `agentbook.service.pages.consent`;
-- `grants` holds what was allowed: codes, tokens, their one use and their end; `token` is the endpoint in front of it.
+- `metadata` describes the endpoints, and `clients` registers clients.
+- `authorize` checks a client's request and stores it until the person answers it on
+  `agentbook.service.pages.consent`.
+- `grants` stores what was allowed: codes and tokens. `token` is its endpoint.
 
-Specification: "Endpoints", OAuth endpoints; "Authentication", rules 7 and 8; "Errors", OAuth token endpoint.
+Specification: "Endpoints", OAuth endpoints; "Authentication", rules 7 and 8; "Errors",
+OAuth token endpoint.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from starlette.routing import BaseRoute, Route
 
-from ..web.forms import Answers
+from ..web.endpoints import MethodEndpoint
 from . import authorize, clients, metadata, token
 
 if TYPE_CHECKING:
@@ -33,14 +36,14 @@ OPERATIONS = {
 
 
 def routes(platform: Platform) -> list[BaseRoute]:
-    """The endpoints under ``/v1/oauth``, and the metadata documents at the host's root."""
+    """Return the endpoints under ``/v1/oauth`` and the metadata documents."""
     server, resource = metadata.SERVER_PATH, metadata.RESOURCE_PATH
-    protected = Answers(platform, GET=metadata.protected_resource)
+    protected = MethodEndpoint(GET=partial(metadata.protected_resource, platform))
     return [
-        Route("/v1/oauth/authorize", endpoint=Answers(platform, GET=authorize.start)),
-        Route("/v1/oauth/token", endpoint=Answers(platform, POST=token.answer)),
-        Route("/v1/oauth/register", endpoint=Answers(platform, POST=clients.register)),
-        Route(server, endpoint=Answers(platform, GET=metadata.authorization_server)),
+        Route("/v1/oauth/authorize", endpoint=MethodEndpoint(GET=partial(authorize.start, platform))),
+        Route("/v1/oauth/token", endpoint=MethodEndpoint(POST=partial(token.issue, platform))),
+        Route("/v1/oauth/register", endpoint=MethodEndpoint(POST=partial(clients.register, platform))),
+        Route(server, endpoint=MethodEndpoint(GET=partial(metadata.authorization_server, platform))),
         Route(resource, endpoint=protected),
         Route(resource + "/{path:path}", endpoint=protected),
     ]

@@ -1,7 +1,8 @@
-"""What a client asks of a person: checked, kept for a few minutes, and put before the person.
+"""The authorization endpoint: checks a client's request and asks the person.
 
-Whatever is wrong with the client or with the redirect URI is said to the person, on a page: redirecting there would make
-this an open redirect. Everything else goes back to the client, as RFC 6749 and the metadata (``iss``) promise.
+Problems with the client or its redirect URI are shown to the person on a page, because
+redirecting there would make this an open redirect. Every other error goes back to the
+client, as RFC 6749 and the metadata (``iss``) promise.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from starlette.responses import RedirectResponse, Response
 from .. import auth, errors, ids
 from ..store import Transaction
 from ..store.tables import oauth_requests
-from ..web.forms import NO_STORE, Fields, fields, one
-from ..web.html import problem_page
+from ..web.endpoints import NO_STORE, Fields, parse_fields, single_value
+from ..web.html import error_page
 from . import clients
 from .metadata import RESOURCES
 
@@ -28,14 +29,14 @@ if TYPE_CHECKING:
     from ..state import Platform
 
 REQUEST_S = 600
-# Asking needs no credential, so what is kept of it is bounded.
-MOST_WAITING = 2_000
+# A request needs no credential, so the number of stored ones is bounded.
+MAX_WAITING = 2_000
 
 _CHALLENGE = re.compile(r"[A-Za-z0-9_-]{43}")
 
 
-class Denied(Exception):
-    """What the client is told at its redirect URI: an error of RFC 6749, and why."""
+class AuthorizationError(Exception):
+    """An RFC 6749 error, sent to the client at its redirect URI."""
 
     def __init__(self, error: str, description: str) -> None:
         super().__init__(description)
@@ -44,13 +45,13 @@ class Denied(Exception):
 
 
 async def start(platform: Platform, request: Request) -> Response:
-    """GET /oauth/authorize: on to the consent page, or back to the client with an error."""
+    """GET /oauth/authorize: redirect to the consent page, or back with an error."""
     try:
-        given = fields(request.scope["query_string"])
-        client_id, redirect_uri = one(given, "client_id"), one(given, "redirect_uri")
+        params = parse_fields(request.scope["query_string"])
+        client_id, redirect_uri = single_value(params, "client_id"), single_value(params, "redirect_uri")
     except ValueError as error:
-        return _not_to_the_client(request, [str(error)])
-    client = await platform.store.read(lambda db: clients.client(db, client_id), brief=True)
+        return _report_problems(request, [str(error)])
+    client = await platform.store.read(lambda db: clients.find_client(db, client_id), brief=True)
     problems = []
     if client_id is None:
         problems.append("client_id: Field required")
@@ -58,58 +59,58 @@ async def start(platform: Platform, request: Request) -> Response:
         problems.append("client_id: no client of this id is registered here")
     if redirect_uri is None:
         problems.append("redirect_uri: Field required")
-    elif client and not clients.is_own_redirect_uri(redirect_uri, clients.metadata_of(client)["redirect_uris"]):
+    elif client and not clients.is_registered(redirect_uri, clients.registered_metadata(client)["redirect_uris"]):
         problems.append("redirect_uri: the client did not register this one")
     if problems or client is None or redirect_uri is None:
-        return _not_to_the_client(request, problems)
-    state = given.get("state", [None])[0]
+        return _report_problems(request, problems)
+    state = params.get("state", [None])[0]
     try:
-        asked = _asked(given, platform.root_url)
-    except Denied as denied:
-        answer = {"error": denied.error, "error_description": denied.description}
-        return back_to_client(platform, redirect_uri, state, answer)
-    row = {**asked, "client_id": client["id"], "redirect_uri": redirect_uri, "state": state}
-    handle = await platform.store.write(lambda tx: _keep(tx, row))
+        request_fields = _validate(params, platform.root_url)
+    except AuthorizationError as error:
+        reply = {"error": error.error, "error_description": error.description}
+        return redirect_to_client(platform, redirect_uri, state, reply)
+    row = {**request_fields, "client_id": client["id"], "redirect_uri": redirect_uri, "state": state}
+    handle = await platform.store.write(lambda tx: _store_request(tx, row))
     return RedirectResponse(f"consent?{urlencode({'request': handle})}", 303, NO_STORE)
 
 
-def _asked(given: Fields, root_url: str) -> dict[str, Any]:
+def _validate(params: Fields, root_url: str) -> dict[str, Any]:
     try:
-        response_type, challenge = one(given, "response_type"), one(given, "code_challenge")
-        method, scope, _ = one(given, "code_challenge_method"), one(given, "scope"), one(given, "state")
+        names = ("response_type", "code_challenge", "code_challenge_method", "scope", "state")
+        response_type, challenge, method, scope, _ = (single_value(params, name) for name in names)
     except ValueError as error:
-        raise Denied("invalid_request", str(error)) from None
+        raise AuthorizationError("invalid_request", str(error)) from None
     if response_type is None:
-        raise Denied("invalid_request", "response_type: Field required")
+        raise AuthorizationError("invalid_request", "response_type: Field required")
     if response_type != "code":
-        raise Denied("unsupported_response_type", "response_type must be code")
+        raise AuthorizationError("unsupported_response_type", "response_type must be code")
     if challenge is None:
-        raise Denied("invalid_request", "code_challenge: Field required")
+        raise AuthorizationError("invalid_request", "code_challenge: Field required")
     if method != "S256":
-        raise Denied("invalid_request", "code_challenge_method must be S256")
+        raise AuthorizationError("invalid_request", "code_challenge_method must be S256")
     if not _CHALLENGE.fullmatch(challenge):
-        raise Denied("invalid_request", "code_challenge must be a SHA-256 in 43 characters of base64url")
-    if not all(_is_ours(resource, root_url) for resource in given.get("resource", ())):
-        raise Denied("invalid_target", "resource is not one of this server")
+        raise AuthorizationError("invalid_request", "code_challenge must be a SHA-256 in 43 characters of base64url")
+    if not all(_is_ours(resource, root_url) for resource in params.get("resource", ())):
+        raise AuthorizationError("invalid_target", "resource is not one of this server")
     try:
-        scopes = None if scope is None else auth.scopes_from(scope.split())
+        scopes = None if scope is None else auth.parse_scopes(scope.split())
     except ValueError as error:
-        raise Denied("invalid_scope", str(error)) from None
-    kept = None if scopes is None else msgspec.json.encode(scopes).decode()
-    return {"code_challenge": challenge, "scopes_json": kept}
+        raise AuthorizationError("invalid_scope", str(error)) from None
+    scopes_json = None if scopes is None else msgspec.json.encode(scopes).decode()
+    return {"code_challenge": challenge, "scopes_json": scopes_json}
 
 
 def _is_ours(resource: str, root_url: str) -> bool:
-    """Whether a resource (RFC 8707) is the host, one that is described, or below one."""
+    """Whether a resource (RFC 8707) is the host, a described resource, or below one."""
     known = [root_url, *(f"{root_url}/{path}" for path in RESOURCES if path)]
     return resource.rstrip("/") in known or any(resource.startswith(f"{url}/") for url in known[1:])
 
 
-def _keep(tx: Transaction, row: Mapping[str, Any]) -> str:
+def _store_request(tx: Transaction, row: Mapping[str, Any]) -> str:
     now_ms, handle = tx.clock.milliseconds(), tx.clock.secret()
     tx.db.execute(delete(oauth_requests).where(oauth_requests.c.expires_at <= ids.instant_of_ms(now_ms)))
     waiting = tx.db.execute(select(func.count()).select_from(oauth_requests)).scalar_one()
-    if waiting >= MOST_WAITING:
+    if waiting >= MAX_WAITING:
         oldest = select(oauth_requests.c.sha256).order_by(oauth_requests.c.expires_at).limit(1)
         tx.db.execute(delete(oauth_requests).where(oauth_requests.c.sha256.in_(oldest)))
     expires_at = ids.instant_of_ms(now_ms + REQUEST_S * 1000)
@@ -117,19 +118,19 @@ def _keep(tx: Transaction, row: Mapping[str, Any]) -> str:
     return handle
 
 
-def back_to_client(platform: Platform, redirect_uri: str, state: str | None, answer: Mapping[str, str]) -> Response:
-    """The person's browser, sent back to the client with `answer`, its own state and the issuer."""
-    parameters = {**answer, **({} if state is None else {"state": state}), "iss": platform.root_url}
-    joint = "&" if "?" in redirect_uri else "?"
+def redirect_to_client(platform: Platform, redirect_uri: str, state: str | None, reply: Mapping[str, str]) -> Response:
+    """Redirect the browser to the client with `reply`, its state and the issuer."""
+    parameters = {**reply, **({} if state is None else {"state": state}), "iss": platform.root_url}
+    separator = "&" if "?" in redirect_uri else "?"
     headers = {**NO_STORE, "Referrer-Policy": "no-referrer"}
-    # 303, not 307: what the person posted to the consent page is not the client's.
+    # 303 rather than 307: the client must not get what was posted to the consent page.
     response = Response(status_code=303, headers=headers)
-    response.headers["location"] = redirect_uri + joint + urlencode(parameters)
+    response.headers["location"] = redirect_uri + separator + urlencode(parameters)
     return response
 
 
-def _not_to_the_client(request: Request, problems: list[str]) -> Response:
-    """Said to whoever looks at the answer: a page to a person, the service's usual refusal to a program."""
+def _report_problems(request: Request, problems: list[str]) -> Response:
+    """Return a page for a person, or raise the usual 400 for a program."""
     if "text/html" in request.headers.get("accept", "text/html"):
-        return problem_page(request, 400, "This request cannot be answered", *problems)
+        return error_page(request, 400, "This request cannot be answered", *problems)
     raise errors.invalid_input(f"query.{problem}" for problem in problems)

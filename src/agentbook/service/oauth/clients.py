@@ -1,7 +1,7 @@
-"""Clients: how one registers itself (RFC 7591), and which redirect URIs are its own.
+"""Clients: registration (RFC 7591), and which redirect URIs belong to a client.
 
-Every client is public: whatever way to authenticate it asks for, it is told that there is none. No URL that a client
-gives is ever fetched.
+Every client is public: authentication methods that it asks for are not granted. URLs
+that a client names are never fetched.
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ from starlette.responses import Response
 from .. import auth, contract, errors, ids
 from ..store import Transaction
 from ..store.tables import oauth_clients
-from ..web.forms import NO_STORE, body, json
+from ..web.endpoints import NO_STORE, json_response, read_body
 
 if TYPE_CHECKING:
     from ..state import Platform
 
 GRANT_TYPES = ("authorization_code", "refresh_token")
-MOST_PER_HOUR = 10
-MOST_SCOPE = 2_000  # characters; openapi.yaml says the same
+MAX_PER_HOUR = 10
+MAX_SCOPE_LENGTH = 2_000  # in characters, as in openapi.yaml
 UNNAMED = "A client without a name"
 
 _HOUR_MS = 3_600_000
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
-# What may stand in a URI at all (RFC 3986), less what browsers read in two ways.
+# The characters of a URI (RFC 3986), without those that browsers read in two ways.
 _URI = re.compile(r"[A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=%]{1,2000}")
 
 
-def problem_with_redirect_uri(uri: str) -> str | None:
-    """Why a URI cannot be redirected to; None where it can.
+def check_redirect_uri(uri: str) -> str | None:
+    """Return what is wrong with a redirect URI, or None.
 
     Examples
     --------
-    >>> problem_with_redirect_uri("https://app.example/callback") is None
+    >>> check_redirect_uri("https://app.example/callback") is None
     True
-    >>> problem_with_redirect_uri("javascript:alert(1)")
+    >>> check_redirect_uri("javascript:alert(1)")
     'should be https, or http on the loopback interface'
     """
     parts = _split(uri) if _URI.fullmatch(uri) else None
@@ -59,14 +59,15 @@ def problem_with_redirect_uri(uri: str) -> str | None:
     return None
 
 
-def is_own_redirect_uri(uri: str, registered: Sequence[str]) -> bool:
-    """Whether a client registered this URI: character by character, save for the port of a loopback address.
+def is_registered(uri: str, registered: Sequence[str]) -> bool:
+    """Whether a client registered this URI.
 
-    A program on the person's machine listens on whatever port is free (RFC 8252, 7.3).
+    URIs are compared exactly, except for the port of a loopback address: a program on
+    the person's machine listens on whatever port is free (RFC 8252, 7.3).
     """
     if uri in registered:
         return True
-    if problem_with_redirect_uri(uri) is not None:
+    if check_redirect_uri(uri) is not None:
         return False
     any_port = _without_loopback_port(uri)
     return any_port is not None and any_port in map(_without_loopback_port, registered)
@@ -82,88 +83,89 @@ def _without_loopback_port(uri: str) -> str | None:
 def _split(uri: str) -> SplitResult | None:
     try:
         parts = urlsplit(uri)
-        _ = parts.port  # raises where it is no number, or none that a port can have
+        _ = parts.port  # raises `ValueError` if it is invalid
     except ValueError:
         return None
     return parts
 
 
-def client(db: Connection, client_id: str | None) -> Mapping[Any, Any] | None:
-    """The registered client of this id, None where there is none."""
+def find_client(db: Connection, client_id: str | None) -> Mapping[Any, Any] | None:
+    """Return the registered client with this id, or None."""
     if client_id is None or not ids.is_id(client_id):
         return None
     return db.execute(select(oauth_clients).where(oauth_clients.c.id == client_id)).mappings().first()
 
 
-def metadata_of(row: Mapping[Any, Any]) -> dict[str, Any]:
-    """What a client registered."""
-    found: dict[str, Any] = msgspec.json.decode(row["metadata_json"])
-    return found
+def registered_metadata(row: Mapping[Any, Any]) -> dict[str, Any]:
+    """Return the metadata that a client registered."""
+    return msgspec.json.decode(row["metadata_json"], type=dict[str, Any])
 
 
 async def register(platform: Platform, request: Request) -> Response:
     """POST /oauth/register: 201 with the client's record, which has no secret."""
-    kind, raw = request.headers.get("content-type"), await body(request)
+    content_type, raw = request.headers.get("content-type", "").encode("latin-1"), await read_body(request)
     try:
-        given = contract.load().apart["registerClient"].body(raw, None if kind is None else kind.encode("latin-1"))
-    except errors.Refusal as refusal:
-        if refusal.error != "InvalidInputError":
+        metadata = contract.load().oauth_operations["registerClient"].body(raw, content_type or None)
+    except errors.HTTPError as error:
+        if error.error != "InvalidInputError":
             raise
-        # What can be read of it may be wrong too, and every failed field is to be named at once.
-        raise errors.invalid_input([refusal.message, *_problems(_readable(raw))]) from None
-    accepted = accepted_metadata(given)
+        # Name every invalid field at once, also those that openapi.yaml cannot check.
+        raise errors.invalid_input([error.message, *_problems(_decode_object(raw))]) from None
+    accepted = accept_metadata(metadata)
     address = request.client.host if request.client else "unknown"
-    made = await platform.store.write(lambda tx: _register(tx, accepted, address))
-    return json(made, 201, NO_STORE)
+    record = await platform.store.write(lambda tx: _store_client(tx, accepted, address))
+    return json_response(record, 201, NO_STORE)
 
 
-def accepted_metadata(given: Mapping[str, Any]) -> dict[str, Any]:
-    """What is registered of what was asked for; raises the 400 that names every field that cannot be.
+def accept_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the metadata to register; raises the 400 that names every invalid field.
 
     Examples
     --------
-    >>> accepted_metadata({"redirect_uris": ["https://app.example/cb"]})["token_endpoint_auth_method"]
+    >>> accept_metadata({"redirect_uris": ["https://app.example/cb"]})["token_endpoint_auth_method"]
     'none'
     """
-    problems = _problems(given)
+    problems = _problems(metadata)
     if problems:
         raise errors.invalid_input(problems)
-    grant_types = given.get("grant_types") or GRANT_TYPES
-    scopes = auth.scopes_from((given.get("scope") or "").split())
-    kept = {name: given[name] for name in ("application_type", "client_uri", "software_id") if given.get(name)}
+    grant_types = metadata.get("grant_types") or GRANT_TYPES
+    scopes = auth.parse_scopes((metadata.get("scope") or "").split())
+    optional = {
+        name: metadata[name] for name in ("application_type", "client_uri", "software_id") if metadata.get(name)
+    }
     return {
-        "client_name": (given.get("client_name") or "").strip() or UNNAMED,
-        "redirect_uris": given["redirect_uris"],
+        "client_name": (metadata.get("client_name") or "").strip() or UNNAMED,
+        "redirect_uris": metadata["redirect_uris"],
         "grant_types": [kind for kind in GRANT_TYPES if kind in grant_types],
         "response_types": ["code"],
         "token_endpoint_auth_method": "none",
         "scope": " ".join(scopes or auth.SCOPES),
-        **kept,
+        **optional,
     }
 
 
-def _problems(given: Mapping[str, Any]) -> list[str]:
-    """What no client can be registered with; fields of the wrong type are passed over (openapi.yaml names them)."""
-    uris, scope = given.get("redirect_uris"), given.get("scope")
+def _problems(metadata: Mapping[str, Any]) -> list[str]:
+    """List what openapi.yaml cannot check; fields of the wrong type are skipped."""
+    uris, scope = metadata.get("redirect_uris"), metadata.get("scope")
     problems = [
-        f"body.redirect_uris.{place}: Input {problem}"
-        for place, uri in enumerate(uris if isinstance(uris, list) else ())
-        if isinstance(uri, str) and (problem := problem_with_redirect_uri(uri))
+        f"body.redirect_uris.{index}: Input {problem}"
+        for index, uri in enumerate(uris if isinstance(uris, list) else ())
+        if isinstance(uri, str) and (problem := check_redirect_uri(uri))
     ]
-    for field, needed in (("grant_types", "authorization_code"), ("response_types", "code")):
-        chosen = given.get(field)
-        if isinstance(chosen, list) and chosen and needed not in chosen:
-            problems.append(f"body.{field}: Input should include {needed}")
+    for field, required in (("grant_types", "authorization_code"), ("response_types", "code")):
+        chosen = metadata.get(field)
+        if isinstance(chosen, list) and chosen and required not in chosen:
+            problems.append(f"body.{field}: Input should include {required}")
     try:
-        # One that is too long is named for that already, and need not be said back.
-        auth.scopes_from(scope.split() if isinstance(scope, str) and len(scope) <= MOST_SCOPE else ())
+        # A scope that is too long is reported already, and is not repeated in full.
+        auth.parse_scopes(scope.split() if isinstance(scope, str) and len(scope) <= MAX_SCOPE_LENGTH else ())
     except ValueError as error:
         problems.append(f"body.scope: {error}")
     return problems
 
 
-def _readable(raw: bytes) -> Mapping[str, Any]:
-    """The fields of a body that has something wrong with it; none where it is no object."""
+def _decode_object(raw: bytes) -> Mapping[str, Any]:
+    """Return the fields of an invalid body; none if it is not a JSON object."""
     try:
         value = msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -171,13 +173,13 @@ def _readable(raw: bytes) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _register(tx: Transaction, accepted: dict[str, Any], address: str) -> dict[str, Any]:
+def _store_client(tx: Transaction, accepted: dict[str, Any], address: str) -> dict[str, Any]:
     now_ms = tx.clock.milliseconds()
     since = ids.instant_of_ms(now_ms - _HOUR_MS)
     recent = select(func.count()).select_from(oauth_clients).where(
         oauth_clients.c.registered_from == address, oauth_clients.c.created_at > since
     )  # fmt: skip
-    if tx.db.execute(recent).scalar_one() >= MOST_PER_HOUR:
+    if tx.db.execute(recent).scalar_one() >= MAX_PER_HOUR:
         raise errors.too_many_requests()
     now, client_id = ids.instant_of_ms(now_ms), tx.clock.new_id()
     row = {

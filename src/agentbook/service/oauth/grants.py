@@ -1,8 +1,8 @@
-"""What people allowed: codes, access tokens and refresh tokens, each good for what the specification says and once.
+"""What people allowed: authorization codes, access tokens and refresh tokens.
 
-Everything here runs inside one transaction of the one writer, so "exactly one of eight parallel uses" needs no lock. A
-use that must be refused *and* remembered (a spent token shows up again) returns the refusal instead of raising it: what
-is raised inside a transaction is rolled back, and the revocation with it.
+Everything here runs in a transaction of the single writer, so "exactly one of eight
+parallel uses" needs no lock. A use that is rejected *and* recorded (a spent token shows
+up again) returns its `GrantError`: raising it would roll back the revocation.
 
 Secrets are stored as their SHA-256. Specification: "Authentication", rule 8.
 """
@@ -25,28 +25,31 @@ from ..store import Transaction
 from ..store.tables import accounts, oauth_authorizations, oauth_clients, oauth_requests, oauth_tokens
 from . import clients
 
-# Choices: the specification gives no lifetimes.
+# The specification gives no lifetimes; these are our choices.
 ACCESS_S = 3_600
 REFRESH_S = 30 * 24 * 3_600
 CODE_S = 60
 
 NO_CODE = "Authorization code invalid or expired"
-NO_REFRESH_TOKEN = "Refresh token invalid or expired"  # noqa: S105 - words, not a secret
+NO_REFRESH_TOKEN = "Refresh token invalid or expired"  # noqa: S105 - a message
 
 _VERIFIER = re.compile(r"[A-Za-z0-9\-._~]{43,128}")
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
-    """Why no tokens were given: an error of RFC 6749, and its description."""
+class GrantError:
+    """Why no tokens were issued: an RFC 6749 error and its description."""
 
     error: str
     description: str
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """A client's request that waits for a person's answer. `scopes` is None where the client named none."""
+class AuthorizationRequest:
+    """A client's request that waits for a person's answer.
+
+    `scopes` is None if the client named none.
+    """
 
     client_id: str
     client_name: str
@@ -56,8 +59,8 @@ class Asked:
     scopes: tuple[str, ...] | None
 
 
-def waiting(db: Connection, handle: str, now: str) -> Asked | None:
-    """The request that `handle` stands for, None where it expired, was answered or never was."""
+def find_request(db: Connection, handle: str, now: str) -> AuthorizationRequest | None:
+    """Return the request with this handle; None if expired, answered or unknown."""
     query = (
         select(oauth_requests, oauth_clients.c.name, oauth_clients.c.metadata_json)
         .join(oauth_clients, oauth_clients.c.id == oauth_requests.c.client_id)
@@ -67,45 +70,47 @@ def waiting(db: Connection, handle: str, now: str) -> Asked | None:
     if row is None:
         return None
     scopes = None if row["scopes_json"] is None else tuple(msgspec.json.decode(row["scopes_json"]))
-    uri = clients.metadata_of(row).get("client_uri")
-    return Asked(row["client_id"], row["name"], uri, row["redirect_uri"], row["state"], scopes)
+    uri = clients.registered_metadata(row).get("client_uri")
+    return AuthorizationRequest(row["client_id"], row["name"], uri, row["redirect_uri"], row["state"], scopes)
 
 
-def answered(tx: Transaction, handle: str) -> Mapping[Any, Any] | None:
-    """Take a waiting request away, for it is answered once; None where it was answered already, or expired."""
-    picked = oauth_requests.c.sha256 == auth.hash_secret(handle)
-    live = select(oauth_requests).where(picked, oauth_requests.c.expires_at > tx.clock.instant())
+def pop_request(tx: Transaction, handle: str) -> Mapping[Any, Any] | None:
+    """Remove and return a waiting request; None if expired, answered or unknown."""
+    has_handle = oauth_requests.c.sha256 == auth.hash_secret(handle)
+    live = select(oauth_requests).where(has_handle, oauth_requests.c.expires_at > tx.clock.instant())
     row = tx.db.execute(live).mappings().first()
     if row is not None:
-        tx.db.execute(delete(oauth_requests).where(picked))
+        tx.db.execute(delete(oauth_requests).where(has_handle))
     return row
 
 
-def allow(tx: Transaction, asked: Mapping[Any, Any], *, person_id: str, account_id: str, scopes: Iterable[str]) -> str:
-    """Write down that a person allowed what was asked; the authorization code for the client.
+def create_authorization(
+    tx: Transaction, request: Mapping[Any, Any], *, person_id: str, account_id: str, scopes: Iterable[str]
+) -> str:
+    """Store that a person allowed a request, and return the authorization code.
 
     Parameters
     ----------
     tx
-        The write.
-    asked
-        The request, from `answered`.
+        The transaction.
+    request
+        The request, from `pop_request`.
     person_id, account_id
-        Who allowed it, and the account that the client is to act as.
+        Who allowed it, and the account that the client acts as.
     scopes
-        What was left of the scopes asked for.
+        The scopes that the person granted.
     """
     code, now_ms = tx.clock.secret(), tx.clock.milliseconds()
     now = tx.clock.instant()
     row = {
         "id": tx.clock.new_id(),
-        "client_id": asked["client_id"],
+        "client_id": request["client_id"],
         "person_id": person_id,
         "account_id": account_id,
         "scopes_json": msgspec.json.encode(sorted(set(scopes))).decode(),
-        "redirect_uri": asked["redirect_uri"],
+        "redirect_uri": request["redirect_uri"],
         "code_sha256": auth.hash_secret(code),
-        "code_challenge": asked["code_challenge"],
+        "code_challenge": request["code_challenge"],
         "code_expires_at": ids.instant_of_ms(now_ms + CODE_S * 1000),
         "created_at": now,
         "updated_at": now,
@@ -114,26 +119,27 @@ def allow(tx: Transaction, asked: Mapping[Any, Any], *, person_id: str, account_
     return code
 
 
-def exchange(
+def exchange_code(
     tx: Transaction, client: Mapping[Any, Any], code: str, redirect_uri: str, verifier: str
-) -> dict[str, Any] | Refused:
-    """Tokens for a code, once; a second use revokes what came of the first (RFC 6749, 4.1.2).
+) -> dict[str, Any] | GrantError:
+    """Exchange a code for tokens, once.
 
-    A use with a wrong verifier, client or redirect URI gets nothing and leaves the code as it is, so that who merely
-    saw a code cannot spoil it.
+    A second use revokes the tokens of the first (RFC 6749, 4.1.2). A use with a wrong
+    verifier, client or redirect URI fails and leaves the code valid, so that somebody
+    who only saw a code cannot spoil it.
     """
-    refused = Refused("invalid_grant", NO_CODE)
-    wanted = oauth_authorizations.c.code_sha256 == auth.hash_secret(code)
-    row = tx.db.execute(select(oauth_authorizations).where(wanted)).mappings().first()
+    error = GrantError("invalid_grant", NO_CODE)
+    has_code = oauth_authorizations.c.code_sha256 == auth.hash_secret(code)
+    row = tx.db.execute(select(oauth_authorizations).where(has_code)).mappings().first()
     if row is None:
-        return refused
-    fits = row["client_id"] == client["id"] and row["redirect_uri"] == redirect_uri
-    proved = _VERIFIER.fullmatch(verifier) is not None and hmac.compare_digest(_s256(verifier), row["code_challenge"])
+        return error
+    is_own = row["client_id"] == client["id"] and row["redirect_uri"] == redirect_uri
+    verified = _VERIFIER.fullmatch(verifier) is not None and hmac.compare_digest(_s256(verifier), row["code_challenge"])
     if row["code_used_at"] is not None:
         revoke(tx, row["id"])
-        return refused
-    if not fits or not proved or row["revoked_at"] is not None or row["code_expires_at"] <= tx.clock.instant():
-        return refused
+        return error
+    if not is_own or not verified or row["revoked_at"] is not None or row["code_expires_at"] <= tx.clock.instant():
+        return error
     tx.db.execute(
         update(oauth_authorizations)
         .where(oauth_authorizations.c.id == row["id"])
@@ -142,12 +148,15 @@ def exchange(
     return _issue(tx, client, row["id"], row["scopes_json"], row["scopes_json"])
 
 
-def refresh(tx: Transaction, client: Mapping[Any, Any], token: str, scope: str | None) -> dict[str, Any] | Refused:
-    """New tokens for a refresh token, once; a second use revokes the whole authorization.
+def refresh_tokens(
+    tx: Transaction, client: Mapping[Any, Any], token: str, scope: str | None
+) -> dict[str, Any] | GrantError:
+    """Exchange a refresh token for new tokens, once.
 
-    `scope` may narrow the new access token; what the person allowed stays with the refresh token.
+    A second use revokes the whole authorization. `scope` may narrow the new access
+    token; the refresh token keeps the scopes that the person granted.
     """
-    refused = Refused("invalid_grant", NO_REFRESH_TOKEN)
+    error = GrantError("invalid_grant", NO_REFRESH_TOKEN)
     digest = auth.hash_secret(token)
     query = (
         select(oauth_tokens, oauth_authorizations.c.client_id, oauth_authorizations.c.revoked_at)
@@ -156,34 +165,32 @@ def refresh(tx: Transaction, client: Mapping[Any, Any], token: str, scope: str |
     )
     row = tx.db.execute(query).mappings().first()
     if row is None:
-        return refused
+        return error
     now = tx.clock.instant()
-    if row["spent_at"] is not None:  # by whomever: what was spent has come into other hands
+    if row["spent_at"] is not None:  # whichever client uses it: a spent token has leaked
         revoke(tx, row["authorization_id"])
-        return refused
-    if row["client_id"] != client["id"]:
-        return refused
-    if row["revoked_at"] is not None or row["expires_at"] <= now:
-        return refused
+        return error
+    if row["client_id"] != client["id"] or row["revoked_at"] is not None or row["expires_at"] <= now:
+        return error
     granted: list[str] = msgspec.json.decode(row["scopes_json"])
     narrowed = granted if scope is None else sorted(set(scope.split()))
-    # Who may write may read: to ask for less is to narrow.
+    # Write implies read, so asking for read instead is narrower.
     if not set(narrowed) <= {*granted, *(each.replace(":write", ":read") for each in granted)}:
-        return Refused("invalid_scope", "scope must not exceed what was granted")
+        return GrantError("invalid_scope", "scope must not exceed what was granted")
     tx.db.execute(update(oauth_tokens).where(oauth_tokens.c.sha256 == digest).values(spent_at=now))
     access = msgspec.json.encode(narrowed).decode()
     return _issue(tx, client, row["authorization_id"], access, row["scopes_json"])
 
 
 def revoke(tx: Transaction, authorization_id: str) -> None:
-    """End an authorization and with it every token that came of it."""
+    """Revoke an authorization and all its tokens."""
     now = tx.clock.instant()
     live = (oauth_authorizations.c.id == authorization_id) & oauth_authorizations.c.revoked_at.is_(None)
     tx.db.execute(update(oauth_authorizations).where(live).values(revoked_at=now, updated_at=now))
 
 
-def allowed_by(db: Connection, person_id: str) -> list[Mapping[Any, Any]]:
-    """A person's live authorizations that a client has made use of, newest first."""
+def authorizations_of(db: Connection, person_id: str) -> list[Mapping[Any, Any]]:
+    """List a person's live authorizations whose code was used, newest first."""
     query = (
         select(
             oauth_authorizations.c.id,
@@ -208,10 +215,11 @@ def _issue(
     tx: Transaction, client: Mapping[Any, Any], authorization_id: str, access_scopes: str, all_scopes: str
 ) -> dict[str, Any]:
     now_ms, now = tx.clock.milliseconds(), tx.clock.instant()
-    # What was spent is kept as long as its authorization lives: used again, it must end it.
+    # A spent token is kept while its authorization lives, because a second use must
+    # end it.
     ended = select(oauth_authorizations.c.id).where(oauth_authorizations.c.revoked_at.is_not(None))
-    forgettable = or_(oauth_tokens.c.spent_at.is_(None), oauth_tokens.c.authorization_id.in_(ended))
-    tx.db.execute(delete(oauth_tokens).where(oauth_tokens.c.expires_at <= now, forgettable))
+    disposable = or_(oauth_tokens.c.spent_at.is_(None), oauth_tokens.c.authorization_id.in_(ended))
+    tx.db.execute(delete(oauth_tokens).where(oauth_tokens.c.expires_at <= now, disposable))
 
     def issue(kind: str, scopes: str, lifetime_s: int) -> str:
         secret = tx.clock.secret()
@@ -226,15 +234,15 @@ def _issue(
         tx.db.execute(insert(oauth_tokens), row)
         return secret
 
-    answer: dict[str, Any] = {
+    reply: dict[str, Any] = {
         "access_token": issue("access", access_scopes, ACCESS_S),
         "token_type": "Bearer",
         "expires_in": ACCESS_S,
         "scope": " ".join(msgspec.json.decode(access_scopes)),
     }
-    if "refresh_token" in clients.metadata_of(client)["grant_types"]:
-        answer["refresh_token"] = issue("refresh", all_scopes, REFRESH_S)
-    return answer
+    if "refresh_token" in clients.registered_metadata(client)["grant_types"]:
+        reply["refresh_token"] = issue("refresh", all_scopes, REFRESH_S)
+    return reply
 
 
 def _s256(verifier: str) -> str:

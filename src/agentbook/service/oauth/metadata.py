@@ -1,7 +1,8 @@
-"""The two documents by which a client finds its way: RFC 8414 and RFC 9728, at the host's root.
+"""The metadata documents of RFC 8414 and RFC 9728, at the host's root.
 
-The issuer is the root URL without a slash at its end, the same string in both documents: clients compare it as text. The
-resource is a path prefix of what is asked for, or else the client libraries refuse to send the token there.
+The issuer is the root URL without a trailing slash, the same string in both documents,
+because clients compare it as text. The resource is a path prefix of the requested URLs,
+because client libraries otherwise refuse to send the token there.
 """
 
 from __future__ import annotations
@@ -13,19 +14,19 @@ from starlette.responses import Response
 
 from .. import errors
 from ..auth import SCOPES
-from ..web.forms import json
+from ..web.endpoints import json_response
 
 if TYPE_CHECKING:
     from ..state import Platform
 
 SERVER_PATH = "/.well-known/oauth-authorization-server"
 RESOURCE_PATH = "/.well-known/oauth-protected-resource"
-# Resource paths that have a document: the API, the example of the specification, and the host itself.
+# Resource paths that have a document: the API, the specification's example, the host.
 RESOURCES = ("v1", "mcp", "")
 
 
 def server_document(root_url: str) -> dict[str, Any]:
-    """What the authorization server says of itself (specification: "OAuth endpoints").
+    """Return the authorization server's metadata (specification: "OAuth endpoints").
 
     Examples
     --------
@@ -48,7 +49,7 @@ def server_document(root_url: str) -> dict[str, Any]:
 
 
 def resource_document(root_url: str, path: str) -> dict[str, Any]:
-    """What the resource at a path says of itself; raises the 404 where none is described.
+    """Return the metadata of the resource at a path, or raise the 404.
 
     Examples
     --------
@@ -67,9 +68,9 @@ def resource_document(root_url: str, path: str) -> dict[str, Any]:
 
 async def authorization_server(platform: Platform, _request: Request) -> Response:
     """GET /.well-known/oauth-authorization-server."""
-    return json(server_document(platform.root_url))
+    return json_response(server_document(platform.root_url))
 
 
 async def protected_resource(platform: Platform, request: Request) -> Response:
     """GET /.well-known/oauth-protected-resource/<path>."""
-    return json(resource_document(platform.root_url, request.path_params.get("path", "")))
+    return json_response(resource_document(platform.root_url, request.path_params.get("path", "")))

@@ -1,12 +1,15 @@
-"""The operations of the API, one module per noun. Importing this package registers every handler."""
+"""The operations of the API, one module per noun.
+
+Importing this package registers every handler.
+"""
 
 from . import accounts, agents, credentials, sessions, skills, trigger_keys, workspaces
-from .registry import HANDLERS, Call, Registered
+from .registry import HANDLERS, OperationCall, RegisteredHandler
 
 __all__ = [
     "HANDLERS",
-    "Call",
-    "Registered",
+    "OperationCall",
+    "RegisteredHandler",
     "accounts",
     "agents",
     "credentials",

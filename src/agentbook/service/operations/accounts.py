@@ -1,4 +1,4 @@
-"""The caller's account (``/me``), its workspaces and invitations, and an organization's."""
+"""The caller's account, workspaces and invitations; an organization's invitations."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from sqlalchemy import select
 from .. import errors
 from ..store.tables import invitations, workspaces
 from . import access, records
-from .registry import Call, page, reads
+from .registry import OperationCall, page, reads
 
 
 @reads("getMe", brief=True)
-def get_me(call: Call) -> dict[str, Any]:
-    """The account, and the credential that asks."""
+def get_me(call: OperationCall) -> dict[str, Any]:
+    """Return the caller's account and credential."""
     caller = call.caller
     account = records.accounts_by_id(call.db, [caller.account_id], caller)[caller.account_id]
     credential: dict[str, Any] = {
@@ -29,38 +29,34 @@ def get_me(call: Call) -> dict[str, Any]:
 
 
 @reads("listMyWorkspaces")
-def list_my_workspaces(call: Call) -> dict[str, Any]:
-    """The account's own workspaces, and with ``which=all`` those of its organizations."""
+def list_my_workspaces(call: OperationCall) -> dict[str, Any]:
+    """List the account's workspaces; with ``which=all`` also its organizations'."""
     query = select(workspaces).where(access.visible_workspace(call.caller))
     if call.query["which"] == "my":
         query = query.where(workspaces.c.owner_id == call.caller.account_id)
-    query = access.sorted_by(query, workspaces, call.query["sort_by"], "name")
-    rows, total = access.counted_page(call.db, query, call.query)
-    return page(records.workspaces(call.db, rows, call.caller), total, call.query)
+    query = access.order_by_column(query, workspaces, call.query["sort_by"], "name")
+    rows, total = access.fetch_page(call, query)
+    return page(records.workspace_records(call.db, rows, call.caller), total, call.query)
 
 
 @reads("listMyInvitations")
-def list_my_invitations(call: Call) -> dict[str, Any]:
-    """Invitations sent to the account, newest first."""
+def list_my_invitations(call: OperationCall) -> dict[str, Any]:
+    """List the invitations sent to the account, newest first."""
     query = select(invitations).where(invitations.c.invitee_id == call.caller.account_id)
-    rows, total = access.counted_page(call.db, query.order_by(invitations.c.id.desc()), call.query)
-    return page(records.invitations(call.db, rows), total, call.query)
+    rows, total = access.fetch_page(call, query.order_by(invitations.c.id.desc()))
+    return page(records.invitation_records(call.db, rows), total, call.query)
 
 
 @reads("listOrganizationInvitations")
-def list_organization_invitations(call: Call) -> dict[str, Any]:
-    """Invitations of an organization that the caller acts for, newest first; any other organization is the 404."""
-    organization = access.account_or_404(call, call.path["org_id_or_name"], "Organization")
-    if organization["type"] != "organization" or not _acts_for(call, organization["id"]):
+def list_organization_invitations(call: OperationCall) -> dict[str, Any]:
+    """List the invitations of an organization, newest first.
+
+    404 unless the caller acts as the organization or is a person who is its admin.
+    """
+    organization = access.require_account(call, call.path["org_id_or_name"], "Organization")
+    acts_for = call.caller.account_id == organization["id"] or access.is_admin(call, organization["id"])
+    if organization["type"] != "organization" or not acts_for:
         raise errors.not_found("Organization")
     query = select(invitations).where(invitations.c.organization_id == organization["id"])
-    rows, total = access.counted_page(call.db, query.order_by(invitations.c.id.desc()), call.query)
-    return page(records.invitations(call.db, rows), total, call.query)
-
-
-def _acts_for(call: Call, organization_id: str) -> bool:
-    if call.caller.account_id == organization_id:
-        return True
-    if call.caller.kind != "oauth2":  # a key never acts as a person, so a membership gives it nothing
-        return False
-    return organization_id in call.db.execute(access.administered(call.caller)).scalars().all()
+    rows, total = access.fetch_page(call, query.order_by(invitations.c.id.desc()))
+    return page(records.invitation_records(call.db, rows), total, call.query)

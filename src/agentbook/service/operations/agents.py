@@ -8,38 +8,39 @@ from typing import Any
 import msgspec
 from sqlalchemy import ColumnElement, false, insert, or_, select, update
 
-from .. import errors
+from .. import errors, ids
 from ..store.tables import agent_versions, agents, api_keys, workspace_agents
 from . import access, records
-from .registry import Call, page, reads, writes
+from .registry import OperationCall, page, reads, writes
 
-# Templates whose engine must be set up outside this service: their agents never become READY here.
+# Templates whose engine is set up outside this service; their agents stay PENDING here.
 SET_UP_ELSEWHERE = frozenset({"GOOSE", "OPENCLAW", "LANGGRAPH", "ADK"})
 # Tags that need no category.
 SERVICE_TAGS = frozenset({"official", "featured", "tutorial"})
+_VERSION_FIELDS = ("version_number", "description", "summary", "system_prompt", "mode")
 _ENGINES = {None: "llm", "LLM": "llm", "PLATFORM_NATIVE": "guide"}
 
 
 @reads("listAgents")
-def list_agents(call: Call) -> dict[str, Any]:
-    """Visible agents that pass every filter."""
-    given = call.query
+def list_agents(call: OperationCall) -> dict[str, Any]:
+    """List the visible agents that match every filter."""
+    params = call.query
     query = select(agents).where(access.visible_agent(call.principal, reading=True), ~agents.c.is_archived)
     for name, condition in _FILTERS.items():
-        if given[name] is not None and given[name] is not False:
-            query = query.where(*condition(call, given[name]))
-    if given["is_pinned"] is not None:
-        query = query.where(agents.c.is_pinned if given["is_pinned"] else ~agents.c.is_pinned)
-    rows, total = access.counted_page(call.db, access.sorted_by(query, agents, given["sort_by"], "name"), given)
-    return page(records.agents_(call.db, rows, call.principal), total, given)
+        if params[name] is not None and params[name] is not False:
+            query = query.where(*condition(call, params[name]))
+    if params["is_pinned"] is not None:
+        query = query.where(agents.c.is_pinned if params["is_pinned"] else ~agents.c.is_pinned)
+    rows, total = access.fetch_page(call, access.order_by_column(query, agents, params["sort_by"], "name"))
+    return page(records.agent_records(call.db, rows, call.principal), total, params)
 
 
-def _installed_in(call: Call, reference: str) -> list[ColumnElement[bool]]:
+def _installed_in(call: OperationCall, reference: str) -> list[ColumnElement[bool]]:
     try:
-        # What is installed is for those who may see agents ("Authentication", rule 4), and others see what nobody would.
-        knows = call.principal is not None and call.principal.may("agents:read")
-        workspace = access.workspace(call, reference) if knows else None
-    except errors.Refusal:
+        # Requires agents:read ("Authentication", rule 4), else nothing is installed.
+        may_read = call.principal is not None and call.principal.may("agents:read")
+        workspace = access.require_workspace(call, reference) if may_read else None
+    except errors.HTTPError:
         workspace = None
     if workspace is None:
         return [false()]
@@ -47,13 +48,13 @@ def _installed_in(call: Call, reference: str) -> list[ColumnElement[bool]]:
     return [agents.c.id.in_(installed)]
 
 
-def _owned_by(call: Call, reference: str) -> list[ColumnElement[bool]]:
-    owner = access.account(call.db, reference)
+def _owned_by(call: OperationCall, reference: str) -> list[ColumnElement[bool]]:
+    owner = access.find_account(call.db, reference)
     return [agents.c.owner_id == owner["id"] if owner else false()]
 
 
-def _contributed_by(call: Call, reference: str) -> list[ColumnElement[bool]]:
-    person = access.account(call.db, reference)
+def _contributed_by(call: OperationCall, reference: str) -> list[ColumnElement[bool]]:
+    person = access.find_account(call.db, reference)
     if person is None:
         return [false()]
     authored = select(agent_versions.c.agent_id).where(_made_by(agent_versions.c.creator_id, person["id"]))
@@ -62,48 +63,46 @@ def _contributed_by(call: Call, reference: str) -> list[ColumnElement[bool]]:
 
 
 def _made_by(creator: ColumnElement[str], account_id: str) -> ColumnElement[bool]:
-    """Made by the account itself or, the common way, by a key of it."""
+    """The condition that the creator is the account or, more often, a key of it."""
     keys = select(api_keys.c.id).where(api_keys.c.account_id == account_id)
     return or_(creator == account_id, creator.in_(keys))
 
 
-def _tagged(_call: Call, text: str) -> list[ColumnElement[bool]]:
-    # tags_json is a JSON list of texts, so a tag stands in it as it is encoded, quotes included.
-    wanted = [msgspec.json.encode(tag).decode() for tag in _listed(text)]
-    # At its beginning or after a comma: within a tag a quote has a backslash before it.
-    places = [agents.c.tags_json.contains(f"{before}{tag}", autoescape=True) for tag in wanted for before in "[,"]
-    return [access.combined(or_, [false(), *places])]
+def _tagged(_call: OperationCall, text: str) -> list[ColumnElement[bool]]:
+    # tags_json is a JSON list, so it contains a tag as encoded, quotes included: after
+    # the opening bracket or a comma (a quote within a tag has a backslash before it).
+    encoded = [msgspec.json.encode(tag).decode() for tag in _split(text)]
+    matches = [agents.c.tags_json.contains(f"{before}{tag}", autoescape=True) for tag in encoded for before in "[,"]
+    return [access.join_conditions(or_, [false(), *matches])]
 
 
-def _listed(text: str) -> list[str]:
+def _split(text: str) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
-_FILTERS: dict[str, Callable[[Call, Any], list[ColumnElement[bool]]]] = {
-    "search": lambda _call, text: access.words_in(text, agents.c.name, agents.c.description),
+_FILTERS: dict[str, Callable[[OperationCall, Any], list[ColumnElement[bool]]]] = {
+    "search": lambda _call, text: access.contains_words(text, agents.c.name, agents.c.description),
     "published_only": lambda _call, _on: [
         agents.c.id.in_(select(agent_versions.c.agent_id).where(agent_versions.c.published_at.is_not(None)))
     ],
     "is_public": lambda _call, _on: [agents.c.is_public],
     "for_workspace": _installed_in,
     "tags": _tagged,
-    "categories": lambda _call, text: [agents.c.category.in_(_listed(text))],
-    "agent_types": lambda _call, text: [agents.c.template.in_(_listed(text))],
+    "categories": lambda _call, text: [agents.c.category.in_(_split(text))],
+    "agent_types": lambda _call, text: [agents.c.template.in_(_split(text))],
     "owner": _owned_by,
     "contributor": _contributed_by,
 }
 
 
 @writes("createAgent")
-def create_agent(call: Call) -> dict[str, Any]:
-    """A new agent of the caller's account, forked from a version where one is named."""
+def create_agent(call: OperationCall) -> dict[str, Any]:
+    """Create an agent of the caller's account, optionally forked from a version."""
     body, caller = call.body, call.caller
-    owner_id = access.own_account(call, body.get("owner_id"), "create an agent")
+    owner_id = access.require_own_account(call, body.get("owner_id"), "create an agent")
     if body["is_public"]:
-        access.admin_or_403(call, owner_id, "make an agent public")
-    taken = select(agents.c.id).where(agents.c.owner_id == owner_id, agents.c.name == body["name"])
-    if call.db.execute(taken).first() is not None:
-        raise errors.name_taken("Agent", f"{caller.account_name}~{body['name']}")
+        access.require_admin(call, owner_id, "make an agent public")
+    access.require_unused_name(call, agents, owner_id, body["name"], "Agent")
     source = _version_to_fork(call, body["forked_from_version"])
     template = body["template"] or (source["template"] if source else None)
     now = call.writing.clock.instant()
@@ -113,10 +112,7 @@ def create_agent(call: Call) -> dict[str, Any]:
         "owner_id": owner_id,
         "creator_id": caller.id,
         "maintainer_id": _id(body["maintainer_id"]),
-        "name": body["name"],
-        "description": body["description"],
-        "avatar_url": body["avatar_url"],
-        "category": body["category"],
+        **records.pick(body, "name", "description", "avatar_url", "category"),
         "tags_json": msgspec.json.encode(body["tags"] or []).decode(),
         "template": template,
         "engine": source["engine"] if source else _ENGINES.get(template, str(template).lower()),
@@ -128,26 +124,18 @@ def create_agent(call: Call) -> dict[str, Any]:
     }
     call.db.execute(insert(agents), new)
     if source is not None:
-        kept = (
-            "version_number",
-            "description",
-            "summary",
-            "system_prompt",
-            "mode",
-            "tools_json",
-            "platform_tools_json",
-        )
-        _commit_version(call, agent_id, {name: source[name] for name in kept})
+        fields = (*_VERSION_FIELDS, "tools_json", "platform_tools_json")
+        _commit_version(call, agent_id, records.pick(source, *fields))
     return _record(call, agent_id)
 
 
-def _id(given: str | None) -> str | None:
-    """An id as it is stored, whichever case it was written in."""
-    return None if given is None else given.lower()
+def _id(reference: str | None) -> str | None:
+    """Return an id in lower case, as stored."""
+    return None if reference is None else reference.lower()
 
 
-def _version_to_fork(call: Call, version_id: str | None) -> access.Row | None:
-    """The version with its agent's template and engine; the 404 where the caller cannot see the agent."""
+def _version_to_fork(call: OperationCall, version_id: str | None) -> access.Row | None:
+    """Return a version with its agent's template and engine; 404 if not visible."""
     if version_id is None:
         return None
     query = (
@@ -162,19 +150,19 @@ def _version_to_fork(call: Call, version_id: str | None) -> access.Row | None:
 
 
 @reads("getAgent", brief=True)
-def get_agent(call: Call) -> dict[str, Any]:
-    """One agent; a denied read is the same 404 as an agent that is not there."""
-    row = access.agent(call, call.path["agent_id_or_name"], reading=True)
-    return records.agents_(call.db, [row], call.principal)[0]
+def get_agent(call: OperationCall) -> dict[str, Any]:
+    """Return an agent; a denied read is the same 404 as a missing agent."""
+    row = access.require_agent(call, call.path["agent_id_or_name"], reading=True)
+    return records.agent_records(call.db, [row], call.principal)[0]
 
 
 @writes("updateAgent")
-def update_agent(call: Call) -> dict[str, Any]:
-    """Change what the body names. OAuth tokens alone get here (openapi.yaml, security)."""
-    row = access.own_agent(call, call.path["agent_id_or_name"])
+def update_agent(call: OperationCall) -> dict[str, Any]:
+    """Change the fields that the body names; OAuth tokens only (see openapi.yaml)."""
+    row = access.require_own_agent(call, call.path["agent_id_or_name"])
     body = call.body
     if body.get("is_public"):
-        access.admin_or_403(call, row["owner_id"], "make an agent public")
+        access.require_admin(call, row["owner_id"], "make an agent public")
     changes: dict[str, Any] = {name: body[name] for name in ("avatar_url", "category") if name in body}
     if "maintainer_id" in body:
         changes["maintainer_id"] = _id(body["maintainer_id"])
@@ -193,23 +181,19 @@ def update_agent(call: Call) -> dict[str, Any]:
 
 
 @writes("configureLlm")
-def configure_llm(call: Call) -> dict[str, Any]:
+def configure_llm(call: OperationCall) -> dict[str, Any]:
     """Commit a new version of an LLM agent."""
-    row = access.own_agent(call, call.path["agent_id_or_name"])
+    row = access.require_own_agent(call, call.path["agent_id_or_name"])
     if row["setup_state"] != "READY":
         raise errors.conflict("Agent must be READY before it can be configured.")
     body = call.body
     version = {
-        "version_number": body["version_number"],
-        "description": body["description"],
-        "summary": body["summary"],
-        "system_prompt": body["system_prompt"],
-        "mode": body["mode"],
+        **records.pick(body, *_VERSION_FIELDS),
         "tools_json": msgspec.json.encode(body["tools"]).decode(),
         "platform_tools_json": msgspec.json.encode(body.get("platform_tools", [])).decode(),
     }
     version_id = _commit_version(call, row["id"], version)
-    # An agent that had no engine of its own becomes an LLM agent; one that has keeps it.
+    # An agent without an engine of its own becomes an LLM agent.
     engine = "llm" if row["engine"] in ("blank", "auto_managed_state") else row["engine"]
     changes = {"description": body["description"], "engine": engine, "updated_at": call.writing.clock.instant()}
     call.db.execute(update(agents).where(agents.c.id == row["id"]).values(changes))
@@ -217,7 +201,7 @@ def configure_llm(call: Call) -> dict[str, Any]:
     return {**_version_record(call, version_id), "job": job}
 
 
-def _commit_version(call: Call, agent_id: str, fields: dict[str, Any]) -> str:
+def _commit_version(call: OperationCall, agent_id: str, fields: dict[str, Any]) -> str:
     now, version_id = call.writing.clock.instant(), call.writing.clock.new_id()
     fixed = {"id": version_id, "agent_id": agent_id, "creator_id": call.caller.id, "type": "COMMITTED"}
     call.db.execute(insert(agent_versions), {**fixed, **fields, "created_at": now, "updated_at": now})
@@ -225,25 +209,28 @@ def _commit_version(call: Call, agent_id: str, fields: dict[str, Any]) -> str:
 
 
 @reads("listAgentVersions")
-def list_agent_versions(call: Call) -> dict[str, Any]:
-    """Versions of a visible agent, newest first."""
-    agent = access.agent(call, call.path["agent_id_or_name"], reading=True)
+def list_agent_versions(call: OperationCall) -> dict[str, Any]:
+    """List the versions of a visible agent, newest first."""
+    agent = access.require_agent(call, call.path["agent_id_or_name"], reading=True)
     own = call.principal is not None and call.principal.account_id == agent["owner_id"]
     query = select(agent_versions).where(agent_versions.c.agent_id == agent["id"])
     if call.query["type"] is not None:
         query = query.where(agent_versions.c.type == call.query["type"])
-    rows, total = access.counted_page(call.db, query.order_by(agent_versions.c.id.desc()), call.query)
+    rows, total = access.fetch_page(call, query.order_by(agent_versions.c.id.desc()))
     may_read = own and call.principal is not None and call.principal.may("agents:read")
-    return page((records.version(row, with_prompt=may_read) for row in rows), total, call.query)
+    return page((records.version_record(row, with_prompt=may_read) for row in rows), total, call.query)
 
 
 @writes("publishAgentVersion")
-def publish_agent_version(call: Call) -> dict[str, Any]:
-    """Publish a version, once, when its validation has passed (specification: "States and transitions", rule 2)."""
-    agent = access.own_agent(call, call.path["agent_id_or_name"])
+def publish_agent_version(call: OperationCall) -> dict[str, Any]:
+    """Publish a version once, after its validation has passed.
+
+    Specification: "States and transitions", rule 2.
+    """
+    agent = access.require_own_agent(call, call.path["agent_id_or_name"])
     reference = call.path["version_id"].lower()
     row = None
-    if access.storable(reference):
+    if ids.is_id(reference):
         query = select(agent_versions).where(agent_versions.c.agent_id == agent["id"], agent_versions.c.id == reference)
         row = call.db.execute(query).mappings().first()
     if row is None:
@@ -259,11 +246,11 @@ def publish_agent_version(call: Call) -> dict[str, Any]:
     return _version_record(call, reference)
 
 
-def _record(call: Call, agent_id: str) -> dict[str, Any]:
-    row = call.db.execute(select(agents).where(agents.c.id == agent_id)).mappings().one()
-    return records.agents_(call.db, [row], call.principal)[0]
+def _record(call: OperationCall, agent_id: str) -> dict[str, Any]:
+    rows = call.db.execute(select(agents).where(agents.c.id == agent_id)).mappings().all()
+    return records.agent_records(call.db, rows, call.principal)[0]
 
 
-def _version_record(call: Call, version_id: str) -> dict[str, Any]:
-    row = call.db.execute(select(agent_versions).where(agent_versions.c.id == version_id)).mappings().one()
-    return records.version(row, with_prompt=True)
+def _version_record(call: OperationCall, version_id: str) -> dict[str, Any]:
+    rows = call.db.execute(select(agent_versions).where(agent_versions.c.id == version_id)).mappings()
+    return next(records.version_record(row, with_prompt=True) for row in rows)

@@ -1,6 +1,6 @@
-"""Rows of the store as the records of the specification ("Resources and their fields").
+"""Rows of the store to records of the specification ("Resources and their fields").
 
-Records embed related entities. They are fetched for a whole page at once, never row by row.
+Records embed related entities, which are fetched once for a whole page.
 """
 
 from __future__ import annotations
@@ -21,18 +21,23 @@ Record = dict[str, Any]
 LINKS = ("website_url", "github_url", "gitlab_url", "linkedin_url", "mastodon_url", "x_url", "youtube_url")
 
 
-def accounts_by_id(db: Connection, wanted: Iterable[str | None], viewer: Principal | None) -> dict[str, Record]:
-    """The Account records of these ids, as `viewer` sees them."""
-    chosen = sorted({id_ for id_ in wanted if id_ is not None})
+def pick(row: Row, *columns: str) -> Record:
+    """Return these columns of a row."""
+    return {column: row[column] for column in columns}
+
+
+def accounts_by_id(db: Connection, account_ids: Iterable[str | None], viewer: Principal | None) -> dict[str, Record]:
+    """Return the Account records of these ids, as `viewer` sees them."""
+    chosen = sorted({id_ for id_ in account_ids if id_ is not None})
     if not chosen:
         return {}
     rows = db.execute(select(accounts).where(accounts.c.id.in_(chosen))).mappings().all()
-    counted = _Counts(db, chosen, viewer)
-    return {row["id"]: _account(row, counted) for row in rows}
+    counts = _Counts(db, chosen, viewer)
+    return {row["id"]: _account(row, counts) for row in rows}
 
 
 class _Counts:
-    """What an Account record says that is counted, for a page of accounts."""
+    """The memberships, installs and forks of a page of accounts."""
 
     def __init__(self, db: Connection, chosen: Sequence[str], viewer: Principal | None) -> None:
         members = select(memberships).where(memberships.c.organization_id.in_(chosen))
@@ -56,87 +61,71 @@ class _Counts:
         self.forks = {(owner, bool(public)): count for owner, public, count in db.execute(forks)}
 
 
-def _account(row: Row, counted: _Counts) -> Record:
+def _account(row: Row, counts: _Counts) -> Record:
     id_ = row["id"]
     is_organization = row["type"] == "organization"
-    members = [m for m in counted.memberships if m["organization_id"] == id_]
-    own = next((m for m in members if m["user_id"] == counted.viewer_id), None)
+    members = [m for m in counts.memberships if m["organization_id"] == id_]
+    own = next((m for m in members if m["user_id"] == counts.viewer_id), None)
     links: dict[str, Any] = msgspec.json.decode(row["links_json"])
-    public_forks, public_installs = counted.forks.get((id_, True), 0), counted.installs.get((id_, True), 0)
+    public_forks, public_installs = counts.forks.get((id_, True), 0), counts.installs.get((id_, True), 0)
     return {
-        "id": id_,
-        "type": row["type"],
-        "name": row["name"],
-        "full_name": row["full_name"],
-        "creator_id": row["creator_id"],
-        "bio": row["bio"],
-        "avatar_url": row["avatar_url"],
-        "banner_url": row["banner_url"],
-        "email_domain": row["email_domain"],
+        **pick(row, "id", "type", "name", "full_name", "creator_id", "bio", "avatar_url", "banner_url", "email_domain"),
         **dict.fromkeys(LINKS),
         **links,
-        "cached_forks_count": public_forks + counted.forks.get((id_, False), 0),
+        "cached_forks_count": public_forks + counts.forks.get((id_, False), 0),
         "cached_forks_public_count": public_forks,
-        "cached_installs_count": public_installs + counted.installs.get((id_, False), 0),
+        "cached_installs_count": public_installs + counts.installs.get((id_, False), 0),
         "cached_installs_public_count": public_installs,
-        "cached_likes_count": 0,  # nothing in the API likes anything
+        "cached_likes_count": 0,  # the API has no likes
         "cached_likes_public_count": 0,
         "member_count": len(members) if is_organization else None,
         "viewer_membership_id": own["id"] if own else None,
         "viewer_membership_public": own["is_public"] if own else None,
-        "viewer_role": own["role"] if own else "ADMIN" if id_ == counted.viewer_id else None,
-        "closure_requested_at": row["closure_requested_at"],
-        "closure_requested_by_id": row["closure_requested_by_id"],
-        "created_at": row["created_at"],
-        "updated_at": row["updated_at"],
+        "viewer_role": own["role"] if own else "ADMIN" if id_ == counts.viewer_id else None,
+        **pick(row, "closure_requested_at", "closure_requested_by_id", "created_at", "updated_at"),
     }
 
 
-def people_by_id(db: Connection, wanted: Iterable[str | None]) -> dict[str, Record]:
-    """``{id, type, name}`` of users, organizations and keys alike."""
-    chosen = sorted({id_ for id_ in wanted if id_ is not None})
+def people_by_id(db: Connection, account_ids: Iterable[str | None]) -> dict[str, Record]:
+    """Return ``{id, type, name}`` of users, organizations and keys."""
+    chosen = sorted({id_ for id_ in account_ids if id_ is not None})
     if not chosen:
         return {}
-    found: dict[str, Record] = {}
+    people: dict[str, Record] = {}
     for row in db.execute(select(accounts.c.id, accounts.c.type, accounts.c.name).where(accounts.c.id.in_(chosen))):
-        found[row.id] = {"id": row.id, "type": row.type, "name": row.name}
+        people[row.id] = {"id": row.id, "type": row.type, "name": row.name}
     for key in db.execute(select(api_keys.c.id, api_keys.c.name).where(api_keys.c.id.in_(chosen))):
-        found[key.id] = {"id": key.id, "type": "api_key", "name": key.name}
-    return found
+        people[key.id] = {"id": key.id, "type": "api_key", "name": key.name}
+    return people
 
 
-def workspaces(db: Connection, rows: Sequence[Row], viewer: Principal | None) -> list[Record]:
-    """Workspace records."""
+def workspace_records(db: Connection, rows: Sequence[Row], viewer: Principal | None) -> list[Record]:
+    """Return Workspace records."""
     owners = accounts_by_id(db, (row["owner_id"] for row in rows), viewer)
     people = people_by_id(db, (row[column] for row in rows for column in ("creator_id", "archived_by_id")))
     return [
         {
-            "id": row["id"],
-            "name": row["name"],
+            **pick(row, "id", "name"),
             "full_name": f"{owners[row['owner_id']]['name']}~{row['name']}",
             "owner_id": row["owner_id"],
             "owner": owners[row["owner_id"]],
             "creator_id": row["creator_id"],
             "creator": people.get(row["creator_id"]) or {"id": row["creator_id"], "type": row["creator_type"]},
-            "restrict_account_credentials": row["restrict_account_credentials"],
-            "should_restrict_members": row["should_restrict_members"],
-            "unlimited_power_mode": row["unlimited_power_mode"],
+            **pick(row, "restrict_account_credentials", "should_restrict_members", "unlimited_power_mode"),
             "unlimited_power_mode_enabled": row["unlimited_power_mode"],
             "required_credentials_mode": row["required_credentials_mode"],
             "is_viewer_member": viewer is not None
             and (row["owner_id"] == viewer.account_id or owners[row["owner_id"]]["viewer_membership_id"] is not None),
-            "archived_at": row["archived_at"],
-            "archived_by_id": row["archived_by_id"],
+            **pick(row, "archived_at", "archived_by_id"),
             "archived_by": people.get(row["archived_by_id"]),
-            "created_at": row["created_at"],
-            "updated_at": row["updated_at"],
+            **pick(row, "created_at", "updated_at"),
         }
         for row in rows
     ]
 
 
-def agents_(db: Connection, rows: Sequence[Row], viewer: Principal | None) -> list[Record]:
-    """Agent records."""
+def agent_records(db: Connection, rows: Sequence[Row], viewer: Principal | None) -> list[Record]:
+    """Return Agent records."""
     owners = accounts_by_id(db, (row["owner_id"] for row in rows), viewer)
     versions = (
         select(agent_versions.c.agent_id, agent_versions.c.version_number, agent_versions.c.published_at)
@@ -151,92 +140,60 @@ def agents_(db: Connection, rows: Sequence[Row], viewer: Principal | None) -> li
             published[agent_id] = number
     return [
         {
-            "id": row["id"],
-            "name": row["name"],
+            **pick(row, "id", "name"),
             "full_name": f"{owners[row['owner_id']]['name']}~{row['name']}",
-            "description": row["description"],
-            "owner_id": row["owner_id"],
+            **pick(row, "description", "owner_id"),
             "owner": owners[row["owner_id"]],
-            "creator_id": row["creator_id"],
-            "maintainer_id": row["maintainer_id"],
-            "avatar_url": row["avatar_url"],
-            "category": row["category"],
+            **pick(row, "creator_id", "maintainer_id", "avatar_url", "category"),
             "tags": msgspec.json.decode(row["tags_json"]),
-            "template": row["template"],
-            "setup_state": row["setup_state"],
-            "forked_from_version": row["forked_from_version"],
-            "is_public": row["is_public"],
-            "is_archived": row["is_archived"],
-            "is_pinned": row["is_pinned"],
+            **pick(row, "template", "setup_state", "forked_from_version", "is_public", "is_archived", "is_pinned"),
             "latest_version": latest.get(row["id"]),
             "published_version": published.get(row["id"]),
-            "created_at": row["created_at"],
-            "updated_at": row["updated_at"],
+            **pick(row, "created_at", "updated_at"),
         }
         for row in rows
     ]
 
 
-def version(row: Row, *, with_prompt: bool) -> Record:
-    """An agent version; its system prompt is its owner's alone."""
+def version_record(row: Row, *, with_prompt: bool) -> Record:
+    """Return an AgentVersion record; only its owner sees the system prompt."""
     return {
-        "id": row["id"],
-        "agent_id": row["agent_id"],
-        "creator_id": row["creator_id"],
-        "type": row["type"],
-        "version_number": row["version_number"],
-        "description": row["description"],
-        "summary": row["summary"],
+        **pick(row, "id", "agent_id", "creator_id", "type", "version_number", "description", "summary"),
         "system_prompt": row["system_prompt"] if with_prompt else None,
         "mode": row["mode"],
         "tools": msgspec.json.decode(row["tools_json"]),
         "platform_tools": msgspec.json.decode(row["platform_tools_json"]),
-        "validation": row["validation"],
-        "published_at": row["published_at"],
-        "created_at": row["created_at"],
-        "updated_at": row["updated_at"],
+        **pick(row, "validation", "published_at", "created_at", "updated_at"),
     }
 
 
-def sessions(db: Connection, rows: Sequence[Row]) -> list[Record]:
-    """Session records; a row may carry ``turn``, the task of its running turn."""
+def session_records(db: Connection, rows: Sequence[Row]) -> list[Record]:
+    """Return Session records; the rows have ``turn``, the task of a running turn."""
     people = people_by_id(db, (row["initiator_id"] for row in rows))
     return [
         {
-            "id": row["id"],
-            "workspace_id": row["workspace_id"],
-            "initiator_id": row["initiator_id"],
+            **pick(row, "id", "workspace_id", "initiator_id"),
             "initiator": {
                 "id": row["initiator_id"],
                 "type": row["initiator_type"],
                 "name": people.get(row["initiator_id"], {}).get("name"),
             },
-            "name": row["name"],
-            "type": row["type"],
-            "agent_id": row["agent_id"],
+            **pick(row, "name", "type", "agent_id"),
             "status": "RUNNING" if row["turn"] else "IDLE",
-            "created_at": row["created_at"],
-            "updated_at": row["updated_at"],
+            **pick(row, "created_at", "updated_at"),
         }
         for row in rows
     ]
 
 
-def invitations(db: Connection, rows: Sequence[Row]) -> list[Record]:
-    """Invitation records."""
+def invitation_records(db: Connection, rows: Sequence[Row]) -> list[Record]:
+    """Return Invitation records."""
     people = people_by_id(db, (row["invitee_id"] for row in rows))
     return [
         {
-            "id": row["id"],
-            "organization_id": row["organization_id"],
-            "invitee_id": row["invitee_id"],
+            **pick(row, "id", "organization_id", "invitee_id"),
             "invitee": people.get(row["invitee_id"]) or {"id": row["invitee_id"]},
-            "creator_id": row["creator_id"],
-            "role": row["role"],
-            "status": row["status"],
-            "type": row["type"],
-            "created_at": row["created_at"],
-            "updated_at": row["updated_at"],
+            **pick(row, "creator_id", "role", "status", "type", "created_at", "updated_at"),
         }
         for row in rows
     ]

@@ -1,7 +1,8 @@
-"""What a handler gets and gives, and the register of handlers by operationId.
+"""What a handler receives and returns, and the handlers by operationId.
 
-A handler is a plain function of a `Call`: no awaits, no sockets. Reads run on one consistent state of the store, writes
-inside the writer's transaction; the application decides where, so a handler can be read top to bottom.
+A handler is a plain function of an `OperationCall`: no awaits, no sockets. Reads see
+one consistent state of the store, and writes run inside the writer's transaction. The
+application decides where a handler runs.
 """
 
 from __future__ import annotations
@@ -19,14 +20,15 @@ from ..store import Transaction
 if TYPE_CHECKING:
     from ..state import Platform
 
-Handler = Callable[["Call"], "Mapping[str, Any] | bytes"]
+Handler = Callable[["OperationCall"], "Mapping[str, Any] | bytes"]
 
 
 @dataclass(slots=True)
-class Call:
-    """One request, authorised and validated.
+class OperationCall:
+    """An authorised, validated request.
 
-    `principal` is None for a caller without a credential. `tx` is there for writes alone, where `db` is its connection.
+    `principal` is None for a caller without a credential. `tx` is set for writes, and
+    `db` is then its connection.
     """
 
     platform: Platform
@@ -39,7 +41,7 @@ class Call:
 
     @property
     def caller(self) -> Principal:
-        """The principal, where the operation answers nobody without one."""
+        """The principal, in an operation that requires a credential."""
         assert self.principal is not None
         return self.principal
 
@@ -51,28 +53,35 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Registered:
-    """A handler and where it runs: ``brief`` (on the loop), ``read`` (in a thread) or ``write`` (the writer thread)."""
+class RegisteredHandler:
+    """A handler and where it runs.
+
+    `kind` is ``brief`` (on the loop), ``read`` (in a thread) or ``write`` (on the
+    writer thread).
+    """
 
     run: Handler
     kind: str
 
 
-HANDLERS: dict[str, Registered] = {}
+HANDLERS: dict[str, RegisteredHandler] = {}
 
 
 def _register(operation_id: str, kind: str) -> Callable[[Handler], Handler]:
     def add(handler: Handler) -> Handler:
         if operation_id in HANDLERS:
             raise RuntimeError(f"two handlers for {operation_id}")
-        HANDLERS[operation_id] = Registered(handler, kind)
+        HANDLERS[operation_id] = RegisteredHandler(handler, kind)
         return handler
 
     return add
 
 
 def reads(operation_id: str, *, brief: bool = False) -> Callable[[Handler], Handler]:
-    """Register a handler that only reads; `brief` ones look up rows by key and may run on the loop."""
+    """Register a handler that only reads.
+
+    `brief` handlers look up rows by key and may run on the loop.
+    """
     return _register(operation_id, "brief" if brief else "read")
 
 
@@ -82,17 +91,20 @@ def writes(operation_id: str) -> Callable[[Handler], Handler]:
 
 
 def page(items: Iterable[Mapping[str, Any]], total: int, query: Mapping[str, Any]) -> dict[str, Any]:
-    """The list envelope (specification: "Resources and their fields", Pagination)."""
+    """Return the list envelope.
+
+    Specification: "Resources and their fields", Pagination.
+    """
     listed = list(items)
-    return {"items": listed, "pagination": pagination(len(listed), total, query["limit"], query["offset"])}
+    return {"items": listed, "pagination": _pagination(len(listed), total, query)}
 
 
-def pagination(count: int, total: int, limit: int, offset: int) -> dict[str, Any]:
-    """The envelope's second half, for a page of `count` items."""
+def _pagination(count: int, total: int, query: Mapping[str, Any]) -> dict[str, Any]:
+    limit, offset = query["limit"], query["offset"]
     return {"total_count": total, "limit": limit, "offset": offset, "has_more": offset + count < total}
 
 
-def page_of_wires(wires: list[str], total: int, query: Mapping[str, Any]) -> bytes:
-    """The list envelope around items that are JSON texts already."""
-    tail = msgspec.json.encode(pagination(len(wires), total, query["limit"], query["offset"]))
-    return b'{"items":[' + ",".join(wires).encode() + b'],"pagination":' + tail + b"}"
+def page_of_json(items: list[str], total: int, query: Mapping[str, Any]) -> bytes:
+    """Return the list envelope around items that are JSON texts."""
+    tail = msgspec.json.encode(_pagination(len(items), total, query))
+    return b'{"items":[' + ",".join(items).encode() + b'],"pagination":' + tail + b"}"

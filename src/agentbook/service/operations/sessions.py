@@ -1,4 +1,4 @@
-"""Sessions: start a chat, list, read; its events as pages, and the follow-up message."""
+"""Sessions: start a chat, list and read sessions, read events, post a message."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from ..auth import Principal
 from ..store import events
 from ..store.tables import pending_turns, sessions
 from . import access, records
-from .registry import Call, page, page_of_wires, reads, writes
+from .registry import OperationCall, page, page_of_json, reads, writes
 
 _NAME_LENGTH = 80
 
 
 @writes("startSession")
-def start_session(call: Call) -> dict[str, Any]:
-    """A new chat whose agent starts on the initial prompt at once."""
-    workspace = access.own_workspace(call, call.path["workspace_id_or_name"])
+def start_session(call: OperationCall) -> dict[str, Any]:
+    """Start a chat; its agent answers the initial prompt at once."""
+    workspace = access.require_own_workspace(call, call.path["workspace_id_or_name"])
     body, caller = call.body, call.caller
     if body["session_type"] != "chat":
         raise errors.forbidden(f"This credential cannot start sessions of type {body['session_type']}")
-    agent = access.agent(call, body["agent_id"], reading=False)
+    agent = access.require_agent(call, body["agent_id"], reading=False)
     if workspace["archived_at"] is not None:
         raise errors.forbidden("This workspace is archived")
     if agent["is_archived"]:
@@ -42,7 +42,7 @@ def start_session(call: Call) -> dict[str, Any]:
     }
     call.db.execute(insert(sessions), new)
     call.platform.turns.ask(call.writing, new["id"], body["initial_prompt"], caller)
-    return records.sessions(call.db, [{**new, "turn": True}])[0]
+    return records.session_records(call.db, [{**new, "turn": True}])[0]
 
 
 def _first_line(prompt: str) -> str | None:
@@ -51,25 +51,27 @@ def _first_line(prompt: str) -> str | None:
 
 
 @reads("listSessions")
-def list_sessions(call: Call) -> dict[str, Any]:
-    """Sessions of a workspace; a key sees those of its own account's workspaces alone."""
-    workspace = access.own_workspace(call, call.path["workspace_id_or_name"])
+def list_sessions(call: OperationCall) -> dict[str, Any]:
+    """List the sessions of a workspace; for a key, of its own account's only."""
+    workspace = access.require_own_workspace(call, call.path["workspace_id_or_name"])
     query = _with_turn().where(sessions.c.workspace_id == workspace["id"])
     if call.query["type"] is not None:
         query = query.where(sessions.c.type == call.query["type"])
     if call.query["agent_id"] is not None:
-        query = query.where(sessions.c.agent_id == access.agent(call, call.query["agent_id"], reading=False)["id"])
-    query = access.sorted_by(query, sessions, call.query["sort_by"], "-id")
-    rows, total = access.counted_page(call.db, query, call.query)
-    return page(records.sessions(call.db, rows), total, call.query)
+        query = query.where(
+            sessions.c.agent_id == access.require_agent(call, call.query["agent_id"], reading=False)["id"]
+        )
+    query = access.order_by_column(query, sessions, call.query["sort_by"], "-id")
+    rows, total = access.fetch_page(call, query)
+    return page(records.session_records(call.db, rows), total, call.query)
 
 
 @reads("getSession", brief=True)
-def get_session(call: Call) -> dict[str, Any]:
-    """One session, and whether a turn of it is running."""
-    found = access.session(call.db, call.caller, call.path["session_id"])
-    row = call.db.execute(_with_turn().where(sessions.c.id == found["id"])).mappings().one()
-    return records.sessions(call.db, [row])[0]
+def get_session(call: OperationCall) -> dict[str, Any]:
+    """Return a session, and whether a turn of it is running."""
+    session = access.require_session(call.db, call.caller, call.path["session_id"])
+    rows = call.db.execute(_with_turn().where(sessions.c.id == session["id"])).mappings().all()
+    return records.session_records(call.db, rows)[0]
 
 
 def _with_turn() -> Select[Any]:
@@ -78,34 +80,40 @@ def _with_turn() -> Select[Any]:
 
 
 def readable_session(db: Connection, caller: Principal, session_id: str) -> access.Row:
-    """The session, to a caller who may read its events: agents:read is needed too when it ran an agent."""
-    row = access.session(db, caller, session_id)
+    """Return a session whose events the caller may read, or raise 403 or 404.
+
+    If the session ran an agent, agents:read is required too.
+    """
+    row = access.require_session(db, caller, session_id)
     if row["agent_id"] is not None and caller.kind != "triggerApiKey":
         caller.require("agents:read")
     return row
 
 
 @reads("listEvents", brief=True)
-def list_events(call: Call) -> bytes:
-    """A page of a session's events, newest first unless asked otherwise."""
+def list_events(call: OperationCall) -> bytes:
+    """List a session's events, newest first unless `sort_by` says otherwise."""
     session = readable_session(call.db, call.caller, call.path["session_id"])
-    given = call.query
+    params = call.query
     page_ = events.page(
         call.db,
         session["id"],
-        from_id=given["from_id"].lower() if given["from_id"] is not None else None,
-        newest_first=given["sort_by"].startswith("-"),
-        limit=given["limit"],
-        offset=min(given["offset"], (1 << 63) - 1),
+        from_id=params["from_id"].lower() if params["from_id"] is not None else None,
+        newest_first=params["sort_by"].startswith("-"),
+        limit=params["limit"],
+        offset=min(params["offset"], (1 << 63) - 1),
     )
-    return page_of_wires(page_.wires, page_.total, given)
+    return page_of_json(page_.wires, page_.total, params)
 
 
 @writes("postEvent")
-def post_event(call: Call) -> bytes:
-    """A follow-up in a chat that the caller initiated; the agent then answers. Anything else is the 404."""
+def post_event(call: OperationCall) -> bytes:
+    """Post a message in a chat that the caller initiated; the agent then answers.
+
+    Any other session is the 404.
+    """
     caller = call.caller
-    session = access.session(call.db, caller, call.path["session_id"])
+    session = access.require_session(call.db, caller, call.path["session_id"])
     initiator = caller.id
     if session["type"] != "chat" or session["initiator_id"] != initiator:
         raise errors.not_found("Session")

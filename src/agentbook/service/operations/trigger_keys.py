@@ -1,65 +1,63 @@
-"""Trigger keys of a workspace: make, list, revoke (specification: "What the service does", Trigger API key).
+"""Trigger keys of a workspace: create, list, revoke.
 
-The specification shows no path for them, nor the surface on which such a key runs its agent; the latter is left out here.
+The specification shows no path for them, nor the interface on which such a key runs its
+agent; the latter is not implemented. Specification: "What the service does", Trigger
+API key.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-from sqlalchemy import insert, select, update
+from sqlalchemy import select, update
 
-from .. import auth, errors
+from .. import auth, errors, ids
 from ..store.tables import api_keys
 from . import access, records
-from .registry import Call, page, reads, writes
+from .registry import OperationCall, page, reads, writes
 
 
 @reads("listTriggerKeys")
-def list_trigger_keys(call: Call) -> dict[str, Any]:
-    """Trigger keys of a workspace of the caller's account, newest first, the revoked ones too; never a secret."""
+def list_trigger_keys(call: OperationCall) -> dict[str, Any]:
+    """List a workspace's trigger keys, revoked ones too; newest first, no secrets."""
     workspace = _workspace(call)
     query = select(api_keys).where(
         api_keys.c.kind == "trigger",
         api_keys.c.workspace_id == workspace["id"],
         api_keys.c.account_id == call.caller.account_id,
     )
-    rows, total = access.counted_page(call.db, query.order_by(api_keys.c.id.desc()), call.query)
+    rows, total = access.fetch_page(call, query.order_by(api_keys.c.id.desc()))
     return page((_record(row) for row in rows), total, call.query)
 
 
 @writes("createTriggerKey")
-def create_trigger_key(call: Call) -> dict[str, Any]:
-    """A new trigger key for a workspace of the caller's account and a visible agent, with its secret this one time."""
+def create_trigger_key(call: OperationCall) -> dict[str, Any]:
+    """Create a trigger key for a workspace and a visible agent.
+
+    The secret cannot be read back later.
+    """
     workspace = _workspace(call)
-    if workspace["should_restrict_members"]:  # a person gets here, and the key would see nothing
+    if workspace["should_restrict_members"]:  # a person may get here, but the key would see nothing
         raise errors.forbidden("No key reaches a restricted workspace")
-    agent = access.agent(call, call.body["agent_id"], reading=False)
-    now, secret = call.writing.clock.instant(), call.writing.clock.secret()
-    row = {
-        "id": call.writing.clock.new_id(),
-        "kind": "trigger",
-        "account_id": call.caller.account_id,
-        "workspace_id": workspace["id"],
-        "agent_id": agent["id"],
-        "name": call.body["name"],
-        "secret_sha256": auth.hash_secret(secret),
-        "scopes_json": msgspec.json.encode([]).decode(),
-        "revoked_at": None,
-        "created_at": now,
-        "updated_at": now,
-    }
-    call.db.execute(insert(api_keys), row)
+    agent = access.require_agent(call, call.body["agent_id"], reading=False)
+    row, secret = auth.insert_key(
+        call.writing,
+        account_id=call.caller.account_id,
+        name=call.body["name"],
+        kind="trigger",
+        workspace_id=workspace["id"],
+        agent_id=agent["id"],
+        revoked_at=None,
+    )
     return {**_record(row), "key": f"{row['id']}:{secret}"}
 
 
 @writes("revokeTriggerKey")
-def revoke_trigger_key(call: Call) -> dict[str, Any]:
-    """Make a trigger key stop working at once; one that is revoked already stays so."""
+def revoke_trigger_key(call: OperationCall) -> dict[str, Any]:
+    """Revoke a trigger key at once. A revoked key stays revoked."""
     workspace, reference = _workspace(call), call.path["trigger_key_id"].lower()
     row = None
-    if access.storable(reference):
+    if ids.is_id(reference):
         query = select(api_keys.c.revoked_at).where(
             api_keys.c.id == reference,
             api_keys.c.kind == "trigger",
@@ -75,14 +73,16 @@ def revoke_trigger_key(call: Call) -> dict[str, Any]:
     return {}
 
 
-def _workspace(call: Call) -> access.Row:
-    """The workspace, if it is the very account's that the caller acts as: the key outlives a person's token."""
-    row = access.own_workspace(call, call.path["workspace_id_or_name"])
+def _workspace(call: OperationCall) -> access.Row:
+    """Return a workspace of the account that the caller acts as, or raise the 404.
+
+    A key outlives a person's token, so other accounts' workspaces are excluded.
+    """
+    row = access.require_own_workspace(call, call.path["workspace_id_or_name"])
     if row["owner_id"] != call.caller.account_id:
         raise errors.not_found("Workspace")
     return row
 
 
 def _record(row: access.Row | dict[str, Any]) -> records.Record:
-    fields = ("id", "name", "workspace_id", "agent_id", "revoked_at", "created_at", "updated_at")
-    return {field: row[field] for field in fields}
+    return records.pick(row, "id", "name", "workspace_id", "agent_id", "revoked_at", "created_at", "updated_at")

@@ -6,39 +6,37 @@ from typing import Any
 
 from sqlalchemy import delete, insert, select
 
-from .. import errors
+from .. import errors, ids
 from ..store.tables import agents, contexts, credential_grants, workspace_agents, workspaces
 from . import access, records
-from .registry import Call, page, reads, writes
+from .registry import OperationCall, page, reads, writes
 
 
 @reads("listAccountWorkspaces")
-def list_account_workspaces(call: Call) -> dict[str, Any]:
-    """Workspaces of the caller's account, or of an organization it is a member of; any other account is the 404."""
-    account = access.account_or_404(call, call.path["account_id_or_name"])
-    known = call.db.execute(access.member_of(call.caller)).scalars().all()
-    if account["id"] not in {call.caller.account_id, *known}:
+def list_account_workspaces(call: OperationCall) -> dict[str, Any]:
+    """List the workspaces of the caller's account or organizations; 404 for others."""
+    account = access.require_account(call, call.path["account_id_or_name"])
+    organizations = call.db.execute(access.organizations_of(call.caller)).scalars().all()
+    if account["id"] not in {call.caller.account_id, *organizations}:
         raise errors.not_found("Account")
-    given = call.query
+    params = call.query
     query = select(workspaces).where(workspaces.c.owner_id == account["id"], access.visible_workspace(call.caller))
-    if given["archived"] is not None:
+    if params["archived"] is not None:
         archived = workspaces.c.archived_at.is_not(None)
-        query = query.where(archived if given["archived"] else ~archived)
-    for text in (given["search"], given["filter"]):
+        query = query.where(archived if params["archived"] else ~archived)
+    for text in (params["search"], params["filter"]):
         if text is not None:
-            query = query.where(*access.words_in(text, workspaces.c.name))
-    rows, total = access.counted_page(call.db, access.sorted_by(query, workspaces, given["sort_by"], "name"), given)
-    return page(records.workspaces(call.db, rows, call.caller), total, given)
+            query = query.where(*access.contains_words(text, workspaces.c.name))
+    rows, total = access.fetch_page(call, access.order_by_column(query, workspaces, params["sort_by"], "name"))
+    return page(records.workspace_records(call.db, rows, call.caller), total, params)
 
 
 @writes("createWorkspace")
-def create_workspace(call: Call) -> dict[str, Any]:
-    """A new workspace of the caller's account; a key is recorded as its creator."""
+def create_workspace(call: OperationCall) -> dict[str, Any]:
+    """Create a workspace of the caller's account; its creator may be a key."""
     caller, name = call.caller, call.body["name"]
-    owner_id = access.own_account(call, call.body.get("owner_id"), "create a workspace")
-    taken = select(workspaces.c.id).where(workspaces.c.owner_id == owner_id, workspaces.c.name == name)
-    if call.db.execute(taken).first() is not None:
-        raise errors.name_taken("Workspace", f"{caller.account_name}~{name}")
+    owner_id = access.require_own_account(call, call.body.get("owner_id"), "create a workspace")
+    access.require_unused_name(call, workspaces, owner_id, name, "Workspace")
     now = call.writing.clock.instant()
     new = {
         "id": call.writing.clock.new_id(),
@@ -50,58 +48,50 @@ def create_workspace(call: Call) -> dict[str, Any]:
         "updated_at": now,
     }
     call.db.execute(insert(workspaces), new)
-    row = call.db.execute(select(workspaces).where(workspaces.c.id == new["id"])).mappings().one()
-    return records.workspaces(call.db, [row], caller)[0]
+    rows = call.db.execute(select(workspaces).where(workspaces.c.id == new["id"])).mappings().all()
+    return records.workspace_records(call.db, rows, caller)[0]
 
 
 @reads("listContexts")
-def list_contexts(call: Call) -> dict[str, Any]:
-    """Contexts of a workspace, newest first."""
-    workspace = access.workspace(call, call.path["workspace_id_or_name"])
+def list_contexts(call: OperationCall) -> dict[str, Any]:
+    """List the contexts of a workspace, newest first."""
+    workspace = access.require_workspace(call, call.path["workspace_id_or_name"])
     query = select(contexts).where(contexts.c.workspace_id == workspace["id"]).order_by(contexts.c.id.desc())
-    rows, total = access.counted_page(call.db, query, call.query)
+    rows, total = access.fetch_page(call, query)
     return page((_context(row) for row in rows), total, call.query)
 
 
 def _context(row: access.Row) -> records.Record:
     return {
-        "id": row["id"],
-        "task_id": row["task_id"],
+        **records.pick(row, "id", "task_id"),
         "task": {"id": row["task_id"]} if row["task_id"] else None,
-        "workspace_id": row["workspace_id"],
-        "published_by_id": row["published_by_id"],
-        "type": row["type"],
-        "status": row["status"],
-        "generated_context": row["generated_context"],
-        "manual_context": row["manual_context"],
-        "summary": row["summary"],
-        "created_at": row["created_at"],
-        "updated_at": row["updated_at"],
+        **records.pick(row, "workspace_id", "published_by_id", "type", "status", "generated_context"),
+        **records.pick(row, "manual_context", "summary", "created_at", "updated_at"),
     }
 
 
 @reads("listWorkspaceAgents")
-def list_workspace_agents(call: Call) -> dict[str, Any]:
-    """Agents installed in a workspace that the caller can see, in the order they were installed."""
-    workspace = access.workspace(call, call.path["workspace_id_or_name"])
+def list_workspace_agents(call: OperationCall) -> dict[str, Any]:
+    """List the visible agents installed in a workspace, in order of installation."""
+    workspace = access.require_workspace(call, call.path["workspace_id_or_name"])
     query = (
         select(workspace_agents)
         .join(agents, agents.c.id == workspace_agents.c.agent_id)
         .where(workspace_agents.c.workspace_id == workspace["id"], access.visible_agent(call.caller, reading=True))
     )
-    rows, total = access.counted_page(call.db, query.order_by(workspace_agents.c.id), call.query)
+    rows, total = access.fetch_page(call, query.order_by(workspace_agents.c.id))
     return page(_installed(call, rows), total, call.query)
 
 
 @writes("installAgent")
-def install_agent(call: Call) -> dict[str, Any]:
-    """A visible agent, installed in a workspace of the caller's account."""
-    workspace = access.own_workspace(call, call.path["workspace_id_or_name"])
-    agent = access.agent(call, call.body["agent_id"], reading=False)
-    there = select(workspace_agents.c.id).where(
+def install_agent(call: OperationCall) -> dict[str, Any]:
+    """Install a visible agent in a workspace of the caller's account."""
+    workspace = access.require_own_workspace(call, call.path["workspace_id_or_name"])
+    agent = access.require_agent(call, call.body["agent_id"], reading=False)
+    installed = select(workspace_agents.c.id).where(
         workspace_agents.c.workspace_id == workspace["id"], workspace_agents.c.agent_id == agent["id"]
     )
-    if call.db.execute(there).first() is not None:
+    if call.db.execute(installed).first() is not None:
         raise errors.conflict(f'Agent "{agent["name"]}" is already installed in this workspace.')
     now = call.writing.clock.instant()
     row = {
@@ -118,11 +108,11 @@ def install_agent(call: Call) -> dict[str, Any]:
 
 
 @writes("uninstallAgent")
-def uninstall_agent(call: Call) -> dict[str, Any]:
-    """Take an agent out of a workspace that the caller's account owns. Its sessions stay."""
+def uninstall_agent(call: OperationCall) -> dict[str, Any]:
+    """Remove an agent from a workspace of the caller's account; its sessions stay."""
     reference = call.path["workspace_agent_id"].lower()
     row = None
-    if access.storable(reference):
+    if ids.is_id(reference):
         query = (
             select(workspace_agents.c.id)
             .join(workspaces, workspaces.c.id == workspace_agents.c.workspace_id)
@@ -138,20 +128,15 @@ def uninstall_agent(call: Call) -> dict[str, Any]:
     return {}
 
 
-def _installed(call: Call, rows: list[access.Row] | list[dict[str, Any]]) -> list[records.Record]:
-    wanted = select(agents).where(agents.c.id.in_([row["agent_id"] for row in rows]))
-    found = records.agents_(call.db, call.db.execute(wanted).mappings().all(), call.caller)
-    by_id = {agent["id"]: agent for agent in found}
+def _installed(call: OperationCall, rows: list[access.Row] | list[dict[str, Any]]) -> list[records.Record]:
+    installed = select(agents).where(agents.c.id.in_([row["agent_id"] for row in rows]))
+    agent_records = records.agent_records(call.db, call.db.execute(installed).mappings().all(), call.caller)
+    by_id = {agent["id"]: agent for agent in agent_records}
     return [
         {
-            "id": row["id"],
-            "workspace_id": row["workspace_id"],
-            "agent_id": row["agent_id"],
+            **records.pick(row, "id", "workspace_id", "agent_id"),
             "agent": by_id[row["agent_id"]],
-            "creator_id": row["creator_id"],
-            "required_credentials_mode": row["required_credentials_mode"],
-            "created_at": row["created_at"],
-            "updated_at": row["updated_at"],
+            **records.pick(row, "creator_id", "required_credentials_mode", "created_at", "updated_at"),
         }
         for row in rows
     ]

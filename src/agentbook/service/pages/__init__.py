@@ -1,47 +1,56 @@
-"""The service's pages for people: sign-in, settings, consent, and the API's description.
+"""The service's pages for people: sign-in, settings, consent and the API reference.
 
-Rendered here, with no script, no build and no file beside them; every address in them is relative, so they work as well
-below a path prefix such as Binder's proxy. `html` escapes and sets the headers, `visitor` knows who looks and whether a form
-is genuine; the rest is a module a page.
+They are rendered here, with no script and no other file. Every address is relative, so
+they work below a path prefix such as Binder's proxy. `visitor` knows who looks at a
+page and whether a form is genuine; the other modules are a page each.
 """
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from ..web.forms import Answer, Answers
-from ..web.html import problem_page
+from ..web.endpoints import Handler, MethodEndpoint
+from ..web.html import error_page
 from . import consent, docs, settings, signin
-from .visitor import Unproved
+from .visitor import UntrustedForm
 
 if TYPE_CHECKING:
     from ..state import Platform
 
 __all__ = ["routes"]
 
+Page = Callable[["Platform", Request], Awaitable[Response]]
+
 
 def routes(platform: Platform) -> list[BaseRoute]:
-    """The pages under ``/v1``."""
+    """Return the pages under ``/v1``."""
+
+    def form_page(show: Page, submit: Page) -> MethodEndpoint:
+        return MethodEndpoint(GET=partial(show, platform), POST=_reject_untrusted(partial(submit, platform)))
+
+    sign_out = _reject_untrusted(partial(signin.sign_out, platform))
     return [
-        Route("/v1/docs", endpoint=Answers(platform, GET=docs.show)),
-        Route("/v1/signin", endpoint=Answers(platform, GET=signin.show, POST=_careful(signin.submit))),
-        Route("/v1/signout", endpoint=Answers(platform, POST=_careful(signin.leave))),
-        Route("/v1/settings", endpoint=Answers(platform, GET=settings.show, POST=_careful(settings.submit))),
-        Route("/v1/oauth/consent", endpoint=Answers(platform, GET=consent.show, POST=_careful(consent.submit))),
+        Route("/v1/docs", endpoint=MethodEndpoint(GET=docs.show)),
+        Route("/v1/signin", endpoint=form_page(signin.show, signin.submit)),
+        Route("/v1/signout", endpoint=MethodEndpoint(POST=sign_out)),
+        Route("/v1/settings", endpoint=form_page(settings.show, settings.submit)),
+        Route("/v1/oauth/consent", endpoint=form_page(consent.show, consent.submit)),
     ]
 
 
-def _careful(submit: Answer) -> Answer:
-    """`submit`, with a page for a form that did not prove where it came from."""
+def _reject_untrusted(submit: Handler) -> Handler:
+    """Wrap `submit` to answer a form of unknown origin with an error page."""
 
-    async def answer(platform: Platform, request: Request) -> Response:
+    async def handle(request: Request) -> Response:
         try:
-            return await submit(platform, request)
-        except Unproved as unproved:
-            return problem_page(request, 403, "Nothing was done", str(unproved))
+            return await submit(request)
+        except UntrustedForm as error:
+            return error_page(request, 403, "Nothing was done", str(error))
 
-    return answer
+    return handle

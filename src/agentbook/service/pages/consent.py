@@ -1,7 +1,7 @@
-"""Consent: a person sees which client asks for what, takes away what it is not to have, and allows it or not.
+"""Consent: a person sees what a client asks for, and allows all, some or none of it.
 
-What the client asked for waits in the store under a handle, so nothing in this form can be changed on the way but the
-person's own answers, and an answer counts once.
+The client's request is stored under a handle, so the form carries nothing but the
+person's own choices, and it can be answered only once.
 """
 
 from __future__ import annotations
@@ -16,108 +16,116 @@ from starlette.responses import RedirectResponse, Response
 
 from .. import auth
 from ..oauth import grants
-from ..oauth.authorize import back_to_client
-from ..oauth.grants import Asked
+from ..oauth.authorize import redirect_to_client
+from ..oauth.grants import AuthorizationRequest
 from ..store import Transaction
-from ..web.forms import NO_STORE, Fields
-from ..web.html import Html, el, hidden, page, problem_page
+from ..web.endpoints import NO_STORE, Fields
+from ..web.html import Html, el, error_page, hidden, page
 from . import visitor as visitors
-from .settings import scope_choices, top
+from .settings import page_bar, scope_choices
 from .visitor import Visitor
 
 if TYPE_CHECKING:
     from ..state import Platform
 
-_OVER = "This request has been answered already, or has waited for more than ten minutes. Start again from the client."
+_OVER = "This request was answered already or is more than ten minutes old. Start again from the client."
 
 
 async def show(platform: Platform, request: Request) -> Response:
     """GET /oauth/consent?request=<handle>."""
     handle = request.query_params.get("request", "")
     now = platform.store.clock.instant()
-    asked = await platform.store.read(lambda db: grants.waiting(db, handle, now), brief=True)
-    if asked is None:
-        return problem_page(request, 400, "Nothing to decide", _OVER)
-    who = await visitors.visitor(platform, request)
-    if who.account is None:
+    authorization = await platform.store.read(lambda db: grants.find_request(db, handle, now), brief=True)
+    if authorization is None:
+        return error_page(request, 400, "Nothing to decide", _OVER)
+    visitor = await visitors.load_visitor(platform, request)
+    if visitor.account is None:
         return RedirectResponse(f"../signin?{urlencode({'request': handle})}", 303, NO_STORE)
     return page(
-        request, "Allow access?", top(who, "", "../"), _question(who, handle, asked), form_action=_form_action(asked)
+        request,
+        "Allow access?",
+        page_bar(visitor, "", "../"),
+        _question(visitor, handle, authorization),
+        form_action=_form_action(authorization),
     )
 
 
 async def submit(platform: Platform, request: Request) -> Response:
     """POST /oauth/consent: allow or deny."""
-    who, given = await visitors.posted(platform, request)
-    handle = given.get("request", [""])[0]
-    if who.account is None:
+    visitor, form = await visitors.read_form(platform, request)
+    handle = form.get("request", [""])[0]
+    if visitor.account is None:
         return RedirectResponse(f"../signin?{urlencode({'request': handle})}", 303, NO_STORE)
-    visitors.require_token(who, given, f"consent {handle}")
-    answer = await platform.store.write(lambda tx: _answer(tx, who, handle, given))
+    visitors.require_token(visitor, form, f"consent {handle}")
+    answer = await platform.store.write(lambda tx: _decide(tx, visitor, handle, form))
     if answer is None:
-        return problem_page(request, 400, "Nothing to decide", _OVER)
-    asked, told = answer
-    return back_to_client(platform, asked["redirect_uri"], asked["state"], told)
+        return error_page(request, 400, "Nothing to decide", _OVER)
+    authorization, reply = answer
+    return redirect_to_client(platform, authorization["redirect_uri"], authorization["state"], reply)
 
 
-def _answer(
-    tx: Transaction, who: Visitor, handle: str, given: Fields
+def _decide(
+    tx: Transaction, visitor: Visitor, handle: str, form: Fields
 ) -> tuple[Mapping[Any, Any], dict[str, str]] | None:
-    asked = grants.answered(tx, handle)
-    if asked is None:
+    """Return the request and the reply to the client; None if it is no longer open."""
+    authorization = grants.pop_request(tx, handle)
+    if authorization is None:
         return None
-    account = who.acts_as(given.get("account", [who.accounts[0]["id"]])[0])
-    if given.get("decision") != ["allow"] or account is None:
-        return asked, {"error": "access_denied", "error_description": "The person did not allow it"}
-    offered = auth.SCOPES if asked["scopes_json"] is None else msgspec.json.decode(asked["scopes_json"])
-    left = [scope for scope in offered if scope in given.get("scope", ())]
-    code = grants.allow(tx, asked, person_id=who.accounts[0]["id"], account_id=account["id"], scopes=left)
-    return asked, {"code": code}
-
-
-def _form_action(asked: Asked) -> str:
-    """Where the form may lead: here, and by redirect to the client. Browsers hold redirects to this rule as well.
-
-    A host by its IPv6 address cannot be written in it, so there the scheme stands alone.
-    """
-    parts = urlsplit(asked.redirect_uri)
-    client = (
-        f"{parts.scheme}:" if parts.scheme == "https" or "[" in parts.netloc else f"{parts.scheme}://{parts.netloc}"
+    account = visitor.find_account(form.get("account", [visitor.accounts[0]["id"]])[0])
+    if form.get("decision") != ["allow"] or account is None:
+        return authorization, {"error": "access_denied", "error_description": "The person did not allow it"}
+    offered = auth.SCOPES if authorization["scopes_json"] is None else msgspec.json.decode(authorization["scopes_json"])
+    scopes = [scope for scope in offered if scope in form.get("scope", ())]
+    code = grants.create_authorization(
+        tx, authorization, person_id=visitor.accounts[0]["id"], account_id=account["id"], scopes=scopes
     )
-    return f"'self' https: {client}" if client != "https:" else "'self' https:"
+    return authorization, {"code": code}
 
 
-def _question(who: Visitor, handle: str, asked: Asked) -> Html:
-    offered = auth.SCOPES if asked.scopes is None else asked.scopes
-    ticked = offered if asked.scopes is not None else [scope for scope in offered if scope.endswith(":read")]
-    local = urlsplit(asked.redirect_uri).scheme == "http"
-    host = urlsplit(asked.redirect_uri).netloc
+def _form_action(authorization: AuthorizationRequest) -> str:
+    """Return where the form may lead: here and, by redirect, to the client.
+
+    Browsers apply the policy to redirects too. It cannot name a host by its IPv6
+    address, so only the scheme is allowed there.
+    """
+    parts = urlsplit(authorization.redirect_uri)
+    if parts.scheme == "https":
+        return "'self' https:"
+    client = f"{parts.scheme}:" if "[" in parts.netloc else f"{parts.scheme}://{parts.netloc}"
+    return f"'self' https: {client}"
+
+
+def _question(visitor: Visitor, handle: str, authorization: AuthorizationRequest) -> Html:
+    offered = auth.SCOPES if authorization.scopes is None else authorization.scopes
+    ticked = offered if authorization.scopes is not None else [scope for scope in offered if scope.endswith(":read")]
+    local = urlsplit(authorization.redirect_uri).scheme == "http"
+    host = urlsplit(authorization.redirect_uri).netloc
     facts = el(
         "dl",
-        el("dt", "Goes back to"),
+        el("dt", "Returns to"),
         el("dd", host, " (this machine)" if local else None),
-        [el("dt", "Says it lives at"), el("dd", asked.client_uri)] if asked.client_uri else None,
+        [el("dt", "Website it names"), el("dd", authorization.client_uri)] if authorization.client_uri else None,
         el("dt", "Signed in as"),
-        el("dd", who.accounts[0]["name"]),
+        el("dd", visitor.accounts[0]["name"]),
     )
     warning = el(
         "p",
-        "Anyone can register a client under any name. Go on only if you have just started this yourself.",
+        "Anyone can register a client under any name. Continue only if you have just started this yourself.",
         class_="soft",
     )
     form = el(
         "form",
-        hidden("token", who.token(f"consent {handle}")),
+        hidden("token", visitor.token(f"consent {handle}")),
         hidden("request", handle),
-        _accounts(who),
+        _accounts(visitor),
         el(
             "fieldset",
             el("legend", "What it may do"),
-            el("p", el("small", "Untick what it is not to have.")),
+            el("p", el("small", "Untick what the client should not be able to do.")),
             scope_choices(offered, ticked),
         )
         if offered
-        else el("p", "It asks for no scope, and could only see who you are."),
+        else el("p", "It asks for no scope: it could only see who you are."),
         el(
             "div",
             el("button", "Allow", name="decision", value="allow"),
@@ -127,20 +135,20 @@ def _question(who: Visitor, handle: str, asked: Asked) -> Html:
         method="post",
         action="consent",
     )
-    title = el("h1", el("q", asked.client_name), " asks to act for you")
+    title = el("h1", el("q", authorization.client_name), " asks to act for you")
     return el("main", title, el("div", facts, warning, form, class_="card"), class_="narrow")
 
 
-def _accounts(who: Visitor) -> Html:
-    if len(who.accounts) == 1:
-        return hidden("account", who.accounts[0]["id"])
+def _accounts(visitor: Visitor) -> Html:
+    if len(visitor.accounts) == 1:
+        return hidden("account", visitor.accounts[0]["id"])
     choices = (
         el(
             "label",
-            el("input", type="radio", name="account", value=row["id"], checked=place == 0),
-            el("span", row["name"], el("small", "You" if place == 0 else "An organization that you administer")),
+            el("input", type="radio", name="account", value=row["id"], checked=index == 0),
+            el("span", row["name"], el("small", "You" if index == 0 else "An organization that you administer")),
             class_="choice",
         )
-        for place, row in enumerate(who.accounts)
+        for index, row in enumerate(visitor.accounts)
     )
     return el("fieldset", el("legend", "Act as"), choices)

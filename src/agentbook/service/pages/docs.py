@@ -1,7 +1,7 @@
-"""The API's description, rendered from openapi.yaml: the file is the source, so the page cannot say anything else.
+"""The API reference, rendered from openapi.yaml.
 
-Every operation and every schema has an anchor of its own (``docs#listAgents``, ``docs#schema-Agent``), and everything is on
-one page, so the browser's own search finds it.
+Every operation and schema has an anchor (``docs#listAgents``, ``docs#schema-Agent``).
+Everything is on one page, so the browser's search finds it.
 """
 
 from __future__ import annotations
@@ -9,21 +9,16 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from markdown_it import MarkdownIt
 from starlette.requests import Request
 from starlette.responses import Response
 
 from .. import contract
-from ..web.html import Child, Html, bar, el, page, row, table
-
-if TYPE_CHECKING:
-    from ..state import Platform
+from ..web.html import Child, Html, el, header_bar, page, row, table
 
 Node = Mapping[str, Any]
-
-_METHODS = ("get", "post", "put", "patch", "delete")
 _CREDENTIALS = {
     "apiKey": "API key (Basic)",
     "bearerApiKey": "API key (Bearer)",
@@ -33,13 +28,13 @@ _CREDENTIALS = {
 _markdown = MarkdownIt("commonmark", {"html": False})
 
 
-async def show(_platform: Platform, request: Request) -> Response:
-    """GET /docs: for anybody."""
-    return page(request, "API", *_rendered())
+async def show(request: Request) -> Response:
+    """GET /docs; needs no credential."""
+    return page(request, "API", *_render())
 
 
 @functools.cache
-def _rendered() -> tuple[Html, ...]:
+def _render() -> tuple[Html, ...]:
     document = contract.load().document
     nav = el(
         "nav",
@@ -48,12 +43,12 @@ def _rendered() -> tuple[Html, ...]:
         aria_label="Pages",
     )
     file = el("a", "openapi.yaml", href="openapi.yaml")
-    return (bar(nav, file), el("div", _side(document), _main(document), class_="docs"))
+    return (header_bar(nav, file), el("div", _side(document), _main(document), class_="docs"))
 
 
 def _operations(document: Node) -> Iterator[tuple[str, str, Node, Node]]:
     for path, item in document["paths"].items():
-        for method in _METHODS:
+        for method in contract.METHODS:
             if method in item:
                 yield method.upper(), path, item, item[method]
 
@@ -85,7 +80,7 @@ def _main(document: Node) -> Html:
     )
     sections = []
     for tag in document["tags"]:
-        operations = [found for found in _operations(document) if tag["name"] in found[3]["tags"]]
+        operations = [entry for entry in _operations(document) if tag["name"] in entry[3]["tags"]]
         anchor = f"tag-{tag['name'].replace(' ', '-')}"
         heading = el("h2", tag["name"], id=anchor)
         intro = _prose(tag["description"]) if tag.get("description") else None
@@ -108,7 +103,7 @@ def _authentication(document: Node) -> Html:
         el("h2", "Authentication", id="authentication"),
         table(["Credential", "How it is sent"], rows),
         el("p", "Scopes; write includes read:"),
-        table(["Scope", "What it lets do"], meanings),
+        table(["Scope", "What it allows"], meanings),
         class_="card",
     )
 
@@ -119,9 +114,9 @@ def _errors() -> Html:
         el("h2", "Errors", id="errors"),
         _prose(
             "Errors are JSON `{error, message}`; a request without an `Accept` header gets an HTML page. "
-            "Branch on the HTTP status. Every answer has an `X-Request-ID`. "
+            "Branch on the HTTP status. Every response has an `X-Request-ID`. "
             "A missing scope is named in `WWW-Authenticate`, which on every 401 links to the "
-            "protected resource metadata. Reads that are denied are 404, the same as what is not there."
+            "protected resource metadata. A denied read is a 404, as if the entity did not exist."
         ),
         class_="card",
     )
@@ -131,30 +126,30 @@ def _socket() -> Html:
     return el(
         "section",
         el("h2", "Live events", id="socket"),
-        _way("GET", "/sessions/{session_id}/events/ws"),
+        _endpoint("GET", "/sessions/{session_id}/events/ws"),
         _prose(
-            "A WebSocket, so not in openapi.yaml; `Authorization: Basic` on the handshake. "
+            "A WebSocket, so it is not in openapi.yaml. Send `Authorization: Basic` with the handshake. "
             "Each message is one event of the session.\n\n"
-            "- `from_id`: what was stored after this event first, then live; left out, live only.\n"
-            "- `types`: event types, separated by commas; left out, all of them."
+            "- `from_id`: deliver the stored events after this one first, then live ones; without it, live ones only.\n"
+            "- `types`: event types, separated by commas; without it, all of them."
         ),
         class_="card",
     )
 
 
 def _operation(document: Node, method: str, path: str, item: Node, op: Node) -> Html:
-    given = [_resolved(document, p) for p in (*item.get("parameters", ()), *op.get("parameters", ()))]
+    parameters = [contract.resolve(document, p) for p in (*item.get("parameters", ()), *op.get("parameters", ()))]
     extension = el("span", "extension", class_="tag", title="The specification does not show its path") if op.get(
         "x-agentbook-extension"
     ) else None  # fmt: skip
     return el(
         "article",
         el("h3", el("a", op["summary"], href=f"#{op['operationId']}"), extension),
-        _way(method, path),
+        _endpoint(method, path),
         _prose(op["description"]) if op.get("description") else None,
         _choice(op),
         _security(op["security"]),
-        _parameters(document, given),
+        _parameters(document, parameters),
         _body(document, op.get("requestBody")),
         _responses(document, op["responses"]),
         id=op["operationId"],
@@ -162,7 +157,7 @@ def _operation(document: Node, method: str, path: str, item: Node, op: Node) -> 
     )
 
 
-def _way(method: str, path: str) -> Html:
+def _endpoint(method: str, path: str) -> Html:
     return el("p", el("span", method, class_="method"), path, class_="way")
 
 
@@ -180,19 +175,19 @@ def _choice(node: Node) -> Html | None:
 
 def _security(security: list[Node]) -> Html:
     named: dict[str, list[str]] = {name: scopes for entry in security for name, scopes in entry.items()}
-    scopes = dict.fromkeys(scope for wanted in named.values() for scope in wanted)
+    scopes = dict.fromkeys(scope for names in named.values() for scope in names)
     kinds = [el("span", _CREDENTIALS[name], class_="tag") for name in named]
     if {} in security:
         kinds.insert(0, el("span", "no credential", class_="tag"))
-    wanted = [el("code", scope) for scope in scopes]
-    return el("p", el("strong", "Credentials: "), kinds, [" with ", wanted] if wanted else None)
+    codes = [el("code", scope) for scope in scopes]
+    return el("p", el("strong", "Credentials: "), kinds, [" with ", codes] if codes else None)
 
 
-def _parameters(document: Node, given: list[Node]) -> Html | None:
-    if not given:
+def _parameters(document: Node, parameters: list[Node]) -> Html | None:
+    if not parameters:
         return None
     rows = []
-    for parameter in given:
+    for parameter in parameters:
         name = [el("code", parameter["name"]), el("strong", " required") if parameter.get("required") else None]
         described = _prose(parameter["description"]) if parameter.get("description") else None
         rows.append(row(name, parameter["in"], _kind(document, parameter["schema"]), described))
@@ -209,10 +204,10 @@ def _body(document: Node, body: Node | None) -> Html | None:
 def _responses(document: Node, responses: Node) -> Html:
     rows = []
     for status, node in responses.items():
-        found = _resolved(document, node)
-        schemas = [_kind(document, content["schema"]) for content in found.get("content", {}).values()][:1]
-        rows.append(row(el("strong", str(status)), _prose(found["description"]), schemas))
-    return el("div", el("h4", "Answers"), table(["Status", "When", "Schema"], rows))
+        response = contract.resolve(document, node)
+        schemas = [_kind(document, content["schema"]) for content in response.get("content", {}).values()][:1]
+        rows.append(row(el("strong", str(status)), _prose(response["description"]), schemas))
+    return el("div", el("h4", "Responses"), table(["Status", "When", "Schema"], rows))
 
 
 def _schema_card(document: Node, name: str, node: Node) -> Html:
@@ -223,9 +218,9 @@ def _schema_card(document: Node, name: str, node: Node) -> Html:
 
 
 def _fields(document: Node, schema: Node) -> Html:
-    node = _resolved(document, schema)
+    node = contract.resolve(document, schema)
     rows = []
-    for part in (*(_resolved(document, each) for each in node.get("allOf", ())), node):
+    for part in (*(contract.resolve(document, each) for each in node.get("allOf", ())), node):
         required = part.get("required", ())
         for name, field in part.get("properties", {}).items():
             mark = el("strong", " required") if name in required else None
@@ -235,13 +230,13 @@ def _fields(document: Node, schema: Node) -> Html:
 
 
 def _kind(document: Node, schema: Node) -> Html:
-    """A schema in a few words: its name where it has one, else its type and bounds."""
+    """Describe a schema: by its name if it has one, else by its type and bounds."""
     if "$ref" in schema:
         name = schema["$ref"].rpartition("/")[2]
         return el("a", name, href=f"#schema-{name}")
     if "anyOf" in schema:
         parts = [_kind(document, part) for part in schema["anyOf"]]
-        return el("span", [[" or " if place else None, part] for place, part in enumerate(parts)], _default(schema))
+        return el("span", [[" or " if index else None, part] for index, part in enumerate(parts)], _default(schema))
     if schema.get("type") == "array":
         return el("span", "array of ", _kind(document, schema.get("items", {"type": "anything"})))
     types = schema.get("type", "object")
@@ -250,10 +245,10 @@ def _kind(document: Node, schema: Node) -> Html:
         words = str(schema["format"])
     bounds = [f"{word} {schema[key]}" for key, word in _BOUNDS.items() if key in schema]
     values = schema.get("enum", ())
-    turned = {f"-{value}" for value in values}  # `sort_by`: its description tells of the minus
-    options = [el("code", str(value)) for value in values if value not in turned]
-    listed = [": ", [[", " if place else None, option] for place, option in enumerate(options)]] if options else None
-    return el("span", words, f" ({', '.join(bounds)})" if bounds else None, listed, _default(schema))
+    descending = {f"-{value}" for value in values}  # `sort_by`: its description explains the minus
+    options = [el("code", str(value)) for value in values if value not in descending]
+    choices = [": ", [[", " if index else None, option] for index, option in enumerate(options)]] if options else None
+    return el("span", words, f" ({', '.join(bounds)})" if bounds else None, choices, _default(schema))
 
 
 _BOUNDS = {"minimum": "from", "maximum": "to", "minLength": "at least", "maxLength": "at most"}
@@ -263,12 +258,3 @@ def _default(schema: Node) -> Html | None:
     if schema.get("default") is None:
         return None
     return el("small", " default ", el("code", json.dumps(schema["default"])))
-
-
-def _resolved(document: Node, node: Node) -> Node:
-    while "$ref" in node:
-        target: Any = document
-        for step in node["$ref"].removeprefix("#/").split("/"):
-            target = target[step]
-        node = target
-    return node

@@ -1,6 +1,7 @@
-"""An account's settings: its API keys, and the clients that people let in.
+"""An account's settings: its API keys, and the clients that may act for it.
 
-Specification: "Authentication", rules 1 and 2: a key is created here, with a name and scopes, and its secret is shown once.
+A key is created here with a name and scopes, and its secret is shown once.
+Specification: "Authentication", rules 1 and 2.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 import msgspec
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, select, update
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
@@ -19,17 +20,17 @@ from .. import auth
 from ..oauth import grants
 from ..store import Transaction
 from ..store.tables import accounts, api_keys, oauth_authorizations
-from ..web.forms import NO_STORE, Fields
-from ..web.html import Html, bar, el, hidden, page, row, table, text
+from ..web.endpoints import NO_STORE, Fields
+from ..web.html import Html, el, header_bar, hidden, page, row, table, text
 from . import visitor as visitors
-from .visitor import Row, Unproved, Visitor
+from .visitor import Row, UntrustedForm, Visitor
 
 if TYPE_CHECKING:
     from ..state import Platform
 
-MOST_NAME = 120
+MAX_NAME_LENGTH = 120
 
-# What each scope lets its holder do, for people (specification: "Authentication", rule 4).
+# What each scope allows, for people (specification: "Authentication", rule 4).
 MEANINGS = {
     "agents:read": "See private agents",
     "agents:write": "Create, configure and publish agents",
@@ -46,7 +47,7 @@ MEANINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A form for a new key that was sent back: what was in it, and what was wrong."""
+    """The rejected form of a new key, and what was wrong with it."""
 
     name: str = ""
     account_id: str | None = None
@@ -56,86 +57,80 @@ class Draft:
 
 async def show(platform: Platform, request: Request) -> Response:
     """GET /settings."""
-    who = await visitors.visitor(platform, request)
-    if who.account is None:
+    visitor = await visitors.load_visitor(platform, request)
+    if visitor.account is None:
         return RedirectResponse("signin", 303, NO_STORE)
     done = {"revoked": "The key no longer works.", "ended": "The client can no longer act for you."}
-    said = done.get(request.query_params.get("done", ""))
-    return await _page(platform, request, who, el("p", said, class_="note good", role="status") if said else None)
+    message = done.get(request.query_params.get("done", ""))
+    return await _page(
+        platform, request, visitor, el("p", message, class_="note good", role="status") if message else None
+    )
 
 
 async def submit(platform: Platform, request: Request) -> Response:
-    """POST /settings: create a key, revoke a key, or show a client out."""
-    who, given = await visitors.posted(platform, request)
-    if who.account is None:
+    """POST /settings: create a key, revoke a key, or end a client's access."""
+    visitor, form = await visitors.read_form(platform, request)
+    if visitor.account is None:
         return RedirectResponse("signin", 303, NO_STORE)
-    action, target = (given.get(name, [""])[0] for name in ("action", "id"))
-    visitors.require_token(who, given, f"{action} {target}")
+    action, target = (form.get(name, [""])[0] for name in ("action", "id"))
+    visitors.require_token(visitor, form, f"{action} {target}")
     if action == "create":
-        return await _create(platform, request, who, given, target)
+        return await _create(platform, request, visitor, form, target)
     if action == "revoke":
-        await platform.store.write(lambda tx: _revoke_key(tx, who, target))
+        await platform.store.write(lambda tx: _revoke_key(tx, visitor, target))
         return RedirectResponse(f"settings?{urlencode({'done': 'revoked'})}", 303, NO_STORE)
     if action == "end":
-        await platform.store.write(lambda tx: _end_client(tx, who, target))
+        await platform.store.write(lambda tx: _revoke_client(tx, visitor, target))
         return RedirectResponse(f"settings?{urlencode({'done': 'ended'})}", 303, NO_STORE)
-    raise Unproved("There is nothing of this kind to do here.")
+    raise UntrustedForm("This page has no such action.")
 
 
-async def _create(platform: Platform, request: Request, who: Visitor, given: Fields, key_id: str) -> Response:
-    name, account_id = given.get("name", [""])[0].strip(), given.get("account", [who.accounts[0]["id"]])[0]
-    scopes = tuple(scope for scope in given.get("scope", ()) if scope in auth.SCOPES)
-    owner = who.acts_as(account_id)
+async def _create(platform: Platform, request: Request, visitor: Visitor, form: Fields, key_id: str) -> Response:
+    name, account_id = form.get("name", [""])[0].strip(), form.get("account", [visitor.accounts[0]["id"]])[0]
+    scopes = tuple(scope for scope in form.get("scope", ()) if scope in auth.SCOPES)
+    owner = visitor.find_account(account_id)
     wrong = None
-    if not name or len(name) > MOST_NAME:
-        wrong = f"Give the key a name of 1 to {MOST_NAME} characters that says what it is for."
+    if not name or len(name) > MAX_NAME_LENGTH:
+        wrong = f"Give the key a name of 1 to {MAX_NAME_LENGTH} characters that says what it is for."
     elif owner is None:
-        wrong = "You cannot make keys for this account."
+        wrong = "You cannot create keys for this account."
     if wrong or owner is None:
-        return await _page(platform, request, who, None, Draft(name, account_id, scopes, wrong), status=400)
+        return await _page(platform, request, visitor, None, Draft(name, account_id, scopes, wrong), status=400)
     secret = await platform.store.write(lambda tx: _insert_key(tx, key_id, owner["id"], name, scopes))
-    if secret is None:  # the form was sent twice: the key is there, and its secret was shown the first time
+    if secret is None:  # the form was sent twice; its first response showed the secret
         return await _page(
-            platform, request, who, el("p", "This key was created already.", class_="note", role="status")
+            platform, request, visitor, el("p", "This key was created already.", class_="note", role="status")
         )
     shown = el(
         "section",
         el("h2", f"The key “{name}” is ready"),
-        el("p", "Copy it now: it is shown this once, and nobody can read it back."),
+        el("p", "Copy it now: it is shown only once and cannot be read back."),
         el("code", f"{key_id}:{secret}", class_="secret", id="secret", tabindex="0", aria_label="API key"),
         el("p", "Use it as AGENTBOOK_API_KEY, as a Bearer token, or as user name and password.", class_="soft"),
         class_="note good",
         role="status",
     )
-    return await _page(platform, request, who, shown)
+    return await _page(platform, request, visitor, shown)
 
 
 def _insert_key(tx: Transaction, key_id: str, account_id: str, name: str, scopes: Iterable[str]) -> str | None:
     if tx.db.execute(select(api_keys.c.id).where(api_keys.c.id == key_id)).first() is not None:
         return None
-    now, secret = tx.clock.instant(), tx.clock.secret()
-    row = {
-        "id": key_id,
-        "account_id": account_id,
-        "name": name,
-        "secret_sha256": auth.hash_secret(secret),
-        "scopes_json": msgspec.json.encode(auth.scopes_from(scopes)).decode(),
-        "created_at": now,
-        "updated_at": now,
-    }
-    tx.db.execute(insert(api_keys), row)
+    _, secret = auth.insert_key(tx, account_id=account_id, name=name, scopes=auth.parse_scopes(scopes), id=key_id)
     return secret
 
 
-def _revoke_key(tx: Transaction, who: Visitor, key_id: str) -> None:
+def _revoke_key(tx: Transaction, visitor: Visitor, key_id: str) -> None:
     now = tx.clock.instant()
-    own = api_keys.c.account_id.in_([row["id"] for row in who.accounts])
+    own = api_keys.c.account_id.in_([row["id"] for row in visitor.accounts])
     live = (api_keys.c.id == key_id) & own & api_keys.c.revoked_at.is_(None)
     tx.db.execute(update(api_keys).where(live).values(revoked_at=now, updated_at=now))
 
 
-def _end_client(tx: Transaction, who: Visitor, authorization_id: str) -> None:
-    own = (oauth_authorizations.c.id == authorization_id) & (oauth_authorizations.c.person_id == who.accounts[0]["id"])
+def _revoke_client(tx: Transaction, visitor: Visitor, authorization_id: str) -> None:
+    own = (oauth_authorizations.c.id == authorization_id) & (
+        oauth_authorizations.c.person_id == visitor.accounts[0]["id"]
+    )
     if tx.db.execute(select(oauth_authorizations.c.id).where(own)).first() is not None:
         grants.revoke(tx, authorization_id)
 
@@ -143,8 +138,8 @@ def _end_client(tx: Transaction, who: Visitor, authorization_id: str) -> None:
 async def _page(
     platform: Platform,
     request: Request,
-    who: Visitor,
-    said: Html | None,
+    visitor: Visitor,
+    message: Html | None,
     draft: Draft | None = None,
     status: int = 200,
 ) -> Response:
@@ -152,63 +147,63 @@ async def _page(
         owned = (
             select(api_keys, accounts.c.name.label("account"))
             .join(accounts, accounts.c.id == api_keys.c.account_id)
-            .where(api_keys.c.account_id.in_([row["id"] for row in who.accounts]))
+            .where(api_keys.c.account_id.in_([row["id"] for row in visitor.accounts]))
             .order_by(api_keys.c.id.desc())
         )
-        return db.execute(owned).mappings().all(), grants.allowed_by(db, who.accounts[0]["id"])
+        return db.execute(owned).mappings().all(), grants.authorizations_of(db, visitor.accounts[0]["id"])
 
     keys, clients = await platform.store.read(read)
     live, revoked = [key for key in keys if not key["revoked_at"]], [key for key in keys if key["revoked_at"]]
     body = el(
         "main",
         el("h1", "Settings"),
-        said,
-        _new_key(who, platform.store.clock.new_id(), draft or Draft()),
+        message,
+        _new_key(visitor, platform.store.clock.new_id(), draft or Draft()),
         el(
             "section",
             el("h2", "API keys", id="keys"),
-            _keys(who, live) if live else el("p", "There is no key yet.", class_="soft"),
-            _revoked(revoked),
+            _key_table(visitor, live) if live else el("p", "There are no keys yet.", class_="soft"),
+            _revoked_keys(revoked),
             class_="card",
             aria_labelledby="keys",
         ),
         el(
             "section",
             el("h2", "Clients that act for you", id="clients"),
-            _clients(who, clients)
+            _client_table(visitor, clients)
             if clients
             else el(
                 "p",
-                "No client has been let in. Clients ask by OAuth, and you decide on a page of its own.",
+                "No client has access. A client asks through OAuth, and you decide on a separate page.",
                 class_="soft",
             ),
             class_="card",
             aria_labelledby="clients",
         ),
     )
-    return page(request, "Settings", top(who, "settings"), body, status=status)
+    return page(request, "Settings", page_bar(visitor, "settings"), body, status=status)
 
 
-def top(who: Visitor, here: str, up: str = "") -> Html:
-    """The bar of a page for somebody who is signed in; `up` leads back to where sign-in lives."""
+def page_bar(visitor: Visitor, here: str, up: str = "") -> Html:
+    """Return the bar of a signed-in page; `up` is the path to the sign-in page."""
     pages = {"settings": "Settings", "docs": "API"}
     links = [
         el("a", title, href=f"{up}{name}", aria_current="page" if name == here else None)
         for name, title in pages.items()
     ]
-    name = who.account["name"] if who.account else ""
+    name = visitor.account["name"] if visitor.account else ""
     out = el(
         "form",
-        hidden("token", who.token("signout")),
+        hidden("token", visitor.token("signout")),
         el("button", "Sign out", class_="plain small"),
         method="post",
         action=f"{up}signout",
     )
-    return bar(el("nav", links, aria_label="Pages"), el("div", el("span", name), out, class_="who"))
+    return header_bar(el("nav", links, aria_label="Pages"), el("div", el("span", name), out, class_="who"))
 
 
 def scope_choices(scopes: Iterable[str], ticked: Iterable[str]) -> Html:
-    """Scopes to tick or untick, with what they mean."""
+    """Return check boxes for scopes, with what they allow."""
     chosen = set(ticked)
     return el(
         "div",
@@ -225,13 +220,13 @@ def scope_choices(scopes: Iterable[str], ticked: Iterable[str]) -> Html:
     )
 
 
-def _new_key(who: Visitor, key_id: str, draft: Draft) -> Html:
+def _new_key(visitor: Visitor, key_id: str, draft: Draft) -> Html:
     options = [
-        el("option", row["name"], value=row["id"], selected=row["id"] == draft.account_id) for row in who.accounts
+        el("option", row["name"], value=row["id"], selected=row["id"] == draft.account_id) for row in visitor.accounts
     ]
-    only = who.accounts[0]
+    only = visitor.accounts[0]
     account = hidden("account", only["id"])
-    if len(who.accounts) > 1:
+    if len(visitor.accounts) > 1:
         label = el("label", "Account it acts as", for_="account")
         account = el("div", label, el("select", options, id="account", name="account"), class_="field")
     name = el(
@@ -244,24 +239,24 @@ def _new_key(who: Visitor, key_id: str, draft: Draft) -> Html:
             name="name",
             value=draft.name,
             required=True,
-            maxlength=MOST_NAME,
+            maxlength=MAX_NAME_LENGTH,
             autocomplete="off",
             aria_describedby="name-wrong" if draft.wrong else "name-help",
             aria_invalid="true" if draft.wrong else None,
         ),
         el("small", draft.wrong, id="name-wrong", class_="wrong", role="alert") if draft.wrong else None,
-        el("small", "What the key is for; it stands in lists and beside its messages.", id="name-help"),
+        el("small", "What the key is for. Shown in lists and next to its messages.", id="name-help"),
         class_="field",
     )
     scopes = el(
         "fieldset",
         el("legend", "Scopes"),
-        el("p", el("small", "Write includes read. Without any scope, a key can only ask who it is.")),
+        el("p", el("small", "Write includes read. Without scopes, a key can only ask who it is.")),
         scope_choices(auth.SCOPES, draft.scopes),
     )
     form = el(
         "form",
-        hidden("token", who.token(f"create {key_id}")),
+        hidden("token", visitor.token(f"create {key_id}")),
         hidden("action", "create"),
         hidden("id", key_id),
         name,
@@ -274,37 +269,37 @@ def _new_key(who: Visitor, key_id: str, draft: Draft) -> Html:
     return el("section", el("h2", "New API key", id="new"), form, class_="card", aria_labelledby="new")
 
 
-def _keys(who: Visitor, keys: Sequence[Row]) -> Html:
+def _key_table(visitor: Visitor, keys: Sequence[Row]) -> Html:
     def cells(key: Row) -> Html:
-        button = _button(who, "revoke", key["id"], "Revoke", key["name"])
-        return row(_named(key), key["account"], _scopes(key), _day(key["created_at"]), button)
+        button = _button(visitor, "revoke", key["id"], "Revoke", key["name"])
+        return row(_key_name(key), key["account"], _scope_tags(key), _day(key["created_at"]), button)
 
     return table(["Name", "Account", "Scopes", "Created", ""], map(cells, keys))
 
 
-def _revoked(keys: Sequence[Row]) -> Html | None:
+def _revoked_keys(keys: Sequence[Row]) -> Html | None:
     if not keys:
         return None
-    rows = (row(_named(key), key["account"], _day(key["revoked_at"])) for key in keys)
-    listed = table(["Name", "Account", "Revoked"], rows)
-    return el("details", el("summary", f"Revoked ({len(keys)})"), listed, class_="off")
+    rows = (row(_key_name(key), key["account"], _day(key["revoked_at"])) for key in keys)
+    revoked = table(["Name", "Account", "Revoked"], rows)
+    return el("details", el("summary", f"Revoked ({len(keys)})"), revoked, class_="off")
 
 
-def _clients(who: Visitor, clients: Sequence[Row]) -> Html:
+def _client_table(visitor: Visitor, clients: Sequence[Row]) -> Html:
     def cells(client: Row) -> Html:
-        button = _button(who, "end", client["id"], "End", client["client_name"])
+        button = _button(visitor, "end", client["id"], "End", client["client_name"])
         name = el("strong", client["client_name"])
-        return row(name, client["account_name"], _scopes(client), _day(client["created_at"]), button)
+        return row(name, client["account_name"], _scope_tags(client), _day(client["created_at"]), button)
 
     return table(["Client", "Acts as", "Scopes", "Allowed", ""], map(cells, clients))
 
 
-def _named(key: Row) -> Html:
+def _key_name(key: Row) -> Html:
     kind = el("span", " trigger", class_="tag") if key["kind"] == "trigger" else None
     return text([el("strong", key["name"]), kind, el("br"), el("small", el("code", key["id"]))])
 
 
-def _scopes(row: Mapping[Any, Any]) -> Html:
+def _scope_tags(row: Mapping[Any, Any]) -> Html:
     scopes: list[str] = msgspec.json.decode(row["scopes_json"])
     return text([el("span", scope, class_="tag") for scope in scopes] or el("span", "none", class_="soft"))
 
@@ -313,13 +308,13 @@ def _day(instant: str) -> Html:
     return el("time", instant[:10], datetime=instant)
 
 
-def _button(who: Visitor, action: str, target: str, label: str, of: str) -> Html:
+def _button(visitor: Visitor, action: str, target: str, label: str, name: str) -> Html:
     return el(
         "form",
-        hidden("token", who.token(f"{action} {target}")),
+        hidden("token", visitor.token(f"{action} {target}")),
         hidden("action", action),
         hidden("id", target),
-        el("button", label, class_="plain small danger", aria_label=f"{label} {of}"),
+        el("button", label, class_="plain small danger", aria_label=f"{label} {name}"),
         method="post",
         action="settings",
     )

@@ -1,8 +1,9 @@
-"""Who looks at a page: the session behind a cookie, and proof that a form came from a page of ours.
+"""Who looks at a page, and whether a form came from one of our pages.
 
-A form is believed when the browser says it came from here (``Sec-Fetch-Site``, else ``Origin``) *and* it carries the token
-that only our page, shown to this very session, could hold. The cookie has no Path and no Domain, so that it fits below any
-prefix: the browser takes the directory of the page that set it.
+A form is trusted if the browser says that it came from here (``Sec-Fetch-Site``, else
+``Origin``) *and* it carries the token of our page, which only this session was shown.
+The cookie has no Path and no Domain, so that it works below any prefix: the browser
+uses the directory of the page that set it.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from starlette.responses import Response
 from .. import auth, errors, ids
 from ..store import Transaction
 from ..store.tables import accounts, memberships, page_sessions, signin_links
-from ..web.forms import Fields, body, fields, is_form
+from ..web.endpoints import Fields, is_form, parse_fields, read_body
 
 if TYPE_CHECKING:
     from ..state import Platform
@@ -33,22 +34,24 @@ LINK_S = 15 * 60
 Row = Mapping[Any, Any]
 
 
-class Unproved(Exception):
-    """A form that may have come from somewhere else. The message is for the person."""
+class UntrustedForm(Exception):
+    """A form that may come from elsewhere. The message is for the person."""
 
 
 @dataclass(frozen=True, slots=True)
 class Visitor:
-    """Whoever asked for a page.
+    """Who requested a page.
 
     Attributes
     ----------
     secret : str
-        What the cookie holds; of somebody who has not signed in, a fresh one that only ties forms to the browser.
+        The cookie's value. For a person who is not signed in it is new, and only ties
+        forms to the browser.
     account : mapping or None
         Who is signed in.
     accounts : tuple of mappings
-        What that person may act as: itself first, then the organizations it administers.
+        What the person may act as: their own account, then the organizations that they
+        administer.
     """
 
     secret: str
@@ -59,23 +62,23 @@ class Visitor:
         return f"Visitor(account={self.account and self.account['name']!r})"
 
     def token(self, purpose: str) -> str:
-        """What a form for `purpose` must carry."""
+        """Return the token of a form for `purpose`."""
         return hmac.new(self.secret.encode(), purpose.encode(), hashlib.sha256).hexdigest()
 
-    def acts_as(self, account_id: str | None) -> Row | None:
-        """The account of this id, if this person may act as it."""
+    def find_account(self, account_id: str | None) -> Row | None:
+        """Return the account with this id if the person may act as it."""
         return next((row for row in self.accounts if row["id"] == account_id), None)
 
 
-async def visitor(platform: Platform, request: Request) -> Visitor:
-    """Who sent this request."""
+async def load_visitor(platform: Platform, request: Request) -> Visitor:
+    """Return who sent this request."""
     secret = request.cookies.get(cookie_name(platform), "")
     now = platform.store.clock.instant()
-    found = await platform.store.read(lambda db: _visitor(db, secret, now), brief=True) if secret else None
-    return found or Visitor(secret or secrets.token_urlsafe(32), None)
+    person = await platform.store.read(lambda db: _find_session(db, secret, now), brief=True) if secret else None
+    return person or Visitor(secret or secrets.token_urlsafe(32), None)
 
 
-def _visitor(db: Connection, secret: str, now: str) -> Visitor | None:
+def _find_session(db: Connection, secret: str, now: str) -> Visitor | None:
     query = (
         select(accounts)
         .join(page_sessions, page_sessions.c.account_id == accounts.c.id)
@@ -84,59 +87,62 @@ def _visitor(db: Connection, secret: str, now: str) -> Visitor | None:
     row = db.execute(query).mappings().first()
     if row is None:
         return None
-    administered = (
+    organizations = (
         select(accounts)
         .join(memberships, memberships.c.organization_id == accounts.c.id)
         .where(memberships.c.user_id == row["id"], memberships.c.role == "ADMIN")
         .order_by(accounts.c.name)
     )
-    return Visitor(secret, row, (row, *db.execute(administered).mappings()))
+    return Visitor(secret, row, (row, *db.execute(organizations).mappings()))
 
 
-async def posted(platform: Platform, request: Request) -> tuple[Visitor, Fields]:
-    """The form of this request and who sent it.
+async def read_form(platform: Platform, request: Request) -> tuple[Visitor, Fields]:
+    """Return the form of this request and who sent it.
 
-    Raises `Unproved` where it did not come from a page of this service, and the 400 where it is no form. Whether it carries
-    the token of its purpose is asked by `require_token`.
+    Raises `UntrustedForm` if it did not come from a page of this service, and the 400
+    if it is not a form. `require_token` checks its token.
     """
     require_same_origin(request)
     if not is_form(request):
         raise errors.invalid_input(["body: send it with Content-Type: application/x-www-form-urlencoded"])
     try:
-        given = fields(await body(request))
+        form = parse_fields(await read_body(request))
     except ValueError as error:
         raise errors.invalid_input([f"body: {error}"]) from None
-    return await visitor(platform, request), given
+    return await load_visitor(platform, request), form
 
 
-def require_token(who: Visitor, given: Fields, purpose: str) -> None:
-    """Raise `Unproved` unless the form carries the token that this visitor's page held."""
-    sent = given.get("token", [""])[0]
-    if not hmac.compare_digest(sent.encode(), who.token(purpose).encode()):
-        raise Unproved("This form is no longer good. Go back, reload the page, and try again.")
+def require_token(visitor: Visitor, form: Fields, purpose: str) -> None:
+    """Raise `UntrustedForm` unless the form carries this visitor's token."""
+    sent = form.get("token", [""])[0]
+    if not hmac.compare_digest(sent.encode(), visitor.token(purpose).encode()):
+        raise UntrustedForm("This form has expired. Go back, reload the page, and try again.")
 
 
 def require_same_origin(request: Request) -> None:
-    """Raise `Unproved` where the browser says that a form came from elsewhere.
+    """Raise `UntrustedForm` if the browser says that a form came from elsewhere.
 
-    ``Sec-Fetch-Site`` holds below a proxy that rewrites Host, too; older browsers and plain HTTP leave `Origin`. A program
-    that is no browser sends neither, and has no cookie that it was not given.
+    ``Sec-Fetch-Site`` is correct even below a proxy that rewrites Host. Older browsers
+    and plain HTTP only send `Origin`. A program that is not a browser sends neither,
+    and has no cookie that it was not given.
     """
     site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
     host = request.headers.get("host", "")
     same = site == "same-origin" if site is not None else origin is None or urlsplit(origin).netloc == host
-    # An origin that is told at all, and is another's, is never ours; below a proxy the Host is not what the browser saw.
     if not same:
-        raise Unproved("This form was sent from another site, so nothing was done.")
+        raise UntrustedForm("This form was sent from another site, so nothing was done.")
 
 
 def cookie_name(platform: Platform) -> str:
-    """Cookies do not know ports, so two services of one machine would overwrite each other's."""
+    """Return the cookie's name, which depends on the service's address.
+
+    Cookies ignore ports, so services of one machine would overwrite each other's.
+    """
     return "agentbook_" + hashlib.sha256(platform.root_url.encode()).hexdigest()[:8]
 
 
 def set_cookie(platform: Platform, request: Request, response: Response, secret: str) -> None:
-    """Have the browser keep `secret`: for as long as a session lasts, out of reach of scripts and other sites."""
+    """Store `secret` in the browser, out of reach of scripts and other sites."""
     secure = platform.root_url.startswith("https:") or request.headers.get("x-forwarded-proto") == "https"
     response.set_cookie(
         cookie_name(platform), secret, max_age=SESSION_S, path=None, httponly=True, samesite="lax", secure=secure
@@ -144,12 +150,12 @@ def set_cookie(platform: Platform, request: Request, response: Response, secret:
 
 
 def forget_cookie(platform: Platform, response: Response) -> None:
-    """Have the browser forget."""
+    """Remove the cookie from the browser."""
     response.delete_cookie(cookie_name(platform), path=None, httponly=True, samesite="lax")  # type: ignore[arg-type]
 
 
-def new_link(tx: Transaction, account_id: str) -> str:
-    """The code of a fresh sign-in link: good once, for a quarter of an hour."""
+def create_link(tx: Transaction, account_id: str) -> str:
+    """Create a sign-in link and return its code, which works once for 15 minutes."""
     code, now_ms = tx.clock.secret(), tx.clock.milliseconds()
     tx.db.execute(delete(signin_links).where(signin_links.c.expires_at <= ids.instant_of_ms(now_ms)))
     expires_at = ids.instant_of_ms(now_ms + LINK_S * 1000)
@@ -158,18 +164,19 @@ def new_link(tx: Transaction, account_id: str) -> str:
     return code
 
 
-def sign_in(tx: Transaction, code: str, before: str) -> str | None:
-    """Spend a link's code; the secret of the new session, None where the code is not good.
+def start_session(tx: Transaction, code: str, previous_secret: str) -> str | None:
+    """Use up a link's code; returns the new session's secret, None if it is invalid.
 
-    `before` is what the browser's cookie held: a session of that secret ends, and its secret is never taken over.
+    `previous_secret` is the cookie's value. A session with that secret ends, and the
+    secret is never reused.
     """
-    picked = signin_links.c.sha256 == auth.hash_secret(code)
-    live = select(signin_links.c.account_id).where(picked, signin_links.c.expires_at > tx.clock.instant())
+    has_code = signin_links.c.sha256 == auth.hash_secret(code)
+    live = select(signin_links.c.account_id).where(has_code, signin_links.c.expires_at > tx.clock.instant())
     account_id = tx.db.execute(live).scalar()
     if account_id is None:
         return None
-    tx.db.execute(delete(signin_links).where(picked))
-    sign_out(tx, before)
+    tx.db.execute(delete(signin_links).where(has_code))
+    end_session(tx, previous_secret)
     secret = tx.clock.secret()
     expires_at = ids.instant_of_ms(tx.clock.milliseconds() + SESSION_S * 1000)
     row = {"sha256": auth.hash_secret(secret), "account_id": account_id, "expires_at": expires_at}
@@ -177,7 +184,7 @@ def sign_in(tx: Transaction, code: str, before: str) -> str | None:
     return secret
 
 
-def sign_out(tx: Transaction, secret: str) -> None:
-    """End a session, and clear away those that are over."""
-    over = page_sessions.c.expires_at <= tx.clock.instant()
-    tx.db.execute(delete(page_sessions).where(or_(page_sessions.c.sha256 == auth.hash_secret(secret), over)))
+def end_session(tx: Transaction, secret: str) -> None:
+    """End a session, and delete expired ones."""
+    expired = page_sessions.c.expires_at <= tx.clock.instant()
+    tx.db.execute(delete(page_sessions).where(or_(page_sessions.c.sha256 == auth.hash_secret(secret), expired)))

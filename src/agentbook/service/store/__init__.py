@@ -1,7 +1,7 @@
 """The store: everything the platform remembers.
 
-`Store` is the door: `read` and `write` for the service, `write_now` and `read_now` for start-up and management
-commands.
+The service calls `Store.read` and `Store.write`; start-up and management commands call
+`read_now` and `write_now`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..clock import Clock
 from ..errors import OperatorError
 from .activity import StoreActivity
 from .engine import default_data, open_engine
-from .seeded import BEGINNING, Seeding, clock_of
+from .seeded import BEGINNING, Seeding, open_clock
 from .writer import Published, Transaction, Writer
 
 __all__ = ["BEGINNING", "Published", "Seeding", "Store", "Transaction", "default_data"]
@@ -28,28 +28,29 @@ T = TypeVar("T")
 _LAST_READS_S = 5.0
 
 
-def _nobody(_events: list[Published]) -> None:
-    """Nobody listens yet."""
+def _ignore(_events: list[Published]) -> None:
+    """Discard events: nobody listens yet."""
 
 
 class Store:
-    """The store of one data directory (SQLite), or at one URL (PostgreSQL).
+    """The store of a data directory (SQLite), or at a URL (PostgreSQL).
 
     Parameters
     ----------
     data
-        The data directory, made if it is not there.
+        The data directory, created if missing.
     database
         The URL of a PostgreSQL database to use instead of ``store.db``.
     clock
-        Where ids and times come from; None: the store's own where it was begun with a seed, else the system's.
+        Where ids and times come from. None uses the store's own clock if it was created
+        with a seed, else the system's.
     seeding
-        Begin a fresh store with a seed (see `store.seeded`).
+        Create the store with a seed (see `store.seeded`).
 
     Raises
     ------
     OperatorError
-        It cannot be opened; the message says what to do.
+        The store cannot be opened; the message names the remedy.
     """
 
     def __init__(
@@ -62,11 +63,11 @@ class Store:
     ) -> None:
         self.engine = open_engine(data, database)
         try:
-            self.clock = clock or clock_of(self.engine, seeding)
+            self.clock = clock or open_clock(self.engine, seeding)
         except OperatorError:
             self.engine.dispose()
             raise
-        self.on_events: Callable[[list[Published]], None] = _nobody
+        self.on_events: Callable[[list[Published]], None] = _ignore
         self._writer = Writer(self.engine, self.clock, lambda events: self.on_events(events))
         self._inline: Connection | None = None
         self._reading = 0
@@ -74,18 +75,19 @@ class Store:
         self._is_sqlite = self.engine.dialect.name == "sqlite"
 
     async def write(self, work: Callable[[Transaction], T]) -> T:
-        """Run `work` on the writer thread; returns once it is durable."""
+        """Run `work` on the writer thread and return once it is durable."""
         return await self._writer.write(work)
 
     def write_now(self, work: Callable[[Transaction], T]) -> T:
-        """Run `work` in a transaction of its own in this thread."""
+        """Run `work` in its own transaction in this thread."""
         return self._writer.write_now(work)
 
     async def read(self, work: Callable[[Connection], T], *, brief: bool = False) -> T:
         """Run `work` on one consistent state of the store.
 
-        `brief` reads (a row by its key, a page of events) run right here on SQLite: handing one to a thread costs more
-        than the read itself (3,450 against 2,067 pages of 20 a second). All others run in a thread.
+        On SQLite, `brief` reads (a row by its key, a page of events) run on the loop:
+        handing one to a thread costs more than the read itself (3,450 against 2,067
+        pages of 20 a second). All others run in a thread.
         """
         if brief and self._is_sqlite:
             if self._inline is None:
@@ -100,7 +102,7 @@ class Store:
             self._reading += 1
         try:
             with self.engine.connect() as connection:
-                if not self._is_sqlite:  # gives a list's count and its page one and the same state, as SQLite does
+                if not self._is_sqlite:  # a list's count and its page see the same state, as on SQLite
                     connection = connection.execution_options(isolation_level="REPEATABLE READ")
                 with connection.begin():
                     return work(connection)
@@ -110,13 +112,14 @@ class Store:
                 self._read_ended.notify_all()
 
     def activity(self, account_id: str) -> StoreActivity:
-        """What an agent that runs for this account may read."""
+        """Return what an agent that runs for this account may read."""
         return StoreActivity(self.engine, account_id)
 
     def close(self) -> None:
-        """Finish waiting writes and reads, and let go of every connection."""
+        """Finish waiting writes and reads, and close every connection."""
         self._writer.close()
-        # A read whose caller was cancelled runs on in its thread; its connection would outlive the pool.
+        # A read whose caller was cancelled continues in its thread; its connection
+        # would outlive the pool.
         with self._read_ended:
             self._read_ended.wait_for(lambda: self._reading == 0, timeout=_LAST_READS_S)
         if self._inline is not None:

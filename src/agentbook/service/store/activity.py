@@ -1,9 +1,10 @@
-"""What an agent may ask of the store: one SELECT at a time, over its account's sessions and what surrounds them.
+"""What an agent may read from the store: one SELECT at a time, for its account.
 
-The names it reads are temporary views that show its account's rows alone (`confined`). On SQLite the store is attached
-read-only under a name that is drawn anew for every statement, so no statement can name what lies behind the views, and an
-authorizer refuses everything but reading; on PostgreSQL the transaction is read-only and the statement's words are checked
-(`select_check`).
+The names in a statement are temporary views of the account's rows (`views`). On SQLite
+the store is attached read-only under a name that is random for every statement, so no
+statement can name what is behind the views, and an authorizer refuses everything but
+reading. On PostgreSQL the transaction is read-only and `check_select` checks the words
+of the statement.
 """
 
 from __future__ import annotations
@@ -24,59 +25,63 @@ from .tables import metadata
 
 READABLE = frozenset({"accounts", "workspaces", "agents", "agent_versions", "workspace_agents", "sessions", "events"})
 
-# What the views look at besides; shadowed, so that agents cannot.
+# Read by the views; hidden from agents by views of the same name.
 _BEHIND = frozenset({"memberships"})
 _ALLOWED = frozenset({sqlite3.SQLITE_SELECT, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE})
-_MOST_ROWS = 10_000
-_CEILING_S = 10.0
+_MAX_ROWS = 10_000
+_TIMEOUT_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class StoreActivity:
-    """Reads for one account: an `agentbook.service.engines.base.ActivityReader`. May be called from any thread."""
+    """Reads for one account, from any thread.
+
+    Implements `agentbook.service.engines.base.ActivityReader`.
+    """
 
     engine: Engine
     account_id: str
 
     def rows(self, sql: str, parameters: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-        """Run one SELECT; at most 10,000 rows come back, as mappings.
+        """Run one SELECT and return at most 10,000 rows.
 
-        ``:account_id`` is always bound to the account the agent runs for, whatever `parameters` says.
+        ``:account_id`` is always bound to the account that the agent runs for.
 
         Raises
         ------
         PermissionError
-            The statement is more than one SELECT, or reads a table that agents may not see.
+            The statement is more than one SELECT, or reads a table that agents may not
+            see.
         """
         bound = {**parameters, "account_id": self.account_id}
         if self.engine.dialect.name == "sqlite":
             return self._sqlite(sql, bound)
-        with self.engine.connect() as connection:  # its end undoes the transaction, and the views with it
+        with self.engine.connect() as connection:  # closing it rolls back the views
             schema = connection.exec_driver_sql("SELECT quote_ident(current_schema())").scalar_one()
-            for name, view in confined(schema, self.account_id).items():
+            for name, view in views(schema, self.account_id).items():
                 connection.exec_driver_sql(f"CREATE TEMP VIEW {name} AS {view}".replace("%", "%%"))
             connection.exec_driver_sql("SET LOCAL search_path = pg_temp")
             connection.exec_driver_sql("SET TRANSACTION READ ONLY")
-            connection.exec_driver_sql(f"SET LOCAL statement_timeout = {int(_CEILING_S * 1000)}")
+            connection.exec_driver_sql(f"SET LOCAL statement_timeout = {int(_TIMEOUT_S * 1000)}")
             schemas = connection.exec_driver_sql("SELECT nspname FROM pg_namespace").scalars().all()
             check_select(sql, metadata.tables.keys(), READABLE, frozenset(schemas))
-            return [dict(row) for row in connection.execute(text(sql), bound).mappings().fetchmany(_MOST_ROWS)]
+            return [dict(row) for row in connection.execute(text(sql), bound).mappings().fetchmany(_MAX_ROWS)]
 
     def _sqlite(self, sql: str, bound: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-        deadline = time.monotonic() + _CEILING_S
+        deadline = time.monotonic() + _TIMEOUT_S
         source = f"{Path(str(self.engine.url.database)).resolve().as_uri()}?mode=ro"
         hidden = f"store_{secrets.token_hex(16)}"
-        with contextlib.closing(sqlite3.connect("file::memory:", uri=True, timeout=_CEILING_S)) as connection:
+        with contextlib.closing(sqlite3.connect("file::memory:", uri=True, timeout=_TIMEOUT_S)) as connection:
             connection.row_factory = sqlite3.Row
             connection.execute(f"ATTACH ? AS {hidden}", (source,))
-            for name, view in confined(hidden, self.account_id).items():
+            for name, view in views(hidden, self.account_id).items():
                 connection.execute(f"CREATE TEMP VIEW {name} AS {view}")
             for name in _BEHIND:
                 connection.execute(f"CREATE TEMP VIEW {name} AS SELECT NULL AS hidden")
             connection.set_authorizer(_authorizer(hidden))
             connection.set_progress_handler(lambda: time.monotonic() > deadline, 100_000)
             try:
-                return [dict(row) for row in connection.execute(sql, bound).fetchmany(_MOST_ROWS)]
+                return [dict(row) for row in connection.execute(sql, bound).fetchmany(_MAX_ROWS)]
             except (sqlite3.Warning, sqlite3.ProgrammingError) as error:
                 if "one statement" in str(error):
                     raise PermissionError("Agents may run one SELECT at a time.") from None
@@ -89,11 +94,11 @@ class StoreActivity:
                 raise
 
 
-def confined(schema: str, account_id: str) -> dict[str, str]:
-    """The SELECT behind each readable name: rows of `account_id` in the tables of `schema`.
+def views(schema: str, account_id: str) -> dict[str, str]:
+    """Return the SELECT of each view: the account's rows in the tables of `schema`.
 
-    Sessions of restricted workspaces stay out, as they do for the keys that agents are asked by. Public agents are seen by
-    everybody, and their versions, which hold prompts, by their owner.
+    Sessions of restricted workspaces are left out, as they are for API keys. Everybody
+    sees public agents; only their owner sees their versions, which contain prompts.
     """
     me = "'" + account_id.replace("'", "''") + "'"
     workspaces = f"owner_id = {me} AND NOT should_restrict_members"
@@ -122,7 +127,10 @@ def _authorizer(hidden: str) -> Callable[[int, str | None, str | None, str | Non
     return authorize
 
 
-# PostgreSQL has no authorizer; a role of its own would need rights that the service may not have.
+# PostgreSQL has roles instead of an authorizer, and a service may not create roles in a
+# database that it was given. So the words of the statement are checked: no further
+# statement, comment or quoted name, and no unknown table, schema or function. A
+# read-only transaction stands behind this check.
 
 _TEXT = re.compile(r"'(?:[^']|'')*'")
 _WORD = re.compile(r"(:?)\b([a-z_][a-z0-9_$]*)\b(\s*\()?", re.IGNORECASE)
@@ -131,35 +139,34 @@ _FUNCTIONS = re.compile(
     "abs|avg|cast|coalesce|count|dense_rank|greatest|lag|lead|least|length|lower|max|min|nullif|"
     "rank|replace|round|row_number|substr|substring|sum|trim|upper"
 )
-# Keywords that may stand before a parenthesis.
-_BEFORE = re.compile(
+# Keywords that may precede a parenthesis.
+_BEFORE_PARENTHESIS = re.compile(
     "all|and|any|as|between|by|case|distinct|else|except|exists|filter|from|having|in|intersect|"
     "join|like|limit|not|offset|on|or|over|select|then|union|using|values|when|where"
 )
-_NEVER = re.compile("alter|call|copy|create|delete|do|drop|execute|grant|insert|into|lock|merge|set|truncate|update")
+_STATEMENTS = re.compile(
+    "alter|call|copy|create|delete|do|drop|execute|grant|insert|into|lock|merge|set|truncate|update"
+)
 
 
 def check_select(sql: str, tables: Set[str], readable: Set[str], schemas: Set[str]) -> None:
     """Raise `PermissionError` unless `sql` is one SELECT over `readable`.
 
-    `tables` are all tables of the store, `schemas` the names of the database's schemas.
+    `tables` are all tables of the store, `schemas` all schemas of the database.
     """
-    # A text ends at its next quote: the kinds of text where that is not so have a letter before them (E'', U&'').
+    # A string ends at its next quote; strings where it does not have a prefix (E'',
+    # U&'').
     rest = _TEXT.sub("''", sql)
-    one = rest.lstrip().lower().startswith(("select", "with")) and not _FORBIDDEN.search(rest)
-    if not one or rest.replace("''", "").count("'"):
+    is_select = rest.lstrip().lower().startswith(("select", "with")) and not _FORBIDDEN.search(rest)
+    if not is_select or rest.replace("''", "").count("'"):
         raise PermissionError("Agents may run one SELECT at a time.")
-    refused = PermissionError(f"Agents may read {', '.join(sorted(readable))}, and write nothing.")
-    for colon, name, call in _WORD.findall(rest):
+    error = PermissionError(f"Agents may read {', '.join(sorted(readable))}, and write nothing.")
+    for colon, name, parenthesis in _WORD.findall(rest):
         word = name.lower()
         if colon:
             continue  # a bound parameter
-        if (
-            _NEVER.fullmatch(word)
-            or word in schemas
-            or word.startswith("pg_")
-            or (word in tables and word not in readable)
-        ):
-            raise refused
-        if call and not (_FUNCTIONS.fullmatch(word) or _BEFORE.fullmatch(word) or word in readable):
-            raise refused
+        is_hidden = word in schemas or word.startswith("pg_") or (word in tables and word not in readable)
+        if is_hidden or _STATEMENTS.fullmatch(word):
+            raise error
+        if parenthesis and not (_FUNCTIONS.fullmatch(word) or _BEFORE_PARENTHESIS.fullmatch(word) or word in readable):
+            raise error

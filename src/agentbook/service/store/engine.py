@@ -1,7 +1,8 @@
-"""Opening a store: the data directory, the connections, the schema.
+"""Opening a store: the data directory, the connections and the schema.
 
-SQLite is put into WAL mode once, before anything else uses the file: switching later, with several processes opening at
-once, fails with "database is locked" (measured, November 2026). PostgreSQL is used as it comes.
+SQLite is put into WAL mode once, before anything else uses the file: switching later
+fails with "database is locked" if several processes open it at once (measured, November
+2026).
 """
 
 from __future__ import annotations
@@ -18,26 +19,27 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 
 from .. import ids
 from ..errors import OperatorError
-from .tables import GROWN_FROM, SCHEMA_VERSION, meta, metadata
+from .tables import SCHEMA_VERSION, UPGRADABLE_FROM, meta, metadata
 
 STORE_FILE = "store.db"
 _BUSY_TIMEOUT_S = 30.0
 
 
 def default_data() -> Path:
-    """The data directory when none is named: ``AGENTBOOK_DATA``, else the user's data directory of this system."""
+    """Return ``AGENTBOOK_DATA``, or else the user's data directory of this system."""
     named = os.environ.get("AGENTBOOK_DATA")
     return Path(named).expanduser() if named else Path(platformdirs.user_data_dir("agentbook"))
 
 
 def prepare_directory(data: Path) -> None:
-    """Make sure the data directory is there, writable, and closed to other users (mode 0700).
+    """Make sure that the data directory exists, is writable and private (mode 0700).
 
-    Raises `OperatorError` where that cannot be.
+    Raises `OperatorError` if that fails.
     """
     try:
         data.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # Somebody else's directory full of other things keeps its mode; the files in it are 0600 all the same.
+        # A directory with other contents keeps its mode; our files in it are 0600
+        # anyway.
         if (data / STORE_FILE).exists() or not any(data.iterdir()):
             data.chmod(0o700)
         if not os.access(data, os.W_OK | os.X_OK):
@@ -50,19 +52,21 @@ def prepare_directory(data: Path) -> None:
 
 
 def open_engine(data: Path, database: str | None = None) -> Engine:
-    """Connect to the store of a data directory, or to the database at a URL, and bring its schema about.
+    """Connect to the store of a data directory or database, and create its schema.
 
     Parameters
     ----------
     data
-        The data directory; holds ``store.db`` unless `database` is given.
+        The data directory. Contains ``store.db`` unless `database` is given.
     database
-        An SQLAlchemy URL such as ``postgresql+psycopg://user@host/name``; None means SQLite in `data`.
+        An SQLAlchemy URL such as ``postgresql+psycopg://user@host/name``. None uses
+        SQLite in `data`.
 
     Raises
     ------
     OperatorError
-        The place cannot be written, the URL not be understood or reached, or the store belongs to another version.
+        The directory is not writable, the URL is invalid or unreachable, or the store
+        belongs to another version.
     """
     if database is None:
         prepare_directory(data)
@@ -71,12 +75,12 @@ def open_engine(data: Path, database: str | None = None) -> Engine:
         engine = _by_url(database)
     try:
         with engine.execution_options(agentbook_begin="IMMEDIATE").begin() as connection:
-            _bring_about_schema(connection)
+            _create_schema(connection)
     except DBAPIError as error:
         engine.dispose()
         where = str(data / STORE_FILE) if database is None else make_url(database).render_as_string(hide_password=True)
         reason = str(error.orig).strip().splitlines()[0] if str(error.orig).strip() else type(error.orig).__name__
-        raise OperatorError(f"Cannot open the store {where}: {reason}. Check the place, or choose another.") from None
+        raise OperatorError(f"Cannot open the store {where}: {reason}. Check the location, or use another.") from None
     except OperatorError:
         engine.dispose()
         raise
@@ -84,7 +88,8 @@ def open_engine(data: Path, database: str | None = None) -> Engine:
 
 
 def _sqlite(path: Path) -> Engine:
-    # SQLite gives its side files (-wal, -shm) the mode of the main file, so creating it closed closes them all.
+    # SQLite's side files (-wal, -shm) inherit the main file's mode, so a private main
+    # file makes them private.
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
         with contextlib.closing(sqlite3.connect(path, timeout=_BUSY_TIMEOUT_S)) as connection:
@@ -96,7 +101,7 @@ def _sqlite(path: Path) -> Engine:
         connect_args={"check_same_thread": False, "timeout": _BUSY_TIMEOUT_S},
         pool_size=8,
         max_overflow=24,
-        hide_parameters=True,  # what was searched for, or is to be stored, is nobody's who reads the log
+        hide_parameters=True,  # keeps search terms and stored values out of the log
     )
     event.listen(engine, "connect", _on_sqlite_connect)
     event.listen(engine, "begin", _on_sqlite_begin)
@@ -104,9 +109,9 @@ def _sqlite(path: Path) -> Engine:
 
 
 def _on_sqlite_connect(connection: Any, _record: Any) -> None:
-    # SQLite's own knows the letters of ASCII alone, and a search is to find "é" by "É" as PostgreSQL does.
+    # SQLite's own `lower` only knows ASCII, but "É" must match "é", as on PostgreSQL.
     connection.create_function("lower", 1, _lower, deterministic=True)
-    connection.isolation_level = None  # transactions are begun by us (below), not guessed by the driver
+    connection.isolation_level = None  # we begin transactions (below), not the driver
     for pragma in ("foreign_keys = ON", "synchronous = FULL", "cache_size = -8000", "temp_store = MEMORY"):
         connection.execute(f"PRAGMA {pragma}")
 
@@ -116,7 +121,8 @@ def _lower(value: Any) -> Any:
 
 
 def _on_sqlite_begin(connection: Connection) -> None:
-    # A writer takes the write lock at once: a read lock that must grow later fails where two do so at the same time.
+    # A write takes the write lock at once; upgrading a read lock fails if two do so at
+    # the same time.
     kind = connection.get_execution_options().get("agentbook_begin", "")
     connection.exec_driver_sql(f"BEGIN {kind}")
 
@@ -140,19 +146,20 @@ def _by_url(database: str) -> Engine:
         raise OperatorError("PostgreSQL needs the extra `postgres`: pip install 'agentbook[postgres]'.") from None
 
 
-def _bring_about_schema(connection: Connection) -> None:
+def _create_schema(connection: Connection) -> None:
     if connection.dialect.name == "postgresql":
-        # Two processes that create the same tables at once would collide; the number names this one purpose.
+        # Two processes that create the tables at once would collide. The number stands
+        # for this one purpose.
         connection.exec_driver_sql("SELECT pg_advisory_xact_lock(7233171)")
     metadata.create_all(connection)
-    found = connection.execute(select(meta.c.value).where(meta.c.name == "schema_version")).scalar()
-    if found is None:
+    version = connection.execute(select(meta.c.value).where(meta.c.name == "schema_version")).scalar()
+    if version is None:
         facts = {"schema_version": str(SCHEMA_VERSION), "created_at": ids.now()}
         connection.execute(insert(meta), [{"name": name, "value": value} for name, value in facts.items()])
-    elif found in GROWN_FROM:  # the tables that were missing have just been made
+    elif version in UPGRADABLE_FROM:  # `create_all` has just created the missing tables
         connection.execute(update(meta).where(meta.c.name == "schema_version").values(value=str(SCHEMA_VERSION)))
-    elif found != str(SCHEMA_VERSION):
+    elif version != str(SCHEMA_VERSION):
         raise OperatorError(
-            f"The store was written by another version of agentbook (schema {found}, this one has {SCHEMA_VERSION}); "
+            f"The store was written by another version of agentbook (schema {version}, this one has {SCHEMA_VERSION}); "
             "use that version, or another --data directory."
         )

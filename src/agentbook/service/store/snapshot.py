@@ -1,7 +1,7 @@
-"""The whole store in one file: taken while the service runs, put back while it does not.
+"""Snapshots: the whole store in one file, written while the service runs.
 
-Both are all or nothing. A snapshot is written beside its destination, made durable, and then takes its place, so an export
-that fails leaves the file that was there; a store that is restored takes the old one's place in the same way.
+Writing and restoring are all or nothing. The new file is written next to its
+destination, made durable and then moved there, so a failure leaves the old file.
 """
 
 from __future__ import annotations
@@ -18,31 +18,32 @@ from .lock import DataLock
 from .tables import SCHEMA_VERSION, metadata
 
 _BUSY_S = 30.0
-_NOT_OURS = "is not a snapshot of agentbook's store; name a file that `agentbook snapshot` wrote."
+_NOT_OURS = "is not a snapshot of an agentbook store; name a file that `agentbook snapshot` wrote."
 
 
 def snapshot(data: Path, file: Path) -> int:
-    """Write the store of a data directory into `file`, replacing it; its size in bytes.
+    """Write the store of a data directory to `file`, and return its size in bytes.
 
     Parameters
     ----------
     data
-        The data directory. A service may be running on it: the snapshot is one consistent state of its store.
+        The data directory. A service may be running on it: the snapshot is one
+        consistent state of its store.
     file
-        Where to write; readable by its owner alone.
+        Where to write. An existing file is replaced; only its owner can read it.
 
     Raises
     ------
     OperatorError
-        There is no store, or the file cannot be written; one that was there before is then as it was.
+        There is no store, or the file cannot be written. An existing file is unchanged.
 
     Examples
     --------
     >>> import tempfile
     >>> from agentbook.service.store import Store
-    >>> place = Path(tempfile.mkdtemp())
-    >>> Store(place / "data").close()
-    >>> snapshot(place / "data", place / "today.db") > 4096
+    >>> directory = Path(tempfile.mkdtemp())
+    >>> Store(directory / "data").close()
+    >>> snapshot(directory / "data", directory / "today.db") > 4096
     True
     """
     store = data / STORE_FILE
@@ -51,47 +52,48 @@ def snapshot(data: Path, file: Path) -> int:
     if file.exists() and file.samefile(store):
         raise OperatorError(f"{file} is the store itself; name another file.")
     try:
-        with _fresh_beside(file) as fresh, contextlib.closing(sqlite3.connect(_uri(store), uri=True)) as db:
+        with _replacing(file) as fresh, contextlib.closing(sqlite3.connect(_uri(store), uri=True)) as db:
             db.execute(f"PRAGMA busy_timeout = {int(_BUSY_S * 1000)}")
             db.execute("VACUUM INTO ?", (str(fresh),))
     except (OSError, sqlite3.Error) as error:
-        raise OperatorError(f"Cannot write the snapshot {file}: {_reason(error)}. Nothing was replaced.") from None
+        raise OperatorError(f"Cannot write the snapshot {file}: {_reason(error)}. Nothing was changed.") from None
     return file.stat().st_size
 
 
 def restore(file: Path, data: Path) -> None:
-    """Make a snapshot the store of a data directory, replacing what is there.
+    """Replace the store of a data directory with a snapshot.
 
     Parameters
     ----------
     file
-        What `snapshot` wrote; it stays.
+        A file that `snapshot` wrote; it is kept.
     data
-        The data directory, made if it is not there. No service may be running on it.
+        The data directory, created if missing. No service may be running on it.
 
     Raises
     ------
     OperatorError
-        A service is running, or the file is none of ours, damaged, or of a newer version. The store is then as it was.
+        A service is running, or the file is not a snapshot, damaged, or of a newer
+        version. The store is then unchanged.
     """
     _check(file)
     prepare_directory(data)
     lock = DataLock(data)
     try:
         with (
-            _fresh_beside(data / STORE_FILE, before=lambda: _close(data / STORE_FILE)) as fresh,
+            _replacing(data / STORE_FILE, before=lambda: _close(data / STORE_FILE)) as fresh,
             contextlib.closing(sqlite3.connect(_uri(file), uri=True)) as source,
             contextlib.closing(sqlite3.connect(fresh)) as target,
         ):
             source.backup(target)
     except (OSError, sqlite3.Error) as error:
-        raise OperatorError(f"Cannot restore {file} into {data}: {_reason(error)}. The store is as it was.") from None
+        raise OperatorError(f"Cannot restore {file} to {data}: {_reason(error)}. The store is unchanged.") from None
     finally:
         lock.release()
 
 
 def _check(file: Path) -> None:
-    """Raise a `OperatorError` unless the file is a whole store that this version can read."""
+    """Raise `OperatorError` unless this version can read the whole file."""
     try:
         if not file.is_file():
             raise OperatorError(f"There is no file {file}.")
@@ -105,8 +107,8 @@ def _check(file: Path) -> None:
                     f"{file} was written by a newer agentbook (schema {version[0]}, this one has {SCHEMA_VERSION}); "
                     "use that version."
                 )
-            if (found := db.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
-                raise OperatorError(f"{file} is damaged ({found.splitlines()[0]}); use another snapshot.")
+            if (check := db.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
+                raise OperatorError(f"{file} is damaged ({check.splitlines()[0]}); use another snapshot.")
     except (sqlite3.DatabaseError, ValueError):
         raise OperatorError(f"{file} {_NOT_OURS}") from None
     except OSError as error:
@@ -114,7 +116,10 @@ def _check(file: Path) -> None:
 
 
 def _close(store: Path) -> None:
-    """Fold the side files of the old store into it: a write-ahead log that stays behind would be played into the new one."""
+    """Merge the old store's side files into it.
+
+    A write-ahead log that stays behind would be applied to the new store.
+    """
     if store.exists():
         with contextlib.closing(sqlite3.connect(store, timeout=2)) as db:
             try:
@@ -122,7 +127,7 @@ def _close(store: Path) -> None:
             except sqlite3.OperationalError:
                 raise
             except sqlite3.DatabaseError:
-                mode = "delete"  # damaged beyond reading, which may be why another is to take its place
+                mode = "delete"  # unreadable, which may be why it is being replaced
         if mode != "delete":
             raise OSError(f"another process is using {store}")
     for suffix in ("-wal", "-shm"):
@@ -130,10 +135,11 @@ def _close(store: Path) -> None:
 
 
 @contextlib.contextmanager
-def _fresh_beside(file: Path, before: Callable[[], None] = lambda: None) -> Iterator[Path]:
-    """An empty file that takes the place of `file`, durably, if the block ends well, and vanishes otherwise.
+def _replacing(file: Path, before: Callable[[], None] = lambda: None) -> Iterator[Path]:
+    """Yield an empty file that durably replaces `file` if the block succeeds.
 
-    `before` is called right before it does.
+    If it fails, the new file is removed. `before` is called right before the
+    replacement.
     """
     fresh = file.with_name(f".{file.name}.{os.getpid()}")
     fresh.unlink(missing_ok=True)

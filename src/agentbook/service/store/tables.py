@@ -1,8 +1,9 @@
-"""The tables of the store, in SQLAlchemy Core, for SQLite and PostgreSQL alike.
+"""The tables of the store, for SQLite and PostgreSQL.
 
-Conventions: ids are canonical UUID text; ``*_at`` columns are fixed-width ISO text (see `agentbook.service.ids`), so
-both sort and compare as text; columns that end in ``_json`` hold JSON text. An event keeps the exact JSON that is sent
-(``wire``) beside the few columns it is filtered by: a page of events is joined text, never re-serialised rows.
+Ids are canonical UUID text and ``*_at`` columns fixed-width ISO text (see
+`agentbook.service.ids`), so both sort and compare as text. Columns that end in
+``_json`` contain JSON text. An event stores the exact JSON that is sent (``wire``)
+beside the few columns it is filtered by: a page of events is joined text.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ from __future__ import annotations
 from sqlalchemy import BigInteger, Boolean, Column, ForeignKey, Index, MetaData, Table, Text, UniqueConstraint, text
 
 SCHEMA_VERSION = 2
-# Versions that differ from this one by tables that were not there yet, and by nothing else.
-GROWN_FROM = frozenset({"1"})
+# Earlier versions that only lack some tables.
+UPGRADABLE_FROM = frozenset({"1"})
 
 metadata = MetaData()
 
@@ -28,7 +29,7 @@ def _flag(name: str) -> Column[bool]:
     return Column(name, Boolean, nullable=False, server_default=text("false"))
 
 
-# One row a fact about the store itself: schema_version, seed, created_at, demo (what demo data was written).
+# Facts about the store: schema_version, seed, clock, created_at, demo.
 meta = Table("meta", metadata, Column("name", Text, primary_key=True), Column("value", Text, nullable=False))
 
 accounts = Table(
@@ -188,7 +189,8 @@ credentials = Table(
     *_times(),
 )
 
-# Which workspace agents a credential is granted to; the `workspace_id` and `grant_candidates` filters read it.
+# The workspace agents that a credential is granted to, for the filters `workspace_id`
+# and `grant_candidates`.
 credential_grants = Table(
     "credential_grants",
     metadata,
@@ -238,7 +240,8 @@ sessions = Table(
     Index("sessions_by_workspace", "workspace_id", "id"),
 )
 
-# No foreign key on session_id: a bulk history is written table by table, and sessions are never deleted.
+# No foreign key on session_id: bulk histories are written table by table, and sessions
+# are never deleted.
 events = Table(
     "events",
     metadata,
@@ -253,7 +256,8 @@ events = Table(
     sqlite_with_rowid=False,
 )
 
-# A turn that was accepted and is not finished yet. A row that is still here at start-up was cut off by a crash.
+# Turns that were accepted and are not finished. A row that is left at start-up was cut
+# off by a crash.
 pending_turns = Table(
     "pending_turns",
     metadata,
@@ -263,7 +267,8 @@ pending_turns = Table(
     Column("created_at", Text, nullable=False),
 )
 
-# Tokens that agents used in a calendar month, once for each budget they count against.
+# Tokens that agents used in a calendar month, one row for each budget they count
+# against.
 spending = Table(
     "spending",
     metadata,
@@ -273,7 +278,8 @@ spending = Table(
     Column("tokens", BigInteger, nullable=False),
 )
 
-# What OAuth and the pages keep. A ``*sha256`` column stands for a secret that only its holder has.
+# OAuth and the pages. A ``*sha256`` column is the hash of a secret that only its holder
+# has.
 oauth_clients = Table(
     "oauth_clients",
     metadata,
@@ -285,7 +291,7 @@ oauth_clients = Table(
     Index("oauth_clients_by_address", "registered_from", "created_at"),
 )
 
-# What a client asks of a person who has not answered yet.
+# Authorization requests that no person has answered yet.
 oauth_requests = Table(
     "oauth_requests",
     metadata,
@@ -298,7 +304,7 @@ oauth_requests = Table(
     Column("expires_at", Text, nullable=False, index=True),
 )
 
-# What a person allowed a client, with the one code that was given out for it.
+# What a person allowed a client, with the authorization code that was issued for it.
 oauth_authorizations = Table(
     "oauth_authorizations",
     metadata,

@@ -1,11 +1,12 @@
-"""All writing: one thread, one transaction for as many waiting writes as there are (group commit).
+"""All writes: one thread, and one transaction for all waiting writes (group commit).
 
-Each write is a function of a `Transaction`. Those that wait together run one after another inside one ``BEGIN
-IMMEDIATE``, each in a savepoint of its own, so one that fails does not take its neighbours with it, and one commit pays for
-all. A write's caller hears of it after the commit, never before.
+Each write is a function of a `Transaction`. Waiting writes run one after another in one
+``BEGIN IMMEDIATE``, each in a savepoint of its own, so a failed one does not affect the
+others and one commit pays for all. A write's caller gets its result after the commit.
 
-Event ids are minted here, inside the transaction: had they been made when a thing happened and been committed later,
-a reader with a cursor would lose events for ever (measured: 4,660 of 6,580 deliveries, with four overlapping writers).
+Event ids are created here, inside the transaction. If they were created earlier and
+committed later, a reader with a cursor would lose events for ever (measured: 4,660 of
+6,580 deliveries, with four overlapping writers).
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ T = TypeVar("T")
 Execute = Callable[[str, tuple[Any, ...]], Any]
 
 _KNOWN_SESSIONS = 100_000
-_BATCH = 256  # bounds how long the first of a batch waits for the last
+_MAX_BATCH = 256  # bounds how long the first of a batch waits for the last
 
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """One event that has just become visible."""
+    """An event that has just become visible."""
 
     session_id: str
     id: str
@@ -42,7 +43,7 @@ class Published:
 
 
 class Transaction:
-    """What a write works with: the connection, the clock, new ids, and what is to happen once it is committed."""
+    """What a write works with: the connection, the clock, event ids and hooks."""
 
     __slots__ = ("_minter", "clock", "db", "events", "execute", "hooks")
 
@@ -55,19 +56,20 @@ class Transaction:
         self.hooks: list[Callable[[], None]] = []
 
     def mint(self, session_id: str, newest: Callable[[], str | None]) -> tuple[str, str]:
-        """A fresh event id for a session, and its instant.
+        """Return a new event id for a session, and its instant.
 
-        `newest` finds the newest id that the session has in the store; it is asked once a session.
+        `newest` finds the newest id of the session in the store; it is called once per
+        session.
         """
         return self._minter.mint(session_id, newest)
 
     def after_commit(self, hook: Callable[[], None]) -> None:
-        """Have `hook` called on the service's loop once this is committed; never if it fails."""
+        """Call `hook` on the service's loop after the commit, unless this fails."""
         self.hooks.append(hook)
 
 
 class Minter:
-    """Event ids: UUIDv7, each greater than every one before it, whatever the system's clock does."""
+    """Event ids: UUIDv7s that always increase, whatever the system's clock does."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -76,7 +78,7 @@ class Minter:
         self._known: set[str] = set()
 
     def mint(self, session_id: str, newest: Callable[[], str | None]) -> tuple[str, str]:
-        """An id greater than all minted before and than the session's `newest`, and the instant that it carries."""
+        """Return an id greater than all earlier ones and `newest`, and its instant."""
         now = self._clock.milliseconds()
         if session_id not in self._known:
             if len(self._known) >= _KNOWN_SESSIONS:
@@ -84,7 +86,7 @@ class Minter:
             self._known.add(session_id)
             last = newest()
             if last is not None and ids.milliseconds_of(last) > self._ms:
-                # A store that was written under a clock ahead of ours: go on from there.
+                # The store was written with a clock ahead of ours: continue from there.
                 now = max(now, ids.milliseconds_of(last) + 1)
         if now > self._ms:
             self._ms, self._sequence = now, 0
@@ -106,7 +108,11 @@ class _Job:
 
 
 class Writer:
-    """The writer thread. `deliver` is called on the caller's loop with the events of a commit, in commit order."""
+    """The writer thread.
+
+    `deliver` is called on the caller's loop with the events of a commit, in commit
+    order.
+    """
 
     def __init__(self, engine: Engine, clock: Clock, deliver: Callable[[list[Published]], None]) -> None:
         self._engine = engine.execution_options(agentbook_begin="IMMEDIATE")
@@ -117,7 +123,7 @@ class Writer:
         self._thread: threading.Thread | None = None
 
     async def write(self, work: Callable[[Transaction], T]) -> T:
-        """Run `work` in the next transaction; its result once that is committed, or what it raised."""
+        """Run `work` in the next transaction; return its result after the commit."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="agentbook-writer", daemon=True)
             self._thread.start()
@@ -127,13 +133,13 @@ class Writer:
         return await future
 
     def write_now(self, work: Callable[[Transaction], T]) -> T:
-        """Run `work` in a transaction of its own, in this thread (start-up, management commands)."""
+        """Run `work` in its own transaction in this thread (start-up, commands)."""
         with self._engine.begin() as connection:
             self._clock.begin(connection)
-            return work(Transaction(connection, self._clock, self._minter, _straight(connection)))
+            return work(Transaction(connection, self._clock, self._minter, _raw_execute(connection)))
 
     def close(self) -> None:
-        """Finish what waits, then end the thread."""
+        """Finish waiting writes, then end the thread."""
         if self._thread is not None:
             self._jobs.put(None)
             self._thread.join()
@@ -152,7 +158,7 @@ class Writer:
         batch: list[_Job] = []
         while job is not None:
             batch.append(job)
-            if len(batch) == _BATCH:
+            if len(batch) == _MAX_BATCH:
                 return batch, False
             try:
                 job = self._jobs.get_nowait()
@@ -163,19 +169,19 @@ class Writer:
     def _commit(self, connection: Connection, batch: list[_Job]) -> None:
         try:
             with connection.begin():
-                execute = _straight(connection)
+                execute = _raw_execute(connection)
                 for job in batch:
                     self._attempt(connection, job, execute, alone=len(batch) == 1)
         except BaseException as error:
             for job in batch:
                 job.error = job.error or error
         for loop in {job.loop for job in batch}:
-            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
-                loop.call_soon_threadsafe(self._settle, [job for job in batch if job.loop is loop])
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody is waiting
+                loop.call_soon_threadsafe(self._report_results, [job for job in batch if job.loop is loop])
 
     def _attempt(self, connection: Connection, job: _Job, execute: Execute, *, alone: bool) -> None:
         job.transaction = Transaction(connection, self._clock, self._minter, execute)
-        if alone:  # the transaction itself is the savepoint
+        if alone:  # the transaction itself serves as savepoint
             self._clock.begin(connection)
             job.result = job.work(job.transaction)
             return
@@ -184,18 +190,19 @@ class Writer:
             self._clock.begin(connection)
             job.result = job.work(job.transaction)
         except Exception as error:
-            # Where the database gave up the whole transaction (disk full), this raises and the batch fails as one.
+            # If the database rolled back the whole transaction (disk full), this raises
+            # and the whole batch fails.
             execute("ROLLBACK TO SAVEPOINT job", ())
             job.error = error
         execute("RELEASE SAVEPOINT job", ())
 
-    def _settle(self, batch: list[_Job]) -> None:
-        """On the caller's loop, after the commit: first the events, then the hooks, then the answers."""
-        good = [job for job in batch if job.error is None and job.transaction is not None]
-        events = [event for job in good for event in job.transaction.events]  # type: ignore[union-attr]
+    def _report_results(self, batch: list[_Job]) -> None:
+        """On the caller's loop, after the commit: events, then hooks, then results."""
+        committed = [job for job in batch if job.error is None and job.transaction is not None]
+        events = [event for job in committed for event in job.transaction.events]  # type: ignore[union-attr]
         if events:
             self._deliver(events)
-        for job in good:
+        for job in committed:
             for hook in job.transaction.hooks:  # type: ignore[union-attr]
                 hook()
         for job in batch:
@@ -206,10 +213,10 @@ class Writer:
                     job.future.set_exception(job.error)
 
 
-def _straight(connection: Connection) -> Execute:
-    """What runs one statement of the hot path on the connection's transaction; parameters are marked by ``?``.
+def _raw_execute(connection: Connection) -> Execute:
+    """Return a function that runs a statement of the hot path, with ``?`` parameters.
 
-    On SQLite it goes past SQLAlchemy, whose bookkeeping costs several times the statement itself.
+    On SQLite it bypasses SQLAlchemy, which costs several times the statement itself.
     """
     if connection.dialect.name == "sqlite":
         driver: Any = connection.connection.driver_connection

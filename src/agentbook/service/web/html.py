@@ -1,7 +1,8 @@
-"""HTML that cannot forget to escape, and pages that cannot forget a header.
+"""Building HTML that is always escaped, and pages with the right headers.
 
-`el` builds elements: a plain `str` is text and is escaped, only what `el` itself made is markup. A page carries its style
-within itself, allowed by its hash, so it asks for nothing else, runs no script, and works below any path prefix.
+`el` builds elements. A plain `str` is text and is escaped; only what `el` returns is
+markup. A page contains its style sheet, allowed by its hash, so it loads nothing else,
+runs no script, and works below any path prefix.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from starlette.responses import Response
 
 
 class Html(str):
-    """Markup: text that is escaped already."""
+    """Markup: text that is escaped."""
 
     __slots__ = ()
 
@@ -38,7 +39,7 @@ _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 
 def text(value: Child) -> Html:
-    """Children as markup, text escaped.
+    """Return children as markup, with text escaped.
 
     Examples
     --------
@@ -55,7 +56,10 @@ def text(value: Child) -> Html:
 
 
 def el(tag: str, /, *children: Child, **attributes: str | int | bool | None) -> Html:
-    """An element. ``class_`` and ``for_`` are written without the underscore, others with hyphens; False leaves one out.
+    """Return an element.
+
+    Write ``class_`` and ``for_`` with an underscore, and hyphens as underscores. False
+    or None leaves an attribute out.
 
     Examples
     --------
@@ -73,23 +77,26 @@ def el(tag: str, /, *children: Child, **attributes: str | int | bool | None) -> 
 
 
 def row(*cells: Child) -> Html:
-    """A row of a table."""
+    """Return a table row."""
     return el("tr", (el("td", cell) for cell in cells))
 
 
 def table(heads: Iterable[str], rows: Iterable[Html]) -> Html:
-    """A table that becomes a list of blocks on a narrow screen; a column may have no heading."""
+    """Return a table that becomes a list of blocks on a narrow screen.
+
+    A heading may be empty.
+    """
     cells = (el("th", head, scope="col") if head else el("td") for head in heads)
     return el("div", el("table", el("thead", el("tr", cells)), el("tbody", rows), class_="stack"), class_="scroll")
 
 
 def hidden(name: str, value: str) -> Html:
-    """A field that the person does not see."""
+    """Return a hidden form field."""
     return el("input", type="hidden", name=name, value=value)
 
 
 def document(title: str, *children: Child) -> str:
-    """A whole page."""
+    """Return a complete HTML document."""
     head = el(
         "head",
         el("meta", charset="utf-8"),
@@ -110,14 +117,14 @@ def page(
     form_action: str = "'self'",
     headers: Mapping[str, str] | None = None,
 ) -> Response:
-    """A page as an answer.
+    """Return a page as a response.
 
     Parameters
     ----------
     request
-        What it answers.
+        The request to answer.
     title
-        In the browser's tab.
+        The title of the browser tab.
     children
         The body.
     status
@@ -125,7 +132,7 @@ def page(
     form_action
         Where its forms may lead, redirects included, as in a Content-Security-Policy.
     headers
-        More headers, or others than these.
+        Headers to add or replace.
     """
     return Response(
         document(title, *children), status, {**safe_headers(request, form_action), **(headers or {})}, "text/html"
@@ -133,13 +140,14 @@ def page(
 
 
 def safe_headers(request: Request, form_action: str = "'self'") -> dict[str, str]:
-    """What every page is sent with: nothing may frame it, store it, or learn where the person came from."""
+    """Return the headers of every page: no framing, no storing, no referrer."""
     policy = (
         f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; img-src data:; form-action {form_action}; "
         "base-uri 'none'; frame-ancestors 'none'"
     )
-    # With no-referrer browsers send `Origin: null` even to ourselves, and say by Sec-Fetch-Site that it is ourselves; but that
-    # only where the connection is trustworthy. Elsewhere the origin must be told to ourselves, and to nobody else.
+    # With no-referrer, browsers send `Origin: null` even to us, and only on a
+    # trustworthy connection do they also send Sec-Fetch-Site. Elsewhere the origin must
+    # be sent to us, and to nobody else.
     host = request.headers.get("host", "")
     trustworthy = host.startswith(_LOOPBACK) or request.headers.get("x-forwarded-proto") == "https"
     return {
@@ -152,14 +160,14 @@ def safe_headers(request: Request, form_action: str = "'self'") -> dict[str, str
     }
 
 
-def bar(*children: Child) -> Html:
-    """The top of every page."""
+def header_bar(*children: Child) -> Html:
+    """Return the bar at the top of a page."""
     mark = el("span", "agentbook", class_="mark")
     return el("header", el("div", mark, *children, class_="bar"), class_="top")
 
 
-def problem_page(request: Request, status: int, title: str, *problems: str) -> Response:
-    """What went wrong, for a person."""
-    told = el("ul", (el("li", problem) for problem in problems)) if len(problems) > 1 else el("p", *problems)
-    body = el("main", el("h1", title), el("div", told, class_="note bad", role="alert"), class_="narrow")
-    return page(request, title, bar(), body, status=status)
+def error_page(request: Request, status: int, title: str, *problems: str) -> Response:
+    """Return an error page for a person."""
+    details = el("ul", (el("li", problem) for problem in problems)) if len(problems) > 1 else el("p", *problems)
+    body = el("main", el("h1", title), el("div", details, class_="note bad", role="alert"), class_="narrow")
+    return page(request, title, header_bar(), body, status=status)

@@ -1,0 +1,87 @@
+"""Endpoints outside the JSON operations: methods, forms and JSON responses."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+from urllib.parse import parse_qsl
+
+import msgspec
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from .. import errors
+
+Handler = Callable[[Request], Awaitable[Response]]
+Fields = Mapping[str, list[str]]
+
+NO_STORE = {"Cache-Control": "no-store", "Pragma": "no-cache"}
+_MAX_FIELDS = 100
+
+
+class MethodEndpoint:
+    """The ASGI application of one path, with a handler for each method."""
+
+    def __init__(self, **handlers: Handler) -> None:
+        self.handlers = handlers
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        handler = self.handlers.get("GET" if scope["method"] == "HEAD" else scope["method"])
+        if handler is None:
+            raise errors.method_not_allowed([*self.handlers, *(["HEAD"] if "GET" in self.handlers else [])])
+        response = await handler(Request(scope, receive))
+        if scope["method"] == "HEAD":
+            response.body = b""
+        await response(scope, receive, send)
+
+
+def json_response(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """Return `value` as a JSON response."""
+    return Response(msgspec.json.encode(value), status, dict(headers or {}), "application/json")
+
+
+async def read_body(request: Request) -> bytes:
+    """Return the body; its size and duration are limited (`middleware.BodyLimits`)."""
+    try:
+        return await request.body()
+    except ClientDisconnect:
+        raise errors.bad_request("The request ended before its body did.") from None
+
+
+def parse_fields(raw: bytes) -> Fields:
+    """Parse form fields or query parameters; each has all its values, in order.
+
+    Raises `ValueError` with a message for the sender.
+    """
+    try:
+        pairs = parse_qsl(
+            raw.decode("ascii"), keep_blank_values=True, max_num_fields=_MAX_FIELDS, errors="strict", encoding="utf-8"
+        )
+    except UnicodeDecodeError:
+        raise ValueError("fields must be URL-encoded UTF-8") from None
+    except ValueError:
+        raise ValueError(f"more than {_MAX_FIELDS} fields") from None
+    values: dict[str, list[str]] = {}
+    for name, value in pairs:
+        if "\x00" in name or "\x00" in value:
+            raise ValueError(f"{name[:80]!r} holds a null character")
+        values.setdefault(name, []).append(value)
+    return values
+
+
+def is_form(request: Request) -> bool:
+    """Whether the request's content type is a form's."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    return kind == "application/x-www-form-urlencoded"
+
+
+def single_value(values: Fields, name: str) -> str | None:
+    """Return the value of a field; None if missing or empty (RFC 6749, 3.1).
+
+    Raises `ValueError` if the field is given more than once.
+    """
+    matches = values.get(name, ())
+    if len(matches) > 1:
+        raise ValueError(f"{name}: Field given more than once")
+    return matches[0] or None if matches else None
