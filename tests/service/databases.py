@@ -43,9 +43,9 @@ def schema_url(base: str, data: Path) -> str:
 
 def server_binaries() -> Path | None:
     """Where initdb and postgres are, None where they are not; Debian keeps them off the PATH."""
-    found = [Path(place).parent for place in [shutil.which("initdb")] if place]
-    found += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
-    return next((place for place in found if (place / "initdb").exists() and (place / "postgres").exists()), None)
+    directories = [Path(place).parent for place in [shutil.which("initdb")] if place]
+    directories += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
+    return next((place for place in directories if (place / "initdb").exists() and (place / "postgres").exists()), None)
 
 
 class Cluster:

@@ -54,8 +54,8 @@ class Scripted:
                 return
             elif verb == "silent":
                 return
-        said = " | ".join(f"{message.role}: {message.text[:20]}" for message in turn.history[-3:])
-        yield Reply(f"You said {turn.message!r} after [{said}]")
+        heard = " | ".join(f"{message.role}: {message.text[:20]}" for message in turn.history[-3:])
+        yield Reply(f"You said {turn.message!r} after [{heard}]")
 
     def __call__(self, _name: str) -> Scripted:
         return self

@@ -39,15 +39,15 @@ def test_the_file_and_the_handlers_name_the_same_operations() -> None:
 
 def test_operation_ids_and_marks() -> None:
     document = yaml.safe_load(contract.load().text)
-    found = [op for item in document["paths"].values() for name, op in item.items() if name != "parameters"]
-    ids = [op["operationId"] for op in found]
+    operations = [op for item in document["paths"].values() for name, op in item.items() if name != "parameters"]
+    ids = [op["operationId"] for op in operations]
     assert len(ids) == len(set(ids))
-    extensions = {op["operationId"] for op in found if op.get("x-agentbook-extension")}
+    extensions = {op["operationId"] for op in operations if op.get("x-agentbook-extension")}
     assert extensions == {
         "publishAgentVersion", "listWorkspaceAgents", "installAgent", "listSessions", "getSession",
         "createTriggerKey", "listTriggerKeys", "revokeTriggerKey",
     }  # fmt: skip
-    assert all(len(op["x-agentbook-choice"]) > 20 for op in found if "x-agentbook-choice" in op)
+    assert all(len(op["x-agentbook-choice"]) > 20 for op in operations if "x-agentbook-choice" in op)
 
 
 def test_records_with_gaps_say_what_was_chosen() -> None:
@@ -85,14 +85,18 @@ def test_a_generated_client_finds_the_paths_below_the_document(base_url: str) ->
     ],
 )  # fmt: skip
 def test_a_bad_query_is_named(operation: str, query: bytes, message: str) -> None:
-    name, said = refused(lambda: OPERATIONS[operation].query(query))
+    name, message_ = refused(lambda: OPERATIONS[operation].query(query))
     assert name == "InvalidInputError"
-    assert said.startswith(message)
+    assert message_.startswith(message)
 
 
 def test_every_bad_parameter_is_named() -> None:
-    _, said = refused(lambda: OPERATIONS["listSkills"].query(b"limit=x&offset=-1&archived=2"))
-    assert sorted(part.split(":")[0] for part in said.split("; ")) == ["query.archived", "query.limit", "query.offset"]
+    _, message_ = refused(lambda: OPERATIONS["listSkills"].query(b"limit=x&offset=-1&archived=2"))
+    assert sorted(part.split(":")[0] for part in message_.split("; ")) == [
+        "query.archived",
+        "query.limit",
+        "query.offset",
+    ]
 
 
 def test_defaults_and_unknown_parameters() -> None:
@@ -130,21 +134,21 @@ def test_defaults_and_unknown_parameters() -> None:
     ],
 )  # fmt: skip
 def test_a_bad_body_is_named(operation: str, body: Any, message: str) -> None:
-    name, said = refused(lambda: OPERATIONS[operation].body(json.dumps(body).encode(), b"application/json"))
+    name, message_ = refused(lambda: OPERATIONS[operation].body(json.dumps(body).encode(), b"application/json"))
     assert name == "InvalidInputError"
-    assert said.startswith(message)
+    assert message_.startswith(message)
 
 
 def test_every_missing_field_is_named() -> None:
-    _, said = refused(lambda: OPERATIONS["configureLlm"].body(b"{}", b"application/json"))
+    _, message_ = refused(lambda: OPERATIONS["configureLlm"].body(b"{}", b"application/json"))
     fields = {"body.system_prompt: Field required", "body.description: Field required", "body.tools: Field required"}
-    assert set(said.split("; ")) == fields
+    assert set(message_.split("; ")) == fields
 
 
 @pytest.mark.parametrize("kind", [None, b"text/plain", b"application/jsonx", b"application/x-www-form-urlencoded"])
 def test_a_body_that_is_not_sent_as_json(kind: bytes | None) -> None:
-    name, said = refused(lambda: OPERATIONS["createAgent"].body(b'{"name": "x"}', kind))
-    assert (name, said) == ("InvalidInputError", "body: send it with Content-Type: application/json")
+    name, message_ = refused(lambda: OPERATIONS["createAgent"].body(b'{"name": "x"}', kind))
+    assert (name, message_) == ("InvalidInputError", "body: send it with Content-Type: application/json")
 
 
 @pytest.mark.parametrize(
@@ -241,13 +245,13 @@ def test_every_array_says_of_what() -> None:
 
     def bare(node: Any, at: str) -> list[str]:
         if isinstance(node, list):
-            return [found for n, inner in enumerate(node) for found in bare(inner, f"{at}/{n}")]
+            return [problem for n, inner in enumerate(node) for problem in bare(inner, f"{at}/{n}")]
         if not isinstance(node, dict):
             return []
         kinds = node.get("type")
         is_array = kinds == "array" or (isinstance(kinds, list) and "array" in kinds)
         missing = [at] if is_array and "items" not in node else []
-        return missing + [found for name, inner in node.items() for found in bare(inner, f"{at}/{name}")]
+        return missing + [problem for name, inner in node.items() for problem in bare(inner, f"{at}/{name}")]
 
     assert bare(yaml.safe_load(contract.load().text), "") == []
 

@@ -47,14 +47,14 @@ def test_every_check_on_every_operation(tmp_path: Path) -> None:
         with service.http(key) as http:
             settings.write_text(SETTINGS.format(session=furnished(http)))
         program = "from schemathesis.cli import schemathesis; schemathesis()"
-        asked = ["run", f"{service.base_url}/openapi.yaml", "--url", service.base_url, "--auth", key]
+        arguments = ["run", f"{service.base_url}/openapi.yaml", "--url", service.base_url, "--auth", key]
         bounds = ["--max-time", str(BUDGET_S), "--seed", "1", "--no-shrink", "--request-timeout", "10"]
         # All checks are on unless the settings say otherwise; "--checks all" would overrule them.
         checks = ["--mode", "all", "--header", "Accept: */*", "--no-color"]
-        command = [sys.executable, "-c", program, "--config-file", str(settings), *asked, *bounds, *checks]
-        found = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=200)
-        assert found.returncode == 0, found.stdout + found.stderr
-        assert "Operations" in found.stdout
+        command = [sys.executable, "-c", program, "--config-file", str(settings), *arguments, *bounds, *checks]
+        result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=200)
+        assert result.returncode == 0, result.stdout + result.stderr
+        assert "Operations" in result.stdout
         assert service.stop() == 0
         assert "failed" not in service.log
-    print(found.stdout[found.stdout.rindex("SUMMARY") :])
+    print(result.stdout[result.stdout.rindex("SUMMARY") :])

@@ -39,19 +39,19 @@ class Row:
 
 def rows_of(table: str) -> list[Row]:
     """The rows of a table, each with what stands below it."""
-    found: list[Row] = []
+    rows: list[Row] = []
     part = ""
     for line in table.splitlines():
         if line.startswith("== "):
             part = line[3:]
         elif line.startswith("    "):
             if line.split()[0] == "OPEN":
-                found[-1].open = line.strip().removeprefix("OPEN").strip()
+                rows[-1].open = line.strip().removeprefix("OPEN").strip()
             else:
-                found[-1].tests += line.split()
+                rows[-1].tests += line.split()
         elif line.strip() and not line.startswith("#"):
-            found.append(Row(part, line))
-    return found
+            rows.append(Row(part, line))
+    return rows
 
 
 @functools.cache

@@ -58,12 +58,12 @@ class World:
         return str(filled["id"])
 
     def change(self, table: str, id_: str, **values: Any) -> None:
-        found = t.metadata.tables[table]
-        self.store.write_now(lambda tx: tx.db.execute(update(found).where(found.c.id == id_).values(values)))
+        table_ = t.metadata.tables[table]
+        self.store.write_now(lambda tx: tx.db.execute(update(table_).where(table_.c.id == id_).values(values)))
 
     def rows(self, table: str) -> list[dict[str, Any]]:
-        found = select(t.metadata.tables[table])
-        return self.store.read_now(lambda db: [dict(row) for row in db.execute(found).mappings()])
+        query = select(t.metadata.tables[table])
+        return self.store.read_now(lambda db: [dict(row) for row in db.execute(query).mappings()])
 
     def workspace(self, owner: str = "acme", name: str = "lab", **more: Any) -> str:
         id_ = self.accounts[owner]
@@ -99,8 +99,8 @@ class World:
         """All events of a session, oldest first."""
         answer = await self.get(f"/sessions/{session}/events", key or self.full, sort_by="id", limit=1000)
         assert answer.status_code == 200, answer.text
-        found: list[dict[str, Any]] = answer.json()["items"]
-        return found
+        items: list[dict[str, Any]] = answer.json()["items"]
+        return items
 
     async def aclose(self) -> None:
         await self.http.aclose()

@@ -243,9 +243,9 @@ def test_a_refused_handshake_is_the_rows_answer(lab: Lab) -> None:
 def test_matches_pick_requests(lab: Lab) -> None:
     lab.fault(then={"status": 500}, match={"operation": "getAgent", "path": "*guide"}, times=None)
     with lab.service.http(lab.service.key("agents:read")) as http:
-        found = {path: http.get(path).status_code for path in ("/agents/guide", "/agents/echo", "/agents", "/me")}
+        statuses = {path: http.get(path).status_code for path in ("/agents/guide", "/agents/echo", "/agents", "/me")}
         assert http.head("/agents/guide").status_code == 500
-        assert found == {"/agents/guide": 500, "/agents/echo": 200, "/agents": 200, "/me": 200}
+        assert statuses == {"/agents/guide": 500, "/agents/echo": 200, "/agents": 200, "/me": 200}
         (listed,) = lab.on()
         assert (listed["met"], listed["left"]) == (2, None)
         assert lab.admin.delete(f"/{listed['id']}").status_code == 200

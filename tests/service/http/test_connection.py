@@ -74,8 +74,8 @@ async def test_what_cannot_be_read_gets_the_services_own_answer(world: World) ->
         garbage = await say(b"\x16\x03\x01hello\r\n\r\n")
         assert status(garbage) == 400
         assert b"text/html" in garbage  # it accepts nothing
-        said = await say(b"GET /v1/agents/\xc3\xa9 HTTP/1.1\r\n\r\n")
-        assert status(said) == 400
+        response = await say(b"GET /v1/agents/\xc3\xa9 HTTP/1.1\r\n\r\n")
+        assert status(response) == 400
         unknown = await say(b"BREW /v1/me HTTP/1.1\r\nHost: test\r\n" + JSON + b"\r\n")
         assert status(unknown) == 405
         assert b"\r\nallow: GET, HEAD, POST, PATCH, DELETE\r\n" in unknown
@@ -148,14 +148,14 @@ async def test_a_key_that_may_not_read_on_is_told_so_while_it_listens(
             )
             for key in keys
         ]
-        async with opened[0] as revoked, opened[1] as kept, asyncio.timeout(60):
+        async with opened[0] as revoked, opened[1] as valid, asyncio.timeout(60):
             world.change("api_keys", keys[0].partition(":")[0], revoked_at=world.store.clock.instant())
-            said = await world.post(f"/sessions/{session}/events", {"content": "again"}, world.full)
-            assert json.loads(await kept.recv()) == said.json()
+            posted = await world.post(f"/sessions/{session}/events", {"content": "again"}, world.full)
+            assert json.loads(await valid.recv()) == posted.json()
             assert await ended(revoked) == (4401, "Invalid API key")
             await world.platform.turns.wait_until_idle()
             world.change("workspaces", workspace, should_restrict_members=True)
             await world.store.write(
                 lambda tx: events.append(tx, session, "message", "t", written, author_type="api_key")
             )
-            assert await ended(kept) == (4404, "Session not found")
+            assert await ended(valid) == (4404, "Session not found")

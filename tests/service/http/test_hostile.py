@@ -70,8 +70,8 @@ def types(schema: dict[str, Any]) -> set[str]:
     schema = resolved(schema)
     if "anyOf" in schema:
         return set().union(*(types(branch) for branch in schema["anyOf"]))
-    found = schema.get("type", "string" if "enum" in schema else list(VALUES))
-    return set([found] if isinstance(found, str) else found)
+    kind = schema.get("type", "string" if "enum" in schema else list(VALUES))
+    return set([kind] if isinstance(kind, str) else kind)
 
 
 def fields(operation: Operation) -> dict[str, Any]:
@@ -204,10 +204,10 @@ async def test_hostile_text_is_text(text: str, furnished: World) -> None:
     else:
         assert error(named)[:2] == (400, "InvalidInputError")
         assert "body.name" in error(named)[2]
-    found = await furnished.get("/agents", furnished.full, search=text)
+    answer = await furnished.get("/agents", furnished.full, search=text)
     if "\x00" not in text:
-        assert found.status_code == 200
-        assert {item["name"] for item in found.json()["items"]} <= {"plain"}, "only what holds the text"
+        assert answer.status_code == 200
+        assert {item["name"] for item in answer.json()["items"]} <= {"plain"}, "only what holds the text"
     assert furnished.rows("events") == []
 
 

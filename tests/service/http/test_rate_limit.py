@@ -100,8 +100,8 @@ async def test_wrong_secrets_count_against_the_address_and_not_against_the_key(w
     async with limited(world, Window(3, Hand())) as http:
         await statuses(http, 1, world.full, "/me")
         guesses = [f"{world.full.partition(':')[0]}:{number}" for number in range(4)]
-        found = [(await statuses(http, 1, guess, "/me"))[0] for guess in guesses]
-        assert found == [401, 401, 401, 429]
+        statuses_ = [(await statuses(http, 1, guess, "/me"))[0] for guess in guesses]
+        assert statuses_ == [401, 401, 401, 429]
         assert await statuses(http, 3, world.full, "/me") == [200, 200, 429]
 
 

@@ -177,19 +177,19 @@ def test_nothing_that_was_acknowledged_is_lost_when_it_is_killed(data: Path) -> 
         for thread in threads:
             thread.join()
     with Service(data, scripted=True) as service, service.http(key) as http:
-        kept = []
+        stored = []
         for session in sessions:
             offset, more = 0, True
-            found = []
+            events = []
             while more:
                 page = http.get(f"/sessions/{session}/events?sort_by=id&limit=1000&offset={offset}").json()
-                found += page["items"]
+                events += page["items"]
                 offset, more = offset + 1000, page["pagination"]["has_more"]
-            kept += [event["id"] for event in found]
+            stored += [event["id"] for event in events]
             # Every message has its end, and a turn's events are all there or none.
-            tasks = [event["task_id"] for event in found if event["type"] == "message"]
-            ends = [e for e in found if e["task_id"] in tasks and e["type"] != "message"]
+            tasks = [event["task_id"] for event in events if event["type"] == "message"]
+            ends = [e for e in events if e["task_id"] in tasks and e["type"] != "message"]
             assert len(ends) == len(tasks)
             whole = sum(1 for event in ends if "text" in event["content"] and "tool:a" in event["content"]["text"])
-            assert sum(1 for event in found if event["content"] == {}) == whole
-        assert set(acknowledged) <= set(kept)
+            assert sum(1 for event in events if event["content"] == {}) == whole
+        assert set(acknowledged) <= set(stored)

@@ -85,12 +85,12 @@ def test_without_from_id_only_what_happens_from_now_on(place: Storage) -> None:
     place.settled(session, 2)
     with place.connect(session) as socket:
         posted = place.say(session, "tool:a now")
-        got = read(socket, 1)
-        assert got == [posted]
-        while got[-1].get("content", {}).get("text") is None or len(got) == 1:
-            got += read(socket, 1)
-        kept = [event for event in got if event["type"] != "runtime_draft"]
-        assert kept == place.settled(session, 5)[2:]
+        received = read(socket, 1)
+        assert received == [posted]
+        while received[-1].get("content", {}).get("text") is None or len(received) == 1:
+            received += read(socket, 1)
+        final = [event for event in received if event["type"] != "runtime_draft"]
+        assert final == place.settled(session, 5)[2:]
 
 
 def test_with_from_id_the_backlog_and_then_live(place: Storage) -> None:
@@ -198,8 +198,8 @@ def test_refusals(place: Storage) -> None:
         ({"headers": {"Origin": "null"}}, 403, "This origin cannot open a socket here"),
     ]  # fmt: skip
     for kwargs, status, message in cases:
-        got, body, headers = place.refused(session, **kwargs)
-        assert (got, json.loads(body)["message"]) == (status, message)
+        actual, body, headers = place.refused(session, **kwargs)
+        assert (actual, json.loads(body)["message"]) == (status, message)
         assert len(headers["x-request-id"]) == 36
         assert ("www-authenticate" in headers) == (status == 401 or "scope" in message)
     assert place.refused("nothing")[0] == 404

@@ -42,8 +42,8 @@ class Person:
     async def post(self, url: str, data: dict[str, Any], **headers: str | None) -> httpx.Response:
         """As a form of ours would; headers given replace the browser's, None leaves one out."""
         sent = {"sec_fetch_site": "same-origin", "origin": "http://test"} | headers
-        kept = {name.replace("_", "-"): value for name, value in sent.items() if value is not None}
-        return await self.http.post(url, data=data, headers=kept)
+        headers_ = {name.replace("_", "-"): value for name, value in sent.items() if value is not None}
+        return await self.http.post(url, data=data, headers=headers_)
 
     async def sign_in(self, store: Store, account: str = "ada") -> httpx.Response:
         return await self.get(f"/signin?code={admin.create_signin(store, account)}")
@@ -81,9 +81,9 @@ class Flow:
             self.client_id = answer.json()["client_id"]
         return answer
 
-    async def ask(self, *leave_out: str, **changed: str) -> httpx.Response:
+    async def ask(self, *omit: str, **changed: str) -> httpx.Response:
         """GET /oauth/authorize."""
-        asked = {
+        params = {
             "response_type": "code",
             "client_id": self.client_id,
             "redirect_uri": CALLBACK,
@@ -92,7 +92,7 @@ class Flow:
             "state": "st/ate & more",
             "scope": "agents:write workspaces:read",
         } | changed
-        query = httpx.QueryParams({name: value for name, value in asked.items() if name not in leave_out})
+        query = httpx.QueryParams({name: value for name, value in params.items() if name not in omit})
         return await self.person.get(f"/oauth/authorize?{query}")
 
     async def consent_page(self, **changed: str) -> httpx.Response:
@@ -142,5 +142,5 @@ async def ready(world: World) -> Flow:
 async def tokens(flow: Flow, *scopes: str, **changed: str) -> dict[str, Any]:
     answer = await flow.redeem(await flow.allow(*scopes, **changed))
     assert answer.status_code == 200, answer.text
-    found: dict[str, Any] = answer.json()
-    return found
+    metadata: dict[str, Any] = answer.json()
+    return metadata

@@ -22,10 +22,10 @@ async def test_what_is_wrong_with_client_or_redirect_uri_is_told_to_the_person_a
         ((), {"redirect_uri": CALLBACK + "#x"}, "redirect_uri: the client did not register this one"),
         ((), {"redirect_uri": "javascript:alert(1)"}, "redirect_uri: the client did not register this one"),
     ]  # fmt: skip
-    for leave_out, changed, said in cases:
-        answer = await flow.ask(*leave_out, **changed)
+    for omit, changed, message in cases:
+        answer = await flow.ask(*omit, **changed)
         assert (answer.status_code, "location" in answer.headers) == (400, False)
-        assert said in answer.text
+        assert message in answer.text
         assert "<script>" not in answer.text
         assert answer.headers["content-type"].startswith("text/html")
     twice = await flow.person.get(f"/oauth/authorize?client_id={flow.client_id}&client_id=x&redirect_uri={CALLBACK}")
@@ -38,7 +38,7 @@ async def test_what_is_wrong_with_client_or_redirect_uri_is_told_to_the_person_a
 
 
 @pytest.mark.parametrize(
-    ("leave_out", "changed", "error", "said"),
+    ("omit", "changed", "error", "message"),
     [
         (("response_type",), {}, "invalid_request", "response_type: Field required"),
         ((), {"response_type": "token"}, "unsupported_response_type", "response_type must be code"),
@@ -51,15 +51,15 @@ async def test_what_is_wrong_with_client_or_redirect_uri_is_told_to_the_person_a
     ],
 )
 async def test_everything_else_is_told_to_the_client(
-    world: World, leave_out: tuple[str, ...], changed: dict[str, str], error: str, said: str
+    world: World, omit: tuple[str, ...], changed: dict[str, str], error: str, message: str
 ) -> None:
     flow = await ready(world)
-    answer = await flow.ask(*leave_out, **changed)
+    answer = await flow.ask(*omit, **changed)
     assert answer.status_code == 303
     assert answer.headers["location"].startswith(CALLBACK + "?")
-    told = location(answer)
-    assert said in told.pop("error_description")
-    assert told == {"error": error, "state": "st/ate & more", "iss": "http://test"}
+    params = location(answer)
+    assert message in params.pop("error_description")
+    assert params == {"error": error, "state": "st/ate & more", "iss": "http://test"}
 
 
 async def test_consent_gives_a_code_the_state_and_the_issuer(world: World) -> None:
@@ -69,9 +69,9 @@ async def test_consent_gives_a_code_the_state_and_the_issuer(world: World) -> No
     answer = await flow.person.post(
         "/oauth/consent", form_of(page, decision="allow", scope=ticked(page), account=world.accounts["ada"])
     )
-    told = location(answer)
-    assert len(told.pop("code")) == 43
-    assert told == {"state": "st/ate & more", "iss": "http://test"}
+    params = location(answer)
+    assert len(params.pop("code")) == 43
+    assert params == {"state": "st/ate & more", "iss": "http://test"}
     assert answer.headers["cache-control"] == "no-store"
     assert answer.headers["referrer-policy"] == "no-referrer"
 
@@ -90,8 +90,8 @@ async def test_denial(world: World) -> None:
     for decision in ("deny", "", "ALLOW"):
         page = await flow.consent_page()
         data = form_of(page, decision=decision, scope=ticked(page), account=world.accounts["ada"])
-        told = location(await flow.person.post("/oauth/consent", data))
-        assert (told["error"], told["state"], told["iss"]) == ("access_denied", "st/ate & more", "http://test")
+        params = location(await flow.person.post("/oauth/consent", data))
+        assert (params["error"], params["state"], params["iss"]) == ("access_denied", "st/ate & more", "http://test")
     assert world.rows("oauth_authorizations") == []
 
 
@@ -108,9 +108,9 @@ async def test_an_answer_counts_once(world: World) -> None:
 
 async def test_a_request_waits_ten_minutes(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     flow = await ready(world)
-    asked = await flow.ask()
+    redirect = await flow.ask()
     at(world, monkeypatch, 601)
-    page = await flow.person.get("/oauth/" + asked.headers["location"])
+    page = await flow.person.get("/oauth/" + redirect.headers["location"])
     assert page.status_code == 400
     assert "waited for more than ten minutes" in page.text
 
@@ -129,8 +129,8 @@ async def test_without_a_session_the_person_signs_in_first_and_comes_back(world:
 
     flow = Flow(world)
     await flow.register()
-    asked = await flow.ask()
-    consent = "/oauth/" + asked.headers["location"]
+    redirect = await flow.ask()
+    consent = "/oauth/" + redirect.headers["location"]
     sent = await flow.person.get(consent)
     assert (sent.status_code, sent.headers["location"][:18]) == (303, "../signin?request=")
     page = await flow.person.get(sent.headers["location"].removeprefix(".."))
@@ -154,8 +154,8 @@ async def test_the_person_unticks_and_can_add_nothing(world: World) -> None:
 
 async def test_without_scope_all_are_offered_and_the_reading_ones_ticked(world: World) -> None:
     flow = await ready(world)
-    asked = await flow.ask("scope")
-    page = await flow.person.get("/oauth/" + asked.headers["location"])
+    redirect = await flow.ask("scope")
+    page = await flow.person.get("/oauth/" + redirect.headers["location"])
     assert page.text.count('name="scope"') == 10
     assert ticked(page) == [f"{group}:read" for group in ("agents", "sessions", "workspaces", "skills", "integrations")]
 

@@ -60,9 +60,9 @@ class Scripted:
             page = self.http.get(urljoin(str(page.url), page.headers["location"]))
         assert page.status_code == 200, page.text
         self.offered.append(ticked(page))
-        kept = [scope for scope in ticked(page) if self.keeps.fullmatch(scope)]
+        scopes = [scope for scope in ticked(page) if self.keeps.fullmatch(scope)]
         account = re.findall(r'name="account" value="([^"]+)"', page.text)[0]
-        answer = self._submit(page, decision="allow", scope=kept, account=account)
+        answer = self._submit(page, decision="allow", scope=scopes, account=account)
         assert answer.headers["location"].startswith(CALLBACK)
         self.came_back = parse_qs(urlsplit(answer.headers["location"]).query)
 
@@ -72,8 +72,8 @@ class Scripted:
         return self.http.post(urljoin(str(page.url), action), data={**dict(HIDDEN.findall(form)), **more})  # type: ignore[dict-item]
 
     async def answer(self) -> AuthorizationCodeResult:
-        got = {name: values[0] for name, values in self.came_back.items()}
-        return AuthorizationCodeResult(code=got["code"], state=got["state"], iss=got["iss"])
+        params = {name: values[0] for name, values in self.came_back.items()}
+        return AuthorizationCodeResult(code=params["code"], state=params["state"], iss=params["iss"])
 
 
 @pytest.fixture(scope="module")

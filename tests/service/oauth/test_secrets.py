@@ -42,11 +42,11 @@ def walk(service: Service) -> list[str]:
         key = re.findall(r'id="secret"[^>]*>([^<]+)<', made)[0]
         fields = {"redirect_uris": [CALLBACK], "client_name": "A tool"}
         client = http.post(f"{base}/oauth/register", json=fields).json()["client_id"]
-        asked = {
+        params = {
             "response_type": "code", "client_id": client, "redirect_uri": CALLBACK, "state": "s", "scope": "agents:read",
             "code_challenge": pkce.challenge, "code_challenge_method": "S256",
         }  # fmt: skip
-        consent = http.get(f"{base}/oauth/authorize", params=asked, follow_redirects=True)
+        consent = http.get(f"{base}/oauth/authorize", params=params, follow_redirects=True)
         form = dict(HIDDEN.findall(consent.text[consent.text.rindex("<form") :]))
         allowed = http.post(f"{base}/oauth/consent", data={**form, "decision": "allow", "scope": ticked(consent)})
         code = location(allowed)["code"]
@@ -60,7 +60,7 @@ def walk(service: Service) -> list[str]:
         assert http.post(f"{base}/oauth/token", data=refresh).status_code == 400
         met += [cookie.value or "" for cookie in http.cookies.jar]
     met += [link.partition("code=")[2], key.partition(":")[2], code, pkce.verifier, form["request"]]
-    met += [given[name] for given in (first, second) for name in ("access_token", "refresh_token")]
+    met += [tokens_[name] for tokens_ in (first, second) for name in ("access_token", "refresh_token")]
     assert len(set(met)) == 10
     return met
 
@@ -75,13 +75,13 @@ def test_no_secret_in_any_log_line_or_file(tmp_path: Path, monkeypatch: pytest.M
     command("accounts", "create", "ada", "--type", "user", data=data)
     with Service(data, "--bare", scripted=crashing) as service:
         met = walk(service)
-        kept = b"".join(file.read_bytes() for file in data.rglob("*") if file.is_file())  # the write-ahead log too
+        stored = b"".join(file.read_bytes() for file in data.rglob("*") if file.is_file())  # the write-ahead log too
         assert service.stop() == 0
         log = service.ready + service.log
     assert ("a crash of this test" in log) is crashing
     assert [secret for secret in met if secret in log] == []
-    assert auth.hash_secret(met[1]).encode() in kept
-    assert [secret for secret in met if secret.encode() in kept] == []
+    assert auth.hash_secret(met[1]).encode() in stored
+    assert [secret for secret in met if secret.encode() in stored] == []
 
 
 def test_no_secret_in_a_repr() -> None:
@@ -91,9 +91,9 @@ def test_no_secret_in_a_repr() -> None:
 
 def test_a_link_without_a_service_to_lead_to(tmp_path: Path) -> None:
     command("accounts", "create", "ada", "--type", "user", data=tmp_path)
-    said = command("signin", "--account", "ada", data=tmp_path, check=False)
-    assert (said.returncode, said.stdout) == (1, "")
-    assert said.stderr == (
+    result = command("signin", "--account", "ada", data=tmp_path, check=False)
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr == (
         f"agentbook: No service runs on the data directory {tmp_path}; start one with `agentbook serve`.\n"
     )
     for torn in ("{", "[]", '{"pid": 1}', '{"base_url": "http://x/v1", "pid": 999999999}'):

@@ -20,7 +20,7 @@ REFRESH_INVALID = (400, "invalid_grant", "Refresh token invalid or expired")
 TOKEN_INVALID = (401, "Unauthorized", "Invalid OAuth token")
 
 
-def told(answer: httpx.Response) -> tuple[int, str, str]:
+def oauth_error(answer: httpx.Response) -> tuple[int, str, str]:
     assert answer.headers["cache-control"] == "no-store"
     assert set(answer.json()) == {"error", "error_description"}
     return answer.status_code, answer.json()["error"], answer.json()["error_description"]
@@ -34,9 +34,9 @@ async def test_the_whole_flow(world: World) -> None:
         "no-store",
         "no-cache",
     )
-    given = answer.json()
-    first = given.pop("access_token"), given.pop("refresh_token")
-    assert given == {"token_type": "Bearer", "expires_in": 3600, "scope": "agents:write workspaces:read"}
+    issued = answer.json()
+    first = issued.pop("access_token"), issued.pop("refresh_token")
+    assert issued == {"token_type": "Bearer", "expires_in": 3600, "scope": "agents:write workspaces:read"}
     me = (await flow.call(first[0])).json()
     assert (me["name"], me["type"]) == ("ada", "user")
     assert me["credential"] == {
@@ -57,7 +57,7 @@ async def test_a_missing_field_of_a_code_is_invalid_request(world: World, missin
     flow = await ready(world)
     code = await flow.allow()
     for empty in (None, ""):
-        assert told(await flow.redeem(code, **{missing: empty})) == (
+        assert oauth_error(await flow.redeem(code, **{missing: empty})) == (
             400,
             "invalid_request",
             f"{missing}: Field required",
@@ -68,24 +68,24 @@ async def test_a_missing_field_of_a_code_is_invalid_request(world: World, missin
 @pytest.mark.parametrize("missing", ["client_id", "refresh_token"])
 async def test_a_missing_field_of_a_refresh_is_invalid_request(world: World, missing: str) -> None:
     flow = await ready(world)
-    given = await tokens(flow)
-    answer = await flow.refresh(given["refresh_token"], **{missing: None})
-    assert told(answer) == (400, "invalid_request", f"{missing}: Field required")
+    issued = await tokens(flow)
+    answer = await flow.refresh(issued["refresh_token"], **{missing: None})
+    assert oauth_error(answer) == (400, "invalid_request", f"{missing}: Field required")
 
 
 async def test_what_is_no_form_or_says_a_thing_twice_is_invalid_request(world: World) -> None:
     flow = await ready(world)
     body = {"grant_type": "authorization_code"}
-    assert told(await world.post("/oauth/token", body))[:2] == (400, "invalid_request")
+    assert oauth_error(await world.post("/oauth/token", body))[:2] == (400, "invalid_request")
     # Nothing at all is a form without fields, whatever it is said to be.
     nothing = (400, "invalid_request", "grant_type: Field required")
-    assert told(await world.ask("POST", "/oauth/token")) == nothing
-    assert told(await world.ask("POST", "/oauth/token", headers={"Content-Type": "application/json"})) == nothing
+    assert oauth_error(await world.ask("POST", "/oauth/token")) == nothing
+    assert oauth_error(await world.ask("POST", "/oauth/token", headers={"Content-Type": "application/json"})) == nothing
     twice = {"grant_type": ["authorization_code", "refresh_token"], "client_id": flow.client_id}
-    assert told(await flow.token(**twice)) == (400, "invalid_request", "grant_type: Field given more than once")
+    assert oauth_error(await flow.token(**twice)) == (400, "invalid_request", "grant_type: Field given more than once")
     headers = {"Content-Type": "application/x-www-form-urlencoded"}
     for raw in (b"\xff=\xfe", b"a=%ff", b"code=%00", b"&".join([b"a=b"] * 101)):
-        assert told(await world.ask("POST", "/oauth/token", content=raw, headers=headers))[:2] == (
+        assert oauth_error(await world.ask("POST", "/oauth/token", content=raw, headers=headers))[:2] == (
             400,
             "invalid_request",
         )
@@ -94,7 +94,11 @@ async def test_what_is_no_form_or_says_a_thing_twice_is_invalid_request(world: W
 @pytest.mark.parametrize("grant_type", ["password", "client_credentials", "AUTHORIZATION_CODE", "urn:x"])
 async def test_another_grant_type(world: World, grant_type: str) -> None:
     answer = await Flow(world).token(grant_type=grant_type)
-    assert told(answer) == (400, "unsupported_grant_type", "Grant type must be authorization_code or refresh_token")
+    assert oauth_error(answer) == (
+        400,
+        "unsupported_grant_type",
+        "Grant type must be authorization_code or refresh_token",
+    )
 
 
 async def test_an_unknown_client_or_one_with_a_secret_is_invalid_client(world: World) -> None:
@@ -103,16 +107,16 @@ async def test_an_unknown_client_or_one_with_a_secret_is_invalid_client(world: W
     expected = (401, "invalid_client", "Client authentication failed")
     for wrong in ("nobody", "0199c2f0-0000-7000-8000-00000000abcd", "\u00e9"):
         answer = await flow.redeem(code, client_id=wrong)
-        assert told(answer) == expected
+        assert oauth_error(answer) == expected
         assert answer.headers["www-authenticate"].startswith("Basic ")
-    assert told(await flow.redeem(code, client_secret="s")) == expected
+    assert oauth_error(await flow.redeem(code, client_secret="s")) == expected
     form = {"grant_type": "refresh_token", "client_id": flow.client_id, "refresh_token": "x"}
     headers = {"Authorization": basic(f"{flow.client_id}:secret")}
-    assert told(await world.ask("POST", "/oauth/token", data=form, headers=headers)) == expected
+    assert oauth_error(await world.ask("POST", "/oauth/token", data=form, headers=headers)) == expected
     # As common libraries do unless told otherwise: the client by Basic with an empty secret, and not in the form.
     headers = {"Authorization": basic(f"{flow.client_id}:")}
     del form["client_id"]
-    assert told(await world.ask("POST", "/oauth/token", data=form, headers=headers)) == expected
+    assert oauth_error(await world.ask("POST", "/oauth/token", data=form, headers=headers)) == expected
     assert (await flow.redeem(code)).status_code == 200
 
 
@@ -134,7 +138,7 @@ async def test_a_code_needs_its_verifier_its_client_and_its_redirect_uri(world: 
         {"code": "nonsense"},
     ]
     for changed in wrong:
-        assert told(await flow.redeem(code, **changed)) == CODE_INVALID, changed
+        assert oauth_error(await flow.redeem(code, **changed)) == CODE_INVALID, changed
     assert (await flow.redeem(code)).status_code == 200
 
 
@@ -142,16 +146,16 @@ async def test_a_code_lives_a_minute(world: World, monkeypatch: pytest.MonkeyPat
     flow = await ready(world)
     code = await flow.allow()
     at(world, monkeypatch, 60)
-    assert told(await flow.redeem(code)) == CODE_INVALID
+    assert oauth_error(await flow.redeem(code)) == CODE_INVALID
 
 
 async def test_a_code_works_once_and_its_second_use_ends_what_came_of_the_first(world: World) -> None:
     flow = await ready(world)
     code = await flow.allow()
-    given = (await flow.redeem(code)).json()
-    assert told(await flow.redeem(code)) == CODE_INVALID
-    assert error(await flow.call(given["access_token"])) == TOKEN_INVALID
-    assert told(await flow.refresh(given["refresh_token"])) == REFRESH_INVALID
+    issued = (await flow.redeem(code)).json()
+    assert oauth_error(await flow.redeem(code)) == CODE_INVALID
+    assert error(await flow.call(issued["access_token"])) == TOKEN_INVALID
+    assert oauth_error(await flow.refresh(issued["refresh_token"])) == REFRESH_INVALID
 
 
 async def test_of_eight_parallel_uses_of_a_code_one_wins(world: World) -> None:
@@ -165,45 +169,45 @@ async def test_a_spent_refresh_token_ends_the_whole_authorization(world: World) 
     flow = await ready(world)
     first = await tokens(flow)
     second = (await flow.refresh(first["refresh_token"])).json()
-    assert told(await flow.refresh(first["refresh_token"])) == REFRESH_INVALID
+    assert oauth_error(await flow.refresh(first["refresh_token"])) == REFRESH_INVALID
     for token in (first["access_token"], second["access_token"]):
         answer = await flow.call(token)
         assert error(answer) == TOKEN_INVALID
         assert 'error="invalid_token"' in answer.headers["www-authenticate"]
-    assert told(await flow.refresh(second["refresh_token"])) == REFRESH_INVALID
+    assert oauth_error(await flow.refresh(second["refresh_token"])) == REFRESH_INVALID
 
 
 async def test_of_eight_parallel_uses_of_a_refresh_token_one_wins_and_the_rest_end_it(world: World) -> None:
     flow = await ready(world)
-    given = await tokens(flow)
+    issued = await tokens(flow)
     others = await tokens(flow)
-    answers = await asyncio.gather(*(flow.refresh(given["refresh_token"]) for _ in range(8)))
+    answers = await asyncio.gather(*(flow.refresh(issued["refresh_token"]) for _ in range(8)))
     assert sorted(answer.status_code for answer in answers) == [200] + [400] * 7
     won = next(answer.json() for answer in answers if answer.status_code == 200)
     assert error(await flow.call(won["access_token"])) == TOKEN_INVALID
-    assert told(await flow.refresh(won["refresh_token"])) == REFRESH_INVALID
+    assert oauth_error(await flow.refresh(won["refresh_token"])) == REFRESH_INVALID
     assert (await flow.call(others["access_token"])).status_code == 200  # another authorization of the same client
 
 
 async def test_a_refresh_token_is_its_clients_own(world: World) -> None:
     flow = await ready(world)
-    given = await tokens(flow)
+    issued = await tokens(flow)
     first = flow.client_id
     await flow.register(client_name="Another")
-    assert told(await flow.refresh(given["refresh_token"])) == REFRESH_INVALID
-    assert (await flow.refresh(given["refresh_token"], client_id=first)).status_code == 200
+    assert oauth_error(await flow.refresh(issued["refresh_token"])) == REFRESH_INVALID
+    assert (await flow.refresh(issued["refresh_token"], client_id=first)).status_code == 200
 
 
 async def test_a_spent_refresh_token_ends_its_authorization_whoever_uses_it_and_however_late(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     flow = await ready(world)
-    one, two = await tokens(flow), await tokens(flow)
+    first_pair, second_pair = await tokens(flow), await tokens(flow)
     owner = flow.client_id
-    newer = (await flow.refresh(one["refresh_token"])).json()
-    late = (await flow.refresh(two["refresh_token"])).json()
+    newer = (await flow.refresh(first_pair["refresh_token"])).json()
+    late = (await flow.refresh(second_pair["refresh_token"])).json()
     await flow.register(client_name="Another")
-    assert told(await flow.refresh(one["refresh_token"])) == REFRESH_INVALID
+    assert oauth_error(await flow.refresh(first_pair["refresh_token"])) == REFRESH_INVALID
     assert error(await flow.call(newer["access_token"])) == TOKEN_INVALID
     with monkeypatch.context() as patch:
         at(world, patch, 29 * 24 * 3600)
@@ -212,7 +216,7 @@ async def test_a_spent_refresh_token_ends_its_authorization_whoever_uses_it_and_
         at(world, patch, 31 * 24 * 3600)  # the spent ones have run out, and others have been issued since
         newest = (await flow.refresh(newest["refresh_token"], client_id=owner)).json()
         assert (await flow.call(newest["access_token"])).status_code == 200
-        assert told(await flow.refresh(two["refresh_token"], client_id=owner)) == REFRESH_INVALID
+        assert oauth_error(await flow.refresh(second_pair["refresh_token"], client_id=owner)) == REFRESH_INVALID
         assert error(await flow.call(newest["access_token"])) == TOKEN_INVALID
 
 
@@ -223,10 +227,10 @@ async def test_refusals_before_the_endpoint_have_its_form(world: World) -> None:
 
 async def test_a_refresh_may_narrow_the_scope_and_not_widen_it(world: World) -> None:
     flow = await ready(world)
-    given = await tokens(flow)
-    wider = await flow.refresh(given["refresh_token"], scope="agents:write skills:read")
-    assert told(wider)[:2] == (400, "invalid_scope")
-    narrow = (await flow.refresh(given["refresh_token"], scope="workspaces:read")).json()
+    issued = await tokens(flow)
+    wider = await flow.refresh(issued["refresh_token"], scope="agents:write skills:read")
+    assert oauth_error(wider)[:2] == (400, "invalid_scope")
+    narrow = (await flow.refresh(issued["refresh_token"], scope="workspaces:read")).json()
     assert narrow["scope"] == "workspaces:read"
     assert (await flow.call(narrow["access_token"], "POST", "/agents", json={"name": "x"})).status_code == 403
     reading = (await flow.refresh(narrow["refresh_token"], scope="agents:read")).json()
@@ -238,17 +242,17 @@ async def test_a_refresh_may_narrow_the_scope_and_not_widen_it(world: World) -> 
 
 async def test_lifetimes(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     flow = await ready(world)
-    given = await tokens(flow)
+    issued = await tokens(flow)
     with monkeypatch.context() as patch:
         at(world, patch, 3599)
-        assert (await flow.call(given["access_token"])).status_code == 200
+        assert (await flow.call(issued["access_token"])).status_code == 200
     with monkeypatch.context() as patch:
         at(world, patch, 3601)
-        assert error(await flow.call(given["access_token"])) == TOKEN_INVALID
+        assert error(await flow.call(issued["access_token"])) == TOKEN_INVALID
     with monkeypatch.context() as patch:
         at(world, patch, 30 * 24 * 3600 + 1)
-        assert told(await flow.refresh(given["refresh_token"])) == REFRESH_INVALID
-    assert (await flow.refresh(given["refresh_token"])).status_code == 200
+        assert oauth_error(await flow.refresh(issued["refresh_token"])) == REFRESH_INVALID
+    assert (await flow.refresh(issued["refresh_token"])).status_code == 200
 
 
 async def test_a_client_without_the_grant_type_gets_no_refresh_token(world: World) -> None:
@@ -259,27 +263,27 @@ async def test_a_client_without_the_grant_type_gets_no_refresh_token(world: Worl
 
 async def test_a_refresh_token_is_no_access_token_and_the_other_way_round(world: World) -> None:
     flow = await ready(world)
-    given = await tokens(flow)
-    assert error(await flow.call(given["refresh_token"])) == TOKEN_INVALID
-    assert told(await flow.refresh(given["access_token"])) == REFRESH_INVALID
+    issued = await tokens(flow)
+    assert error(await flow.call(issued["refresh_token"])) == TOKEN_INVALID
+    assert oauth_error(await flow.refresh(issued["access_token"])) == REFRESH_INVALID
 
 
 async def test_nothing_secret_is_stored(world: World) -> None:
     flow = await ready(world)
     code = await flow.allow()
-    given = (await flow.redeem(code)).json()
-    asked = await flow.ask()
-    handle = asked.headers["location"].partition("request=")[2]
+    issued = (await flow.redeem(code)).json()
+    redirect = await flow.ask()
+    handle = redirect.headers["location"].partition("request=")[2]
     session = flow.person.http.cookies.jar
     secrets = [
         code,
-        given["access_token"],
-        given["refresh_token"],
+        issued["access_token"],
+        issued["refresh_token"],
         flow.pkce.verifier,
         handle,
         *(c.value for c in session),
     ]
     assert len(secrets) == 6
     stored = str([world.rows(table) for table in auth.oauth_tokens.metadata.tables])
-    assert auth.hash_secret(given["access_token"]) in stored
+    assert auth.hash_secret(issued["access_token"]) in stored
     assert [secret for secret in secrets if secret is None or secret in stored] == []

@@ -156,9 +156,9 @@ async def test_a_key_without_scopes_can_ask_who_it_is_and_nothing_more(world: Wo
         if operation != "getMe":
             options = {"json": body} if body is not None else {}
             answer = await world.ask(method, path.format(**ids), key, **options)
-            told = (needed or ("workspaces:read",))[0]
-            assert error(answer) == (403, "InsufficientScope", f"This credential lacks the {told} scope"), operation
-            assert f'scope="{told}"' in answer.headers["WWW-Authenticate"]
+            scope_ = (needed or ("workspaces:read",))[0]
+            assert error(answer) == (403, "InsufficientScope", f"This credential lacks the {scope_} scope"), operation
+            assert f'scope="{scope_}"' in answer.headers["WWW-Authenticate"]
 
 
 async def test_only_a_token_updates_an_agent(world: World, ids: dict[str, str]) -> None:

@@ -126,8 +126,8 @@ async def test_blanks_around_a_name_are_of_the_name(world: World) -> None:
     for reference in ("nb%E3%80%80", "%20nb", "nb%0A"):
         assert (await world.get(f"/agents/{reference}", world.full)).status_code == 404
     made = await world.post("/agents", {"name": "nb\u3000"}, world.full)
-    found = await world.get("/agents/nb%E3%80%80", world.full)
-    assert found.json()["id"] == made.json()["id"]
+    answer = await world.get("/agents/nb%E3%80%80", world.full)
+    assert answer.json()["id"] == made.json()["id"]
 
 
 async def test_the_envelope(filled: World) -> None:
@@ -143,9 +143,9 @@ async def test_the_envelope(filled: World) -> None:
 async def test_one_agent_by_id_and_by_name(filled: World, spelt: str) -> None:
     id_ = next(row["id"] for row in filled.rows("agents") if row["name"] == "private one")
     answer = await filled.get("/agents/" + spelt.format(id=id_, ID=id_.upper()), filled.full)
-    found = answer.json()
-    assert (found["id"], found["full_name"], found["owner"]["name"]) == (id_, "acme~private one", "acme")
-    assert (found["tags"], found["category"], found["setup_state"]) == (["farm"], "nature", "READY")
+    agent = answer.json()
+    assert (agent["id"], agent["full_name"], agent["owner"]["name"]) == (id_, "acme~private one", "acme")
+    assert (agent["tags"], agent["category"], agent["setup_state"]) == (["farm"], "nature", "READY")
 
 
 async def test_a_denied_read_is_the_same_as_an_absent_one(filled: World) -> None:
@@ -272,8 +272,8 @@ async def test_an_id_in_a_body_is_the_same_in_any_case(world: World) -> None:
     body = {"name": "fork", "forked_from_version": version.upper(), "maintainer_id": ada.upper()}
     made = (await world.post("/agents", body, world.full)).json()
     assert (made["forked_from_version"], made["maintainer_id"]) == (version, ada)
-    kept = (await world.get("/agents", world.full, contributor="ada")).json()["items"]
-    assert [agent["name"] for agent in kept] == ["fork"]
+    agents_ = (await world.get("/agents", world.full, contributor="ada")).json()["items"]
+    assert [agent["name"] for agent in agents_] == ["fork"]
     assert (await world.get("/agents/source")).json()["owner"]["cached_forks_count"] == 1
 
 

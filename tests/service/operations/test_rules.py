@@ -13,7 +13,7 @@ from service.world import ALL, World, basic, error
 
 pytestmark = pytest.mark.anyio
 
-MOST_OFFSET = 9223372036854776000
+MAX_OFFSET = 9223372036854776000
 
 # Every list: its path, and its greatest page ("Limits": 1000, and five that declare 0 to 500).
 LISTS = {
@@ -98,7 +98,7 @@ def test_every_list_is_here() -> None:
 
 @pytest.mark.parametrize("operation", LISTS)
 async def test_limit_and_offset(world: World, ids: dict[str, str], operation: str) -> None:
-    path, most = LISTS[operation]
+    path, max_limit = LISTS[operation]
     path = path.format(**ids)
     body = (await world.get(path, world.full)).json()
     assert set(body) == {"items", "pagination"}
@@ -106,18 +106,18 @@ async def test_limit_and_offset(world: World, ids: dict[str, str], operation: st
     assert (body["pagination"]["limit"], body["pagination"]["offset"]) == (20, 0)
     total = body["pagination"]["total_count"]
     assert len(body["items"]) == total
-    for limit, offset in ((0, 0), (most, 0), (1, 0), (1, 1), (20, MOST_OFFSET)):
+    for limit, offset in ((0, 0), (max_limit, 0), (1, 0), (1, 1), (20, MAX_OFFSET)):
         answer = await world.get(path, world.full, limit=limit, offset=offset)
         page = answer.json()["pagination"]
         shown = len(answer.json()["items"])
         assert shown == max(0, min(limit, total - offset))
         assert page == {"total_count": total, "limit": limit, "offset": offset, "has_more": offset + shown < total}
     for name, value in (
-        ("limit", most + 1),
+        ("limit", max_limit + 1),
         ("limit", -1),
         ("limit", "x"),
         ("offset", -1),
-        ("offset", MOST_OFFSET + 1000),
+        ("offset", MAX_OFFSET + 1000),
     ):
         answer = await world.get(path, world.full, **{name: value})
         status, kind, message = error(answer)
@@ -178,8 +178,8 @@ async def test_sort_by_is_a_column_and_a_minus_turns_it_round(
 
 async def test_records_have_every_field_that_is_specified(world: World, ids: dict[str, str]) -> None:
     async def first(path: str) -> dict[str, Any]:
-        found: dict[str, Any] = (await world.get(path.format(**ids), world.full)).json()["items"][0]
-        return found
+        item: dict[str, Any] = (await world.get(path.format(**ids), world.full)).json()["items"][0]
+        return item
 
     seen = {
         "workspace": await first("/accounts/acme/workspaces"),

@@ -70,10 +70,10 @@ async def test_follow_ups_are_the_initiators_alone(filled: World) -> None:
     posted = await filled.post(path, body, filled.full)
     assert (posted.status_code, posted.json()["content"]) == (201, {"text": "second"})
     await filled.idle()
-    found = await filled.events(session, other)
-    assert found[2] == posted.json()
-    assert [event["type"] for event in found] == ["message", "runtime_done"] * 2
-    assert "user: first" in found[3]["content"]["text"]
+    events = await filled.events(session, other)
+    assert events[2] == posted.json()
+    assert [event["type"] for event in events] == ["message", "runtime_done"] * 2
+    assert "user: first" in events[3]["content"]["text"]
 
 
 @pytest.mark.parametrize("kind", ["time", "webhook", "api_trigger", "agent_test"])
@@ -123,14 +123,14 @@ async def test_the_list_of_sessions(filled: World) -> None:
     await filled.idle()
     filled.change("sessions", second, type="webhook")
     path = "/workspaces/lab/sessions"
-    found = (await filled.get(path, filled.full)).json()
-    assert [item["id"] for item in found["items"]] == [second, first]
-    assert found["items"][1] == (await filled.get(f"/sessions/{first}", filled.full)).json()
+    page = (await filled.get(path, filled.full)).json()
+    assert [item["id"] for item in page["items"]] == [second, first]
+    assert page["items"][1] == (await filled.get(f"/sessions/{first}", filled.full)).json()
     for params, expected in (
         ({"type": "chat"}, [first]),
         ({"sort_by": "name"}, [first, second]),
         ({"agent_id": "helper", "limit": "1", "offset": "1"}, [first]),
     ):
-        found = (await filled.get(path, filled.full, **params)).json()
-        assert [item["id"] for item in found["items"]] == expected
+        page = (await filled.get(path, filled.full, **params)).json()
+        assert [item["id"] for item in page["items"]] == expected
     assert error(await filled.get(path, filled.full, agent_id="nothing"))[0] == 404

@@ -63,8 +63,8 @@ async def things(world: World) -> dict[str, str]:
 
 async def answer(world: World, path: str, caller: str, keys: dict[str, str]) -> tuple[int, bytes]:
     """Status and body; the request id is a header, so that the whole body can be compared."""
-    found = await world.get(path, keys.get(caller))
-    return found.status_code, found.content
+    response = await world.get(path, keys.get(caller))
+    return response.status_code, response.content
 
 
 @pytest.fixture
@@ -96,8 +96,8 @@ async def test_names_tell_no_more_than_ids(world: World, things: dict[str, str],
     for path in ("/workspaces/{}/contexts", "/workspaces/{}/sessions", "/agents/{}", "/agents/{}/versions"):
         for reference in ("closed", "acme~closed", "helper", "acme~helper"):
             for caller in ("ada", "bob"):
-                found = await answer(world, path.format(reference), caller, keys)
-                assert found == await answer(world, path.format("no such name"), caller, keys)
+                denied = await answer(world, path.format(reference), caller, keys)
+                assert denied == await answer(world, path.format("no such name"), caller, keys)
 
 
 # Lists: what each caller finds in them of acme's things.

@@ -54,10 +54,10 @@ def below_a_prefix(port: int) -> Iterator[str]:
                 upstream.request(self.command, self.path.removeprefix(PREFIX), self.rfile.read(length) or None, headers)
                 answer = upstream.getresponse()
                 body = answer.read()
-                kept = [
+                headers = [
                     (n, v) for n, v in answer.getheaders() if n.lower() not in ("content-length", "transfer-encoding")
                 ]
-                self.reply(answer.status, kept, body)
+                self.reply(answer.status, headers, body)
             finally:
                 upstream.close()
 

@@ -24,7 +24,7 @@ def test_the_hubs_name_is_answered_on_a_hub_alone(
         answer = httpx.get(f"{service.base_url}/docs", headers={"Host": "hub.example"})
         assert answer.status_code == (200 if on_a_hub else 400)
         command("accounts", "create", "ada", "--type", "user", data=service.data)
-        said = command("signin", "--account", "ada", data=service.data)
-        code = said.stdout.strip().partition("code=")[2]
-        told = f"On this hub, open {PREFIX}proxy/{service.facts['port']}/v1/signin?code={code} on the hub's address.\n"
-        assert said.stderr == (told if on_a_hub else "")
+        result = command("signin", "--account", "ada", data=service.data)
+        code = result.stdout.strip().partition("code=")[2]
+        hint = f"On this hub, open {PREFIX}proxy/{service.facts['port']}/v1/signin?code={code} on the hub's address.\n"
+        assert result.stderr == (hint if on_a_hub else "")

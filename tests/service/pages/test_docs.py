@@ -20,21 +20,21 @@ async def page(world: World) -> str:
 
 async def test_every_operation_parameter_field_and_schema_is_there(page: str) -> None:
     document = contract.load().document
-    said = html.unescape(page)
+    text = html.unescape(page)
     for path, item in document["paths"].items():
-        assert path in said
+        assert path in text
         for method, op in item.items():
             if method != "parameters":
-                card = said.partition(f'id="{op["operationId"]}"')[2].partition("</article>")[0]
+                card = text.partition(f'id="{op["operationId"]}"')[2].partition("</article>")[0]
                 assert op["summary"] in card
                 assert method.upper() in card
-                wanted = [p["name"] for p in op.get("parameters", ()) if "name" in p]
+                names = [p["name"] for p in op.get("parameters", ()) if "name" in p]
                 for content in op.get("requestBody", {}).get("content", {}).values():
-                    wanted += content["schema"]["properties"]
-                assert [name for name in wanted if f"<code>{name}</code>" not in card] == []
+                    names += content["schema"]["properties"]
+                assert [name for name in names if f"<code>{name}</code>" not in card] == []
                 assert all(f"<strong>{status}</strong>" in card for status in op["responses"])
     for name in document["components"]["schemas"]:
-        assert f'id="schema-{name}"' in said
+        assert f'id="schema-{name}"' in text
 
 
 async def test_a_schema_made_of_another_shows_the_fields_of_both(page: str) -> None:

@@ -65,11 +65,11 @@ def ask(base: str, service: Service, callback: str, pkce: Pkce) -> tuple[str, st
     """A fresh client's id, and where it sends the person."""
     fields = {"redirect_uris": [callback], "client_name": "Quarterly <i>report</i> notebook"}
     client = httpx.post(f"{service.base_url}/oauth/register", json=fields).json()["client_id"]
-    asked = {
+    params = {
         "response_type": "code", "client_id": client, "redirect_uri": callback, "state": "s", "scope": "agents:read skills:write",
         "code_challenge": pkce.challenge, "code_challenge_method": "S256",
     }  # fmt: skip
-    return client, f"{base}/oauth/authorize?{urlencode(asked)}"
+    return client, f"{base}/oauth/authorize?{urlencode(params)}"
 
 
 def test_sign_in_make_a_key_use_it_revoke_it_sign_out(page: Page, base: str, service: Service) -> None:
@@ -113,14 +113,14 @@ def test_consent_leads_back_to_the_client_with_what_was_left_ticked(page: Page, 
         page.get_by_role("button", name="Allow").click()
         page.wait_for_url(re.compile(re.escape(callback)))
         (came,) = [path for path in seen if path.startswith("/callback")]
-    told = {name: values[0] for name, values in parse_qs(urlsplit(came).query).items()}
-    assert (told["state"], told["iss"]) == ("s", service.base_url.removesuffix("/v1"))
+    callback = {name: values[0] for name, values in parse_qs(urlsplit(came).query).items()}
+    assert (callback["state"], callback["iss"]) == ("s", service.base_url.removesuffix("/v1"))
     form = {
         "grant_type": "authorization_code", "client_id": client, "redirect_uri": callback,
-        "code": told["code"], "code_verifier": pkce.verifier,
+        "code": callback["code"], "code_verifier": pkce.verifier,
     }  # fmt: skip
-    given = httpx.post(f"{service.base_url}/oauth/token", data=form)
-    assert given.json()["scope"] == "agents:read"
+    tokens = httpx.post(f"{service.base_url}/oauth/token", data=form)
+    assert tokens.json()["scope"] == "agents:read"
 
 
 def test_another_site_can_neither_frame_the_pages_nor_post_to_them(

@@ -30,8 +30,8 @@ async def signed_in(world: World, account: str = "ada") -> Person:
 
 def forms(answer: httpx.Response, action: str) -> list[dict[str, str]]:
     """The hidden fields of every form of a page that does `action`."""
-    found = [dict(HIDDEN.findall(form)) for form in re.findall(r"<form.*?</form>", answer.text, re.S)]
-    return [form for form in found if form.get("action") == action]
+    forms = [dict(HIDDEN.findall(form)) for form in re.findall(r"<form.*?</form>", answer.text, re.S)]
+    return [form for form in forms if form.get("action") == action]
 
 
 async def new_key(person: Person, **fields: object) -> httpx.Response:
@@ -218,11 +218,11 @@ async def test_whose_keys(world: World) -> None:
 
 async def test_a_client_is_shown_out(world: World) -> None:
     flow = await ready(world)
-    given = await tokens(flow)
+    issued = await tokens(flow)
     page = await flow.person.get("/settings")
     assert "A tool" in page.text
     assert (await flow.person.post("/settings", forms(page, "end")[0])).headers["location"] == "settings?done=ended"
-    assert error(await flow.call(given["access_token"]))[0] == 401
+    assert error(await flow.call(issued["access_token"]))[0] == 401
     assert forms(await flow.person.get("/settings"), "end") == []
 
 
@@ -301,5 +301,5 @@ async def test_an_organization_signs_in_as_itself(world: World) -> None:
     flow = Flow(world)
     await flow.register()
     await flow.person.sign_in(world.store, "acme")
-    given = await tokens(flow, account="acme")
-    assert (await flow.call(given["access_token"])).json()["name"] == "acme"
+    issued = await tokens(flow, account="acme")
+    assert (await flow.call(issued["access_token"])).json()["name"] == "acme"

@@ -90,9 +90,9 @@ async def filled(world: World, owner: str) -> dict[str, set[str]]:
     await world.idle()
     events = {row["id"] for row in world.rows("events") if row["session_id"] == session}
     assert events
-    one = {"workspaces": lab, "agents": agent, "agent_versions": version, "workspace_agents": installed}
+    ids = {"workspaces": lab, "agents": agent, "agent_versions": version, "workspace_agents": installed}
     return {"accounts": {world.accounts[owner]}, "sessions": {session}, "events": events} | {
-        table: {id_} for table, id_ in one.items()
+        table: {id_} for table, id_ in ids.items()
     }
 
 

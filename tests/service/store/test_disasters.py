@@ -30,20 +30,20 @@ def furnished(http: httpx.Client) -> list[str]:
 
 
 def all_events(http: httpx.Client, session: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
+    events: list[dict[str, Any]] = []
     while True:
-        page = http.get(f"/sessions/{session}/events?sort_by=id&limit=1000&offset={len(found)}").json()
-        found += page["items"]
+        page = http.get(f"/sessions/{session}/events?sort_by=id&limit=1000&offset={len(events)}").json()
+        events += page["items"]
         if not page["pagination"]["has_more"]:
-            return found
+            return events
 
 
-def assert_whole(found: list[dict[str, Any]], *, running: bool = False) -> None:
+def assert_whole(events: list[dict[str, Any]], *, running: bool = False) -> None:
     """Ids ascend; every message has exactly one end, after its tool runs, unless turns may still be running."""
-    assert [event["id"] for event in found] == sorted({event["id"] for event in found})
-    ends: dict[str, list[str]] = {event["task_id"]: [] for event in found if event["type"] == "message"}
+    assert [event["id"] for event in events] == sorted({event["id"] for event in events})
+    ends: dict[str, list[str]] = {event["task_id"]: [] for event in events if event["type"] == "message"}
     tools, done = 0, 0
-    for event in found:
+    for event in events:
         if event["type"] != "message" and event["task_id"] in ends:
             ends[event["task_id"]].append(event["type"])
             if event["type"] == "runtime_done":
@@ -90,10 +90,10 @@ def test_kills_at_random_moments_lose_nothing_and_leave_nothing_half(tmp_path: P
                     acknowledged = {session: [] for session in furnished(http)}
                 else:
                     for session, posted in acknowledged.items():
-                        found = all_events(http, session)
-                        assert_whole(found)
-                        kept = {event["id"]: event for event in found}
-                        assert [kept.get(event["id"]) for event in posted] == posted
+                        events = all_events(http, session)
+                        assert_whole(events)
+                        stored = {event["id"]: event for event in events}
+                        assert [stored.get(event["id"]) for event in posted] == posted
             if round_number == ROUNDS:
                 assert service.stop() == 0
                 break
@@ -136,10 +136,10 @@ def test_a_full_disk_is_a_5xx_and_the_store_stays_readable(tmp_path: Path) -> No
             resource.prlimit(service.process.pid, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
             for _ in range(3):  # each write is refused whole, and what was acknowledged can be read
                 assert http.post(f"/sessions/{session}/events", json=body).status_code == 500
-                found = all_events(http, session)
-                assert_whole(found, running=True)
-                kept = {event["id"]: event for event in found}
-                assert [kept.get(event["id"]) for event in posted] == posted
+                events = all_events(http, session)
+                assert_whole(events, running=True)
+                stored = {event["id"]: event for event in events}
+                assert [stored.get(event["id"]) for event in posted] == posted
             assert http.get("/accounts/acme/workspaces").json()["pagination"]["total_count"] == 1
 
             unlimited = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)

@@ -74,5 +74,5 @@ def test_a_session_without_events(filled: tuple[Store, list[str]]) -> None:
 
 def test_what_was_said_before_an_event(filled: tuple[Store, list[str]]) -> None:
     store, made = filled
-    said = store.read_now(lambda db: events.texts_before(db, "s", made[5], 3))
-    assert said == [("message", "2"), ("message", "3"), ("message", "4")]
+    texts = store.read_now(lambda db: events.texts_before(db, "s", made[5], 3))
+    assert texts == [("message", "2"), ("message", "3"), ("message", "4")]

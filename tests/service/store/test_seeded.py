@@ -22,7 +22,7 @@ SCOPES = ("agents:write", "sessions:write", "workspaces:write", "integrations:re
 PLAYGROUND = "/workspaces/acme~playground/sessions"
 
 
-def told(data: Path, *arguments: str) -> tuple[list[tuple[int, str, bytes]], str]:
+def run_service(data: Path, *arguments: str) -> tuple[list[tuple[int, str, bytes]], str]:
     """What a scripted visit is answered, and everything that the store then holds."""
     answers: list[tuple[int, str, bytes]] = []
     with Service(data, "--speed", "0", *arguments) as service:
@@ -46,7 +46,7 @@ def told(data: Path, *arguments: str) -> tuple[list[tuple[int, str, bytes]], str
             for session in started.values():
                 ask("POST", f"/sessions/{session}/events", {"content": "and 12 more?"})
             # How often somebody looks changes nothing that is stored.
-            settle(http, started.values())
+            wait_for_turns(http, started.values())
             for path in ("/agents", "/accounts/acme/workspaces", PLAYGROUND, "/accounts/acme/credentials"):
                 ask("GET", f"{path}?limit=200")
             for session in started.values():
@@ -57,7 +57,7 @@ def told(data: Path, *arguments: str) -> tuple[list[tuple[int, str, bytes]], str
         return [(0, "key", key.encode()), *answers], "\n".join(sorted(db.iterdump()))  # indexes are made in no order
 
 
-def settle(http: httpx.Client, sessions: Iterable[str]) -> None:
+def wait_for_turns(http: httpx.Client, sessions: Iterable[str]) -> None:
     for session in sessions:
         while http.get(f"/sessions/{session}").json()["status"] != "IDLE":
             pass
@@ -68,13 +68,13 @@ def without_request_ids(answers: list[tuple[int, str, bytes]]) -> list[tuple[int
 
 
 def test_two_runs_are_the_same_byte_by_byte(tmp_path: Path) -> None:
-    first, kept = told(tmp_path / "one", "--seed", "7")
-    again, kept_again = told(tmp_path / "two", "--seed", "7")
+    first, facts = run_service(tmp_path / "one", "--seed", "7")
+    again, facts_again = run_service(tmp_path / "two", "--seed", "7")
     assert without_request_ids(first) == without_request_ids(again)
-    assert hashlib.sha256(kept.encode()).digest() == hashlib.sha256(kept_again.encode()).digest()
+    assert hashlib.sha256(facts.encode()).digest() == hashlib.sha256(facts_again.encode()).digest()
     assert {status for status, _, _ in first} == {0, 200, 201, 409}
-    other, _ = told(tmp_path / "three", "--seed", "8")
-    assert [one == two for one, two in zip(first, other, strict=True)].count(True) == 0
+    other, _ = run_service(tmp_path / "three", "--seed", "8")
+    assert [a == b for a, b in zip(first, other, strict=True)].count(True) == 0
 
 
 def test_the_clock_starts_at_now_and_moves_by_a_second_with_every_write(tmp_path: Path) -> None:

@@ -78,28 +78,28 @@ async def test_a_lone_failing_write_leaves_nothing(store: Store) -> None:
 
 
 async def test_events_and_hooks_come_after_the_commit_and_only_for_what_was_committed(store: Store) -> None:
-    told: list[object] = []
-    store.on_events = lambda found: told.append([event.id for event in found])
+    calls: list[object] = []
+    store.on_events = lambda events_: calls.append([event.id for event in events_])
 
     def good(tx: Transaction) -> str:
         event = say(tx, "s", "hello")
-        tx.after_commit(lambda: told.append("hook"))
+        tx.after_commit(lambda: calls.append("hook"))
         return event.id
 
     def bad(tx: Transaction) -> None:
         say(tx, "s", "never")
-        tx.after_commit(lambda: told.append("never"))
+        tx.after_commit(lambda: calls.append("never"))
         raise LookupError
 
     first, _, second = await asyncio.gather(
         store.write(good), store.write(bad), store.write(good), return_exceptions=True
     )
-    flat = [id_ for entry in told if isinstance(entry, list) for id_ in entry]
+    flat = [id_ for entry in calls if isinstance(entry, list) for id_ in entry]
     assert flat == [first, second]
-    assert told.count("hook") == 2
-    assert "never" not in told
-    kept = store.read_now(lambda db: events.after(db, "s", ""))
-    assert [event.id for event in kept] == [first, second]
+    assert calls.count("hook") == 2
+    assert "never" not in calls
+    stored = store.read_now(lambda db: events.after(db, "s", ""))
+    assert [event.id for event in stored] == [first, second]
 
 
 async def test_no_id_becomes_visible_after_a_greater_one(store: Store) -> None:
@@ -123,7 +123,7 @@ async def test_no_id_becomes_visible_after_a_greater_one(store: Store) -> None:
     written = await asyncio.gather(*(write() for _ in range(40)))
     finished.set()
     await follower
-    assert sorted(id_ for one in written for id_ in one) == seen
+    assert sorted(id_ for batch in written for id_ in batch) == seen
 
 
 class Jumping(Clock):

@@ -28,7 +28,7 @@ from .visitor import Visitor
 if TYPE_CHECKING:
     from ..state import Platform
 
-_OVER = "This request was answered already or is more than ten minutes old. Start again from the client."
+_OVER = "This request has been answered already or has waited for more than ten minutes. Start again from the client."
 
 
 async def show(platform: Platform, request: Request) -> Response:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..state import Platform
 
 _HANDLE = re.compile(r"[A-Za-z0-9_-]{20,100}")
-_SPENT = "This link was used already or is more than 15 minutes old. Create a new one."
+_SPENT = "This link has been used or is more than 15 minutes old. Create a new one."
 
 
 async def show(platform: Platform, request: Request) -> Response:
