@@ -173,7 +173,7 @@ def test_a_store_in_use_by_a_command_is_not_replaced(tmp_path: Path) -> None:
     with closing(sqlite3.connect(data / "store.db")) as busy:
         busy.execute("BEGIN")
         busy.execute("SELECT * FROM accounts").fetchall()
-        with pytest.raises(OperatorError, match="The store is as it was"):
+        with pytest.raises(OperatorError, match="The store is unchanged"):
             restore(file, data)
     assert names(data) == ["ada"]
 
