@@ -139,8 +139,8 @@ def main() -> int:
         ("import httpx, CPU", f"{base * 1e3:.0f} ms", "", True),
         ("import agentbook, CPU", f"{light * 1e3:.0f} ms", f"{light / base:.2f} x (at most 1.3)", light / base <= 1.3),
     ]
-    for what, figure, ratio, met in table:
-        print(f"{what:42} {figure:>10}  {ratio}{'' if met else '  MISSED'}")
+    for measurement, figure, ratio, met in table:
+        print(f"{measurement:42} {figure:>10}  {ratio}{'' if met else '  MISSED'}")
     return 0 if all(row[3] for row in table) else 1
 
 

@@ -66,7 +66,7 @@ class Report:
         print(f"\n**{title}**\n\n| what | figure | goal | |\n|---|---|---|---|", flush=True)
 
     def row(
-        self, what: str, figure: str, value: float | None = None, goal: float | None = None, unit: str = ""
+        self, label: str, figure: str, value: float | None = None, goal: float | None = None, unit: str = ""
     ) -> None:
         """A figure; with a goal, whether `value` is at most that."""
         verdict, aim = "", ""
@@ -74,7 +74,7 @@ class Report:
             met = value <= goal
             self.missed += not met
             verdict, aim = ("met" if met else "MISSED"), f"at most {goal:g}{unit}"
-        print(f"| {what} | {figure} | {aim} | {verdict} |", flush=True)
+        print(f"| {label} | {figure} | {aim} | {verdict} |", flush=True)
 
 
 class Notebook(Page):
@@ -126,8 +126,8 @@ class Notebook(Page):
 
     def paints(self, panel: int = 0) -> list[list[Any]]:
         """``[time_ms, greatest token, status line, questions]``, one for each change."""
-        found: list[list[Any]] = self.page.evaluate("k => window.paints[k] || []", panel)
-        return found
+        paints: list[list[Any]] = self.page.evaluate("k => window.paints[k] || []", panel)
+        return paints
 
     def forget(self) -> None:
         self.page.evaluate("() => { wire.bytes = 0; wire.total = 0; wire.frames.length = 0; window.paints = {}; }")
@@ -187,8 +187,8 @@ class Bench:
                         "agentbook, last token painted after it was due", f"{late:.0f} ms", late, 100, " ms"
                     )
         growth = per_token[counts[-1]] / per_token[counts[0]]
-        what = f"bytes per token at {counts[-1]:,} tokens against {counts[0]:,}"
-        self.report.row(what, f"{growth:.2f} times", growth, 1.25, " times")
+        label = f"bytes per token at {counts[-1]:,} tokens against {counts[0]:,}"
+        self.report.row(label, f"{growth:.2f} times", growth, 1.25, " times")
 
     def peers(self, count: int) -> None:
         for name, (show, speak) in PEERS.items():
@@ -314,13 +314,13 @@ class Bench:
             page.page.wait_for_function("n => (paints[0] || []).some(paint => paint[3] === n)", arg=turns, polling=50)
             page.end(2)
             page.page.wait_for_timeout(3000)  # whatever is still on its way counts
-            told = [
+            sent_ms = [
                 at
                 for at, kind, _ in page.page.evaluate("() => wire.frames")
                 if kind in ("comm_msg", "update_display_data")
             ]
-            most = max(bisect.bisect_right(told, at + 1000) - n for n, at in enumerate(told))
-            self.report.row("messages in its fullest second", f"{most} of {len(told)}", most, 100)
+            fullest = max(bisect.bisect_right(sent_ms, at + 1000) - n for n, at in enumerate(sent_ms))
+            self.report.row("messages in its fullest second", f"{fullest} of {len(sent_ms)}", fullest, 100)
             whole = page.run(3).strip() == "True"
             shown = page.page.evaluate(ANSWERS)
             exact = whole and shown == list(range(turns))
@@ -344,19 +344,19 @@ def main() -> int:
     parser.add_argument("--only", default="wire,latency,stop,open,replay", help="which parts, with commas between")
     parser.add_argument("--tokens", type=int, default=4000)
     parser.add_argument("--no-peers", action="store_true", help="agentbook alone")
-    given = parser.parse_args()
-    parts = given.only.split(",")
+    options = parser.parse_args()
+    parts = options.only.split(",")
     report = Report()
     with tempfile.TemporaryDirectory() as home:
         kernel = "python3"
-        if given.ipykernel:
+        if options.ipykernel:
             kernel = "other"
             kernelspec(
                 Path(home),
                 kernel,
-                environment(f"ipykernel-{given.ipykernel}", [f"ipykernel=={given.ipykernel}.*"], ours=True),
+                environment(f"ipykernel-{options.ipykernel}", [f"ipykernel=={options.ipykernel}.*"], ours=True),
             )
-        peers = "wire" in parts and not given.no_peers and shared_environment(Path(home))
+        peers = "wire" in parts and not options.no_peers and shared_environment(Path(home))
         os.environ["JUPYTER_PATH"] = os.pathsep.join(
             filter(None, [str(Path(home) / "share"), *([str(peers)] if peers else [])])
         )
@@ -366,12 +366,13 @@ def main() -> int:
                 bench = Bench(lab, browser, report, kernel)
                 load = os.getloadavg()[0] if hasattr(os, "getloadavg") else float("nan")
                 print(
-                    f"ipykernel {given.ipykernel or 'as installed'}, {os.cpu_count()} cores, load average {load:.1f} at the start"
+                    f"ipykernel {options.ipykernel or 'as installed'}, {os.cpu_count()} cores, "
+                    f"load average {load:.1f} at the start"
                 )
                 if "wire" in parts:
-                    bench.wire([given.tokens // 4, given.tokens])
+                    bench.wire([options.tokens // 4, options.tokens])
                     if peers:
-                        bench.peers(given.tokens)
+                        bench.peers(options.tokens)
                 if "latency" in parts:
                     bench.latency()
                 if "stop" in parts:

@@ -35,17 +35,17 @@ class Agent(FakePlatform):
         self.due: list[float] = []
         self.text = ""
 
-    async def _speak(self, platform: FakePlatform, asked: str) -> None:
-        said = tokens(int(asked), self.mark_every)
+    async def _speak(self, platform: FakePlatform, question: str) -> None:
+        words = tokens(int(question), self.mark_every)
         start = time.time() + LEAD_S
-        self.due = [start + n / self.rate + n / self.rate // 1 * DRIFT_S for n in range(len(said))]
-        self.text = "".join(said)
+        self.due = [start + n / self.rate + n / self.rate // 1 * DRIFT_S for n in range(len(words))]
+        self.text = "".join(words)
         spoken, here = asyncio.Event(), asyncio.get_running_loop()
 
         def speak() -> None:
             # A thread wakes when it asked to, the loop up to a millisecond and more later; a socket's news would not.
             offset = 0
-            for due, token in zip(self.due, said, strict=True):
+            for due, token in zip(self.due, words, strict=True):
                 if (wait_s := due - time.time()) > 0:
                     time.sleep(wait_s)
                 here.call_soon_threadsafe(self.write, token, offset)

@@ -60,8 +60,8 @@ def environment(name: str, packages: list[str], *, ours: bool = False) -> Path:
     done = folder / "installed"
     if not done.exists():
         subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
-        asked = [*(["-e", str(ROOT)] if ours else []), *packages]
-        run = subprocess.run([str(python), "-m", "pip", "install", "-q", *asked], capture_output=True, text=True)
+        requirements = [*(["-e", str(ROOT)] if ours else []), *packages]
+        run = subprocess.run([str(python), "-m", "pip", "install", "-q", *requirements], capture_output=True, text=True)
         if run.returncode:
             raise RuntimeError(f"pip install {' '.join(packages)} failed: {run.stderr.strip()[-400:]}")
         done.touch()

@@ -12,14 +12,14 @@ PROSE = re.findall(
 
 def tokens(count: int, mark_every: int = 10) -> list[str]:
     """A reply in tokens of some 4.7 characters: headings, prose, lists, code and a table; some carry their own number."""
-    said: list[str] = []
-    while len(said) < count:
-        n = len(said)
+    pieces: list[str] = []
+    while len(pieces) < count:
+        n = len(pieces)
         if n % 400 < 40 and n % 200 < 20:
-            said += ["\n\n", "## ", "Part ", f"{n} ", "\n\n"]
+            pieces += ["\n\n", "## ", "Part ", f"{n} ", "\n\n"]
         for kind in ("prose", "list", "prose", "code", "prose", "table"):
-            said += _block(kind, len(said), mark_every)
-    return [*said[: count - 1], f" w{count - 1}."]
+            pieces += _block(kind, len(pieces), mark_every)
+    return [*pieces[: count - 1], f" w{count - 1}."]
 
 
 def _block(kind: str, start: int, mark_every: int) -> list[str]:

@@ -87,8 +87,8 @@ def peak(name: str, base_url: str, sessions: list[str]) -> float:
     """Megabytes at the peak of a load in a process of its own, above those of the same process without it."""
     command = [sys.executable, __file__, "--peak", name, base_url]
     sizes = [
-        float(subprocess.run(command, input=json.dumps(asked), capture_output=True, text=True, check=True).stdout)
-        for asked in (sessions[:1], sessions)
+        float(subprocess.run(command, input=json.dumps(chosen), capture_output=True, text=True, check=True).stdout)
+        for chosen in (sessions[:1], sessions)
     ]
     return sizes[1] - sizes[0]
 
@@ -118,12 +118,12 @@ class Report:
     def __init__(self) -> None:
         self.missed = 0
 
-    def row(self, what: str, ours_s: str, other: str, ratio: float, goal: float, *, least: bool = True) -> None:
+    def row(self, label: str, ours_s: str, other: str, ratio: float, goal: float, *, least: bool = True) -> None:
         met = ratio >= goal if least else ratio <= goal
         self.missed += not met
         sign = "at least" if least else "at most"
         print(
-            f"| {what} | {ours_s} | {other} | {ratio:.2f} | {sign} {goal:g} | {'met' if met else 'MISSED'} |",
+            f"| {label} | {ours_s} | {other} | {ratio:.2f} | {sign} {goal:g} | {'met' if met else 'MISSED'} |",
             flush=True,
         )
 
@@ -141,16 +141,16 @@ def loads(report: Report, scale: float, rounds: int) -> None:
             rounds,
         )
         mine, hand, least = result["ours"], result["by hand"], result["floor"]
-        what = f"{sessions * 1000:,} events at 0 ms"
-        report.row(f"{what}, wall", f"{mine[0]:.2f} s", f"{hand[0]:.2f} s by hand", hand[0] / mine[0], 4)
-        report.row(f"{what}, CPU", f"{mine[1]:.2f} s", f"{least[1]:.2f} s floor", mine[1] / least[1], 2.5, least=False)
+        label = f"{sessions * 1000:,} events at 0 ms"
+        report.row(f"{label}, wall", f"{mine[0]:.2f} s", f"{hand[0]:.2f} s by hand", hand[0] / mine[0], 4)
+        report.row(f"{label}, CPU", f"{mine[1]:.2f} s", f"{least[1]:.2f} s floor", mine[1] / least[1], 2.5, least=False)
         memory = [peak(name, platform.base_url, platform.sessions) for name in ("ours", "by_hand")]
         both = f"{memory[0]:.0f} MB", f"{memory[1]:.0f} MB by hand"
-        report.row(f"{what}, peak memory", *both, memory[0] / memory[1], 0.45, least=False)
+        report.row(f"{label}, peak memory", *both, memory[0] / memory[1], 0.45, least=False)
     with Platform(1, sessions * 1000, 80) as platform:
         mine, hand = slow(platform)
-        what = f"one session of {sessions * 1000:,} events at 80 ms"
-        report.row(what, f"{mine:.2f} s", f"{hand:.2f} s by hand", hand / mine, 11)
+        label = f"one session of {sessions * 1000:,} events at 80 ms"
+        report.row(label, f"{mine:.2f} s", f"{hand:.2f} s by hand", hand / mine, 11)
     with Platform(1, sessions * 1000, 50) as platform:
         [session] = platform.sessions
         result = best(
@@ -161,12 +161,12 @@ def loads(report: Report, scale: float, rounds: int) -> None:
             rounds,
         )
         (listing_s, _), (events_s, _) = result["listing"], result["load_events"]
-        what = f"the listing of one session's {sessions * 1000:,} events at 50 ms"
-        report.row(what, f"{listing_s:.2f} s", f"{events_s:.2f} s load_events", listing_s / events_s, 1.2, least=False)
+        label = f"the listing of one session's {sessions * 1000:,} events at 50 ms"
+        report.row(label, f"{listing_s:.2f} s", f"{events_s:.2f} s load_events", listing_s / events_s, 1.2, least=False)
     with Platform(sessions * 10, 100, 20) as platform:
         mine, hand = slow(platform)
-        what = f"{sessions * 10:,} sessions of 100 events at 20 ms"
-        report.row(what, f"{mine:.2f} s", f"{hand:.2f} s one after another", hand / mine, 13)
+        label = f"{sessions * 10:,} sessions of 100 events at 20 ms"
+        report.row(label, f"{mine:.2f} s", f"{hand:.2f} s one after another", hand / mine, 13)
 
 
 def slow(platform: Platform) -> tuple[float, float]:
@@ -188,8 +188,8 @@ def stores(report: Report, scale: float, rounds: int) -> None:
         size = sum(file.stat().st_size for file in Path(store.path).rglob("*") if file.is_file()) / 1e6
         report.row(f"{rows:,} events on disk", f"{size:.0f} MB", "MB", size, 70, least=False)
         query = "SELECT session_id, date_trunc('hour', \"at\") AS hour, count(*) AS n FROM events GROUP BY ALL"
-        asked = min(timed(lambda: store.query(query))[0] for _ in range(rounds))
-        report.row("events per hour and session from the store", f"{asked:.2f} s", "s", asked, 0.3, least=False)
+        query_s = min(timed(lambda: store.query(query))[0] for _ in range(rounds))
+        report.row("events per hour and session from the store", f"{query_s:.2f} s", "s", query_s, 0.3, least=False)
         command = [sys.executable, __file__, "--turns", platform.base_url]
         done = subprocess.run(command, input=json.dumps(platform.sessions), capture_output=True, text=True, check=True)
         seconds, times = json.loads(done.stdout)
@@ -217,8 +217,8 @@ def clusters(report: Report, scale: float, rounds: int) -> None:
             )
 
         seconds = min(timed(count)[0] for _ in range(rounds))
-        what = f"{sessions * 1000:,} events at 20 ms by Dask, two processes"
-        report.row(what, f"{seconds:.2f} s", "rows/s", sessions * 1000 / seconds, 150_000)
+        label = f"{sessions * 1000:,} events at 20 ms by Dask, two processes"
+        report.row(label, f"{seconds:.2f} s", "rows/s", sessions * 1000 / seconds, 150_000)
 
 
 def main() -> int:
@@ -228,19 +228,19 @@ def main() -> int:
     parser.add_argument("--only", choices=("loads", "stores", "clusters"), help="one part of it")
     parser.add_argument("--peak", nargs=2, help=argparse.SUPPRESS)
     parser.add_argument("--turns", help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.peak:
-        frame = {"ours": ours, "by_hand": by_hand}[given.peak[0]](given.peak[1], json.load(sys.stdin))
+    options = parser.parse_args()
+    if options.peak:
+        frame = {"ours": ours, "by_hand": by_hand}[options.peak[0]](options.peak[1], json.load(sys.stdin))
         print(highest_mb() if len(frame) else 0)
         return 0
-    if given.turns:
-        print(json.dumps(turning(given.turns, json.load(sys.stdin))))
+    if options.turns:
+        print(json.dumps(turning(options.turns, json.load(sys.stdin))))
         return 0
     report = Report()
     print("| what | agentbook | other | ratio | goal | |\n|---|---|---|---|---|---|")
     for name, part in {"loads": loads, "stores": stores, "clusters": clusters}.items():
-        if given.only in (None, name):
-            part(report, given.scale, given.rounds)
+        if options.only in (None, name):
+            part(report, options.scale, options.rounds)
     return 1 if report.missed else 0
 
 

@@ -118,18 +118,18 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pages", type=int, default=200)
     parser.add_argument("--rounds", type=int, default=3)
-    given = parser.parse_args()
-    pages = pages_of(given.pages)
-    rows = given.pages * PAGE
+    options = parser.parse_args()
+    pages = pages_of(options.pages)
+    rows = options.pages * PAGE
     times = measured(
-        {"ours": lambda: ours(pages), "floor": lambda: floor(pages), "by hand": lambda: by_hand(pages)}, given.rounds
+        {"ours": lambda: ours(pages), "floor": lambda: floor(pages), "by hand": lambda: by_hand(pages)}, options.rounds
     )
     builder = FrameBuilder("events")
     for n, page in enumerate(pages):
         builder.add(page, {"session_id": f"s{n}"})
     events = builder.finish()
-    times["turns of them"] = measured({"turns": lambda: turns(events)}, given.rounds)["turns"]
-    print(f"{rows:,} events, {sum(map(len, pages)) / rows:.0f} bytes each, CPU seconds, median of {given.rounds}\n")
+    times["turns of them"] = measured({"turns": lambda: turns(events)}, options.rounds)["turns"]
+    print(f"{rows:,} events, {sum(map(len, pages)) / rows:.0f} bytes each, CPU seconds, median of {options.rounds}\n")
     print("| what | s | rows/s | ours is |\n|---|---|---|---|")
     for name, seconds in times.items():
         print(f"| {name} | {seconds:.3f} | {rows / seconds:,.0f} | {seconds / times['ours']:.2f} x |")

@@ -62,8 +62,8 @@ def environment(peer: Peer, folder: Path) -> Path:
     """The Python of the peer's environment, installed if it is not there yet."""
     python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     done = folder / "installed.txt"
-    wanted = "\n".join(peer.packages)
-    if done.is_file() and done.read_text() == wanted:
+    requirements = "\n".join(peer.packages)
+    if done.is_file() and done.read_text() == requirements:
         return python
     uv = shutil.which("uv", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]))
     if uv:
@@ -72,7 +72,7 @@ def environment(peer: Peer, folder: Path) -> Path:
     else:
         venv.create(folder, with_pip=True, clear=True)
         _run([str(python), "-m", "pip", "install", "-q", *peer.packages], INSTALL_S)
-    done.write_text(wanted)
+    done.write_text(requirements)
     return python
 
 
@@ -98,8 +98,8 @@ def peer_lines(peer: Peer, folder: Path, rows: int) -> list[dict[str, Any]]:
     """What the peer's script measured."""
     python = environment(peer, folder)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as work:
-        said = _run([str(python), str(HERE / "peers" / peer.script), str(rows), work], RUN_S)
-    lines = [json.loads(line) for line in said.splitlines() if line.startswith('{"what"')]
+        output = _run([str(python), str(HERE / "peers" / peer.script), str(rows), work], RUN_S)
+    lines = [json.loads(line) for line in output.splitlines() if line.startswith('{"what"')]
     if not lines:
         raise NotMeasured("its script measured nothing")
     return lines
@@ -120,12 +120,12 @@ def ours(rows: int) -> list[dict[str, Any]]:
                     for session in client.sessions.list(workspace)
                 ]
                 known = len(ab.load_events(client, listed))
-                what = "agentbook `load_events`, its embedded service on SQLite"
-                lines.append(measured(what, known, lambda: ab.load_events(client, listed)))
+                label = "agentbook `load_events`, its embedded service on SQLite"
+                lines.append(measured(label, known, lambda: ab.load_events(client, listed)))
             service.stop()
     with Platform(sessions, PAGE, 0) as platform, ab.Client(platform.base_url) as client:
-        what = "agentbook `load_events`, pages serialised beforehand"
-        lines.append(measured(what, sessions * PAGE, lambda: ab.load_events(client, platform.sessions)))
+        label = "agentbook `load_events`, pages serialised beforehand"
+        lines.append(measured(label, sessions * PAGE, lambda: ab.load_events(client, platform.sessions)))
     return lines
 
 
@@ -143,19 +143,19 @@ def main() -> int:
     parser.add_argument("--rows", type=int, default=20_000)
     parser.add_argument("--quick", action="store_true", help="2,000 rows")
     parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()) / "agentbook-peers")
-    given = parser.parse_args()
-    wanted = [name for name in given.peers.split(",") if name]
-    unknown = [name for name in wanted if name not in PEERS]
+    options = parser.parse_args()
+    names = [name for name in options.peers.split(",") if name]
+    unknown = [name for name in names if name not in PEERS]
     if unknown:
         parser.error(f"there is no peer {unknown[0]!r}; there are {', '.join(PEERS)}")
-    rows = 2_000 if given.quick else given.rows
+    rows = 2_000 if options.quick else options.rows
     mine = ours(rows)
     print("| what | rows | rows/s | client CPU, µs a row | beside the first |\n|---|---|---|---|---|")
     for line in mine:
         print(row(line, mine[0]), flush=True)
-    for name in wanted:
+    for name in names:
         try:
-            for line in peer_lines(PEERS[name], given.cache / name, rows):
+            for line in peer_lines(PEERS[name], options.cache / name, rows):
                 print(row(line, mine[0]), flush=True)
         except NotMeasured as reason:
             print(f"| {name}: not measured | | | | {str(reason).replace('|', '/')[:300]} |", flush=True)

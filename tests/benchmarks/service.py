@@ -241,25 +241,25 @@ def handshake(running: Service, session: str) -> bytes:
 
 async def listen(running: Service, session: str, count: int, *, keep: bool = False) -> list[Listener]:
     """Open sockets, fifty at a time."""
-    loop, request, found = asyncio.get_running_loop(), handshake(running, session), []
+    loop, request, listeners = asyncio.get_running_loop(), handshake(running, session), []
     for start in range(0, count, 50):
         opened = []
         for _ in range(min(50, count - start)):
             future: asyncio.Future[None] = loop.create_future()
-            _, one = await loop.create_connection(
+            _, listener = await loop.create_connection(
                 lambda future=future: Listener(request, future, keep=keep),  # type: ignore[misc]
                 "127.0.0.1",
                 running.port,
             )
-            found.append(one)
+            listeners.append(listener)
             opened.append(future)
         await asyncio.gather(*opened)
-    return found
+    return listeners
 
 
 async def until_heard(listeners: list[Listener], count: int, limit_s: float = 120) -> None:
     async with asyncio.timeout(limit_s):
-        while any(one.frames < count for one in listeners):
+        while any(listener.frames < count for listener in listeners):
             await asyncio.sleep(0.01)
 
 
@@ -281,8 +281,8 @@ def sockets(quick: bool) -> list[Row]:
             await until_heard(listeners, events * number)
             await running.published()
             rates.append((count * events / (time.monotonic() - clock), count * events / (running.cpu_s - cpu)))
-        for one in listeners:
-            one.transport.close()
+        for listener in listeners:
+            listener.transport.close()
         return each, rates
 
     with service() as running:
@@ -318,7 +318,7 @@ def stalled(quick: bool) -> list[Row]:
             await until_heard(listeners, seen)
             await running.published()
             grown = (running.rss - before) / 1e6
-            waits = sorted(wait for one in listeners for wait in one.waits[-count:])
+            waits = sorted(wait for listener in listeners for wait in listener.waits[-count:])
             p99[name] = waits[int(len(waits) * 0.99)]
             if held is not None:
                 held.close()
@@ -414,12 +414,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("benches", nargs="*", default=list(BENCHES))
     parser.add_argument("--quick", action="store_true", help="fewer rounds, for a look")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     print("| what | seen | figure | |\n|---|---|---|---|")
     missed = 0
-    for name in asked.benches:
-        for what, seen, figure, good in BENCHES[name](asked.quick):
-            print(f"| {what} | {seen} | {figure} | {'met' if good else 'MISSED'} |", flush=True)
+    for name in options.benches:
+        for label, seen, figure, good in BENCHES[name](options.quick):
+            print(f"| {label} | {seen} | {figure} | {'met' if good else 'MISSED'} |", flush=True)
             missed += not good
     return 1 if missed else 0
 

@@ -35,7 +35,7 @@ class Image:
             else:
                 shutil.copy(source, self.checkout / name)
         binaries = home / "venv" / "bin"
-        kept = {
+        environment = {
             name: value
             for name, value in os.environ.items()
             # A container knows nothing of this test's Python, of a platform, or of the user's Jupyter.
@@ -43,7 +43,7 @@ class Image:
         }
         # The interpreter is the container's own: JupyterLab finds its extensions beside it.
         self.environment = {
-            **kept,
+            **environment,
             "HOME": str(home),
             "PATH": f"{binaries}{os.pathsep}{os.environ['PATH']}",
             "JUPYTERHUB_SERVICE_PREFIX": PREFIX,

@@ -76,11 +76,11 @@ def test_repo2docker_accepts_the_folder() -> None:
         "someone",
     ]
     done = subprocess.run([*command, str(ROOT)], capture_output=True, text=True, timeout=120)
-    said = done.stdout + done.stderr
-    assert done.returncode == 0, said
-    assert "RUN ./binder/postBuild" in said
-    assert 'R2D_ENTRYPOINT="${REPO_DIR}/binder/start"' in said
-    assert 'pip install --no-cache-dir -r "binder/requirements.txt"' in said
+    output = done.stdout + done.stderr
+    assert done.returncode == 0, output
+    assert "RUN ./binder/postBuild" in output
+    assert 'R2D_ENTRYPOINT="${REPO_DIR}/binder/start"' in output
+    assert 'pip install --no-cache-dir -r "binder/requirements.txt"' in output
 
 
 @pytest.mark.browser

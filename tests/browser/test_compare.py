@@ -55,7 +55,7 @@ def test_asked_by_mouse_and_by_keyboard_and_read_again(lab: Lab, page: Page) -> 
     page.cell(3).scroll_into_view_if_needed()
     page.cell(3).locator(".jp-InputArea-editor").click()
     page.command("notebook:run-cell")
-    output = page.said(3)
+    output = page.output_text(3)
     assert "'preferred': 'slow'" in output
     assert "'preferred': 'tie'" in output
     assert page.errors == []

@@ -98,7 +98,7 @@ def test_nothing_that_goes_wrong_is_lost_twice_or_silent(lab: Lab, page: Page, p
     page.cell(4).scroll_into_view_if_needed()
     page.cell(4).locator(".jp-InputArea-editor").click()
     page.command("notebook:run-cell")
-    for held, shown in json.loads(page.said(4)):
+    for held, shown in json.loads(page.output_text(4)):
         assert held == shown
         assert held
     assert page.errors == []
@@ -127,8 +127,8 @@ def the_service_is_killed_mid_reply(page: Page, platform: Platform, panel: Locat
     page.screenshot("faults-reconnecting")
     platform.start()
     # At its start the service ends what it had left open; the panel is told so, by itself.
-    said = ended(page, panel, 2)
-    assert "Failed. Something went wrong: the service stopped before the turn was complete" in said
+    status = ended(page, panel, 2)
+    assert "Failed. Something went wrong: the service stopped before the turn was complete" in status
     assert panel.locator(".ab-me").count() == 2, "nothing twice"
     page.screenshot("faults-killed")
     say(panel, "0")
@@ -182,8 +182,8 @@ def messages_are_refused(page: Page, platform: Platform, panel: Locator) -> None
 def the_rate_limit_is_reached(page: Page, platform: Platform, panel: Locator) -> None:
     platform.fault(row="too_many_requests", match={"method": "POST"}, times=3)
     say(panel, "too much")
-    said = ended(page, panel, 1)
-    assert "rate limit" in said.lower(), said
+    status = ended(page, panel, 1)
+    assert "rate limit" in status.lower(), status
     expect(panel.locator(".ab-input textarea")).to_be_enabled()
     expect(panel.locator("button.ab-retry:visible")).to_have_count(1)
     page.screenshot("faults-limited")

@@ -110,6 +110,6 @@ def static_text(notebook: Path) -> str:
     html = (
         output["data"].get("text/html", "") for cell in cells for output in cell.get("outputs", ()) if "data" in output
     )
-    found = [text for part in html if "ab-static" in (text := "".join(part))]
-    assert len(found) == 1
-    return re.sub(r"<[^>]*>", " ", re.sub(r"<style>.*?</style>", "", found[0], flags=re.DOTALL))
+    transcripts = [text for part in html if "ab-static" in (text := "".join(part))]
+    assert len(transcripts) == 1
+    return re.sub(r"<[^>]*>", " ", re.sub(r"<style>.*?</style>", "", transcripts[0], flags=re.DOTALL))

@@ -47,7 +47,7 @@ class Panel:
         self.root = page.cell(cell).locator(".ab-chat")
         self.box = self.root.get_by_role("textbox", name="Message")
         self.log = self.root.get_by_role("log")
-        self.asked = self.root.locator(".ab-said[dir]")
+        self.questions = self.root.locator(".ab-said[dir]")
         self.replies = self.root.locator(".ab-agent-body")
         self.status = self.root.get_by_role("status")
 
@@ -146,9 +146,9 @@ def clipboard(panel: Panel) -> str:
     return text
 
 
-def copied(panel: Panel, button: Locator, what: str) -> str:
+def copied(panel: Panel, button: Locator, label: str) -> str:
     button.focus()
-    expect(button).to_have_attribute("title", f"Copy this {what}")
+    expect(button).to_have_attribute("title", f"Copy this {label}")
     panel.page.keyboard.press("Enter")
     expect(button).to_have_text("Copied")
     return clipboard(panel)
@@ -183,7 +183,7 @@ def a_message_is_edited_and_sent_again(panel: Panel) -> None:
     panel.page.keyboard.press("Enter")
     expect(panel.box).to_be_focused()
     panel.answered(3, "What is a session?")
-    expect(panel.asked).to_have_text([re.compile("Energy"), "What is a sesion?", "What is a session?"])
+    expect(panel.questions).to_have_text([re.compile("Energy"), "What is a sesion?", "What is a session?"])
     expect(panel.box).to_have_value("")
 
 
@@ -197,7 +197,7 @@ def keys_do_what_is_promised(panel: Panel) -> None:
     for composing in ("{isComposing: true}", "{keyCode: 229}"):
         event = f"Object.assign({{key: 'Enter', bubbles: true, cancelable: true}}, {composing})"
         panel.box.evaluate(f"box => box.dispatchEvent(new KeyboardEvent('keydown', {event}))")
-    assert panel.asked.count() == 3
+    assert panel.questions.count() == 3
     panel.box.press("Enter")
     panel.answered(4, "one\ntwo")
     expect(panel.box).to_be_focused()
@@ -247,17 +247,17 @@ def a_new_session_is_begun_and_the_old_one_found_again(panel: Panel) -> None:
     expect(panel.replies).to_have_count(6)
     expect(panel.replies.first.locator("mjx-container")).to_have_count(5)
     sessions.select_option(index=1)
-    expect(panel.asked).to_have_text(["Hello again"])
+    expect(panel.questions).to_have_text(["Hello again"])
     sessions.select_option(index=0)
     expect(panel.replies).to_have_count(6)
 
 
 def pictures_load_once_the_reader_has_allowed_it(page: Page, panel: Panel) -> None:
     # A single grey dot, answered here: the request itself is what must wait for the reader.
-    asked: list[str] = []
+    requests: list[str] = []
 
     def answer(route: Route) -> None:
-        asked.append(route.request.url)
+        requests.append(route.request.url)
         route.fulfill(
             content_type="image/svg+xml", body='<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"/>'
         )
@@ -265,13 +265,13 @@ def pictures_load_once_the_reader_has_allowed_it(page: Page, panel: Panel) -> No
     panel.page.route("http://stray.example/**", answer)
     switch = panel.button("Load pictures")
     assert "can tell its server" in (switch.get_attribute("title") or "")
-    assert asked == []
+    assert requests == []
     switch.focus()
     panel.page.keyboard.press("Enter")
     picture = panel.replies.first.get_by_role("img", name="a cat")
     picture.scroll_into_view_if_needed()
     assert picture.evaluate("image => image.decode().then(() => image.naturalWidth)") == 9
-    assert asked == ["http://stray.example/cat.png"]
+    assert requests == ["http://stray.example/cat.png"]
     panel.button("Hide pictures").click()
     expect(panel.replies.first.locator("img")).to_have_count(0)
     panel.page.unroute("http://stray.example/**")
@@ -300,10 +300,10 @@ def stopped_by_escape_and_listened_for_again(panel: Panel) -> None:
 
 
 def a_session_out_of_reach_is_told_whole(panel: Panel) -> None:
-    said = panel.root.locator(".ab-notice .ab-failed")
-    expect(said).to_contain_text("Session not found")
+    failure = panel.root.locator(".ab-notice .ab-failed")
+    expect(failure).to_contain_text("Session not found")
     edge = panel.root.evaluate("root => root.getBoundingClientRect().right")
-    for part in (said, panel.button("Reconnect")):
+    for part in (failure, panel.button("Reconnect")):
         box = part.bounding_box()
         assert box is not None
         assert box["x"] + box["width"] <= edge, "it reaches beyond the panel"

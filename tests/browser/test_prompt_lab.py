@@ -56,7 +56,7 @@ def test_prompts_are_tried_out_by_mouse_and_by_keyboard(lab: Lab, page: Page, tm
     page.cell(1).get_by_text("[*]:", exact=True).wait_for()
     flag.touch()
     page.cell(1).get_by_text("[2]:", exact=True).wait_for()
-    output = page.said(1)
+    output = page.output_text(1)
     assert output.count("'status': 'answered'") == 9
     written = json.loads((lab.root / "tried.json").read_text())
     assert [variant["name"] for variant in written["variants"]] == ["brief", "points", "loud"]

@@ -50,9 +50,9 @@ def find_browser() -> str | None:
 
 def browser_or_skip() -> str:
     """The executable to drive. Without one the test is skipped, or fails where ``AGENTBOOK_REQUIRE_BROWSER`` is 1."""
-    found = find_browser()
-    if found is not None:
-        return found
+    executable = find_browser()
+    if executable is not None:
+        return executable
     if os.environ.get("AGENTBOOK_REQUIRE_BROWSER") == "1":
         pytest.fail(HOW_TO_GET_ONE, pytrace=False)
     pytest.skip(HOW_TO_GET_ONE)

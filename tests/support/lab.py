@@ -102,8 +102,8 @@ def grave_faults(root: Locator) -> list[str]:
     except ImportError:
         print("axe-core is not installed (the package axe-playwright-python): its rules were not applied.")
         return []
-    found: list[str] = root.evaluate(GRAVE, AXE_SCRIPT)
-    return found
+    violations: list[str] = root.evaluate(GRAVE, AXE_SCRIPT)
+    return violations
 
 
 def write_notebook(path: Path, cells: Sequence[str]) -> Path:
@@ -212,7 +212,7 @@ class Page:
         self.console: list[str] = []
         self._context.on("request", self._requested)
         self.page.on("pageerror", self._failed)
-        self.page.on("console", self._said)
+        self.page.on("console", self._note_console)
 
     def _failed(self, error: Any) -> None:
         # A kernel that restarts makes no more subshells it was asked for before; JupyterLab handles that nowhere.
@@ -224,7 +224,7 @@ class Page:
         if address.scheme not in ("data", "blob", "about") and address.hostname not in ("127.0.0.1", "localhost"):
             self.strayed.append(request.url)
 
-    def _said(self, message: ConsoleMessage) -> None:
+    def _note_console(self, message: ConsoleMessage) -> None:
         self.console.append(f"{message.type}: {message.text}")
 
     def close(self) -> None:
@@ -313,7 +313,7 @@ class Page:
         """All outputs of the notebook as it stands in the page, as nbformat has them."""
         return [output for cell in self._cells() for output in cell.get("outputs", [])]
 
-    def said(self, number: int) -> str:
+    def output_text(self, number: int) -> str:
         """What a code cell has printed, and its value as text."""
         outputs = [cell for cell in self._cells() if cell["cell_type"] == "code"][number]["outputs"]
         return "".join("".join(output.get("text") or output["data"]["text/plain"]) for output in outputs)

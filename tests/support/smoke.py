@@ -32,11 +32,11 @@ def main(log: Path, data: Path, pid: int) -> int:
             os.kill(pid, 0)
         except ProcessLookupError:
             break
-        found = re.search(r"(http://\S+?)/lab\S*\?token=(\w+)", log.read_text(errors="replace"))
-        if found and answers(f"{found[1]}/api/status?token={found[2]}") and answers(f"{found[1]}/lab?token={found[2]}"):
+        match = re.search(r"(http://\S+?)/lab\S*\?token=(\w+)", log.read_text(errors="replace"))
+        if match and answers(f"{match[1]}/api/status?token={match[2]}") and answers(f"{match[1]}/lab?token={match[2]}"):
             service = json.loads((data / "service.json").read_text())["base_url"]
             if answers(f"{service}/openapi.yaml"):
-                print(f"JupyterLab answers at {found[1]}, the service at {service}")
+                print(f"JupyterLab answers at {match[1]}, the service at {service}")
                 return 0
         time.sleep(0.2)
     print(log.read_text(errors="replace"), file=sys.stderr)

@@ -23,9 +23,9 @@ PATIENCE_S = 30
 
 
 def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
         return port
 
 
@@ -64,8 +64,8 @@ def _wait(process: subprocess.Popen[bytes], health: str, log: Path, patience_s: 
                 return
         except (urllib.error.URLError, OSError):
             time.sleep(0.3)
-    said = " | ".join(log.read_text(errors="replace").strip().splitlines()[-3:])
-    raise SystemExit(f"its server did not answer at {health} within {patience_s:.0f} s: {said[-300:]}")
+    last_lines = " | ".join(log.read_text(errors="replace").strip().splitlines()[-3:])
+    raise SystemExit(f"its server did not answer at {health} within {patience_s:.0f} s: {last_lines[-300:]}")
 
 
 def grow(database: Path, table: str, rows: int, fresh: Mapping[str, str]) -> None:
@@ -83,18 +83,18 @@ def grow(database: Path, table: str, rows: int, fresh: Mapping[str, str]) -> Non
     db.close()
 
 
-def measured(what: str, rows: int, call: Callable[[], Any]) -> dict[str, Any]:
+def measured(label: str, rows: int, call: Callable[[], Any]) -> dict[str, Any]:
     """The best of a few rounds; a call that gives another number of rows is no measurement."""
     best, least = float("inf"), float("inf")
     for _ in range(ROUNDS):
         wall, cpu = time.perf_counter(), time.process_time()
-        got = len(call())
+        count = len(call())
         best, least = min(best, time.perf_counter() - wall), min(least, time.process_time() - cpu)
-        if got != rows:
-            raise SystemExit(f"{what} gave {got:,} rows instead of {rows:,}")
+        if count != rows:
+            raise SystemExit(f"{label} gave {count:,} rows instead of {rows:,}")
         if best > PATIENCE_S:  # what takes so long is not disturbed much by anything else
             break
-    return {"what": what, "rows": rows, "wall_s": best, "cpu_s": least}
+    return {"what": label, "rows": rows, "wall_s": best, "cpu_s": least}
 
 
 def say(line: dict[str, Any]) -> None:

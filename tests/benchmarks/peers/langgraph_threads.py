@@ -36,10 +36,10 @@ def main(rows: int, folder: Path) -> None:
         client = get_sync_client(url=url)
 
         def read() -> pd.DataFrame:
-            found: list[object] = []
-            while page := client.threads.search(limit=PAGE, offset=len(found)):
-                found += page
-            return pd.json_normalize(found)
+            threads: list[object] = []
+            while page := client.threads.search(limit=PAGE, offset=len(threads)):
+                threads += page
+            return pd.json_normalize(threads)
 
         say(measured(f"langgraph-sdk `threads.search`, pages of {PAGE:,}, `json_normalize`", rows, read))
 
@@ -48,11 +48,11 @@ async def seed(url: str, rows: int) -> None:
     client = get_client(url=url)
     gate = asyncio.Semaphore(16)
 
-    async def one(n: int) -> None:
+    async def create_thread(n: int) -> None:
         async with gate:
             await client.threads.create(metadata={"session": "s1", "text": "word " * 17, "n": n})
 
-    await asyncio.gather(*(one(n) for n in range(rows)))
+    await asyncio.gather(*(create_thread(n) for n in range(rows)))
 
 
 if __name__ == "__main__":
