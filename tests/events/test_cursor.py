@@ -12,7 +12,7 @@ ids = st.builds(lambda ms, n: event_id(ms, n), st.integers(0, 30_000), st.intege
 @given(st.lists(ids, max_size=80))
 def test_an_id_is_taken_once(came: list[str]) -> None:
     cursor = Cursor(None)
-    taken = [event_id for event_id in came if cursor.take(event_id)]
+    taken = [event_id for event_id in came if cursor.admit(event_id)]
     assert sorted(taken) == sorted(set(came))
 
 
@@ -20,7 +20,7 @@ def test_an_id_is_taken_once(came: list[str]) -> None:
 def test_what_is_read_again_after_a_cut_covers_the_overlap(came: list[str], overlap_s: int) -> None:
     cursor = Cursor(None, overlap_s)
     for one in came:
-        cursor.take(one)
+        cursor.admit(one)
     resume = cursor.resume_from()
     edge = int(max(came).replace("-", "")[:12], 16) - overlap_s * 1000
     # Everything as new as the overlap, seen or not, comes after the resume point.
@@ -31,35 +31,35 @@ def test_what_is_read_again_after_a_cut_covers_the_overlap(came: list[str], over
 @given(st.text() | st.none() | st.just("draft-1"))
 def test_what_is_no_persisted_id_never_counts(strange: str | None) -> None:
     cursor = Cursor(None)
-    assert not cursor.take(strange)  # type: ignore[arg-type]
+    assert not cursor.admit(strange)  # type: ignore[arg-type]
     assert cursor.newest is None
 
 
 def test_nothing_up_to_the_floor_is_delivered() -> None:
     floor = event_id(0, 5)
     cursor = Cursor(floor)
-    assert not cursor.take(floor)
-    assert not cursor.take(event_id(0, 4))
-    assert cursor.take(event_id(0, 6))
+    assert not cursor.admit(floor)
+    assert not cursor.admit(event_id(0, 4))
+    assert cursor.admit(event_id(0, 6))
     assert cursor.resume_from() == floor
 
 
 def test_memory_stays_bounded_over_a_long_stream() -> None:
     cursor = Cursor(None)
     for n in range(3 * REMEMBERED):
-        assert cursor.take(event_id(n * 10, n))
+        assert cursor.admit(event_id(n * 10, n))
     assert len(cursor._seen) <= REMEMBERED + 1
     resume = cursor.resume_from()
     assert resume is not None
-    assert not cursor.take(event_id((3 * REMEMBERED - 1) * 10, 3 * REMEMBERED - 1))
+    assert not cursor.admit(event_id((3 * REMEMBERED - 1) * 10, 3 * REMEMBERED - 1))
 
 
 def test_an_id_is_the_same_in_capitals_and_goes_back_as_it_was_written() -> None:
     floor = "019a0b1c-0000-7000-8000-000000000000"
     cursor = Cursor(floor, overlap_s=0)
     first, second = "019A0BFF-0000-7000-8000-000000000001", "019B0000-0000-7000-8000-000000000002"
-    assert cursor.take(first)  # as text it would be less than the floor
-    assert cursor.take(second)
-    assert not cursor.take(first.lower())
+    assert cursor.admit(first)  # as text it would be less than the floor
+    assert cursor.admit(second)
+    assert not cursor.admit(first.lower())
     assert cursor.newest == second
     assert cursor.resume_from() == first

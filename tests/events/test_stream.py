@@ -256,7 +256,7 @@ def test_an_error_sent_as_a_message_before_the_close_is_the_typed_error(
 def test_a_platform_that_shuts_each_socket_on_purpose_is_asked_thrice_and_said_so(
     platform: SocketPlatform, client: Any, monkeypatch: pytest.MonkeyPatch, code: int, reason: str
 ) -> None:
-    monkeypatch.setattr(reader, "SHUT_S", 60.0)
+    monkeypatch.setattr(reader, "REFUSED_WITHIN_S", 60.0)
     platform.add(event(0))
     platform.close_at_once, platform.close_reason = code, reason
     with client.sessions.stream("s", from_id=reader.BEGINNING) as stream:
@@ -282,7 +282,7 @@ def test_a_handshake_that_is_answered_otherwise_says_what_to_check(
     platform.refuse_socket = (status, {"login": "here"})
     with (
         client.sessions.stream("s", from_id=reader.BEGINNING) as stream,
-        pytest.raises(ab.ApiError, match=f"answered with {status} in place of an upgrade.*proxy") as raised,
+        pytest.raises(ab.ApiError, match=f"answered with {status}, not with an upgrade.*proxy") as raised,
     ):
         stream.get(timeout_s=60)
     assert raised.value.status == status

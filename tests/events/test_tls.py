@@ -63,14 +63,14 @@ def test_an_unknown_certificate_is_refused_at_once(secure: SocketPlatform, monke
 def test_a_certificate_that_was_accepted_before_is_waited_for(
     secure: SocketPlatform, certificate: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    refused, wait = threading.Event(), reader._Pump._wait
+    refused, wait = threading.Event(), reader._Reader._wait
 
-    async def noted(self: reader._Pump, trouble: Exception) -> None:
+    async def noted(self: reader._Reader, trouble: Exception) -> None:
         if isinstance(trouble, ab.ConnectionFailed) and not trouble.retryable:
             refused.set()
         await wait(self, trouble)
 
-    monkeypatch.setattr(reader._Pump, "_wait", noted)
+    monkeypatch.setattr(reader._Reader, "_wait", noted)
     trusted = ssl.create_default_context(cafile=str(certificate[0]))
     with (
         ab.Client(secure.base_url, credentials="id:secret", tls=trusted) as client,

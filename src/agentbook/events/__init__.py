@@ -1,1 +1,1 @@
-"""One session's event stream: cursor, socket, reconnect, replay, and what the events mean."""
+"""The event stream of a session: cursor, WebSocket, reconnecting, replay, turns."""

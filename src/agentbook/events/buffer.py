@@ -1,4 +1,4 @@
-"""A bounded hand-over from the toolkit's loop to whoever consumes a stream: a thread, or another event loop."""
+"""A bounded buffer between the toolkit's loop and the consumer of a stream."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
-_SLICE_S = 0.2  # keeps an interrupt prompt where waiting for a lock cannot be interrupted
+_SLICE_S = 0.2  # of waiting; Windows cannot interrupt waiting for a lock
 
 
 class Closed(Exception):
-    """The buffer is closed and empty; `error` is why, None for a plain end."""
+    """The buffer is closed and empty. `error` is the reason, None for a normal end."""
 
     def __init__(self, error: BaseException | None) -> None:
         super().__init__()
@@ -21,7 +21,7 @@ class Closed(Exception):
 
 
 class Buffer(Generic[T]):
-    """Holds at most `size` items. `put` runs on the producing loop, `get` in any thread, `get_async` on any loop."""
+    """At most `size` items, put on one loop and got in any thread or on any loop."""
 
     def __init__(self, size: int) -> None:
         self._size = size
@@ -32,7 +32,7 @@ class Buffer(Generic[T]):
         self._error: BaseException | None = None
 
     def try_put(self, item: T) -> bool:
-        """Hand over one item; False if there is no room."""
+        """Add an item; False if there is no room."""
         with self._changed:
             if self._closed or len(self._items) < self._size:
                 if not self._closed:
@@ -42,7 +42,7 @@ class Buffer(Generic[T]):
             return False
 
     async def room(self) -> None:
-        """Wait, on the producing loop, until there is room for half the buffer: producers work in bursts."""
+        """Wait, on the producing loop, until the buffer is at most half full."""
         while True:
             with self._changed:
                 if self._closed or len(self._items) <= self._size // 2:
@@ -51,7 +51,7 @@ class Buffer(Generic[T]):
             await waiter
 
     def close(self, error: BaseException | None = None) -> None:
-        """No more items: consumers get what is left, then `Closed`."""
+        """Accept no more items. Consumers get the remaining ones, then `Closed`."""
         with self._changed:
             if not self._closed:
                 self._closed, self._error = True, error
@@ -73,20 +73,20 @@ class Buffer(Generic[T]):
                     raise TimeoutError
                 self._changed.wait(_SLICE_S)
                 waited_s += _SLICE_S
-            return self._taken()
+            return self._pop()
 
     async def get_async(self) -> T:
         """The next item, awaited on the running loop."""
         while True:
             with self._changed:
                 if self._items:
-                    return self._taken()
+                    return self._pop()
                 if self._closed:
                     raise Closed(self._error)
                 waiter = self._waiter()
             await waiter
 
-    def _taken(self) -> T:
+    def _pop(self) -> T:
         item = self._items.popleft()
         self._wake()
         return item
@@ -102,9 +102,9 @@ class Buffer(Generic[T]):
         waiting, self._waiting = self._waiting, []
         for loop, waiter in waiting:
             if not loop.is_closed():
-                loop.call_soon_threadsafe(_done, waiter)
+                loop.call_soon_threadsafe(_release, waiter)
 
 
-def _done(waiter: asyncio.Future[None]) -> None:
+def _release(waiter: asyncio.Future[None]) -> None:
     if not waiter.done():
         waiter.set_result(None)

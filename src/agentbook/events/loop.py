@@ -1,11 +1,11 @@
 """The toolkit's one daemon thread, with its own event loop.
 
-Sockets and streams live here and never on the kernel's loop: a cell that is busy for a
-minute neither starves a socket of pongs nor stops a reply from being painted.
-Everything else hands coroutines over with `submit` (fire and follow) or `run` (wait).
-The thread starts on first use, and again in a forked child, which inherits none. Once
-the interpreter ends it no longer runs, and whoever would start it again or wait for it
-would do so for ever: from then on work is refused, and passed over by `wind_up`.
+WebSockets and streams run here and never on the kernel's loop, so a cell that is busy
+for a minute neither stops the pongs of a socket nor the display of a reply. Other
+threads hand coroutines over with `submit` (do not wait) or `run` (wait). The thread
+starts on first use, and again in a forked child. Once the interpreter ends, the thread
+no longer runs, and waiting for it would last for ever: from then on work is refused,
+and skipped by `wind_up`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _pid = 0
 
 
 def is_over() -> bool:
-    """Whether the interpreter is ending: its daemon threads are gone, so the loop runs nothing any more."""
+    """Whether the interpreter is ending, so that daemon threads no longer run."""
     return sys.is_finalizing()
 
 
@@ -51,7 +51,7 @@ def get_loop() -> asyncio.AbstractEventLoop:
     """
     global _loop, _thread, _pid
     if is_over():
-        raise RuntimeError("Python is ending: agentbook's thread has ended, and nothing can be asked any more.")
+        raise RuntimeError("Python is ending, and so has agentbook's thread: make calls before the exit.")
     with _lock:
         if _loop is None or _thread is None or _pid != os.getpid() or not _thread.is_alive():
             started = threading.Event()
@@ -74,7 +74,7 @@ def _serve(loop: asyncio.AbstractEventLoop, started: threading.Event) -> None:
 
 
 def on_loop_thread() -> bool:
-    """Whether the caller is the toolkit's own thread, which must never wait for itself."""
+    """Whether this is the toolkit's own thread, which must not wait for itself."""
     return _thread is not None and threading.current_thread() is _thread and _pid == os.getpid()
 
 
@@ -110,23 +110,21 @@ def run(work: Coroutine[Any, Any, T], timeout_s: float | None = None, *, operati
     if on_loop_thread():
         work.close()
         raise RuntimeError("agentbook's own thread must not wait for itself: await this call instead.")
-    # There before the work is: an interrupt that comes while it is being handed over
-    # finds it, and the work ends.
+    # Created first, so that an interrupt during the hand-over finds and cancels it.
     future: concurrent.futures.Future[T] = concurrent.futures.Future()
-    until = None if timeout_s is None else time.monotonic() + timeout_s
+    ends_at = None if timeout_s is None else time.monotonic() + timeout_s
     try:
         try:
-            submit(_carry(work, future))
-        except RuntimeError:  # it is not begun, and its last words would be that nobody awaited it
+            submit(_run_for(work, future))
+        except RuntimeError:  # avoid the warning that the coroutine was never awaited
             work.close()
             raise
         while True:
-            slice_s = _SLICE_S if until is None else min(_SLICE_S, max(until - time.monotonic(), 0.0))
-            # Not result(timeout): a TimeoutError of the work itself would look the
-            # same.
+            slice_s = _SLICE_S if ends_at is None else min(_SLICE_S, max(ends_at - time.monotonic(), 0.0))
+            # Not result(timeout): it could not tell the work's own TimeoutError apart.
             if concurrent.futures.wait([future], slice_s).done:
                 return future.result()
-            if until is not None and time.monotonic() >= until:
+            if ends_at is not None and time.monotonic() >= ends_at:
                 raise _deadline_error(operation, timeout_s)
     finally:
         future.cancel()
@@ -143,11 +141,11 @@ async def run_async(work: Coroutine[Any, Any, T], timeout_s: float | None = None
         After `timeout_s` seconds; None waits without limit.
     """
     future = submit(work)
-    until = None if timeout_s is None else time.monotonic() + timeout_s
+    ends_at = None if timeout_s is None else time.monotonic() + timeout_s
     try:
         waiting = asyncio.wrap_future(future)
         while not waiting.done():
-            if until is not None and time.monotonic() >= until:
+            if ends_at is not None and time.monotonic() >= ends_at:
                 raise _deadline_error(operation, timeout_s)
             await asyncio.wait([waiting], timeout=_AWAIT_SLICE_S)
         return waiting.result()
@@ -163,11 +161,10 @@ def _deadline_error(operation: str | None, timeout_s: float | None) -> DeadlineE
 
 
 def wind_up(work: Coroutine[Any, Any, Any], timeout_s: float) -> None:
-    """Run the last work of something that is being closed, and wait for it where that can be.
+    """Run the last work of an object that is closed, and wait for it if possible.
 
-    On the toolkit's own thread it is only begun. Where the interpreter is ending it is
-    passed over: there is nothing left to end, and a widget that is collected then has
-    nobody to tell.
+    On the toolkit's own thread the work is only started. If the interpreter is ending it
+    is skipped, because the thread no longer runs.
 
     Raises
     ------
@@ -185,8 +182,8 @@ def wind_up(work: Coroutine[Any, Any, Any], timeout_s: float) -> None:
     run(work, timeout_s)
 
 
-async def _carry(work: Coroutine[Any, Any, T], future: concurrent.futures.Future[T]) -> None:
-    """Do the work for a future that somebody waits for, until they cancel it."""
+async def _run_for(work: Coroutine[Any, Any, T], future: concurrent.futures.Future[T]) -> None:
+    """Run the work for a future, until the future is cancelled."""
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     assert task is not None
     if future.cancelled():
@@ -199,7 +196,7 @@ async def _carry(work: Coroutine[Any, Any, T], future: concurrent.futures.Future
         future.cancel()
         raise
     except BaseException as error:
-        with contextlib.suppress(concurrent.futures.InvalidStateError):  # cancelled meanwhile: nobody waits any more
+        with contextlib.suppress(concurrent.futures.InvalidStateError):  # cancelled meanwhile
             future.set_exception(error)
     else:
         with contextlib.suppress(concurrent.futures.InvalidStateError):

@@ -1,8 +1,8 @@
-"""Streams as people use them: a plain iterator, or an async one, over a pump on the toolkit's own loop.
+"""Streams of events: an iterator, or an async one, over a reader on the toolkit's loop.
 
-A consumer that pauses loses nothing and stalls nothing: the buffer between is bounded,
-and when it stays full the socket is closed and opened again from the cursor once there
-is room.
+A consumer that pauses loses nothing and blocks nothing. The buffer between is bounded;
+if it stays full, the socket is closed, and opened again from the cursor once there is
+room.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .loop import submit
 from .reader import start, subscribe
 
 BUFFER_EVENTS = 1000
-STALL_S = 5.0  # a socket is kept for a consumer that pauses this long; then it is closed and resumed later
+STALL_S = 5.0  # how long a consumer may pause before the socket is closed
 
 
 class _Stream:
@@ -42,9 +42,9 @@ class _Stream:
         if since is not None and from_id is None:
             from_id = first_id_at(since)
         self._buffer: Buffer[Record] = Buffer(BUFFER_EVENTS)
-        # The pump must not know the stream: one that is left behind by a `break` is
-        # then collected, which ends its pump.
-        self._pump: concurrent.futures.Future[None] = submit(
+        # The task has no reference to the stream, so a stream abandoned by a `break` is
+        # collected, which ends its task.
+        self._task: concurrent.futures.Future[None] = submit(
             _fill(self._buffer, connection, session_id, from_id, types)
         )
 
@@ -54,11 +54,11 @@ class _Stream:
         return event
 
     def _stop(self) -> None:
-        self._pump.cancel()
+        self._task.cancel()
         self._buffer.close()
 
     def __del__(self) -> None:
-        if hasattr(self, "_pump"):
+        if hasattr(self, "_task"):
             self._stop()
 
     def __repr__(self) -> str:
@@ -71,12 +71,12 @@ class EventStream(_Stream):
     Attributes
     ----------
     last_id : str or None
-        The greatest persisted id delivered: ``from_id`` of a stream that goes on from
+        The greatest persisted id delivered: ``from_id`` of a stream that continues
         here.
     """
 
-    def __init__(self, connection: Connection, session_id: str, **asked: Any) -> None:
-        super().__init__(connection.asynchronous(), session_id, **asked)
+    def __init__(self, connection: Connection, session_id: str, **options: Any) -> None:
+        super().__init__(connection.asynchronous(), session_id, **options)
 
     def __iter__(self) -> Iterator[Record]:
         return self
@@ -90,7 +90,7 @@ class EventStream(_Stream):
             raise StopIteration from None
 
     def get(self, timeout_s: float | None = None) -> Record | None:
-        """The next event, or None if none came within `timeout_s` seconds or the stream was closed."""
+        """The next event; None after `timeout_s` seconds or if the stream is closed."""
         try:
             return self._delivered(self._buffer.get(timeout_s))
         except TimeoutError:
@@ -101,7 +101,7 @@ class EventStream(_Stream):
             return None
 
     def close(self) -> None:
-        """Stop listening. What was delivered stays delivered; `last_id` says where to go on."""
+        """Stop listening. `last_id` says where to continue."""
         self._stop()
 
     def __enter__(self) -> Self:
@@ -112,12 +112,12 @@ class EventStream(_Stream):
 
 
 class AsyncEventStream(_Stream):
-    """A session's events for ``async for``; close it, or use it in an ``async with`` block."""
+    """A session's events for ``async for``; close it, or use ``async with``."""
 
-    def __init__(self, connection: AsyncConnection, session_id: str, **asked: Any) -> None:
-        # The pump runs on the toolkit's loop, so it needs a client that may be used
-        # there: this very one may.
-        super().__init__(connection, session_id, **asked)
+    def __init__(self, connection: AsyncConnection, session_id: str, **options: Any) -> None:
+        # An async connection may be used on any loop, so the toolkit's loop uses this
+        # one.
+        super().__init__(connection, session_id, **options)
 
     def __aiter__(self) -> AsyncIterator[Record]:
         return self
@@ -148,21 +148,21 @@ async def _fill(
     from_id: str | None,
     types: Sequence[str] | None,
 ) -> None:
-    """Runs on the toolkit's loop: from the pump into the buffer."""
+    """Move events from the reader into the buffer; runs on the toolkit's loop."""
     try:
         cursor = await start(connection, session_id, from_id=from_id)
         while True:
-            held: Record | None = None
+            pending: Record | None = None
             async with aclosing(subscribe(connection, session_id, types=types, cursor=cursor)) as events:
                 async for event in events:
                     if not buffer.try_put(event) and not await _put_soon(buffer, event):
-                        held = event
+                        pending = event
                         break
-            # The socket is closed now; it is opened again from the cursor once the
-            # consumer has caught up.
+            # The socket is closed now. It is opened again from the cursor once there is
+            # room.
             await buffer.room()
-            if held is not None:
-                buffer.try_put(held)
+            if pending is not None:
+                buffer.try_put(pending)
     except asyncio.CancelledError:
         buffer.close()
     except Exception as error:
@@ -170,7 +170,7 @@ async def _fill(
 
 
 async def _put_soon(buffer: Buffer[Record], event: Record) -> bool:
-    """Hand `event` over if there is room for it soon enough to keep the socket."""
+    """Put `event` into the buffer if there is room soon enough to keep the socket."""
     try:
         await asyncio.wait_for(buffer.room(), STALL_S)
     except TimeoutError:

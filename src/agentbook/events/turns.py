@@ -1,9 +1,9 @@
-"""What the events of a session mean: turns.
+"""Turns: the questions and replies in the events of a session.
 
-A turn opens at an event that somebody other than the agent wrote, and closes at the
-first later ``runtime_done`` with ``content.text``, or at a failure. `TurnLog` is fed
-one event after another (from a list or live, drafts among them) and keeps the turns; it
-does no I/O, so `sessions.ask` and the chat panel read a session by the same rules.
+A turn opens at an event whose author is not the agent. It closes at the first later
+``runtime_done`` with ``content.text``, or at a failure. `TurnLog` is fed one event
+after another, from a list or live, drafts included, and maintains the turns. It does no
+I/O, so `sessions.ask` and the chat panel read a session by the same rules.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from ..api.run_limits import run_limit
 
 Event = Mapping[str, Any]
 
-# Types that say how a run ended: platforms name their authors as they like (an
-# assistant, the system, the person who asked).
+# Event types that end a run. Their author may be anyone: an assistant, the system,
+# even the person who asked.
 ENDS = ("runtime_done", "runtime_error")
 
 
@@ -28,7 +28,7 @@ class Failure:
     """Why a turn failed.
 
     `kind` is a key of `agentbook.api.run_limits.RUN_LIMITS` or ``"error"``; `status` is
-    None where none was sent.
+    None if none was sent.
     """
 
     message: str
@@ -38,27 +38,29 @@ class Failure:
 
 @dataclass(slots=True)
 class Turn:
-    """One question and what became of it. Made by `ChatPanel.ask`, ``client.sessions.ask`` and `TurnLog`.
+    """One question and its reply.
+
+    Made by `ChatPanel.ask`, ``client.sessions.ask`` and `TurnLog`.
 
     Attributes
     ----------
     session_id : str
     prompt : str
-        What was asked; empty where the session began without a message event.
+        The question. Empty if the session did not start with a message.
     message_id : str or None
         Id of the event that opened the turn.
     text : str or None
-        The persisted reply; None until it is there.
+        The persisted reply; None until it arrives.
     draft : str
-        The reply as far as it has been streamed; empty once `text` is there.
+        The part of the reply that was streamed; empty once `text` is set.
     status : str
         ``"open"``, ``"answered"`` or ``"failed"``.
     asked_at, replied_at : datetime or None
-        UTC; `created_at` of the opening and of the closing event.
+        UTC; `created_at` of the first and of the last event.
     subtasks : int
         Number of finished subtasks and tool runs (``runtime_done`` with empty content).
     running : dict
-        task_id to name of tool runs that a draft announced and that are not finished.
+        Tool runs that a draft announced and that have not finished: task_id to name.
     failure : Failure or None
     events : list of dict
         The turn's persisted events, in order.
@@ -84,17 +86,17 @@ class Turn:
 
     @property
     def latency_s(self) -> float | None:
-        """Seconds from the question's to the answer's `created_at`; None while the turn is open."""
+        """Seconds from the question's to the reply's `created_at`; None while open."""
         if self.asked_at is None or self.replied_at is None:
             return None
         return (self.replied_at - self.asked_at).total_seconds()
 
     def __repr__(self) -> str:
-        said = self.text if self.text is not None else self.failure.message if self.failure else self.draft
-        return f"Turn({self.status}: {_short(self.prompt)!r} -> {_short(said)!r})"
+        reply = self.text if self.text is not None else self.failure.message if self.failure else self.draft
+        return f"Turn({self.status}: {_short(self.prompt)!r} -> {_short(reply)!r})"
 
     def _repr_markdown_(self) -> str | None:
-        return None  # agent text is untrusted: a notebook shows the repr, the panel shows it sanitized
+        return None  # agent text is untrusted: notebooks show the repr
 
 
 def _short(text: str, width: int = 60) -> str:
@@ -103,7 +105,7 @@ def _short(text: str, width: int = 60) -> str:
 
 
 class TurnLog:
-    """The turns of one session, kept up to date event by event. Feed each persisted event once, in id order."""
+    """The turns of one session. Feed it each persisted event once, in id order."""
 
     def __init__(self, session_id: str) -> None:
         self.session_id = session_id
@@ -111,7 +113,7 @@ class TurnLog:
         self.unknown: list[Event] = []
 
     def feed(self, event: Event) -> Turn | None:
-        """Take in one event; the turn it changed, or None if it belongs to none."""
+        """Add one event; the turn it changed, or None."""
         if not is_persisted(event.get("id")):
             return self._draft(event)
         if opens_turn(event):
@@ -152,8 +154,7 @@ class TurnLog:
                 return turn
         if self.turns and event.get("type") != "runtime_done":
             return self.turns[-1]
-        # A session that a schedule or a webhook began may start with the agent
-        # speaking.
+        # A session that a schedule or a webhook started may begin with the agent.
         if self.turns and text_of(event) is None:
             return self.turns[-1]
         turn = Turn(self.session_id)
@@ -180,7 +181,7 @@ class TurnLog:
 
 
 def opens_turn(event: Event) -> bool:
-    """Whether somebody other than the agent wrote this event. An end of a run opens nothing, whoever is named as its author."""
+    """Whether the author of this event is not the agent, and it does not end a run."""
     if event.get("type") in ENDS:
         return False
     author = event.get("author")
@@ -189,7 +190,7 @@ def opens_turn(event: Event) -> bool:
 
 
 def text_of(event: Event) -> str | None:
-    """``content.text`` when it is text; plain-string content counts too."""
+    """``content.text``, or a plain-string content; None if it is not a string."""
     content = event.get("content")
     if isinstance(content, str):
         return content
@@ -198,11 +199,14 @@ def text_of(event: Event) -> str | None:
 
 
 def failure_of(event: Event) -> Failure | None:
-    """The failure an event reports: by the specification's messages wherever they stand, or by ``runtime_error``."""
+    """The failure that an event reports, if any.
+
+    Recognized by the specification's messages anywhere in the content, or by the type
+    ``runtime_error``.
+    """
     content = event.get("content")
     if event.get("type") == "runtime_done":
-        # An agent may quote a limit's message in a reply: only a text that is nothing
-        # else counts.
+        # A reply may quote a limit's message, so only the exact message counts.
         text = text_of(event)
         kind = run_limit(text, whole=True) if text else None
         return Failure(text or "", kind) if kind else None
@@ -214,18 +218,18 @@ def failure_of(event: Event) -> Failure | None:
             return Failure(text, kind, status)
     if event.get("type") == "runtime_error":
         message = content.get("message") if isinstance(content, Mapping) else None
-        return Failure(str(message or "The turn failed without saying why."), "error", status)
+        return Failure(str(message or "The turn failed without a message."), "error", status)
     return None
 
 
 def moment_of(event: Event) -> datetime | None:
-    """`created_at` in UTC, or None where it is missing or unreadable. Without a zone it is read as UTC, as frames read it."""
+    """`created_at` in UTC, None if missing or unreadable. No zone means UTC."""
     text = event.get("created_at")
     try:
         moment = datetime.fromisoformat(text) if isinstance(text, str) else None
         if moment is None or moment.tzinfo is not None:
             return moment and moment.astimezone(UTC)
-    except (ValueError, OverflowError):  # the year 1 or 9999, and a zone that leads out of the calendar
+    except (ValueError, OverflowError):  # the zone moves the year 1 or 9999 out of range
         return None
     return moment.replace(tzinfo=UTC)
 

@@ -1,7 +1,8 @@
-"""The session-events WebSocket: one connection, its messages, and what its refusals mean.
+"""The WebSocket of session events: one connection, its messages, its refusals.
 
-No reconnecting here (see `agentbook.events.reader`): `opened` gives one socket or
-raises a typed error. Specification: "Endpoints", Session events WebSocket.
+`agentbook.events.reader` reconnects; `open_socket` opens one socket or raises a typed
+error. Specification:
+"Endpoints", Session events WebSocket.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ from ..api.errors import ApiError, from_reply, unreachable
 from ..api.record import Record
 
 OPERATION = "sessions.stream"
-MAX_SIZE_BYTES = 64 * 2**20  # an event may carry a reply of megabytes; the default of 1 MiB ends in a reconnect loop
+MAX_SIZE_BYTES = 64 * 2**20  # a reply may have megabytes; websockets' 1 MiB would reconnect for ever
 OPEN_TIMEOUT_S = 15.0
-TOO_BIG = 1009
+TOO_BIG = 1009  # close codes
 POLICY = 1008
 
 # websockets logs the Authorization header of a handshake at DEBUG. This logger stands
@@ -47,14 +48,14 @@ _REFUSED_BY_CODE = {4400: 400, 4401: 401, 4403: 403, 4404: 404, 4429: 429, 400: 
 
 
 class _Connect(connect):
-    """websockets' connect, which never follows a redirect: the credential would travel along."""
+    """websockets' connect without redirects, which would get the credential too."""
 
     def process_redirect(self, exc: Exception) -> Exception | str:
         return exc
 
 
 class Disconnected(Exception):
-    """The socket is gone, and it is not a refusal. `code` is the close code, None without one."""
+    """The socket closed without a refusal. `code` is the close code, if any."""
 
     def __init__(self, code: int | None, reason: str) -> None:
         super().__init__(f"closed ({code if code is not None else 'no code'}{', ' + reason if reason else ''})")
@@ -62,12 +63,12 @@ class Disconnected(Exception):
 
 
 class Socket:
-    """One open connection: iterate it for events, drafts among them."""
+    """One open connection."""
 
     def __init__(self, connection: ClientConnection, credentials: Credentials | None = None) -> None:
         self._connection = connection
         self._credentials = credentials
-        self._told: dict[str, Any] | None = None  # an error that came as a message
+        self._error_message: dict[str, Any] | None = None  # an error sent as a message
 
     async def receive(self) -> Record:
         """The next event.
@@ -86,37 +87,37 @@ class Socket:
                 code = closed.rcvd.code if closed.rcvd else None
                 reason = self._without_credential(closed.rcvd.reason if closed.rcvd else "")
                 sent = closed.sent.code if closed.sent else None
-                refused = _refusal_told(code, self._told) or _refusal(code, reason)
+                refused = _refusal_by_message(code, self._error_message) or _refusal_by_code(code, reason)
                 raise refused or Disconnected(TOO_BIG if sent == TOO_BIG else code, reason) from None
             try:
                 event = msgspec.json.decode(frame)
             except UNREADABLE:
-                continue  # not an event; the list read after the next text event shows whatever this was
+                continue  # not an event; the next list read shows what it was
             if not isinstance(event, dict):
                 continue
             if "id" in event or "type" in event:
-                self._told = None
+                self._error_message = None
                 return Record(event)
             if isinstance(event.get("message"), str):
-                self._told = {**event, "message": self._without_credential(event["message"])}
+                self._error_message = {**event, "message": self._without_credential(event["message"])}
 
     def _without_credential(self, text: str) -> str:
         return without_credential(text.encode(), self._credentials).decode()
 
 
-def _refusal_told(code: int | None, told: dict[str, Any] | None) -> ApiError | None:
-    """What a platform refused that took the handshake, sent an error as its message and closed."""
-    if told is None or not (code in _DELIBERATE or 4000 <= (code or 0) < 5000):
+def _refusal_by_message(code: int | None, message: dict[str, Any] | None) -> ApiError | None:
+    """The error of a platform that accepts the handshake, sends an error and closes."""
+    if message is None or not (code in _DELIBERATE or 4000 <= (code or 0) < 5000):
         return None
-    status = _REFUSED_BY_CODE.get(code or 0) or _REFUSED_BY_NAME.get(str(told.get("error")), 400)
-    return from_reply(status, {}, msgspec.json.encode(told), operation=OPERATION)
+    status = _REFUSED_BY_CODE.get(code or 0) or _REFUSED_BY_NAME.get(str(message.get("error")), 400)
+    return from_reply(status, {}, msgspec.json.encode(message), operation=OPERATION)
 
 
-def _refusal(code: int | None, reason: str) -> ApiError | None:
+def _refusal_by_code(code: int | None, reason: str) -> ApiError | None:
     status = _REFUSED_BY_CODE.get(code or 0)
     if status is None and code == POLICY:
         status = next(
-            (known for known in (401, 403, 404, 400) if str(known) in reason or _NAMES[known] in reason.lower()), None
+            (status for status, name in _REASONS.items() if str(status) in reason or name in reason.lower()), None
         )
     if status is None:
         return None
@@ -125,11 +126,11 @@ def _refusal(code: int | None, reason: str) -> ApiError | None:
     )
 
 
-_NAMES = {400: "invalid", 401: "auth", 403: "scope", 404: "not found"}
+_REASONS = {401: "auth", 403: "scope", 404: "not found", 400: "invalid"}
 
 
 @asynccontextmanager
-async def opened(
+async def open_socket(
     connection: AsyncConnection, session_id: str, *, from_id: str | None, types: Sequence[str] | None
 ) -> AsyncIterator[Socket]:
     """A connected socket.
@@ -137,7 +138,7 @@ async def opened(
     Raises
     ------
     ApiError
-        If the handshake is refused: the same types as a REST call's.
+        If the handshake is refused, typed as for a REST call.
     ConnectionFailed
         If the platform cannot be reached.
     """
@@ -162,8 +163,8 @@ async def opened(
         reply_headers = {name.lower(): value for name, value in response.headers.raw_items()}
         if response.status_code < 400:
             raise ApiError(
-                f"{OPERATION}: the handshake was answered with {response.status_code} in place of an upgrade. Redirects are not "
-                "followed, since the credential would travel along. Check base_url, and whether a proxy lets WebSockets pass.",
+                f"{OPERATION}: the handshake was answered with {response.status_code}, not with an upgrade. Redirects are not "
+                "followed, since they would get the credential. Check base_url, and whether a proxy blocks WebSockets.",
                 operation=OPERATION,
                 status=response.status_code,
                 request_id=reply_headers.get("x-request-id"),
