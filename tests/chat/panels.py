@@ -9,7 +9,12 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from agentbook.chat.html.static_transcript import panel_html
+from agentbook.chat.model.exchange import Exchange
 from agentbook.chat.panel import ChatPanel
+from agentbook.chat.widgets.composer import Composer
+from agentbook.chat.widgets.history import LiveView
+from agentbook.chat.widgets.layout import PanelLayout
 from agentbook.events import loop
 from chat.fakes import KEY, FakePlatform
 
@@ -29,10 +34,37 @@ def widgets_in(widget: Any) -> list[Any]:
     return [widget, *(inner for child in getattr(widget, "children", ()) for inner in widgets_in(child))]
 
 
+# A panel has no public names for its parts, and a person sees nothing else of it.
+
+
+def layout_of(panel: ChatPanel) -> PanelLayout:
+    return panel._panel_layout
+
+
+def composer_of(panel: ChatPanel) -> Composer:
+    return panel._panel_layout.composer
+
+
+def live_view(panel: ChatPanel, exchange: Exchange | None = None) -> LiveView:
+    """The view of an exchange, by default of the first one."""
+    view = panel._history.views[exchange or panel.conversation.exchanges[0]]
+    assert isinstance(view, LiveView)
+    return view
+
+
+def draw_now(panel: ChatPanel) -> None:
+    on_loop(panel._throttle.flush)
+
+
+def static_page(panel: ChatPanel) -> str:
+    """The static transcript of a panel."""
+    return panel_html(*panel._static_content(), "x")
+
+
 def shown(panel: ChatPanel) -> str:
     """The text in the log."""
-    on_loop(panel._throttle.flush)
-    values = (inner.value for inner in widgets_in(panel._panel_layout.inner) if hasattr(inner, "value"))
+    draw_now(panel)
+    values = (inner.value for inner in widgets_in(layout_of(panel).inner) if hasattr(inner, "value"))
     return html.unescape(re.sub(r"<[^>]*>", " ", " ".join(values)))
 
 

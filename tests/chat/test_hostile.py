@@ -22,7 +22,7 @@ from agentbook.chat.html.style import live_style, static_style
 from agentbook.chat.model.conversation import Conversation
 from agentbook.chat.replay import replay
 from chat.fakes import event
-from chat.panels import on_loop, widgets_in
+from chat.panels import draw_now, widgets_in
 from support.hostile import CORPUS, LONG_LINE
 
 TAGS = set(
@@ -170,7 +170,7 @@ def test_widgets_are_harmless_too() -> None:
     events = [{**each, "session_id": "s"} for turn in in_every_place(corpus).turns for each in turn.events]
     panel = replay(events, speed=float("inf"))
     panel.played.result(60)
-    on_loop(panel._throttle.flush)
+    draw_now(panel)
     values = [
         part.value
         for child in panel.children[1:]

@@ -22,11 +22,22 @@ from agentbook.api.errors import (
     StreamClosed,
     Unauthorized,
 )
-from agentbook.chat.html.static_transcript import panel_html
 from agentbook.chat.panel import ChatPanel
-from agentbook.chat.widgets.history import LiveView
 from chat.fakes import NOT_OURS, OTHER, SESSION, FakePlatform, echo, refused
-from chat.panels import click, eventually, hidden, long_history, make, on_loop, shown
+from chat.panels import (
+    click,
+    composer_of,
+    draw_now,
+    eventually,
+    hidden,
+    layout_of,
+    live_view,
+    long_history,
+    make,
+    on_loop,
+    shown,
+    static_page,
+)
 
 
 def test_a_row_of_a_frame_names_the_agent(platform: FakePlatform) -> None:
@@ -45,9 +56,9 @@ def test_ask_returns_the_turn_and_shows_it(panel: ChatPanel) -> None:
     assert "Hello" in words
     assert "You said: Hello" in words
     assert "reply after" in words.lower()
-    assert "guide" in panel._panel_layout.head.value
-    assert f"…{SESSION[-8:]}" in panel._panel_layout.head.value
-    assert "Answered." in panel._panel_layout.status.value
+    assert "guide" in layout_of(panel).head.value
+    assert f"…{SESSION[-8:]}" in layout_of(panel).head.value
+    assert "Answered." in layout_of(panel).status.value
     assert panel.transcript["text"].tolist() == ["Hello", "You said: Hello"]
 
 
@@ -57,35 +68,35 @@ def test_aask_on_another_loop(panel: ChatPanel) -> None:
 
 
 def test_send_by_the_button(panel: ChatPanel) -> None:
-    panel._panel_layout.composer.input.value = "Typed"
-    click(panel._panel_layout.composer.send)
+    composer_of(panel).input.value = "Typed"
+    click(composer_of(panel).send)
     eventually(
         panel, lambda: bool(panel.conversation.exchanges) and panel.conversation.exchanges[0].status == "answered"
     )
     assert "You said: Typed" in shown(panel)
-    assert panel._panel_layout.composer.input.value == ""
-    assert (panel._panel_layout.composer.send.disabled, hidden(panel._panel_layout.composer.stop)) == (False, True)
+    assert composer_of(panel).input.value == ""
+    assert (composer_of(panel).send.disabled, hidden(composer_of(panel).stop)) == (False, True)
 
 
 def test_while_a_reply_streams_send_is_off_and_stop_is_there(platform: FakePlatform, panel: ChatPanel) -> None:
     platform.answer = None
-    panel._panel_layout.composer.input.value = "Slowly"
-    click(panel._panel_layout.composer.send)
-    click(panel._panel_layout.composer.send)  # a double click sends once
+    composer_of(panel).input.value = "Slowly"
+    click(composer_of(panel).send)
+    click(composer_of(panel).send)  # a double click sends once
     eventually(panel, lambda: any(exchange.bound for exchange in panel.conversation.exchanges))
     on_loop(lambda: (platform.tool("search_docs", "t1"), platform.write("Half a **sent", 0)))
     eventually(panel, lambda: panel.conversation.exchanges[0].text != "")
     words = shown(panel)
     assert "search docs" in words
     assert "Half a **sent" in words
-    assert "guide is running search docs" in panel._panel_layout.status.value
-    assert (panel._panel_layout.composer.send.disabled, hidden(panel._panel_layout.composer.stop)) == (True, False)
+    assert "guide is running search docs" in layout_of(panel).status.value
+    assert (composer_of(panel).send.disabled, hidden(composer_of(panel).stop)) == (True, False)
     assert platform.requests.count("start") == 1
 
-    click(panel._panel_layout.composer.stop)
+    click(composer_of(panel).stop)
     eventually(panel, lambda: panel.conversation.state == "idle")
     assert "The agent may still finish" in shown(panel)
-    assert (panel._panel_layout.composer.send.disabled, hidden(panel._panel_layout.composer.stop)) == (False, True)
+    assert (composer_of(panel).send.disabled, hidden(composer_of(panel).stop)) == (False, True)
 
     on_loop(lambda: platform.reply("Half a **sentence**."))
     eventually(panel, lambda: panel.conversation.exchanges[0].status == "answered")
@@ -118,12 +129,11 @@ def test_a_failed_turn_is_raised_shown_and_retried(platform: FakePlatform, panel
         panel.ask("Try")
     assert caught.value.turn.status == "failed"
     assert "Failed. exceeded LLM call limit" in re.sub(r"\s+", " ", shown(panel))
-    view = panel._history.views[panel.conversation.exchanges[0]]
-    assert isinstance(view, LiveView)
-    assert not hidden(view._retry)
+    view = live_view(panel)
+    assert not hidden(view.retry)
 
     platform.answer = echo
-    click(view._retry)
+    click(view.retry)
     eventually(panel, lambda: [each.status for each in panel.conversation.exchanges] == ["failed", "answered"])
     assert "You said: Try" in shown(panel)
 
@@ -158,7 +168,7 @@ def test_a_refusal_is_raised_and_shown_and_the_panel_stays_usable(
         panel.ask("Hello")
     assert words in shown(panel)
     assert ("Request req-7" in shown(panel)) == bool(getattr(error, "request_id", None))
-    assert not panel._panel_layout.composer.send.disabled
+    assert not composer_of(panel).send.disabled
     assert panel.ask("Hello again").text == "You said: Hello again"
 
 
@@ -180,29 +190,28 @@ def test_an_unreachable_session_shows_a_notice_and_reconnects(
     platform.refusals["follow"] = [error]
     panel = make(platform, session=SESSION)
     assert len(panel.transcript) == 0
-    on_loop(panel._throttle.flush)
-    assert not hidden(panel._panel_layout.notice)
-    assert words in panel._panel_layout.notice_text.value
-    assert "Not connected." in panel._panel_layout.status.value
-    click(panel._panel_layout.reconnect)
+    draw_now(panel)
+    assert not hidden(layout_of(panel).notice)
+    assert words in layout_of(panel).notice_text.value
+    assert "Not connected." in layout_of(panel).status.value
+    click(layout_of(panel).reconnect)
     eventually(panel, lambda: panel.conversation.connection == "live")
-    on_loop(panel._throttle.flush)
-    assert hidden(panel._panel_layout.notice)
+    draw_now(panel)
+    assert hidden(layout_of(panel).notice)
     panel.close()
 
 
 def test_listen_again_after_stop(platform: FakePlatform, panel: ChatPanel) -> None:
     platform.answer = lambda platform, text: panel.stop()
     panel.ask("Slow")
-    on_loop(panel._throttle.flush)
+    draw_now(panel)
     exchange = panel.conversation.exchanges[0]
-    view = panel._history.views[exchange]
-    assert isinstance(view, LiveView)
-    assert (view._retry.description, hidden(view._retry)) == ("Listen again", False)
-    click(view._retry)
+    view = live_view(panel, exchange)
+    assert (view.retry.description, hidden(view.retry)) == ("Listen again", False)
+    click(view.retry)
     eventually(panel, lambda: exchange.status == "waiting")
-    on_loop(panel._throttle.flush)
-    assert hidden(view._retry)
+    draw_now(panel)
+    assert hidden(view.retry)
     panel.stop()
     eventually(panel, lambda: exchange.status == "stopped")
     panel.resume()
@@ -215,29 +224,29 @@ def test_listen_again_after_stop(platform: FakePlatform, panel: ChatPanel) -> No
 
 
 def test_new_session_and_back(platform: FakePlatform, panel: ChatPanel) -> None:
-    on_loop(panel._throttle.flush)
-    assert (hidden(panel._panel_layout.new), hidden(panel._panel_layout.session)) == (True, True)
+    draw_now(panel)
+    assert (hidden(layout_of(panel).new), hidden(layout_of(panel).session)) == (True, True)
     panel.ask("First words")
-    assert (hidden(panel._panel_layout.new), hidden(panel._panel_layout.session)) == (False, True)
+    assert (hidden(layout_of(panel).new), hidden(layout_of(panel).session)) == (False, True)
     first = panel.session_id
-    click(panel._panel_layout.new)
+    click(layout_of(panel).new)
     eventually(panel, lambda: panel.session_id is None)
     assert "First words" not in shown(panel)
     assert "No messages yet" in shown(panel)
-    assert [each for _, each in panel._panel_layout.session.options] == [first, ""]
+    assert [each for _, each in layout_of(panel).session.options] == [first, ""]
 
     platform.next_session = OTHER
     platform.events.clear()
     panel.ask("Second words")
     assert panel.sessions == [first, OTHER]
     assert "First words" not in shown(panel)
-    assert panel._panel_layout.session.value == OTHER
-    static = panel_html(*panel._static_content(), "x")
+    assert layout_of(panel).session.value == OTHER
+    static = static_page(panel)
     assert static.index(f"<summary>Session {first}</summary>") < static.index("First words")
     assert static.index("First words") < static.index("Second words")
 
     platform.events.clear()
-    panel._panel_layout.session.value = first  # as a person chooses it
+    layout_of(panel).session.value = first  # as a person chooses it
     eventually(panel, lambda: panel.session_id == first and panel.conversation.connection == "live")
     assert "First words" in shown(panel)
     panel.new_session()
@@ -250,22 +259,22 @@ def test_a_message_sent_while_switching_goes_to_the_next_session(platform: FakeP
     panel.ask("First words")
     platform.next_session = OTHER
     platform.events.clear()
-    panel._panel_layout.composer.input.value = "Second words"
-    click(panel._panel_layout.new)
-    click(panel._panel_layout.composer.send)
+    composer_of(panel).input.value = "Second words"
+    click(layout_of(panel).new)
+    click(composer_of(panel).send)
     eventually(
         panel,
         lambda: [turn.status for turn in panel.conversation.turns if turn.prompt != "First words"] == ["answered"],
     )
     assert panel.sessions[-1] == panel.session_id == OTHER
     assert platform.requests.count("start") == 2
-    assert panel._panel_layout.composer.input.value == ""
+    assert composer_of(panel).input.value == ""
 
 
 def test_a_panel_with_only_a_session_cannot_start_a_new_one(platform: FakePlatform) -> None:
     panel = make(platform, session=SESSION)
     panel.ask("Hello")
-    assert hidden(panel._panel_layout.new)
+    assert hidden(layout_of(panel).new)
     with pytest.raises(ValueError, match="workspace= and agent="):
         panel.new_session()
     panel.close()
@@ -290,8 +299,8 @@ def test_a_session_of_another_key_becomes_read_only(platform: FakePlatform) -> N
     panel = make(platform, session=SESSION)
     with pytest.raises(NotFound):
         panel.ask("Me too")
-    on_loop(panel._throttle.flush)
-    assert (panel._panel_layout.composer.input.disabled, panel._panel_layout.composer.send.disabled) == (True, True)
+    draw_now(panel)
+    assert (composer_of(panel).input.disabled, composer_of(panel).send.disabled) == (True, True)
     assert "can be read here" in shown(panel)
     panel.close()
 

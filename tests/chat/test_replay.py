@@ -17,7 +17,7 @@ from agentbook.chat.model.conversation import Conversation
 from agentbook.chat.model.recording import with_pauses
 from agentbook.chat.replay import Replay, replay
 from chat.fakes import SESSION, recorded
-from chat.panels import on_loop, shown
+from chat.panels import composer_of, on_loop, shown
 
 AT_ONCE = float("inf")
 TALK = (("2+2?", "4, **surely**"), ("Thanks", "Gladly"))
@@ -79,7 +79,7 @@ def test_every_kind_of_recording_shows_the_same(kind: str, tmp_path: Path) -> No
 def test_nothing_can_be_sent_to_a_recording() -> None:
     panel = played(recorded(*TALK))
     shown(panel)
-    assert panel._panel_layout.composer.input.disabled
+    assert composer_of(panel).input.disabled
     for ask in (panel.ask, lambda text: on_loop(lambda: panel.conversation.submit(text))):
         with pytest.raises(ValueError, match="closed or a recording"):
             ask("And now?")

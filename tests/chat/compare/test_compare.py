@@ -132,7 +132,7 @@ def buttons(compare: Compare, round_: int = -1) -> dict[str, Any]:
 
 
 def retry_button(compare: Compare, side: int) -> Any:
-    return layout_of(compare).views[0].sides[side]._retry
+    return layout_of(compare).views[0].sides[side].retry
 
 
 def test_pictures_load_when_the_reader_allows_it(make: Any) -> None:

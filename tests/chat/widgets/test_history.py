@@ -13,11 +13,24 @@ import pytest
 from ipywidgets import HTML, HTMLMath, VBox
 
 from agentbook.api.errors import ServerError, Unauthorized
-from agentbook.chat.html.static_transcript import panel_html
 from agentbook.chat.panel import ChatPanel
-from agentbook.chat.widgets.history import Block, LiveView
+from agentbook.chat.widgets.history import Block
 from chat.fakes import AGENT, KEY, SESSION, FakePlatform, refused
-from chat.panels import click, eventually, hidden, long_history, make, on_loop, shown, widgets_in
+from chat.panels import (
+    click,
+    composer_of,
+    draw_now,
+    eventually,
+    hidden,
+    layout_of,
+    live_view,
+    long_history,
+    make,
+    on_loop,
+    shown,
+    static_page,
+    widgets_in,
+)
 
 
 def test_formulas_are_typeset_once_the_turn_ends(platform: FakePlatform, panel: ChatPanel) -> None:
@@ -28,14 +41,13 @@ def test_formulas_are_typeset_once_the_turn_ends(platform: FakePlatform, panel: 
     on_loop(lambda: platform.write("It is $x^2$, for $5.", 0))
     eventually(panel, lambda: panel.conversation.exchanges[0].text != "")
     assert r"\(x^2\), for $5." in shown(panel).replace(" ,", ",")
-    view = panel._history.views[panel.conversation.exchanges[0]]
-    assert isinstance(view, LiveView)
-    assert [type(widget) for widget in view._body.children] == [HTML, HTML]
+    view = live_view(panel)
+    assert [type(widget) for widget in view.body.children] == [HTML, HTML]
     on_loop(lambda: platform.reply("It is $x^2$, for $5."))
     asking.join(60)
-    on_loop(panel._throttle.flush)
-    assert [type(widget) for widget in view._body.children] == [HTML, HTMLMath]
-    assert view._body.children[1].value.startswith('<div class="ab-md mathjax_ignore')
+    draw_now(panel)
+    assert [type(widget) for widget in view.body.children] == [HTML, HTMLMath]
+    assert view.body.children[1].value.startswith('<div class="ab-md mathjax_ignore')
 
 
 @pytest.mark.parametrize("images", [False, True])
@@ -45,18 +57,16 @@ def test_pictures_load_only_if_allowed(platform: FakePlatform, images: bool) -> 
     platform.answer = lambda p, text: p.reply("![new](https://e.test/new.png)")
     panel = ChatPanel(platform, session=SESSION, follow=platform.follow, images=images)  # type: ignore[arg-type]
     panel.ask("New")
-    on_loop(panel._throttle.flush)
-    values = "".join(each.value for each in widgets_in(panel._panel_layout.inner) if isinstance(each, HTML | HTMLMath))
+    draw_now(panel)
+    values = "".join(each.value for each in widgets_in(layout_of(panel).inner) if isinstance(each, HTML | HTMLMath))
     assert values.count("<img ") == (2 if images else 0)
-    assert "<img" not in panel_html(
-        *panel._static_content(), "x"
-    )  # whoever opens the notebook later has allowed nothing
+    assert "<img" not in static_page(panel)  # whoever opens the notebook later has allowed nothing
     panel.close()
 
 
 def pictures_in(panel: ChatPanel) -> int:
-    on_loop(panel._throttle.flush)
-    values = (each.value for each in widgets_in(panel._panel_layout.inner) if isinstance(each, HTML | HTMLMath))
+    draw_now(panel)
+    values = (each.value for each in widgets_in(layout_of(panel).inner) if isinstance(each, HTML | HTMLMath))
     return "".join(values).count("<img ")
 
 
@@ -67,7 +77,7 @@ def test_the_switch_loads_and_hides_pictures(platform: FakePlatform) -> None:
     platform.answer = lambda p, text: p.reply(text)
     panel = make(platform, session=SESSION)
     panel.ask("![new](https://e.test/new.png)")
-    button = panel._panel_layout.pictures
+    button = layout_of(panel).pictures
     assert pictures_in(panel) == 0
     assert (hidden(button), button.description) == (False, "Load pictures")
     click(button)
@@ -75,7 +85,7 @@ def test_the_switch_loads_and_hides_pictures(platform: FakePlatform) -> None:
     assert button.description == "Hide pictures"
     panel.ask("![next](https://e.test/next.png)")
     assert pictures_in(panel) == 5
-    assert "<img" not in panel_html(*panel._static_content(), "x")
+    assert "<img" not in static_page(panel)
     click(button)
     assert pictures_in(panel) == 0
     panel.close()
@@ -83,8 +93,8 @@ def test_the_switch_loads_and_hides_pictures(platform: FakePlatform) -> None:
 
 def test_no_pictures_no_switch(panel: ChatPanel) -> None:
     panel.ask("a picture? ![no](relative.png) ![nor](data:image/png;base64,eA==)")
-    on_loop(panel._throttle.flush)
-    assert hidden(panel._panel_layout.pictures)
+    draw_now(panel)
+    assert hidden(layout_of(panel).pictures)
 
 
 def test_a_panel_of_a_long_session_has_few_widgets_and_all_the_text(platform: FakePlatform) -> None:
@@ -94,7 +104,7 @@ def test_a_panel_of_a_long_session_has_few_widgets_and_all_the_text(platform: Fa
     words = shown(panel)
     assert all(f"Question {n}" in words and f"Answer  {n} ." in words for n in (0, 250, 499))
     assert words.index("Question 7 ") < words.index("Question 8 ") < words.index("Question 499")
-    assert len(panel._panel_layout.inner.children) < 20
+    assert len(layout_of(panel).inner.children) < 20
     blocks = [view for view in panel._history.views.values() if isinstance(view, Block)]
     assert len(set(blocks)) > 1
     assert panel.ask("And now?").text == "You said: And now?"
@@ -137,19 +147,18 @@ def test_finished_chunks_are_not_sent_again(platform: FakePlatform, panel: ChatP
     def write(begin: int, end: int) -> None:
         on_loop(lambda: platform.write(text[begin:end], begin))
         eventually(panel, lambda: len(panel.conversation.exchanges[0].text) == end)
-        on_loop(panel._throttle.flush)
+        draw_now(panel)
 
     write(0, 15_000)
-    view = panel._history.views[panel.conversation.exchanges[0]]
-    assert isinstance(view, LiveView)
-    frozen = view._body.children[: len(view._reply.frozen)]
+    view = live_view(panel)
+    frozen = view.body.children[: len(view.reply.frozen)]
     assert len(frozen) == 5
     sent: list[Any] = []
     for widget in frozen:
         widget.observe(sent.append)
     write(15_000, len(text))
     assert sent == []
-    assert view._body.children[:5] == frozen
+    assert view.body.children[:5] == frozen
     on_loop(lambda: platform.reply(text))
     asking.join(60)
     assert sent == []
@@ -186,7 +195,7 @@ def test_nothing_hostile_reaches_a_widget(platform: FakePlatform) -> None:
     platform.refusals["send"] = [refused(Unauthorized, 401, HOSTILE)]
     with pytest.raises(Unauthorized):
         panel.ask("once more")
-    on_loop(panel._throttle.flush)
+    draw_now(panel)
     texts = [inner.value for inner in widgets_in(panel) if isinstance(getattr(inner, "value", None), str)]
     assert any("&lt;img src=x" in text for text in texts)
     for text in texts:
@@ -198,8 +207,8 @@ def test_nothing_hostile_reaches_a_widget(platform: FakePlatform) -> None:
 
 
 def test_every_control_has_a_name(panel: ChatPanel) -> None:
-    assert panel._panel_layout.composer.input.description == "Message"
-    assert (panel._panel_layout.composer.send.description, panel._panel_layout.composer.stop.description) == (
+    assert composer_of(panel).input.description == "Message"
+    assert (composer_of(panel).send.description, composer_of(panel).stop.description) == (
         "Send",
         "Stop",
     )

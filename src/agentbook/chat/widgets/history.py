@@ -19,56 +19,68 @@ OnRetry = Callable[[Any], object]
 
 
 class LiveView:
-    """One exchange in several widgets, so that only what changes is sent."""
+    """One exchange in several widgets, so that only what changes is sent.
+
+    Attributes
+    ----------
+    exchange : Exchange
+    widget : VBox
+    reply : IncrementalMarkdown
+    body : VBox
+        One child for each piece of the reply.
+    retry : Button
+    pictures : bool
+        Whether the reply contains pictures, loaded or not.
+    """
 
     def __init__(self, exchange: ExchangeLike, parts: Parts, on_retry: OnRetry, *, images: bool = False) -> None:
         self.exchange = exchange
         self._parts = parts
-        self._reply = IncrementalMarkdown(images=images)
+        self.reply = IncrementalMarkdown(images=images)
         self.pictures = False
         self._question = parts.html()
         self._head, self._foot = parts.html(), parts.html()
-        self._body = parts.box([parts.html()], "ab-agent-body")
-        self._retry = button("Retry", "ab-retry", "Try this message again", lambda: on_retry(exchange))
-        show(self._retry, False)
-        answer = parts.box([self._head, self._body, self._foot, self._retry], "ab-agent")
+        self.body = parts.box([parts.html()], "ab-agent-body")
+        self.retry = button("Retry", "ab-retry", "Try this message again", lambda: on_retry(exchange))
+        show(self.retry, False)
+        answer = parts.box([self._head, self.body, self._foot, self.retry], "ab-agent")
         self.widget = parts.box([self._question, answer], "ab-turn")
 
     @property
     def open_characters(self) -> int:
         """How many characters each update renders and sends again."""
-        return self._reply.open_characters if self.exchange.pending else 0
+        return self.reply.open_characters if self.exchange.pending else 0
 
     def update(self, agent_name: str, can_retry: bool) -> None:
         """Update the widgets; only what has changed is sent."""
         exchange = self.exchange
         self._question.value = message_html.question(exchange, live=True)
         self._head.value = message_html.head(exchange, agent_name)
-        self._reply.update(exchange.text, complete=not exchange.pending)
-        pieces = message_html.pieces(self._reply)
+        self.reply.update(exchange.text, complete=not exchange.pending)
+        pieces = message_html.pieces(self.reply)
         self.pictures = any(map(has_pictures, pieces))
         self._set_body(pieces)
         self._foot.value = message_html.foot(exchange, live=True)
         retry = message_html.retry_button(exchange)
         if retry is not None:
-            self._retry.description, self._retry.tooltip = retry
-        show(self._retry, retry is not None and can_retry)
+            self.retry.description, self.retry.tooltip = retry
+        show(self.retry, retry is not None and can_retry)
 
     def load_pictures(self, images: bool) -> None:
         """Fetch pictures from the next update on, or stop doing so."""
-        self._reply = IncrementalMarkdown(images=images)
+        self.reply = IncrementalMarkdown(images=images)
 
     def _set_body(self, pieces: list[str]) -> None:
-        before = list(self._body.children)
+        before = list(self.body.children)
         # Typesetting again what is sent again would flicker: formulas show as source
         # until they are frozen or the turn has ended.
-        ended = len(pieces) if not self.exchange.pending else len(self._reply.frozen)
+        ended = len(pieces) if not self.exchange.pending else len(self.reply.frozen)
         body = [
             self._update_piece(before[n] if n < len(before) else None, html, n < ended and has_formulas(html))
             for n, html in enumerate(pieces)
         ]
         if body != before:
-            self._body.children = body
+            self.body.children = body
         for surplus in set(before) - set(body):
             surplus.close()
 
