@@ -55,12 +55,12 @@ class Agents:
         platform = FakePlatform(self.answers[agent_id])
         self.started.append(platform)
         self.sent.append((agent_id, prompt))
-        platform.say(prompt)
+        platform.receive(prompt)
         return Record(id=f"01900000-0000-7000-8000-{len(self.started):012x}", workspace_id=workspace)
 
     async def send(self, session_id: str, text: str) -> Record:
         self.sent.append((session_id, text))
-        return self.of(session_id).say(text)
+        return self.of(session_id).receive(text)
 
     def of(self, session_id: str) -> FakePlatform:
         return self.started[int(session_id[-12:], 16) - 1]
