@@ -16,7 +16,7 @@ from typing import Any
 from support.services import end_services
 
 ROOT = Path(__file__).parents[2]
-COPIED = ("src", "notebooks", "binder", "pyproject.toml", "README.md", "LICENSE")
+COPIED = ("src", "docs", "notebooks", "binder", "pyproject.toml", "README.md", "LICENSE")
 PREFIX = "/user/someone/"
 HOST = "hub.example"  # the name by which the visitor's browser knows the hub
 START_S = 90.0
