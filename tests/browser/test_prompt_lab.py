@@ -1,4 +1,4 @@
-"""The prompt lab in JupyterLab: by mouse, by keyboard, in a busy kernel, and reopened."""
+"""The prompt lab in JupyterLab: by mouse, by keyboard, in a busy kernel, reopened."""
 
 from __future__ import annotations
 

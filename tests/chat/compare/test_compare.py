@@ -32,7 +32,7 @@ Reply = Callable[[FakePlatform, str], Any]
 
 
 class Agents:
-    """Client and event stream of several agents; each session is a platform of its own."""
+    """Client and event stream of several agents, with one platform per session."""
 
     def __init__(self, **answers: Reply) -> None:
         self.answers = answers
@@ -418,8 +418,8 @@ def test_drawing_is_throttled_and_loses_nothing(make: Any, agents: Agents) -> No
     drawn: list[float] = []
     throttle = compare._throttle
     draw = throttle._draw
-    # The start of each drawing by the throttle's own clock: this thread may be suspended
-    # before it reads another one.
+    # The start of each drawing by the throttle's own clock: this thread may be
+    # suspended before it reads another one.
     throttle._draw = lambda: (drawn.append(throttle._last), draw())  # type: ignore[func-returns-value]
     turns = compare.ask("Much")
     assert [turn.text for turn in turns.values()] == ["".join(pieces) + "end"] * 2

@@ -68,8 +68,8 @@ def test_summary_and_chart_count_the_same() -> None:
     assert np.isnan(summary.loc["a", "p50_s"])
     columns = ["n", "answered", "failed", "yes_n", "yes_passed", "odd_n", "odd_passed", "passed", "p50_s", "max_s"]
     assert summary.loc["b", columns].tolist() == [4, 3, 1, 3, 2, 2, 1, 1, 2.0, 3.0]
-    # Of three replies one passed both checks and one failed both. The check "odd" could not
-    # judge the third, which passed the other check.
+    # Of three replies one passed both checks and one failed both. The check "odd" could
+    # not judge the third, which passed the other check.
     assert summary.loc["b", "pass_rate"] == 0.5
     chart = lab.chart()
     assert chart.text == ("Prompt lab. a: 0 of 1 answered; b: 3 of 4 answered, median 2 s, yes 2 of 3, odd 1 of 2.")

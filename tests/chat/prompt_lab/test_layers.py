@@ -26,7 +26,7 @@ FORM = ["variant_form", "run_form"]
 
 
 def imported(module: str) -> set[str]:
-    """The modules that a module of `agentbook.chat` imports, as dotted names below it."""
+    """The modules that a module of `agentbook.chat` imports, by names below it."""
     path = CHAT / f"{module.replace('.', '/')}.py"
     package = module.split(".")[:-1]
     names = set()
