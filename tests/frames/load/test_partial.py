@@ -239,7 +239,7 @@ def test_a_long_session_is_committed_as_it_comes(monkeypatch: pytest.MonkeyPatch
     platform = Odd({"s": IDS}, {8: SystemExit("killed")})
     store = ab.Store(tmp_path)
     with monkeypatch.context() as patch:
-        patch.setattr(sync.Sync, "_close", lambda *_: None)  # a kill writes nothing down
+        patch.setattr(sync.Sync, "_finish", lambda *_: None)  # a kill writes nothing down
         with pytest.raises(SystemExit):
             store.sync(platform.client(), "s")
     assert store.events()["id"].tolist() in (IDS[:30], IDS[:60]), "the last commit"

@@ -21,8 +21,8 @@ from agentbook.frames.load import page_loader
 from agentbook.frames.load.concurrency import ConcurrencyLimit
 from agentbook.frames.parse.frame import FrameBuilder
 from agentbook.frames.store import sync as syncing
-from agentbook.frames.store.manifest import Cursor, Manifest
-from agentbook.frames.store.storage import Local, StoreBusy, StoreError, open_storage
+from agentbook.frames.store.manifest import SessionCursor
+from agentbook.frames.store.storage import LocalStorage, StoreBusy, StoreError, open_storage
 from agentbook.frames.store.store import Store
 from frames.stored import DAY, everything, plain_rows, three_days
 from support.fake_platform.core import event_id
@@ -228,9 +228,9 @@ def test_a_store_may_lie_anywhere_fsspec_goes(platform: HttpPlatform, tmp_path: 
     assert store.sync(client).events == 0
     assert sorted(store.events()["id"]) == everything(platform)
     assert len(store.verify()) == 0
-    with store._place.locked(0), pytest.raises(StoreBusy, match="process"):
+    with open_storage("memory://anywhere/store").lock(0), pytest.raises(StoreBusy, match="process"):
         store.sync(client, wait_s=0)
-    assert isinstance(open_storage(f"file://{tmp_path}"), Local)
+    assert isinstance(open_storage(f"file://{tmp_path}"), LocalStorage)
     with pytest.raises(StoreError, match="cannot be opened"):
         Store("nosuchprotocol://x")
 
@@ -239,7 +239,7 @@ def test_a_sync_commits_as_it_goes(platform: HttpPlatform, tmp_path: Path, monke
     monkeypatch.setattr(syncing, "COMMIT_ROWS", 12)
     store = Store(tmp_path)
     store.sync(platform.client(), list(platform.sessions))
-    assert store._manifest().generation == 6
+    assert json.loads((tmp_path / "manifest.json").read_bytes())["generation"] == 6
     assert isinstance(store.events()["at"].dtype, pd.DatetimeTZDtype)
     assert pa.types.is_dictionary(ds.dataset(tmp_path / "events").schema.field("type").type)
 
@@ -257,8 +257,6 @@ def test_the_cursor_taken_from_columns_is_that_of_the_list_of_ids(
     ids = [f"zz-draft-{n}" if n in drafts else one for n, one in enumerate(ids)]
     builder = FrameBuilder("events", {"session_id": "s"})
     builder.add(json.dumps({"items": [{"id": one} for one in ids]}).encode())
-    place = open_storage("memory://nowhere")
-    sync = syncing.Sync(place, Manifest(), HttpPlatform({}).client(), overlap_s, False)
-    sync._begun = {"s": "the beginning"}
-    window = syncing._window(sorted(ids, key=str.lower), int(overlap_s * 1000), "the beginning")
-    assert sync._cursor("s", builder.to_arrow(), []) == Cursor(*window)
+    table, overlap_ms = builder.to_arrow(), int(overlap_s * 1000)
+    split = syncing.split_at_overlap(sorted(ids, key=str.lower), overlap_ms, "the beginning")
+    assert syncing.next_cursor(table, "the beginning", [], overlap_ms) == SessionCursor(*split)

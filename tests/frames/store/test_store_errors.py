@@ -91,7 +91,7 @@ def test_a_newer_a_damaged_and_an_unreadable_store_say_which_file(platform: Http
     store.sync(platform.client(), ["s0"])
     manifest = tmp_path / "manifest.json"
     text = manifest.read_text()
-    for wrong, said in ((text.replace('"format":1', '"format":99'), "newer agentbook"), ("{", "no manifest"),
+    for wrong, said in ((text.replace('"format":1', '"format":99'), "newer agentbook"), ("{", "not the manifest"),
                         ('{"format":1,"parts":5}', "damaged")):  # fmt: skip
         manifest.write_text(wrong)
         with pytest.raises(StoreError, match=said) as raised:
@@ -147,7 +147,7 @@ def test_a_damaged_file_is_named_by_whatever_reads_it(platform: HttpPlatform, tm
             lambda: store.query("SELECT * FROM events"),
             lambda: store.to_dask().compute(scheduler="sync"),
         ):
-            with pytest.raises(StoreError, match=f"{file.name} is damaged: {len(damage):,} bytes"):
+            with pytest.raises(StoreError, match=f"{file.name} is damaged: its {len(damage):,} bytes"):
                 read()
     # A changed byte in the data is told by its page's checksum, even where what it makes can be decoded.
     wanted, footer = store_rows(file, whole, store), len(whole) - 8 - int.from_bytes(whole[-8:-4], "little")
@@ -175,7 +175,7 @@ def test_events_of_two_platforms_do_not_mix(platform: HttpPlatform, tmp_path: Pa
 
 def test_a_second_sync_waits_or_says_who_is_at_it(platform: HttpPlatform, tmp_path: Path) -> None:
     store = Store(tmp_path)
-    with store._place.locked(0):
+    with open_storage(tmp_path).lock(0):
         with pytest.raises(StoreBusy, match=f"process {os.getpid()}"):
             store.sync(platform.client(), ["s0"], wait_s=0)
         waiting = threading.Thread(target=store.sync, args=(platform.client(), ["s0"]), kwargs={"wait_s": 20})
@@ -187,7 +187,7 @@ def test_a_second_sync_waits_or_says_who_is_at_it(platform: HttpPlatform, tmp_pa
 KILLED = """
     import os, signal, sys
     sys.path.insert(0, sys.argv[1])
-    from agentbook.frames.store import storage as place, store, sync
+    from agentbook.frames.store import storage, store, sync
     from support.fake_platform.core import event_id
     from support.fake_platform.over_http import HttpPlatform
     sync.COMMIT_ROWS = 20
@@ -199,8 +199,8 @@ KILLED = """
                 os.kill(os.getpid(), signal.SIGKILL)
             return real(*args, **options)
         return counted
-    place.Path.replace = step(place.Path.replace)
-    place.Path.unlink = step(place.Path.unlink)
+    storage.Path.replace = step(storage.Path.replace)
+    storage.Path.unlink = step(storage.Path.unlink)
     os.fsync = step(os.fsync)
     platform = HttpPlatform({f"s{n}": [event_id(n + 86_400_000 * d, d) for d in range(6)] for n in range(8)})
     one = store.Store(sys.argv[2], groups=2)
@@ -245,11 +245,11 @@ def test_two_processes_may_sync_at_once(platform: HttpPlatform, tmp_path: Path) 
     assert plain_rows(tmp_path) == everything(platform)
 
 
-def test_a_lock_in_a_remote_place_is_renewed_and_its_loss_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    place = open_storage("memory://a-renewed-lock")
+def test_a_remote_lock_is_refreshed_and_its_loss_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    storage = open_storage("memory://a-renewed-lock")
 
     def lock() -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(place.read(LOCK) or b"{}")
+        found: dict[str, Any] = json.loads(storage.read(LOCK) or b"{}")
         return found
 
     def until(holds: Callable[[], bool]) -> None:
@@ -258,26 +258,26 @@ def test_a_lock_in_a_remote_place_is_renewed_and_its_loss_is_noticed(monkeypatch
             assert time.monotonic() < deadline
             time.sleep(0.005)
 
-    monkeypatch.setattr("agentbook.frames.store.storage.STALE_S", 0.05)
-    with place.locked(0):
+    monkeypatch.setattr("agentbook.frames.store.storage.LOCK_EXPIRES_S", 0.05)
+    with storage.lock(0):
         first = lock()
         until(lambda: lock()["at"] > first["at"])
-        place.write("a", b"while it is held")
+        storage.write("a", b"while it is held")
         taken = {"holder": "somebody else", "at": time.time()}
 
         def refused() -> bool:
             try:
                 if lock() != taken:  # a renewal was under way
-                    place.write(LOCK, json.dumps(taken).encode())
-                place.write("b", b"")
+                    storage.write(LOCK, json.dumps(taken).encode())
+                storage.write("b", b"")
             except StoreBusy as error:
                 return "somebody else" in str(error)
             return False
 
         until(refused)
-        assert place.read("a") == b"while it is held"
+        assert storage.read("a") == b"while it is held"
     assert lock() == taken, "the other's lock is left alone"
-    place.write(LOCK, b"torn")
-    with place.locked(0):
+    storage.write(LOCK, b"torn")
+    with storage.lock(0):
         assert lock()["holder"].startswith("process")
-    assert place.read(LOCK) is None
+    assert storage.read(LOCK) is None

@@ -108,6 +108,7 @@ class PageLoader:
         self._small: list[tuple[IdRange, int, Fetched, Page]] = []  # pages to be parsed together
         self._small_bytes = 0
         self._small_limit = 1
+        self._parts: list[ListLoad] = []  # to be reported
         self._completed: list[ListLoad] = []
         self.requests = 0
         self.under_way = 0
@@ -140,7 +141,7 @@ class PageLoader:
             requests.append(replace(request, call=replace(request.call, read=Page.read_envelope)))
         if not self.under_way:
             self.parse_small()
-        self._report_completed()
+        self._report()
         return requests
 
     def _next_page(self) -> PageRequest | None:
@@ -192,7 +193,7 @@ class PageLoader:
             self._note_newest(request.load, fetched.outcome)
         elif request.id_range in self._ranges:  # otherwise its list failed or restarted meanwhile
             self._arrive(request.id_range, fetched)
-        self._report_completed()
+        self._report()
 
     def _note_newest(self, load: ListLoad, outcome: Page | AgentbookError) -> None:
         newest = None if isinstance(outcome, AgentbookError) else next(reversed(_ids(outcome)), None)
@@ -239,7 +240,7 @@ class PageLoader:
         parse_s = (time.thread_time() - busy) / len(small)
         for _, _, fetched, _ in small:
             self._record(fetched, parse_s)
-        self._report_completed()
+        self._report()
 
     def _record(self, fetched: Fetched, parse_s: float) -> None:
         if fetched.wait_s or fetched.cost_s:  # not for a page that was here already
@@ -274,7 +275,7 @@ class PageLoader:
             if all(each.done for each in load.ranges):
                 self._completed.append(load)
         elif load.rows // self._part_rows > (load.rows - piece.rows) // self._part_rows:
-            self._on_part(load)
+            self._parts.append(load)
         self._on_rows(piece.rows, page.total_count)
 
     def _fail(self, id_range: IdRange, error: AgentbookError) -> None:
@@ -287,8 +288,10 @@ class PageLoader:
         else:
             load.error = error
 
-    def _report_completed(self) -> None:
+    def _report(self) -> None:
         # Outside the handling of a platform's errors: an error of the caller is not the list's.
+        while self._parts:
+            self._on_part(self._parts.pop(0))
         while self._completed:
             load = self._completed.pop(0)
             load.complete = True

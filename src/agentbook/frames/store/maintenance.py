@@ -1,5 +1,7 @@
-"""Keeping a store in order: joining its files, checking them, forgetting what is damaged. Under the store's lock, but for a
-check where nothing may be written."""
+"""Maintenance of a store: joining its files, checking them, removing what is damaged.
+
+All of it needs the store's lock, except a check of a store that cannot be written.
+"""
 
 from __future__ import annotations
 
@@ -9,85 +11,86 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from . import parts
-from .manifest import Cursor, Manifest, Part, save
+from .manifest import Manifest, Part, SessionCursor, save
 from .storage import Storage, StoreError
-from .sync import clean
 
 
-def compact(place: Storage, manifest: Manifest) -> tuple[int, int]:
-    """Join the files of each day and group into one; the numbers of files before and after."""
-    clean(place, manifest)
+def compact(storage: Storage, manifest: Manifest) -> tuple[int, int]:
+    """Join the files of each day and group; the numbers of files before and after."""
+    parts.remove_orphans(storage, manifest)
     by_directory: dict[str, list[Part]] = {}
     for part in manifest.parts:
         by_directory.setdefault(part.name.rpartition("/")[0], []).append(part)
-    before, joined, old = len(manifest.parts), [], list[Part]()
-    for directory, some in by_directory.items():
-        if len(some) == 1:
-            joined += some
+    before, joined, replaced = len(manifest.parts), list[Part](), list[Part]()
+    for directory, members in by_directory.items():
+        if len(members) == 1:
+            joined += members
         else:
-            table = parts.ordered(parts.read(place, some)).unify_dictionaries().combine_chunks()
-            joined.append(parts.write(place, directory, table))
-            old += some
-    if old:
+            table = parts.sort_events(parts.read(storage, members)).unify_dictionaries().combine_chunks()
+            joined.append(parts.write(storage, directory, table))
+            replaced += members
+    if replaced:
         manifest.parts = joined
-        save(place, manifest)
-        for part in old:
-            place.remove(part.name)
+        save(storage, manifest)
+        for part in replaced:
+            storage.remove(part.name)
     return before, len(joined)
 
 
-def check(place: Storage, manifest: Manifest, *, alone: bool = True) -> tuple[list[tuple[str, str]], list[Part]]:
-    """What is wrong, as pairs of file and problem; and the parts that are missing or damaged.
+def check(storage: Storage, manifest: Manifest, *, locked: bool = True) -> tuple[list[tuple[str, str]], list[Part]]:
+    """The problems as pairs of file and problem, and the parts that are missing or damaged.
 
-    Unless `alone`, the lock is not held, and another process may be changing the store.
+    Unless `locked`, another process may be changing the store meanwhile.
     """
-    unnamed = "left by an interrupted change; the next sync removes it"
-    if not alone:
-        unnamed = "of a change that is under way, or was interrupted; then the next sync removes it"
-    there = place.files(parts.ROOT)
-    found: list[tuple[str, str]] = []
+    orphan = "left by an interrupted change; the next sync removes it"
+    if not locked:
+        orphan = "belongs to a change that is under way or was interrupted; then the next sync removes it"
+    file_names = storage.files(parts.ROOT)
+    problems: list[tuple[str, str]] = []
     damaged: list[Part] = []
     ids: list[Any] = []
     for part in manifest.parts:
-        problem = _wrong_with(place, part)
+        problem = _damage_of(storage, part)
         if problem is None:
-            table = parts.read(place, [part], ["id", "session_id"])
-            ids.append(table["id"])
+            table = parts.read(storage, [part], ["id", "session_id"])
+            ids += table["id"].chunks
             sessions = pc.unique(table["session_id"]).to_pylist()
-            if any(parts.group_of(one, manifest.groups) != parts.place_in(part)[1] for one in sessions):
+            if any(
+                parts.group_of(session, manifest.groups) != parts.partition_of(part.name)[1] for session in sessions
+            ):
                 problem = "holds sessions of another group"
         if problem is not None:
-            found.append((part.name, problem))
+            problems.append((part.name, problem))
             damaged.append(part)
-    named = {part.name for part in manifest.parts}
-    for name in sorted(set(there) - named):
-        what = unnamed if parts.is_ours(name) else "not the store's"
-        found.append((name, what))
+    problems += [
+        (name, orphan if parts.written_by_store(name) else "not written by the store")
+        for name in sorted(set(file_names) - {part.name for part in manifest.parts})
+    ]
     if ids:
-        counts = pc.value_counts(pa.chunked_array([chunk for one in ids for chunk in one.chunks]).drop_null())
-        twice = pc.sum(pc.greater(counts.field("counts"), 1)).as_py()
-        if twice:
-            found.append(("events", f"{twice:,} ids are there more than once"))
-    return found, damaged
+        counts = pc.value_counts(pa.chunked_array(ids).drop_null())
+        repeated = pc.sum(pc.greater(counts.field("counts"), 1)).as_py()
+        if repeated:
+            problems.append(("events", f"{repeated:,} ids are stored more than once"))
+    return problems, damaged
 
 
-def _wrong_with(place: Storage, part: Part) -> str | None:
+def _damage_of(storage: Storage, part: Part) -> str | None:
     try:
-        return parts.wrong_with(place, part)
+        return parts.damage_of(storage, part)
     except StoreError as error:
         return str(error)
 
 
-def forget(place: Storage, manifest: Manifest, damaged: list[Part]) -> None:
-    """Go on without these parts: the next sync reads the sessions of their groups from the beginning."""
-    groups = {parts.place_in(part)[1] for part in damaged}
+def remove_damaged(storage: Storage, manifest: Manifest, damaged: list[Part]) -> None:
+    """Drop these parts: the next sync reads the sessions of their groups from the beginning."""
+    groups = {parts.partition_of(part.name)[1] for part in damaged}
     manifest.parts = [part for part in manifest.parts if part not in damaged]
     for session in manifest.sessions:
         if parts.group_of(session, manifest.groups) in groups:
-            manifest.sessions[session] = Cursor(whole=True)
+            manifest.sessions[session] = SessionCursor(reload=True)
     if damaged:
-        save(place, manifest)
-    clean(place, manifest)
+        save(storage, manifest)
+    parts.remove_orphans(storage, manifest)
 
 
-__all__ = ["check", "compact", "forget"]
+__all__ = ["check", "compact", "remove_damaged"]

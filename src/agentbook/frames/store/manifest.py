@@ -1,6 +1,7 @@
-"""What a store holds, in one file that is replaced as a whole: its parts, and how far each session was read.
+"""A store's table of contents: its parts, and how far each session was read.
 
-The manifest is the store's truth: a part that it does not name is not there, whatever lies in the directory.
+It is one file that is replaced as a whole. A part that it does not name does not belong to
+the store, whatever lies in the directory.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ GROUPS = 8
 
 
 class Part(msgspec.Struct):
-    """One Parquet file: where, how much, and a checksum of its bytes."""
+    """One Parquet file: its name, its size, and a checksum of its bytes."""
 
     name: str
     rows: int
@@ -23,22 +24,23 @@ class Part(msgspec.Struct):
     crc32: int
 
 
-class Cursor(msgspec.Struct, omit_defaults=True):
+class SessionCursor(msgspec.Struct, omit_defaults=True):
     """How far a session was read.
 
     Attributes
     ----------
     before : str or None
-        An id of the session, further back than the overlap; None is the beginning. The next sync reads on from here.
+        An id of the session, older than the overlap; None is the beginning. The next sync
+        continues from here.
     recent : list of str
-        All ids stored after `before`, ascending: the next sync meets them again.
-    whole : bool
-        True: parts of it were lost, so the next sync reads it from the beginning.
+        All stored ids after `before`, ascending: the next sync meets them again.
+    reload : bool
+        Whether parts of it were lost, so that the next sync reads it from the beginning.
     """
 
     before: str | None = None
     recent: list[str] = []
-    whole: bool = False
+    reload: bool = msgspec.field(default=False, name="whole")
 
 
 class Manifest(msgspec.Struct):
@@ -50,7 +52,7 @@ class Manifest(msgspec.Struct):
     synced_at: str | None = None
     platform: str | None = None
     parts: list[Part] = []
-    sessions: dict[str, Cursor] = {}
+    sessions: dict[str, SessionCursor] = {}
     failed: dict[str, str] = {}
 
     @property
@@ -63,37 +65,40 @@ class _Version(msgspec.Struct):
     format: int
 
 
-def load(place: Storage) -> Manifest | None:
-    """The manifest of the store at a place; None where there is no store.
+def load(storage: Storage) -> Manifest | None:
+    """The manifest of a store; None if there is no store.
 
     Raises
     ------
     StoreError
         It cannot be read, or a newer agentbook wrote it. The message names the file.
     """
-    data = place.read(NAME)
+    data = storage.read(NAME)
     if data is None:
         return None
-    path = place.show(NAME)
+    path = storage.full_path(NAME)
     try:
         version = msgspec.json.decode(data, type=_Version).format
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise StoreError(
-            f"{path} is no manifest of a store ({error}). The Parquet files beside it are plain tables and still readable."
+            f"{path} is not the manifest of a store ({error}). The Parquet files beside it are plain tables and still "
+            "readable."
         ) from error
     if version > FORMAT:
         raise StoreError(
-            f"{path} was written by a newer agentbook (format {version}; this one reads up to {FORMAT}). Update agentbook."
+            f"{path} was written by a newer agentbook (format {version}; this one reads up to {FORMAT}). "
+            "Update agentbook."
         )
     try:
         return msgspec.json.decode(data, type=Manifest)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise StoreError(
-            f"{path} is damaged ({error}). The Parquet files beside it are plain tables; remove {path} and sync anew to mend it."
+            f"{path} is damaged ({error}). The Parquet files beside it are plain tables. To repair the store, remove "
+            f"{path} and sync again."
         ) from error
 
 
-def save(place: Storage, manifest: Manifest) -> None:
-    """Replace the manifest: the moment at which a change of the store happens."""
+def save(storage: Storage, manifest: Manifest) -> None:
+    """Replace the manifest: the moment at which a change of the store takes effect."""
     manifest.generation += 1
-    place.write(NAME, msgspec.json.encode(manifest))
+    storage.write(NAME, msgspec.json.encode(manifest))
