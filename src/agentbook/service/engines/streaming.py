@@ -14,7 +14,7 @@ from .base import Draft, Reply, Step, ToolDone, ToolStarted, TurnRequest
 
 _WORD = re.compile(r"\s*\S+\s*\Z|\s*\S+|\s+")
 _MIN_PAUSE_S, _MAX_PAUSE_S = 0.02, 0.05
-# A long reply is sent in larger pieces: nobody should wait two minutes for a table.
+# A long reply is sent in larger pieces, so that a table does not take two minutes.
 _MAX_PIECES = 220
 
 

@@ -1,4 +1,4 @@
-"""Turns: a message comes in, the agent answers, the turn's events are stored together.
+"""Turns: a message arrives, the agent answers, the turn's events are stored together.
 
 The message and a row in ``pending_turns`` are one commit; the turn's events and the
 removal of that row are another. So whenever the service dies, a turn is either complete

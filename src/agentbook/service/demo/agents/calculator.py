@@ -97,6 +97,7 @@ def _find_expression(text: str) -> str:
 
 
 def _evaluate(node: ast.expr, steps: list[str], depth: int) -> Fraction:
+    """The value of a node; its operations are appended to `steps`."""
     if depth > _MAX_DEPTH:
         raise CannotCalculate(f"That expression is nested deeper than {_MAX_DEPTH}.")
     match node:
@@ -108,27 +109,28 @@ def _evaluate(node: ast.expr, steps: list[str], depth: int) -> Fraction:
             return -_evaluate(operand, steps, depth + 1)
         case ast.UnaryOp(op=ast.UAdd(), operand=operand):
             return _evaluate(operand, steps, depth + 1)
-        case ast.BinOp(left=left, op=operation, right=right):
-            return _operate(operation, _evaluate(left, steps, depth + 1), _evaluate(right, steps, depth + 1), steps)
+        case ast.BinOp(left=first, op=operation, right=second):
+            return _operate(operation, _evaluate(first, steps, depth + 1), _evaluate(second, steps, depth + 1), steps)
     raise CannotCalculate("I calculate with + - * / // % ^ and parentheses only.")
 
 
-def _operate(operation: ast.operator, left: Fraction, right: Fraction, steps: list[str]) -> Fraction:
+def _operate(operation: ast.operator, first: Fraction, second: Fraction, steps: list[str]) -> Fraction:
+    """The result of one operation, which is appended to `steps`."""
     if isinstance(operation, ast.Pow):
-        sign, value = "^", _power(left, right)
+        sign, value = "^", _power(first, second)
     elif type(operation) in _BINARY:
         sign, function = _BINARY[type(operation)]
         try:
-            value = function(left, right)
+            value = function(first, second)
         except ZeroDivisionError:
             raise CannotCalculate(
-                f"{format_number(left)} {sign} 0 has no value: nothing can be divided by zero."
+                f"{format_number(first)} {sign} 0 has no value: nothing can be divided by zero."
             ) from None
     else:
         raise CannotCalculate("I calculate with + - * / // % ^ and parentheses only.")
     if max(value.numerator.bit_length(), value.denominator.bit_length()) > _MAX_BITS:
         _too_large()
-    steps.append(f"{format_number(left)} {sign} {format_number(right)} = {format_number(value)}")
+    steps.append(f"{format_number(first)} {sign} {format_number(second)} = {format_number(value)}")
     return value
 
 

@@ -178,7 +178,7 @@ def _any_of(alternatives: Sequence[str]) -> str:
 
 
 _FENCE = re.compile(r"^(```|~~~)")
-# A line that goes on with the paragraph or list item of the line before.
+# A line that continues the paragraph or list item of the line before.
 _CONTINUATION = re.compile(r"\s*(?![-*+] |\d+[.)] |[|>])\S")
 
 

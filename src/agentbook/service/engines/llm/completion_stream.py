@@ -117,7 +117,7 @@ class CompletionBuilder:
         function = function if isinstance(function, Mapping) else {}
         call = self._call_of(fragment.get("index"), fragment.get("id"))
         name, arguments = function.get("name"), function.get("arguments")
-        # Every endpoint we know sends the name whole, some with each fragment. So a
+        # Every endpoint we know sends the complete name, some with each fragment. So a
         # repeated name replaces the name instead of being appended to it.
         if isinstance(name, str) and name:
             call.name = name

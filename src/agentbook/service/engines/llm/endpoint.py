@@ -189,9 +189,9 @@ def _bad_gateway(problem: str, advice: str = "") -> Failure:
 
 
 async def _throttle(pieces: AsyncGenerator[str, None]) -> AsyncGenerator[str, None]:
-    """`pieces`, joined so that at most twenty come per second.
+    """`pieces`, joined to at most twenty per second.
 
-    The first one comes at once. Closing this generator closes `pieces`.
+    The first one is not delayed. Closing this generator closes `pieces`.
     """
     buffer: list[str] = []
     arrived = asyncio.Event()

@@ -149,7 +149,7 @@ def body_bytes(body: Mapping[str, Any]) -> int:
 def _tokens(completion: Completion, request_bytes: int) -> int:
     """The tokens that the endpoint counted.
 
-    Estimated if it did not count, so that limits and budgets hold all the same.
+    Estimated if it did not count, so that limits and budgets apply anyway.
     """
     if completion.tokens is not None:
         return completion.tokens
