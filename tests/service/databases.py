@@ -1,7 +1,9 @@
-"""Which database the tests' stores are in: SQLite, unless ``AGENTBOOK_TESTS_DATABASE`` names a PostgreSQL database.
+"""The database of the tests' stores.
 
-There every data directory gets a schema of its own, so that tests do not see each other and a store can be opened again.
-`Cluster` is a private PostgreSQL server in a temporary directory, reached over a Unix socket.
+SQLite, unless ``AGENTBOOK_TESTS_DATABASE`` names a PostgreSQL database. There every
+data directory gets a schema of its own, so that tests do not see each other's data and
+a store can be opened again. `Cluster` is a private PostgreSQL server in a temporary
+directory, reached over a Unix socket.
 """
 
 from __future__ import annotations
@@ -42,14 +44,14 @@ def schema_url(base: str, data: Path) -> str:
 
 
 def server_binaries() -> Path | None:
-    """Where initdb and postgres are, None where they are not; Debian keeps them off the PATH."""
+    """Return the directory of initdb and postgres, or None. Not on PATH on Debian."""
     directories = [Path(place).parent for place in [shutil.which("initdb")] if place]
     directories += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
     return next((place for place in directories if (place / "initdb").exists() and (place / "postgres").exists()), None)
 
 
 class Cluster:
-    """A PostgreSQL server, running from construction to the end of the ``with`` block."""
+    """A PostgreSQL server that runs until the end of the ``with`` block."""
 
     def __init__(self, binaries: Path) -> None:
         self._binaries = binaries
@@ -60,7 +62,8 @@ class Cluster:
             account = pwd.getpwnam(self._user)
             os.chown(self.place, account.pw_uid, account.pw_gid)
         self._run("initdb", "-D", str(self.place / "data"), "-U", "postgres", "-A", "trust", "-N", "-E", "UTF8")
-        # Nothing here must survive a power cut, and a kill -9 of the service does not need fsync either.
+        # Nothing here must survive a power cut, and a kill -9 of the service does not
+        # need fsync either.
         options = f"-k {self.place} -c listen_addresses='' -c fsync=off -c max_connections=200"
         log = str(self.place / "log")
         self._run("pg_ctl", "-D", str(self.place / "data"), "-l", log, "-w", "-o", options, "start")

@@ -55,7 +55,7 @@ class Service:
             self.stop(signal.SIGKILL)
 
     def stop(self, number: int = signal.SIGTERM) -> int:
-        """Send a signal, wait; the exit code. `log` then holds what it said after the ready line."""
+        """Send a signal and return the exit code; set `log` to the rest of stderr."""
         self.process.send_signal(number)
         _, self.log = self.process.communicate(timeout=60)
         return self.process.returncode
@@ -71,9 +71,10 @@ class Service:
 
 
 def lasting_port() -> str:
-    """A port for a service that comes back to it: below those from which a system gives connections theirs.
+    """Return a free port below the range that the system uses for connections.
 
-    One that it chooses itself (0) may be a connection's by the time the service starts again, and is then taken for a minute.
+    A service can come back to it. A port that the system chose (0) may belong to a
+    connection by the time the service restarts, and is then taken for a minute.
     """
     while True:
         port = random.randrange(20_000, 32_000)

@@ -1,4 +1,4 @@
-"""An agent whose turns are told what to do by their message, so a test can stop it anywhere."""
+"""An agent whose messages say what its turn does, so a test can stop it anywhere."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from agentbook.service.engines.base import Draft, Failure, Reply, Step, ToolDone
 class Scripted:
     """Reads its message word by word.
 
-    ``draft:x`` writes x, ``tool:x`` runs a tool, ``open:x`` begins one and leaves it, ``hang`` waits for ever, ``crash``
-    raises, ``timeout`` raises TimeoutError, ``limit`` fails, ``silent`` ends without a reply, ``wait:x`` waits for
-    `gates[x]`, ``file:x`` until the file x is there (from another process). Anything else, and the end, replies with what
-    it knows about its turn.
+    ``draft:x`` writes x, ``tool:x`` runs a tool, ``open:x`` begins one and leaves it,
+    ``hang`` waits for ever, ``crash`` raises, ``timeout`` raises TimeoutError,
+    ``limit`` fails, ``silent`` ends without a reply, ``wait:x`` waits for `gates[x]`,
+    ``file:x`` until the file x is there (from another process). Anything else, and the
+    end, replies with what it knows about its turn.
     """
 
     def __init__(self) -> None:

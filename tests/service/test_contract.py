@@ -220,14 +220,16 @@ def test_it_is_a_valid_openapi_document_as_far_as_schemas_go() -> None:
 
 
 def test_it_needs_nothing_that_only_old_yaml_has() -> None:
-    # Merge keys and anchors are no part of the JSON schema ruleset to which OpenAPI keeps YAML.
+    # Merge keys and anchors are no part of the JSON schema ruleset to which OpenAPI
+    # keeps YAML.
     tokens = list(yaml.scan(contract.load().text.decode()))
     assert not [token for token in tokens if isinstance(token, yaml.AnchorToken | yaml.AliasToken)]
     assert "<<" not in [token.value for token in tokens if isinstance(token, yaml.ScalarToken)]
 
 
 def test_no_comma_cuts_a_description_in_two() -> None:
-    # YAML reads `{description: Absent, or not to be seen}` as two keys, the second without a value.
+    # YAML reads `{description: Absent, or not to be seen}` as two keys, the second
+    # without a value.
     def cut(node: Any) -> list[str]:
         if isinstance(node, list):
             return [name for part in node for name in cut(part)]
@@ -241,7 +243,7 @@ def test_no_comma_cuts_a_description_in_two() -> None:
 
 
 def test_every_array_says_of_what() -> None:
-    """JSON Schema lets `items` out, and generators of clients then leave out whatever the array is in."""
+    """Client generators drop arrays without `items` and everything around them."""
 
     def bare(node: Any, at: str) -> list[str]:
         if isinstance(node, list):
@@ -257,7 +259,11 @@ def test_every_array_says_of_what() -> None:
 
 
 def test_a_composed_schema_says_all_in_its_parts() -> None:
-    """Generators of clients drop the fields beside an `allOf` of one part, and make one class twice of an object within both."""
+    """`allOf` has several parts and no fields beside it.
+
+    Client generators drop fields beside an `allOf` of one part, and create a class
+    twice for an object in both.
+    """
     schemas = yaml.safe_load(contract.load().text)["components"]["schemas"]
     composed = {name: schema for name, schema in schemas.items() if "allOf" in schema}
     assert {"Me", "VersionWithJob"} <= set(composed)

@@ -1,4 +1,4 @@
-"""The service on PostgreSQL: the tests that know nothing of their database once more, and the process as people start it."""
+"""The service on PostgreSQL: tests that work with any database, and a real process."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Requests made up from our own openapi.yaml, by a tool that has never seen the service's code.
+"""Requests that Schemathesis generates from openapi.yaml, against a real service.
 
-Every check of Schemathesis on a service in a process of its own. What it is known to miss (wrong secrets, ignored scopes,
-wrong pages, missing headers) is tested by `test_access`, `test_visibility` and `operations`.
+Every check of Schemathesis on a service in a process of its own. What it is known to
+miss (wrong secrets, ignored scopes, wrong pages, missing headers) is tested by
+`test_access`, `test_visibility` and `operations`.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from agentbook.service.auth import SCOPES
 from service.process import Service
 
 BUDGET_S = 30
-# What OAuth's own rules refuse with a 400 cannot all be said in a schema: a redirect URI must be https or loopback, a client be
-# registered, a code be live. The flow has tests of its own.
+# What OAuth's own rules refuse with a 400 cannot all be said in a schema: a redirect
+# URI must be https or loopback, a client be registered, a code be live. The flow has
+# tests of its own.
 SETTINGS = """
 [parameters]
 "path.account_id_or_name" = "acme"
@@ -33,7 +35,7 @@ checks.positive_data_acceptance.enabled = false
 
 
 def furnished(http: httpx.Client) -> str:
-    """Make what the paths name: without it most answers would be 404s. The id of a session."""
+    """Create what the paths name, to avoid 404s; return a session id."""
     agent = http.post("/agents", json={"name": "helper"}).json()["id"]
     assert http.post("/workspaces", json={"name": "lab"}).status_code == 201
     body = {"session_type": "chat", "agent_id": agent, "initial_prompt": "hello"}
@@ -49,7 +51,8 @@ def test_every_check_on_every_operation(tmp_path: Path) -> None:
         program = "from schemathesis.cli import schemathesis; schemathesis()"
         arguments = ["run", f"{service.base_url}/openapi.yaml", "--url", service.base_url, "--auth", key]
         bounds = ["--max-time", str(BUDGET_S), "--seed", "1", "--no-shrink", "--request-timeout", "10"]
-        # All checks are on unless the settings say otherwise; "--checks all" would overrule them.
+        # All checks are on unless the settings say otherwise; "--checks all" would
+        # overrule them.
         checks = ["--mode", "all", "--header", "Accept: */*", "--no-color"]
         command = [sys.executable, "-c", program, "--config-file", str(settings), *arguments, *bounds, *checks]
         result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=200)

@@ -1,6 +1,7 @@
-"""`specification.txt` beside this file names, for every operation and rule of the specification, the tests that prove it.
+"""`specification.txt` names the tests of every operation and rule of the specification.
 
-A row without a test fails here, and so does a name that is no test, or an operation that stands in no row.
+A row without a test fails here, and so does a name that is no test, or an operation
+that stands in no row.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def rows_of(table: str) -> list[Row]:
 
 @functools.cache
 def named_in(file: Path) -> frozenset[str]:
-    """The names of a module's tests, without importing it; nothing where there is no such file."""
+    """The names of a module's tests, without importing it; empty for a missing file."""
     if not file.is_file():
         return frozenset()
     module = ast.parse(file.read_text())
@@ -102,7 +103,8 @@ def test_every_operation_has_a_row() -> None:
     }
     listed = {row.text for row in ROWS}
     assert specified - listed == set()
-    # What openapi.yaml leaves out because OpenAPI cannot describe it, or because it is apart from the API.
+    # What openapi.yaml leaves out because OpenAPI cannot describe it, or because it is
+    # apart from the API.
     paths = {text for text in listed if text.split(" ")[0] in ("GET", "POST", "PATCH", "DELETE") and ": " not in text}
     assert paths - specified == {
         "GET /openapi.yaml",

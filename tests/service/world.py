@@ -1,4 +1,4 @@
-"""A platform in this process, with a few accounts in it, and short ways to ask it things."""
+"""A platform in this process with a few accounts, and shortcuts for requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Faults on demand, against a service in a process of its own: what the real client makes of every row, and how it goes on."""
+"""Faults on demand: what the real client makes of each, against a real service."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def lab(running: Lab) -> Iterator[Lab]:
     running.admin.delete("")
 
 
-# -- every row, once ---------------------------------------------------------------------------------------------------
+# -- every row, once
 
 # What the real client raises for each row of the first table.
 API: dict[str, type[ab.AgentbookError]] = {
@@ -128,7 +128,8 @@ def test_a_row_of_the_oauth_endpoints(lab: Lab, row: str) -> None:
 @pytest.mark.parametrize("row", sorted(GATED))
 def test_the_rate_limit_closes_the_clients_gate(lab: Lab, row: str) -> None:
     lab.fault(row=row, times=None, match={})
-    # Less is given to the call than is left of the minute, except in its last seconds; then the probe is refused.
+    # The deadline is shorter than the rest of the minute. In the minute's last seconds
+    # it is not, and the probe is then rejected.
     with lab.another(deadline_s=3) as client, pytest.raises(ab.DeadlineExceeded, match="rate limit"):
         client.me.get()
     assert lab.on()[0]["met"] >= 1
@@ -145,7 +146,7 @@ def test_a_run_limit_ends_the_next_turn(lab: Lab, kind: str) -> None:
     assert lab.client.sessions.ask(session, "well again", timeout_s=60).status == "answered"
 
 
-# -- what is not a row -------------------------------------------------------------------------------------------------
+# -- what is not a row
 
 
 def test_any_answer_any_number_of_times(lab: Lab) -> None:
@@ -211,7 +212,8 @@ def test_a_stream_whose_socket_is_cut_goes_on_without_loss(lab: Lab, code: int |
     with lab.client.sessions.stream(session.id, from_id=BEGINNING) as stream:
         seen = list(until_reply(stream))
         for n in range(20):
-            # A socket that opens slowly finds that the list has told it all: it is cut by the messages after that.
+            # A socket that opens slowly has nothing to deliver, because the list had
+            # everything; later messages cut it.
             if n >= 2 and lab.on() == []:
                 break
             lab.client.sessions.send(session, f"message {n}")
@@ -237,7 +239,7 @@ def test_a_refused_handshake_is_the_rows_answer(lab: Lab) -> None:
         stream.get(timeout_s=60)
 
 
-# -- the administration ------------------------------------------------------------------------------------------------
+# -- the administration
 
 
 def test_matches_pick_requests(lab: Lab) -> None:

@@ -1,4 +1,4 @@
-"""What is no request, or takes its time to become one: the service's own answer, with a request id, and then the end."""
+"""Invalid and slow requests: the service answers with a request id and closes."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def listening(world: World, timeout_s: float = 30.0) -> AsyncIterator[tupl
 
 @asynccontextmanager
 async def served(world: World, timeout_s: float = 30.0) -> AsyncIterator[Say]:
-    """What a connection of its own answers to some bytes: the head of the answer, or all of it where it then ends."""
+    """Send bytes; return the response, or its head if the connection stays open."""
 
     async def say(sent: bytes) -> bytes:
         reader, writer = await asyncio.open_connection(*address)

@@ -1,4 +1,4 @@
-"""Hostile input: a 4xx that names the field, never a 5xx, whatever is sent and wherever."""
+"""Hostile input anywhere gives a 4xx that names the field, never a 5xx."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ async def test_a_body_of_20_mib_is_refused(name: str, furnished: World) -> None:
 
 @pytest.mark.parametrize("text", HOSTILE)
 async def test_hostile_text_is_text(text: str, furnished: World) -> None:
-    """What may be stored comes back as it was; what may not is refused by name; a filter finds nothing by magic."""
+    """Text is stored unchanged or rejected by name, and filters match it literally."""
     answer = await furnished.post("/agents", {"name": "plain", "description": text}, furnished.full)
     if "\x00" in text:
         assert error(answer)[:2] == (400, "InvalidInputError")

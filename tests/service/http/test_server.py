@@ -1,4 +1,4 @@
-"""The service as a process: how it starts, how it is found, how it ends, and what survives when it is killed."""
+"""The service as a process: start, discovery file, end, and what survives a kill."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def test_a_turn_that_was_running_when_it_was_killed_ends_with_a_failure(data: Pa
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no kill -9")
 def test_nothing_that_was_acknowledged_is_lost_when_it_is_killed(data: Path) -> None:
-    """Four writers post while the service is killed; every answered post is there afterwards, and every event is whole."""
+    """Every post that was answered before a kill is stored, with all its events."""
     acknowledged: list[str] = []
     with Service(data, scripted=True) as service:
         key = service.key(*SCOPES)

@@ -1,4 +1,4 @@
-"""The session-events WebSocket, against a service in a process of its own, by a client that is not ours."""
+"""The session-events WebSocket of a real service, read by another client library."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SCOPES = ("sessions:write", "workspaces:write", "agents:write")
 
 
 class Storage:
-    """A service with one workspace and one scripted agent, and a key that may do everything."""
+    """A service with a workspace, a scripted agent and a key with all scopes."""
 
     def __init__(self, service: Service) -> None:
         self.service = service
@@ -52,7 +52,8 @@ class Storage:
     ) -> ClientConnection:
         url = f"{self.service.base_url.replace('http', 'ws', 1)}/sessions/{session}/events/ws{query}"
         sent = {"Authorization": basic(key or self.key), "Accept": "*/*", **(headers or {})}
-        # Room for everything: with a full queue its close() waits ten seconds for a goodbye that it no longer reads.
+        # Room for everything: with a full queue its close() waits ten seconds for a
+        # goodbye that it no longer reads.
         return connect(url, additional_headers=sent, open_timeout=60, max_queue=None)
 
     def refused(self, session: str, query: str = "", **kwargs: Any) -> tuple[int, str, dict[str, str]]:

@@ -1,4 +1,4 @@
-"""A client and a person, in as few words as a test needs: register, ask, sign in, answer, redeem."""
+"""An OAuth client and a person: register, ask, sign in, answer, redeem."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Pkce:
 
 
 class Person:
-    """A browser without windows: keeps cookies by their own rules, follows nothing, sends what a browser would send."""
+    """A minimal browser: stores cookies, sends a browser's headers, follows nothing."""
 
     def __init__(self, world: World) -> None:
         headers = {"Accept": "text/html,*/*;q=0.8"}
@@ -40,7 +40,7 @@ class Person:
         return await self.http.get(url, headers={name.replace("_", "-"): value for name, value in headers.items()})
 
     async def post(self, url: str, data: dict[str, Any], **headers: str | None) -> httpx.Response:
-        """As a form of ours would; headers given replace the browser's, None leaves one out."""
+        """Post a form; `headers` replace the browser's, and None removes one."""
         sent = {"sec_fetch_site": "same-origin", "origin": "http://test"} | headers
         headers_ = {name.replace("_", "-"): value for name, value in sent.items() if value is not None}
         return await self.http.post(url, data=data, headers=headers_)

@@ -1,4 +1,4 @@
-"""An access token wherever a key is accepted: it is a person, with the scopes that person allowed."""
+"""Access tokens: they act as a person, with the scopes that the person allowed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A client that we did not write: the MCP Python SDK's, unchanged, against the service as people run it."""
+"""The OAuth client of the MCP Python SDK, unchanged, against a real service."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Memory:
 
 
 class Scripted:
-    """A person at a browser, who signs in when asked to and leaves only some scopes ticked."""
+    """A person at a browser, who signs in on request and keeps only some scopes."""
 
     def __init__(self, service: Service, keeps: str) -> None:
         self.service = service

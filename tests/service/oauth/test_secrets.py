@@ -1,4 +1,4 @@
-"""After a whole run, with refusals and a crash in it: no secret stands in any log line, in any file, or in any repr."""
+"""No secret is in a log line, a file or a repr, even after errors and a crash."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ run(data=Path(sys.argv[2]), port=0, bare=True)
 
 
 def walk(service: Service) -> list[str]:
-    """Sign in, make a key, let a client in, refresh, replay, be refused; every secret that was met."""
+    """Go through every flow and every kind of error; return the secrets."""
     met: list[str] = []
     base, pkce = service.base_url, Pkce()
     link = command("signin", "--account", "ada", data=service.data).stdout.strip()

@@ -1,4 +1,4 @@
-"""The token endpoint: each row of the specification's OAuth error table, and each rule of codes and refresh tokens."""
+"""The token endpoint: its error table, and the rules of codes and refresh tokens."""
 
 from __future__ import annotations
 
@@ -113,7 +113,8 @@ async def test_an_unknown_client_or_one_with_a_secret_is_invalid_client(world: W
     form = {"grant_type": "refresh_token", "client_id": flow.client_id, "refresh_token": "x"}
     headers = {"Authorization": basic(f"{flow.client_id}:secret")}
     assert oauth_error(await world.ask("POST", "/oauth/token", data=form, headers=headers)) == expected
-    # As common libraries do unless told otherwise: the client by Basic with an empty secret, and not in the form.
+    # As common libraries do unless told otherwise: the client by Basic with an empty
+    # secret, and not in the form.
     headers = {"Authorization": basic(f"{flow.client_id}:")}
     del form["client_id"]
     assert oauth_error(await world.ask("POST", "/oauth/token", data=form, headers=headers)) == expected

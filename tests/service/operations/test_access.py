@@ -1,4 +1,4 @@
-"""Who may do what: every operation against every kind of credential and every scope, by one table."""
+"""Who may do what: each operation with each kind of credential and each scope."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ LLM = {"system_prompt": "p", "description": "d", "tools": []}
 CHAT = {"session_type": "chat", "agent_id": "helper", "initial_prompt": "hi"}
 TRIGGER = {"agent_id": "helper", "name": "build server"}
 
-# operationId: (method, path, body, the scopes of a key that may; () where they do not matter).
-# Written down from the specification, not read from openapi.yaml: this is what checks that file.
+# operationId: (method, path, body, the scopes of a key that may; () where they do not
+# matter). Written down from the specification, not read from openapi.yaml: this is what
+# checks that file.
 TABLE: dict[str, tuple[str, str, Any, tuple[str, ...]]] = {
     "getMe": ("GET", "/me", None, ()),
     "listMyWorkspaces": ("GET", "/me/workspaces", None, ("workspaces:read",)),
@@ -51,7 +52,8 @@ TABLE: dict[str, tuple[str, str, Any, tuple[str, ...]]] = {
 ANY = {"listMyInvitations", "listOrganizationInvitations"}
 # These three answer without a credential, and a scope only widens what is seen.
 OPEN = {"listAgents", "getAgent", "listAgentVersions"}
-# Only the key that began a chat posts in it, and only tokens update an agent: tested apart.
+# Only the key that began a chat posts in it, and only tokens update an agent: tested
+# apart.
 APART = {"postEvent", "updateAgent"}
 
 
@@ -91,7 +93,8 @@ async def test_scopes(world: World, ids: dict[str, str], operation: str) -> None
         challenge = answer.headers["WWW-Authenticate"]
         assert 'error="insufficient_scope"' in challenge
         assert f'scope="{missing}"' in challenge
-    # With exactly what is needed it works, and write access is enough where read access is.
+    # With exactly what is needed it works, and write access is enough where read access
+    # is.
     needed = needed or (("skills:read",) if operation in ANY else ())
     wide = [next(iter(granted(scope) - {scope}), scope) for scope in needed]
     status = contract.load().operations[operation].status

@@ -1,4 +1,4 @@
-"""Rules of the specification that hold for many operations at once: pages, sorting, fields, names, every scope."""
+"""Rules for many operations: pages, sorting, fields, names, scopes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ pytestmark = pytest.mark.anyio
 
 MAX_OFFSET = 9223372036854776000
 
-# Every list: its path, and its greatest page ("Limits": 1000, and five that declare 0 to 500).
+# Every list: its path, and its greatest page ("Limits": 1000, and five that declare 0
+# to 500).
 LISTS = {
     "listAgents": ("/agents", 1000),
     "listAgentVersions": ("/agents/helper/versions", 1000),
@@ -33,7 +34,8 @@ LISTS = {
 }
 SORTED = ("listAgents", "listSkills", "listAccountWorkspaces", "listMyWorkspaces", "listSessions", "listEvents")
 
-# The fields of "Resources and their fields". Of an account's six networks the specification names none.
+# The fields of "Resources and their fields". Of an account's six networks the
+# specification names none.
 ACCOUNT = {
     *("id", "creator_id", "created_at", "updated_at", "closure_requested_at", "closure_requested_by_id", "name"),
     *("full_name", "bio", "avatar_url", "banner_url", "email_domain", "cached_forks_count"),
@@ -125,7 +127,8 @@ async def test_limit_and_offset(world: World, ids: dict[str, str], operation: st
         assert message.startswith(f"query.{name}: Input should be ")
 
 
-# The rest of a record is embedded, counted, or said of its viewer. Of an event only the order of time is kept.
+# The rest of a record is embedded, counted, or said of its viewer. Of an event only the
+# order of time is kept.
 COMPUTED = {"unlimited_power_mode_enabled", "is_viewer_member", "latest_version", "published_version", "status"}
 EVENT_COLUMNS = {"id", "created_at"}
 
@@ -221,7 +224,7 @@ async def test_a_name_will_do_wherever_an_id_does(world: World, ids: dict[str, s
 async def test_every_scope_alone_however_it_is_sent(
     world: World, ids: dict[str, str], operation: str, kind: str
 ) -> None:
-    """One credential for each scope: it may do what the operation needs, or is told what it lacks; nothing else happens."""
+    """A credential with one scope may use an operation, or the 403 names the scope."""
     method, path, body, (needed,) = TABLE[operation]
     path = path.format(**ids)
     options = {"json": body} if body is not None else {}
@@ -234,7 +237,8 @@ async def test_every_scope_alone_however_it_is_sent(
             sent = basic(key) if kind == "basic" else f"Bearer {key}"
         answer = await world.ask(method, path, headers={"Authorization": sent}, **options)
         if scope in granted(needed):
-            # A person is not acme: what acme owns may be out of its reach, and a second creation is a conflict.
+            # A person is not acme: what acme owns may be out of its reach, and a second
+            # creation is a conflict.
             assert answer.status_code in (200, 201, 403, 404, 409), answer.text
             assert answer.status_code != 403 or answer.json()["error"] != "InsufficientScope"
         else:

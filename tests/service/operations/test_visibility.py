@@ -1,7 +1,7 @@
-"""What each caller sees of each thing, by one table; and that a denied read is the same as a read of nothing.
+"""What each caller sees of each entity; a denied read is the same as a missing one.
 
-`test_access` asks whether an operation may be used at all; here every scope is granted (or none is needed), and what
-decides is whose the thing is.
+`test_access` asks whether an operation may be used at all; here every scope is granted
+(or none is needed), and what decides is whose the thing is.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ pytestmark = pytest.mark.anyio
 
 ABSENT = "0199c2f0-0000-7000-8000-00000000abcd"
 
-# Reads of one thing: the path, and who sees it. ``acme`` owns it, ``ada`` is an admin of acme, ``bob`` a stranger.
+# Reads of one thing: the path, and who sees it. ``acme`` owns it, ``ada`` is an admin
+# of acme, ``bob`` a stranger.
 READS: dict[str, tuple[str, set[str]]] = {
     "own private agent": ("/agents/{private}", {"acme"}),
     "versions of it": ("/agents/{private}/versions", {"acme"}),
@@ -62,7 +63,7 @@ async def things(world: World) -> dict[str, str]:
 
 
 async def answer(world: World, path: str, caller: str, keys: dict[str, str]) -> tuple[int, bytes]:
-    """Status and body; the request id is a header, so that the whole body can be compared."""
+    """Return status and body; they are compared whole (the request id is a header)."""
     response = await world.get(path, keys.get(caller))
     return response.status_code, response.content
 

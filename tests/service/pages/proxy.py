@@ -1,4 +1,4 @@
-"""Two small servers for the browser: a proxy that serves everything below a prefix, as Binder's does, and a client's callback."""
+"""Servers for the browser: a proxy with a path prefix like Binder's, and a callback."""
 
 from __future__ import annotations
 
@@ -39,7 +39,10 @@ def running(handler: type[BaseHTTPRequestHandler]) -> Iterator[int]:
 
 @contextmanager
 def below_a_prefix(port: int) -> Iterator[str]:
-    """The address below which the service on `port` is to be seen. The service sees its own Host, not the browser's."""
+    """Serve the service on `port` below a prefix; it sees its own Host.
+
+    Yields the address for the browser.
+    """
 
     class Proxy(Quiet):
         def pass_on(self) -> None:

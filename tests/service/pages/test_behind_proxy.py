@@ -1,4 +1,4 @@
-"""On a hub such as Binder, where the browser comes in below a prefix and under the hub's own name."""
+"""Behind a hub such as Binder, which adds a path prefix and its own host name."""
 
 from __future__ import annotations
 

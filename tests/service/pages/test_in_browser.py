@@ -1,4 +1,4 @@
-"""The pages as people meet them: in a real browser, below a path prefix, in the light and in the dark."""
+"""The pages in a real browser, below a path prefix, in light and dark mode."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def page(browser: Browser) -> Iterator[Page]:
 
 
 def sign_in(page: Page, base: str, service: Service) -> None:
-    """By pasting the link that the command prints; the address in it is the loopback one, not the proxy's."""
+    """Paste the link that the command prints; it has the loopback address."""
     page.goto(f"{base}/settings")
     assert page.url == f"{base}/signin"
     page.get_by_label("Sign-in link").fill(command("signin", "--account", "ada", data=service.data).stdout)

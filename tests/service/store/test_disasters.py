@@ -1,4 +1,4 @@
-"""Disasters: kills at any moment, and a disk that is full. What was acknowledged is there afterwards, whole, and nothing else."""
+"""Kills at any moment and a full disk: acknowledged writes survive completely."""
 
 from __future__ import annotations
 
@@ -39,7 +39,10 @@ def all_events(http: httpx.Client, session: str) -> list[dict[str, Any]]:
 
 
 def assert_whole(events: list[dict[str, Any]], *, running: bool = False) -> None:
-    """Ids ascend; every message has exactly one end, after its tool runs, unless turns may still be running."""
+    """Check that ids ascend and that every message has one end, after its tool runs.
+
+    With `running`, turns may still be running.
+    """
     assert [event["id"] for event in events] == sorted({event["id"] for event in events})
     ends: dict[str, list[str]] = {event["task_id"]: [] for event in events if event["type"] == "message"}
     tools, done = 0, 0
@@ -132,7 +135,8 @@ def test_a_full_disk_is_a_5xx_and_the_store_stays_readable(tmp_path: Path) -> No
                     refused = answer
             assert refused.status_code == 500
             assert refused.json() == {"message": "Something went wrong"}
-            # Not a byte more: at the limit above a checkpoint can still make room inside the files that are there.
+            # Not a byte more: at the limit above a checkpoint can still make room
+            # inside the files that are there.
             resource.prlimit(service.process.pid, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
             for _ in range(3):  # each write is refused whole, and what was acknowledged can be read
                 assert http.post(f"/sessions/{session}/events", json=body).status_code == 500

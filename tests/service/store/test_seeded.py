@@ -1,4 +1,4 @@
-"""A seeded service repeats itself byte by byte, goes on after a restart, and says what it is."""
+"""A seeded service gives the same bytes again, also after a restart, and says so."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ def run_service(data: Path, *arguments: str) -> tuple[list[tuple[int, str, bytes
             for agent in ("verbose", "echo", "analyst", "flaky"):
                 body = {"session_type": "chat", "agent_id": f"acme~{agent}", "initial_prompt": "how many sessions?"}
                 started[agent] = ask("POST", PLAYGROUND, body).json()["id"]
-            # Follow-ups at once: whether the first turns have ended is not left to chance.
+            # Follow-ups at once: whether the first turns have ended is not left to
+            # chance.
             for session in started.values():
                 ask("POST", f"/sessions/{session}/events", {"content": "and 12 more?"})
             # How often somebody looks changes nothing that is stored.

@@ -1,4 +1,4 @@
-"""Snapshots: whole, one state, while the service runs; and never at the price of what was there."""
+"""Snapshots are one consistent state, and a failure leaves the old file."""
 
 from __future__ import annotations
 
@@ -76,7 +76,8 @@ def test_a_running_service_is_taken_in_one_state_and_not_restored_into(tmp_path:
             for _ in range(8):
                 snapshot(data, file)
                 with closing(sqlite3.connect(file)) as db:
-                    # A message and its pending turn are one commit, and so are a turn's three events.
+                    # A message and its pending turn are one commit, and so are a turn's
+                    # three events.
                     (messages,) = db.execute("SELECT count(*) FROM events WHERE type = 'message'").fetchone()
                     (pending,) = db.execute("SELECT count(*) FROM pending_turns").fetchone()
                     (others,) = db.execute("SELECT count(*) FROM events WHERE type != 'message'").fetchone()

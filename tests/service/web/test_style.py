@@ -9,7 +9,8 @@ CSS = files("agentbook.service.web").joinpath("style.css").read_text()
 LIGHT, DARK = (
     dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", block)) for block in re.findall(r":root \{(.*?)\}", CSS, re.S)
 )
-# Text on what it stands on, and what a field is outlined with (WCAG 2.2: 4.5 for text, 3 for outlines).
+# Text on what it stands on, and what a field is outlined with (WCAG 2.2: 4.5 for text,
+# 3 for outlines).
 TEXTS = {
     "ink": "paper card code tint bad-tint good-tint",
     "soft": "paper card code good-tint",

@@ -1,4 +1,4 @@
-"""One service per data directory: a lock on a file, held for as long as the service runs."""
+"""One service per data directory: a file lock, held while the service runs."""
 
 from __future__ import annotations
 
