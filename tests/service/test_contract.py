@@ -174,7 +174,7 @@ def test_defaults_of_a_body() -> None:
 
 
 @given(st.text())
-def test_whatever_counts_as_a_name_can_stand_in_a_full_name_and_a_path(text: str) -> None:
+def test_every_valid_name_works_in_a_full_name_and_a_path(text: str) -> None:
     if contract.is_name(text):
         assert "~" not in text
         assert "/" not in text
@@ -219,7 +219,7 @@ def test_it_is_a_valid_openapi_document_as_far_as_schemas_go() -> None:
         jsonschema_rs.Draft202012Validator(schema)
 
 
-def test_it_needs_nothing_that_only_old_yaml_has() -> None:
+def test_the_file_has_no_anchors_or_merge_keys() -> None:
     # Merge keys and anchors are no part of the JSON schema ruleset to which OpenAPI
     # keeps YAML.
     tokens = list(yaml.scan(contract.load().text.decode()))
@@ -227,7 +227,7 @@ def test_it_needs_nothing_that_only_old_yaml_has() -> None:
     assert "<<" not in [token.value for token in tokens if isinstance(token, yaml.ScalarToken)]
 
 
-def test_no_comma_cuts_a_description_in_two() -> None:
+def test_no_description_is_cut_at_a_comma() -> None:
     # YAML reads `{description: Absent, or not to be seen}` as two keys, the second
     # without a value.
     def cut(node: Any) -> list[str]:
@@ -242,7 +242,7 @@ def test_no_comma_cuts_a_description_in_two() -> None:
     assert cut(yaml.safe_load(contract.load().text)) == []
 
 
-def test_every_array_says_of_what() -> None:
+def test_every_array_has_items() -> None:
     """Client generators drop arrays without `items` and everything around them."""
 
     def bare(node: Any, at: str) -> list[str]:
@@ -258,7 +258,7 @@ def test_every_array_says_of_what() -> None:
     assert bare(yaml.safe_load(contract.load().text), "") == []
 
 
-def test_a_composed_schema_says_all_in_its_parts() -> None:
+def test_composed_schemas_have_all_fields_in_their_parts() -> None:
     """`allOf` has several parts and no fields beside it.
 
     Client generators drop fields beside an `allOf` of one part, and create a class

@@ -37,7 +37,7 @@ async def test_an_error_is_json_only_to_those_who_accept_json(world: World, acce
     assert len(answer.headers["X-Request-ID"]) == 36
 
 
-async def test_a_page_says_nothing_as_html_that_the_request_said(world: World) -> None:
+async def test_an_error_page_escapes_the_request(world: World) -> None:
     _, _, body = errors.render(errors.bad_request("<script>alert(1)</script>"), [], "http://test")
     assert b"<script>" not in body
     assert b"&lt;script&gt;" in body
@@ -66,7 +66,7 @@ async def test_a_method_that_is_not_there(world: World, method: str, path: str, 
     assert set(answer.headers["Allow"].split(", ")) == allow
 
 
-async def test_what_nobody_foresaw_is_a_500_without_an_error_field(
+async def test_an_unexpected_failure_is_a_500_without_an_error_field(
     world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def broken(*_: object, **__: object) -> None:

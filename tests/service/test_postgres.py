@@ -136,7 +136,7 @@ def test_an_agent_reads_what_is_meant_to_be_read_and_nothing_else(store: Store) 
     assert store.read_now(lambda db: db.exec_driver_sql("SELECT count(*) FROM accounts").scalar()) == 2
 
 
-def test_a_server_that_is_not_there_is_said_in_one_line(tmp_path: Path) -> None:
+def test_an_unreachable_server_is_reported_in_one_line(tmp_path: Path) -> None:
     pytest.importorskip("psycopg", reason=HOW_TO_GET_IT)
     url = f"postgresql://postgres@/postgres?host={tmp_path}"
     refused = command("serve", "--port", "0", "--database", url, data=tmp_path, check=False)

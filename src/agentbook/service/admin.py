@@ -46,7 +46,7 @@ def create_account(store: Store, name: str, type: str) -> str:
     store
         The store to write to.
     name
-        Unique in the store. It stands in paths and in full names, so it contains no
+        Unique in the store. It is part of paths and full names, so it contains no
         ``~``, ``/`` or control characters.
     type
         ``user`` or ``organization``.

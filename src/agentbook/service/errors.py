@@ -64,43 +64,43 @@ def invalid_input(problems: Iterable[str]) -> HTTPError:
 
 
 def bad_request(message: str = "The server could not understand the request.") -> HTTPError:
-    """A body that is marked as JSON and is not."""
+    """The body is sent as JSON but is not valid JSON."""
     return HTTPError(400, "BadRequest", message)
 
 
 def not_authenticated() -> HTTPError:
-    """No credential, or one that cannot be read as an API key."""
+    """There is no credential, or it cannot be parsed."""
     return HTTPError(401, "Unauthorized", "Not authenticated")
 
 
 def invalid_key() -> HTTPError:
-    """A well-formed key id with a wrong secret, or a revoked key."""
+    """The secret does not match the key id, or the key is revoked."""
     return HTTPError(401, "Unauthorized", "Invalid API key", challenge={"error": "invalid_token"})
 
 
 def invalid_token() -> HTTPError:
-    """An access token that is expired, revoked or was never given out."""
+    """The access token is expired, revoked or unknown."""
     return HTTPError(401, "Unauthorized", "Invalid OAuth token", challenge={"error": "invalid_token"})
 
 
 def wrong_credential() -> HTTPError:
-    """A good credential of a kind this endpoint does not accept."""
+    """The credential is valid, but this endpoint does not accept its kind."""
     return HTTPError(401, "Unauthorized", "This credential cannot access this endpoint")
 
 
 def insufficient_scope(scope: str) -> HTTPError:
-    """A good credential without the scope that is required."""
+    """The credential is valid, but lacks a required scope."""
     message = f"This credential lacks the {scope} scope"
     return HTTPError(403, "InsufficientScope", message, challenge={"error": "insufficient_scope", "scope": scope})
 
 
 def forbidden(message: str) -> HTTPError:
-    """The account cannot do this, whatever its scopes."""
+    """The account may not do this, whatever the scopes."""
     return HTTPError(403, "Forbidden", message)
 
 
 def not_found(entity: str) -> HTTPError:
-    """Absent, or there and not to be seen: the two are the same to the caller."""
+    """The entity does not exist or is not visible; the caller cannot tell which."""
     return HTTPError(404, "NotFound", f"{entity} not found")
 
 
@@ -110,7 +110,7 @@ def url_not_found() -> HTTPError:
 
 
 def method_not_allowed(allowed: Iterable[str]) -> HTTPError:
-    """The path is there, for other methods."""
+    """The path exists, but not for this method."""
     allow = {"Allow": ", ".join(allowed)}
     return HTTPError(405, "MethodNotAllowed", "The method is not allowed for the requested URL.", headers=allow)
 
@@ -121,7 +121,7 @@ def conflict(message: str) -> HTTPError:
 
 
 def name_taken(entity: str, full_name: str) -> HTTPError:
-    """Another one of the account has this name."""
+    """The account already has an entity of this name."""
     return conflict(f'{entity} "{full_name}" already exists. Please choose a different name.')
 
 

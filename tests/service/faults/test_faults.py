@@ -99,7 +99,7 @@ def test_the_catalogue_is_the_three_tables(lab: Lab) -> None:
 
 
 @pytest.mark.parametrize("row", API)
-def test_a_row_is_seen_as_its_typed_error_and_then_never_again(lab: Lab, row: str) -> None:
+def test_a_row_raises_its_typed_error_once(lab: Lab, row: str) -> None:
     lab.fault(row=row)
     expected = CATALOGUE[row].action
     with pytest.raises(API[row]) as raised:
@@ -157,7 +157,7 @@ def test_any_answer_any_number_of_times(lab: Lab) -> None:
     assert answers[0].json() == {"error": "Teapot", "message": "short and stout"}
 
 
-def test_a_read_survives_errors_that_pass(lab: Lab) -> None:
+def test_a_read_survives_temporary_errors(lab: Lab) -> None:
     lab.fault(row="unavailable", times=2)
     assert lab.client.me.get()["name"] == "acme"
     assert lab.on() == []
@@ -189,7 +189,7 @@ def test_a_write_whose_connection_is_dropped_has_an_unknown_outcome(lab: Lab, wh
     assert (f"dropped {when}" in names) == (when == "after")
 
 
-def test_a_message_applied_and_dropped_is_there_once(lab: Lab) -> None:
+def test_a_message_whose_response_is_dropped_is_stored_once(lab: Lab) -> None:
     session = lab.client.sessions.start(WORKSPACE, agent_id=AGENT, prompt="hello")
     lab.fault(then={"drop": "after"}, match={"method": "post", "path": "/v1/sessions/*/events"})
     with pytest.raises(ab.OutcomeUnknown):
@@ -206,7 +206,7 @@ def test_a_dropped_read_is_read_again(lab: Lab) -> None:
 
 @pytest.mark.parametrize("code", [1011, 4000, 1001, None])
 @pytest.mark.parametrize("after_frames", [0, 1, 3])
-def test_a_stream_whose_socket_is_cut_goes_on_without_loss(lab: Lab, code: int | None, after_frames: int) -> None:
+def test_a_stream_whose_socket_is_cut_continues_without_loss(lab: Lab, code: int | None, after_frames: int) -> None:
     lab.fault(then={"socket_cut": code, "after_frames": after_frames}, times=2)
     session = lab.client.sessions.start(WORKSPACE, agent_id=AGENT, prompt="first")
     with lab.client.sessions.stream(session.id, from_id=BEGINNING) as stream:
@@ -273,14 +273,14 @@ def test_matches_pick_requests(lab: Lab) -> None:
         ([], "object"),
     ],
 )
-def test_a_wish_that_makes_no_sense_is_refused_by_name(lab: Lab, wish: Any, says: str) -> None:
+def test_an_invalid_fault_is_rejected_by_name(lab: Lab, wish: Any, says: str) -> None:
     answer = lab.admin.post("", json=wish)
     assert answer.status_code == 400
     assert says in answer.json()["message"]
     assert lab.on() == []
 
 
-def test_the_administration_is_for_the_tokens_holder_alone(lab: Lab) -> None:
+def test_the_administration_requires_the_token(lab: Lab) -> None:
     assert stat.S_IMODE((lab.service.data / "admin-token").stat().st_mode) == 0o600
     url = lab.service.base_url.removesuffix("/v1") + "/_admin/faults"
     key = lab.service.key(*SCOPES)

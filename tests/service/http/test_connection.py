@@ -69,7 +69,7 @@ def status(answer: bytes) -> int:
     return int(answer.split()[1])
 
 
-async def test_what_cannot_be_read_gets_the_services_own_answer(world: World) -> None:
+async def test_unreadable_requests_get_the_services_own_error(world: World) -> None:
     async with served(world) as say:
         garbage = await say(b"\x16\x03\x01hello\r\n\r\n")
         assert status(garbage) == 400
@@ -84,7 +84,7 @@ async def test_what_cannot_be_read_gets_the_services_own_answer(world: World) ->
         )
 
 
-async def test_a_head_is_bounded_in_size_and_in_time(world: World) -> None:
+async def test_a_request_head_is_limited_in_size_and_time(world: World) -> None:
     begun = b"GET /v1/openapi.yaml HTTP/1.1\r\nHost: test\r\n" + JSON
     async with served(world) as say:
         assert status(await say(begun + b"X: " + b"x" * (MAX_HEAD_BYTES // 2) + b"\r\n\r\n")) == 200
@@ -132,7 +132,7 @@ def written(id_: str, at: str) -> str:
     return event_json.message(id=id_, text="…", task_id="t", created_at=at, author={"type": "api_key"})
 
 
-async def test_a_key_that_may_not_read_on_is_told_so_while_it_listens(
+async def test_a_key_that_loses_access_while_listening_is_disconnected(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(websocket, "RECHECK_S", 0.0)

@@ -156,7 +156,7 @@ async def test_a_hostile_name_in_a_path_is_not_found(name: str, furnished: World
 @pytest.mark.parametrize(
     "shape", ["deep list", "deep object", "not UTF-8", "half", "two", "nothing", "NaN", "surrogate"]
 )
-async def test_bodies_that_are_no_json_are_said_to_be_none(name: str, shape: str, furnished: World) -> None:
+async def test_bodies_that_are_not_json_are_rejected(name: str, shape: str, furnished: World) -> None:
     body = {
         "deep list": b"[" * 100_000 + b"]" * 100_000,
         "deep object": b'{"name":' * 100_000 + b"1" + b"}" * 100_000,
@@ -187,7 +187,7 @@ async def test_a_body_of_20_mib_is_refused(name: str, furnished: World) -> None:
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-async def test_hostile_text_is_text(text: str, furnished: World) -> None:
+async def test_hostile_text_is_stored_as_text(text: str, furnished: World) -> None:
     """Text is stored unchanged or rejected by name, and filters match it literally."""
     answer = await furnished.post("/agents", {"name": "plain", "description": text}, furnished.full)
     if "\x00" in text:
@@ -237,7 +237,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         b"BREW /v1/me HTTP/1.1\r\nHost: localhost\r\n\r\n",
     ],
 )
-def test_what_is_hardly_http_is_refused_and_the_service_lives(sent: bytes, service: Service) -> None:
+def test_malformed_http_is_rejected_and_the_service_continues(sent: bytes, service: Service) -> None:
     with socket.create_connection(("127.0.0.1", service.facts["port"]), timeout=60) as raw:
         raw.sendall(sent)
         raw.shutdown(socket.SHUT_WR)

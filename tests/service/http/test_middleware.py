@@ -48,7 +48,7 @@ async def test_a_body_at_the_limit_is_read(world: World) -> None:
     assert answer.status_code == 201
 
 
-async def test_a_body_that_never_comes_ends_in_time() -> None:
+async def test_a_body_that_never_arrives_times_out() -> None:
     async def app(_scope: Scope, receive: Receive, _send: Send) -> None:
         await receive()
 
@@ -64,7 +64,7 @@ async def test_a_body_that_never_comes_ends_in_time() -> None:
     assert caught.value.status == 408
 
 
-async def test_what_follows_the_body_may_take_its_time() -> None:
+async def test_the_disconnect_after_the_body_has_no_timeout() -> None:
     events = [{"type": "http.request", "body": b"x", "more_body": False}]
 
     async def app(_scope: Scope, receive: Receive, _send: Send) -> None:
@@ -82,7 +82,7 @@ async def test_what_follows_the_body_may_take_its_time() -> None:
 
 
 @pytest.mark.parametrize("host", ["localhost", "localhost:1", "127.0.0.1:8765", "LOCALHOST", "[::1]:80"])
-async def test_this_machine_is_served(world: World, host: str) -> None:
+async def test_the_hosts_of_this_machine_are_accepted(world: World, host: str) -> None:
     world.platform.hosts = loopback_hosts()
     assert (await world.ask("GET", "/agents", headers={"Host": host})).status_code == 200
 
@@ -90,19 +90,19 @@ async def test_this_machine_is_served(world: World, host: str) -> None:
 @pytest.mark.parametrize(
     "host", ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example:80", "", "[::1", "a b"]
 )
-async def test_another_host_is_not(world: World, host: str) -> None:
+async def test_a_foreign_host_is_rejected(world: World, host: str) -> None:
     world.platform.hosts = loopback_hosts()
     answer = await world.ask("GET", "/agents", headers={"Host": host})
     assert error(answer)[:2] == (400, "BadRequest")
 
 
-async def test_two_hosts_are_not_one(world: World) -> None:
+async def test_two_host_headers_are_rejected(world: World) -> None:
     world.platform.hosts = loopback_hosts()
     answer = await world.http.get("/agents", headers=[("Host", "localhost"), ("Host", "evil.example")])
     assert error(answer)[:2] == (400, "BadRequest")
 
 
 @given(st.text(max_size=40))
-def test_any_host_header_is_read_or_not(text: str) -> None:
+def test_any_host_header_is_parsed_without_an_error(text: str) -> None:
     name = host_name(text)
     assert name == "" or name in text.lower()

@@ -68,7 +68,7 @@ async def statuses(http: httpx.AsyncClient, count: int, key: str | None = None, 
     return [(await http.get(path, headers=headers)).status_code for _ in range(count)]
 
 
-async def test_an_allotment_is_spent_and_comes_back_with_the_next_minute(world: World) -> None:
+async def test_the_limit_resets_with_the_next_minute(world: World) -> None:
     clock = Hand(120.0)
     async with limited(world, Window(3, clock)) as http:
         assert await statuses(http, 4, world.full) == [200, 200, 200, 429]
@@ -105,7 +105,7 @@ async def test_wrong_secrets_count_against_the_address_and_not_against_the_key(w
         assert await statuses(http, 3, world.full, "/me") == [200, 200, 429]
 
 
-async def test_a_key_that_was_good_is_not_kept_out_by_others_of_its_address(world: World) -> None:
+async def test_a_valid_key_is_not_limited_by_other_clients_of_its_address(world: World) -> None:
     clock = Hand(120.0)
     async with limited(world, Window(3, clock)) as http:
         assert await statuses(http, 1, world.full) == [200]
@@ -114,7 +114,7 @@ async def test_a_key_that_was_good_is_not_kept_out_by_others_of_its_address(worl
         assert await statuses(http, 4, world.full) == [200, 200, 200, 429]
 
 
-async def test_a_key_that_has_ended_counts_against_its_address_again(world: World) -> None:
+async def test_a_revoked_key_counts_against_its_address_again(world: World) -> None:
     clock = Hand(120.0)
     key = world.key("acme", "agents:read")
     async with limited(world, Window(3, clock)) as http:
@@ -126,12 +126,12 @@ async def test_a_key_that_has_ended_counts_against_its_address_again(world: Worl
         assert await statuses(http, 1, key) == [429]
 
 
-async def test_a_refused_request_of_a_good_key_counts_too(world: World) -> None:
+async def test_a_rejected_request_of_a_valid_key_counts_too(world: World) -> None:
     async with limited(world, Window(3, Hand())) as http:
         assert await statuses(http, 4, world.full, "/agents/nowhere") == [404, 404, 404, 429]
 
 
-async def test_the_refusal_is_the_tables(world: World) -> None:
+async def test_the_error_is_the_one_of_the_table(world: World) -> None:
     async with limited(world, Window(1, Hand())) as http:
         await http.get("/agents")
         answer = await http.get("/agents")
@@ -146,13 +146,13 @@ async def test_the_refusal_is_the_tables(world: World) -> None:
         assert REFUSED[2] in page.text
 
 
-async def test_a_platform_without_an_allotment_counts_nothing(world: World) -> None:
+async def test_a_platform_without_a_limit_counts_nothing(world: World) -> None:
     assert world.platform.requests_per_minute == 0
     assert {(await world.get("/agents")).status_code for _ in range(50)} == {200}
 
 
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from("xy"), st.booleans(), st.integers(0, 90))))
-def test_nobody_gets_more_than_the_allotment_in_a_minute(requests: list[tuple[str, str, bool, int]]) -> None:
+def test_nobody_exceeds_the_limit_within_a_minute(requests: list[tuple[str, str, bool, int]]) -> None:
     clock = Hand(0.0)
     window = Window(2, clock)
     mark_valid: dict[tuple[int, str], int] = {}
@@ -174,7 +174,7 @@ def test_nobody_gets_more_than_the_allotment_in_a_minute(requests: list[tuple[st
     assert all(count <= 2 for count in [*mark_valid.values(), *anonymous.values()])
 
 
-async def test_the_client_waits_for_the_next_minute_and_goes_on(world: World) -> None:
+async def test_the_client_waits_for_the_next_minute_and_continues(world: World) -> None:
     clock = Hand(
         time.time() // 60 * 60 + 57
     )  # three seconds before the full minute, where it stands until it may go on

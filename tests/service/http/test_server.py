@@ -25,7 +25,7 @@ def data(tmp_path: Path) -> Path:
     return place
 
 
-def test_it_says_where_it_is_and_ends_without_a_trace(data: Path) -> None:
+def test_it_announces_itself_and_removes_its_file_on_exit(data: Path) -> None:
     with Service(data, "--bare") as service:
         assert service.ready == (
             f"agentbook serves {service.base_url} from {data} (pid {service.process.pid}); Ctrl+C ends it.\n"
@@ -59,7 +59,7 @@ def test_documents_and_challenges_name_the_public_address(data: Path) -> None:
 @pytest.mark.parametrize(
     "url", ["host", "ftp://host", "https://", "https://a@host", "https://host?q", "https://host:x"]
 )
-def test_a_public_address_that_is_none(data: Path, url: str) -> None:
+def test_an_invalid_public_address(data: Path, url: str) -> None:
     refused = command("serve", "--port", "0", "--public-url", url, data=data, check=False)
     assert refused.returncode == 1
     assert refused.stderr.startswith("agentbook: --public-url takes an address such as https://host")
@@ -79,7 +79,7 @@ def test_a_second_service_on_the_same_data_is_refused_in_one_line(data: Path) ->
         assert after_a_crash.stop() == 0
 
 
-def test_a_busy_port_is_said_in_one_line_and_nothing_is_written(tmp_path: Path) -> None:
+def test_a_busy_port_is_reported_in_one_line_and_nothing_is_written(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as busy:
         port = str(busy.getsockname()[1])
         refused = command("serve", "--port", port, "--data", str(tmp_path / "new"), data=tmp_path, check=False)
@@ -89,7 +89,7 @@ def test_a_busy_port_is_said_in_one_line_and_nothing_is_written(tmp_path: Path) 
     assert not (tmp_path / "new").exists()
 
 
-def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
+def test_a_data_directory_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     place = tmp_path / "file" / "data"
     refused = command("serve", "--port", "0", "--data", str(place), data=tmp_path, check=False)
@@ -117,7 +117,7 @@ def test_the_demo_data_is_there_and_written_once(tmp_path: Path) -> None:
     assert counts[0] == counts[1] > 5
 
 
-def test_demo_data_whose_names_are_taken_is_left_out_whole(data: Path) -> None:
+def test_demo_data_with_a_taken_name_is_left_out_completely(data: Path) -> None:
     process = subprocess.Popen(
         [*COMMAND, "serve", "--port", "0", "--data", str(data)], stderr=subprocess.PIPE, text=True
     )
@@ -148,7 +148,7 @@ def test_a_turn_that_was_running_when_it_was_killed_ends_with_a_failure(data: Pa
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no kill -9")
-def test_nothing_that_was_acknowledged_is_lost_when_it_is_killed(data: Path) -> None:
+def test_acknowledged_writes_survive_a_kill(data: Path) -> None:
     """Every post that was answered before a kill is stored, with all its events."""
     acknowledged: list[str] = []
     with Service(data, scripted=True) as service:

@@ -81,7 +81,7 @@ def read(socket: ClientConnection, count: int) -> list[dict[str, Any]]:
     return [json.loads(socket.recv(timeout=60)) for _ in range(count)]
 
 
-def test_without_from_id_only_what_happens_from_now_on(place: Storage) -> None:
+def test_without_from_id_only_new_events_are_sent(place: Storage) -> None:
     session = place.start("before")
     place.settled(session, 2)
     with place.connect(session) as socket:
@@ -94,7 +94,7 @@ def test_without_from_id_only_what_happens_from_now_on(place: Storage) -> None:
         assert final == place.settled(session, 5)[2:]
 
 
-def test_with_from_id_the_backlog_and_then_live(place: Storage) -> None:
+def test_with_from_id_stored_events_come_before_live_ones(place: Storage) -> None:
     session = place.start("one")
     for number in range(30):
         place.say(session, f"tool:x {number}")
@@ -132,7 +132,7 @@ def test_no_gap_and_no_repeat_over_many_reconnects(place: Storage) -> None:
     assert seen == place.settled(session, 182)
 
 
-def test_drafts_while_a_turn_runs_whole_for_those_who_come_late(place: Storage, tmp_path: Path) -> None:
+def test_late_listeners_get_the_whole_draft(place: Storage, tmp_path: Path) -> None:
     session = place.start("hello")
     place.settled(session, 2)
     go, on = tmp_path / "go", tmp_path / "on"
@@ -218,7 +218,7 @@ def test_a_handshake_that_names_no_type_is_refused_in_json(place: Storage) -> No
     assert json.loads(response.body) == {"error": "NotFound", "message": "Session not found"}
 
 
-def test_the_page_of_this_very_host_may_listen_and_handshakes_have_request_ids(place: Storage) -> None:
+def test_pages_of_this_host_may_listen_and_handshakes_have_request_ids(place: Storage) -> None:
     session = place.start("one")
     origin = place.service.base_url.removesuffix("/v1")
     with place.connect(session, headers={"Origin": origin}) as socket:
@@ -226,12 +226,12 @@ def test_the_page_of_this_very_host_may_listen_and_handshakes_have_request_ids(p
         assert len(socket.response.headers["X-Request-ID"]) == 36
 
 
-def test_a_plain_request_finds_nothing_there(place: Storage) -> None:
+def test_a_plain_request_to_the_socket_is_a_404(place: Storage) -> None:
     session = place.start("one")
     assert place.http.get(f"/sessions/{session}/events/ws").status_code == 404
 
 
-def test_what_a_client_sends_changes_nothing(place: Storage) -> None:
+def test_messages_from_the_client_are_ignored(place: Storage) -> None:
     session = place.start("one")
     place.settled(session, 2)
     with place.connect(session) as socket:
@@ -244,7 +244,7 @@ def test_what_a_client_sends_changes_nothing(place: Storage) -> None:
             read(socket, 5)
 
 
-def test_sockets_hear_a_goodbye(tmp_path: Path) -> None:
+def test_sockets_are_closed_with_going_away(tmp_path: Path) -> None:
     command("accounts", "create", "acme", "--type", "organization", data=tmp_path)
     with Service(tmp_path, scripted=True) as service:
         place = Storage(service)

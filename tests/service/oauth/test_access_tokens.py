@@ -18,7 +18,7 @@ async def full(flow: Flow, **changed: str) -> str:
 
 
 @pytest.mark.parametrize("operation", [name for name, row in TABLE.items() if row[3]])
-async def test_a_token_without_the_scope_is_told_which(world: World, operation: str) -> None:
+async def test_the_403_names_the_scope_that_a_token_lacks(world: World, operation: str) -> None:
     flow = await ready(world)
     method, path, body, needed = TABLE[operation]
     token = (await tokens(flow, "none:at-all"))["access_token"]
@@ -32,7 +32,7 @@ async def test_a_token_without_the_scope_is_told_which(world: World, operation: 
     )
 
 
-async def test_me_and_my_things_are_the_persons(world: World) -> None:
+async def test_me_belongs_to_the_person(world: World) -> None:
     flow = await ready(world)
     world.workspace("ada", "desk")
     world.workspace("acme", "lab")
@@ -136,7 +136,7 @@ async def test_an_admin_makes_a_skill_public_where_a_key_cannot(world: World) ->
     assert error(refused) == (403, "Forbidden", "Only an admin can make a skill public")
 
 
-async def test_a_token_dies_with_its_authorization(world: World) -> None:
+async def test_a_token_ends_with_its_authorization(world: World) -> None:
     flow = await ready(world)
     token = await full(flow)
     world.change(

@@ -8,7 +8,7 @@ from service.world import World
 pytestmark = pytest.mark.anyio
 
 
-async def test_what_is_wrong_with_client_or_redirect_uri_is_told_to_the_person_and_never_redirected(
+async def test_an_invalid_client_or_redirect_uri_is_never_redirected(
     world: World,
 ) -> None:
     flow = await ready(world)
@@ -50,7 +50,7 @@ async def test_what_is_wrong_with_client_or_redirect_uri_is_told_to_the_person_a
         ((), {"resource": "https://other.example/v1"}, "invalid_target", "resource is not one of this server"),
     ],
 )
-async def test_everything_else_is_told_to_the_client(
+async def test_every_other_error_goes_to_the_client(
     world: World, omit: tuple[str, ...], changed: dict[str, str], error: str, message: str
 ) -> None:
     flow = await ready(world)
@@ -140,7 +140,7 @@ async def test_without_a_session_the_person_signs_in_first_and_comes_back(world:
     assert (await flow.person.get(consent)).status_code == 200
 
 
-async def test_the_person_unticks_and_can_add_nothing(world: World) -> None:
+async def test_the_person_can_remove_scopes_but_not_add_any(world: World) -> None:
     flow = await ready(world)
     code = await flow.allow("workspaces:read", "skills:write", "agents:read")
     answer = (await flow.redeem(code)).json()
@@ -194,7 +194,7 @@ async def test_the_form_is_good_for_the_session_it_was_shown_to(world: World) ->
     assert world.rows("oauth_authorizations") == []
 
 
-async def test_the_clients_words_are_text(world: World) -> None:
+async def test_the_clients_texts_are_escaped(world: World) -> None:
     flow = await ready(world)
     name = "</h1><script>alert(1)</script>\"'&"
     await flow.register(client_name=name, client_uri="javascript:alert(1)")

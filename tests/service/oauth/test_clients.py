@@ -133,12 +133,12 @@ BAD = [
 
 
 @pytest.mark.parametrize("uri", GOOD)
-def test_redirect_uris_that_are_taken(uri: str) -> None:
+def test_valid_redirect_uris(uri: str) -> None:
     assert check_redirect_uri(uri) is None
 
 
 @pytest.mark.parametrize("uri", BAD)
-def test_redirect_uris_that_are_refused(uri: str) -> None:
+def test_invalid_redirect_uris(uri: str) -> None:
     assert check_redirect_uri(uri)
     assert not is_registered(uri, GOOD)
 
@@ -160,7 +160,7 @@ def test_redirect_uris_that_are_refused(uri: str) -> None:
         ("http://x@127.0.0.1:5999/cb", "http://127.0.0.1:5555/cb", False),
     ],
 )
-def test_exact_match_save_for_a_loopback_port(uri: str, registered: str, own: bool) -> None:
+def test_redirect_uris_match_exactly_except_for_a_loopback_port(uri: str, registered: str, own: bool) -> None:
     assert is_registered(uri, [registered]) is own
 
 
@@ -168,7 +168,7 @@ def test_exact_match_save_for_a_loopback_port(uri: str, registered: str, own: bo
     st.text(max_size=60)
     | st.builds("{}//{}".format, st.sampled_from(["https:", "http:", "ftp:"]), st.text(max_size=40))
 )
-def test_whatever_is_taken_is_an_absolute_uri_that_leads_where_it_says(uri: str) -> None:
+def test_every_accepted_redirect_uri_is_absolute_and_unambiguous(uri: str) -> None:
     if check_redirect_uri(uri) is None:
         assert uri.isascii()
         assert uri.lower().startswith(("https://", "http://127.0.0.1", "http://localhost", "http://[::1]"))

@@ -73,7 +73,7 @@ async def test_a_missing_field_of_a_refresh_is_invalid_request(world: World, mis
     assert oauth_error(answer) == (400, "invalid_request", f"{missing}: Field required")
 
 
-async def test_what_is_no_form_or_says_a_thing_twice_is_invalid_request(world: World) -> None:
+async def test_no_form_or_a_repeated_field_is_invalid_request(world: World) -> None:
     flow = await ready(world)
     body = {"grant_type": "authorization_code"}
     assert oauth_error(await world.post("/oauth/token", body))[:2] == (400, "invalid_request")
@@ -150,7 +150,7 @@ async def test_a_code_lives_a_minute(world: World, monkeypatch: pytest.MonkeyPat
     assert oauth_error(await flow.redeem(code)) == CODE_INVALID
 
 
-async def test_a_code_works_once_and_its_second_use_ends_what_came_of_the_first(world: World) -> None:
+async def test_a_second_use_of_a_code_revokes_its_tokens(world: World) -> None:
     flow = await ready(world)
     code = await flow.allow()
     issued = (await flow.redeem(code)).json()
@@ -159,7 +159,7 @@ async def test_a_code_works_once_and_its_second_use_ends_what_came_of_the_first(
     assert oauth_error(await flow.refresh(issued["refresh_token"])) == REFRESH_INVALID
 
 
-async def test_of_eight_parallel_uses_of_a_code_one_wins(world: World) -> None:
+async def test_one_of_eight_parallel_uses_of_a_code_succeeds(world: World) -> None:
     flow = await ready(world)
     code = await flow.allow()
     answers = await asyncio.gather(*(flow.redeem(code) for _ in range(8)))
@@ -178,7 +178,7 @@ async def test_a_spent_refresh_token_ends_the_whole_authorization(world: World) 
     assert oauth_error(await flow.refresh(second["refresh_token"])) == REFRESH_INVALID
 
 
-async def test_of_eight_parallel_uses_of_a_refresh_token_one_wins_and_the_rest_end_it(world: World) -> None:
+async def test_one_of_eight_parallel_refreshes_succeeds_and_the_others_revoke_it(world: World) -> None:
     flow = await ready(world)
     issued = await tokens(flow)
     others = await tokens(flow)
@@ -221,7 +221,7 @@ async def test_a_spent_refresh_token_ends_its_authorization_whoever_uses_it_and_
         assert error(await flow.call(newest["access_token"])) == TOKEN_INVALID
 
 
-async def test_refusals_before_the_endpoint_have_its_form(world: World) -> None:
+async def test_errors_before_the_token_endpoint_have_its_format(world: World) -> None:
     answer = await world.ask("POST", "/oauth/token", content=b"x" * (2 << 20))
     assert (answer.status_code, set(answer.json())) == (413, {"error", "error_description"})
 
@@ -262,7 +262,7 @@ async def test_a_client_without_the_grant_type_gets_no_refresh_token(world: Worl
     assert "refresh_token" not in await tokens(flow)
 
 
-async def test_a_refresh_token_is_no_access_token_and_the_other_way_round(world: World) -> None:
+async def test_access_and_refresh_tokens_are_not_interchangeable(world: World) -> None:
     flow = await ready(world)
     issued = await tokens(flow)
     assert error(await flow.call(issued["refresh_token"])) == TOKEN_INVALID

@@ -142,9 +142,7 @@ async def test_a_revoked_key_is_refused(world: World) -> None:
 
 
 @pytest.mark.parametrize("path", ["/agents", "/agents/open", "/agents/open/versions"])
-async def test_open_operations_refuse_a_bad_credential_all_the_same(
-    world: World, ids: dict[str, str], path: str
-) -> None:
+async def test_open_operations_reject_an_invalid_credential(world: World, ids: dict[str, str], path: str) -> None:
     assert (await world.get(path)).status_code == 200
     key_id = world.full.partition(":")[0]
     assert error(await world.get(path, f"{key_id}:wrong")) == (401, "Unauthorized", "Invalid API key")

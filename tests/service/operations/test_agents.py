@@ -89,7 +89,7 @@ async def test_filters(filled: World, params: dict[str, str], expected: list[str
     assert await names(filled, filled.full, **params) == expected
 
 
-async def test_what_an_account_made_with_its_keys_it_contributed(filled: World) -> None:
+async def test_an_account_contributed_what_its_keys_created(filled: World) -> None:
     key = filled.key("bob", "agents:write")
     assert (await filled.post("/agents", {"name": "made by key"}, key)).status_code == 201
     assert await names(filled, key, contributor="bob") == ["bob private", "bob public", "made by key", "public one"]
@@ -121,7 +121,7 @@ async def test_letters_are_found_in_either_case_whatever_the_language(world: Wor
     assert await names(world, world.full, search="ecole") == []
 
 
-async def test_blanks_around_a_name_are_of_the_name(world: World) -> None:
+async def test_unicode_spaces_are_part_of_a_name(world: World) -> None:
     world.agent_row(name="nb")
     for reference in ("nb%E3%80%80", "%20nb", "nb%0A"):
         assert (await world.get(f"/agents/{reference}", world.full)).status_code == 404
@@ -148,7 +148,7 @@ async def test_one_agent_by_id_and_by_name(filled: World, spelt: str) -> None:
     assert (agent["tags"], agent["category"], agent["setup_state"]) == (["farm"], "nature", "READY")
 
 
-async def test_a_denied_read_is_the_same_as_an_absent_one(filled: World) -> None:
+async def test_a_denied_read_looks_like_a_missing_agent(filled: World) -> None:
     absent = error(await filled.get("/agents/nothing", filled.full))
     assert absent == (404, "NotFound", "Agent not found")
     for reference in ("bob private", "bob~bob private"):
@@ -195,14 +195,14 @@ async def test_every_template(world: World, template: str | None, state: str, en
         assert error(answer) == (409, "Conflict", "Agent must be READY before it can be configured.")
 
 
-async def test_a_name_is_there_once_in_an_account(world: World) -> None:
+async def test_names_are_unique_within_an_account(world: World) -> None:
     assert (await world.post("/agents", {"name": "fresh"}, world.full)).status_code == 201
     expected = (409, "Conflict", 'Agent "acme~fresh" already exists. Please choose a different name.')
     assert error(await world.post("/agents", {"name": "fresh"}, world.full)) == expected
     assert (await world.post("/agents", {"name": "fresh"}, world.key("bob", "agents:write"))).status_code == 201
 
 
-async def test_a_key_makes_nothing_public_and_nothing_for_others(world: World) -> None:
+async def test_a_key_can_neither_publish_nor_create_for_others(world: World) -> None:
     for owner in ("acme", world.accounts["acme"]):
         body = {"name": f"for {owner}", "owner_id": owner}
         assert (await world.post("/agents", body, world.full)).status_code == 201

@@ -158,9 +158,7 @@ async def test_every_column_sorts(world: World, ids: dict[str, str], operation: 
 
 
 @pytest.mark.parametrize("operation", SORTED)
-async def test_sort_by_is_a_column_and_a_minus_turns_it_round(
-    world: World, ids: dict[str, str], operation: str
-) -> None:
+async def test_a_minus_reverses_sort_by(world: World, ids: dict[str, str], operation: str) -> None:
     path = LISTS[operation][0].format(**ids)
     world.workspace(name="another")
     world.agent_row(name="another")
@@ -200,7 +198,7 @@ async def test_records_have_every_field_that_is_specified(world: World, ids: dic
     assert len(networks) == 6
 
 
-async def test_a_name_will_do_wherever_an_id_does(world: World, ids: dict[str, str]) -> None:
+async def test_a_name_works_wherever_an_id_does(world: World, ids: dict[str, str]) -> None:
     accounts = world.accounts
     for by_id, by_name in (
         (f"/accounts/{accounts['acme']}/workspaces", "/accounts/acme/workspaces"),
@@ -221,7 +219,7 @@ async def test_a_name_will_do_wherever_an_id_does(world: World, ids: dict[str, s
 
 @pytest.mark.parametrize("kind", ["basic", "bearer", "oauth2"])
 @pytest.mark.parametrize("operation", [name for name, row in TABLE.items() if len(row[3]) == 1])
-async def test_every_scope_alone_however_it_is_sent(
+async def test_each_scope_alone_with_every_kind_of_credential(
     world: World, ids: dict[str, str], operation: str, kind: str
 ) -> None:
     """A credential with one scope may use an operation, or the 403 names the scope."""

@@ -37,7 +37,7 @@ async def test_a_session_is_started_and_answered(filled: World) -> None:
 
 
 @pytest.mark.parametrize("kind", ["time", "webhook", "api_trigger", "agent_test"])
-async def test_a_key_starts_chats_alone(filled: World, kind: str) -> None:
+async def test_a_key_can_only_start_chats(filled: World, kind: str) -> None:
     body = {"session_type": kind, "agent_id": "helper", "initial_prompt": "x"}
     answer = await filled.post("/workspaces/lab/sessions", body, filled.full)
     assert error(answer) == (403, "Forbidden", f"This credential cannot start sessions of type {kind}")
@@ -58,7 +58,7 @@ async def test_what_cannot_be_started(filled: World) -> None:
     assert error(answer) == (403, "Forbidden", "This workspace is archived")
 
 
-async def test_follow_ups_are_the_initiators_alone(filled: World) -> None:
+async def test_only_the_initiator_can_post_a_message(filled: World) -> None:
     session = await filled.start("first")
     await filled.idle()
     path = f"/sessions/{session}/events"

@@ -17,7 +17,7 @@ def lab(world: World) -> str:
     return world.workspace()
 
 
-async def test_made_used_listed_and_revoked(world: World, lab: str) -> None:
+async def test_a_trigger_key_is_created_used_listed_and_revoked(world: World, lab: str) -> None:
     session = await world.start("hello")
     await world.idle()
     answer = await world.post(PATH, BODY, world.full)
@@ -50,7 +50,7 @@ async def test_made_used_listed_and_revoked(world: World, lab: str) -> None:
     assert revoked["revoked_at"] == revoked["updated_at"] > made["updated_at"]
 
 
-async def test_who_makes_one_and_for_what(world: World, lab: str) -> None:
+async def test_who_may_create_a_trigger_key(world: World, lab: str) -> None:
     world.agent_row(owner="bob", name="private")
     world.workspace(name="closed", should_restrict_members=True)
     nowhere = (404, "NotFound", "Workspace not found")
@@ -69,7 +69,7 @@ async def test_who_makes_one_and_for_what(world: World, lab: str) -> None:
     assert [row["kind"] for row in world.rows("api_keys")] == ["account"] * 3
 
 
-async def test_of_another_workspace_or_kind_there_is_none_to_revoke(world: World, lab: str) -> None:
+async def test_only_trigger_keys_of_the_workspace_can_be_revoked(world: World, lab: str) -> None:
     world.workspace(name="elsewhere")
     made = (await world.post(PATH, BODY, world.full)).json()["id"]
     absent = (404, "NotFound", "Trigger key not found")

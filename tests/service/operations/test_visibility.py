@@ -74,7 +74,7 @@ def keys(world: World) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("read", READS)
-async def test_who_sees_it_and_a_denied_read_is_an_absent_one(
+async def test_visibility_and_a_denied_read_looks_like_a_missing_entity(
     world: World, things: dict[str, str], keys: dict[str, str], read: str
 ) -> None:
     path, seers = READS[read]
@@ -93,7 +93,7 @@ async def test_who_sees_it_and_a_denied_read_is_an_absent_one(
             assert status == 404
 
 
-async def test_names_tell_no_more_than_ids(world: World, things: dict[str, str], keys: dict[str, str]) -> None:
+async def test_names_reveal_no_more_than_ids(world: World, things: dict[str, str], keys: dict[str, str]) -> None:
     for path in ("/workspaces/{}/contexts", "/workspaces/{}/sessions", "/agents/{}", "/agents/{}/versions"):
         for reference in ("closed", "acme~closed", "helper", "acme~helper"):
             for caller in ("ada", "bob"):
@@ -150,7 +150,7 @@ WRITES: dict[str, tuple[str, str, Any]] = {
 
 
 @pytest.mark.parametrize("write", WRITES)
-async def test_a_write_to_what_is_not_seen_is_a_write_to_nothing(
+async def test_a_write_to_an_invisible_entity_is_a_404(
     world: World, things: dict[str, str], keys: dict[str, str], write: str
 ) -> None:
     method, path, body = WRITES[write]

@@ -51,7 +51,7 @@ async def test_filters(filled: World, params: dict[str, str], expected: list[str
     assert await names(filled, "/accounts/acme/workspaces", filled.full, **params) == expected
 
 
-async def test_other_accounts_are_the_same_as_absent_ones(filled: World) -> None:
+async def test_other_accounts_look_like_missing_ones(filled: World) -> None:
     for account in ("bob", "nobody", filled.accounts["bob"], "%00"):
         for noun in ("workspaces", "credentials"):
             answer = await filled.get(f"/accounts/{account}/{noun}", filled.full)
@@ -59,7 +59,7 @@ async def test_other_accounts_are_the_same_as_absent_ones(filled: World) -> None
 
 
 @pytest.mark.parametrize("reference", ["closed", "acme~closed", "{id}", "bob~shed", "shed", "nothing", "%00"])
-async def test_a_workspace_that_cannot_be_seen_is_the_same_as_an_absent_one(filled: World, reference: str) -> None:
+async def test_an_invisible_workspace_looks_like_a_missing_one(filled: World, reference: str) -> None:
     restricted = next(row["id"] for row in filled.rows("workspaces") if row["name"] == "closed")
     path = f"/workspaces/{reference.format(id=restricted)}"
     filled.agent_row()
@@ -95,7 +95,7 @@ async def test_create_for_another_account(world: World, owner: str) -> None:
     assert world.rows("workspaces") == []
 
 
-async def test_eight_at_once_make_one(world: World) -> None:
+async def test_eight_parallel_requests_create_one_workspace(world: World) -> None:
     import asyncio
 
     answers = await asyncio.gather(*(world.post("/workspaces", {"name": "new"}, world.full) for _ in range(8)))
@@ -139,7 +139,7 @@ async def test_install_and_uninstall(world: World) -> None:
     assert (await world.get("/workspaces/lab/agents", world.full)).json()["items"] == []
 
 
-async def test_an_installed_agent_that_became_private_is_shown_no_longer(world: World) -> None:
+async def test_an_installed_agent_that_became_private_is_hidden(world: World) -> None:
     world.workspace("bob", "shop")
     helper = world.agent_row(is_public=True)
     mine = world.agent_row("bob", "mine")
@@ -165,7 +165,7 @@ async def test_a_member_organizations_workspace_is_read_and_not_written(filled: 
         assert error(answer) == (404, "NotFound", "Workspace not found")
 
 
-async def test_of_one_name_the_own_one_is_meant(world: World) -> None:
+async def test_a_name_means_the_callers_own_workspace_first(world: World) -> None:
     world.workspace(owner="acme", name="desk")
     own = world.workspace(owner="ada", name="desk")
     key = world.key("ada", *ALL)

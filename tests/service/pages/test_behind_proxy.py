@@ -13,7 +13,7 @@ PREFIX = "/user/ada/"
 
 
 @pytest.mark.parametrize("on_a_hub", [False, True])
-def test_the_hubs_name_is_answered_on_a_hub_alone(
+def test_the_hubs_host_is_only_accepted_on_a_hub(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, on_a_hub: bool
 ) -> None:
     if on_a_hub:

@@ -99,9 +99,7 @@ async def test_a_link_signs_in_once(world: World) -> None:
     assert (again.status_code, "has been used" in again.text) == (400, True)
 
 
-async def test_a_link_lives_a_quarter_of_an_hour_and_a_session_half_a_day(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_lifetimes_of_links_and_sessions(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     code = admin.create_signin(world.store, "ada")
     person = await signed_in(world)
     with monkeypatch.context() as patch:
@@ -112,7 +110,7 @@ async def test_a_link_lives_a_quarter_of_an_hour_and_a_session_half_a_day(
         assert (await person.get("/settings")).headers["location"] == "signin"
 
 
-async def test_fetching_ahead_spends_nothing(world: World) -> None:
+async def test_prefetching_does_not_use_up_a_link(world: World) -> None:
     code = admin.create_signin(world.store, "ada")
     ahead = await Person(world).get(f"/signin?code={code}", sec_purpose="prefetch;prerender")
     assert ahead.status_code == 200
@@ -135,7 +133,7 @@ async def test_the_link_or_its_code_can_be_pasted(world: World) -> None:
     "request_",
     ["https://evil.example/", "//evil.example", "/\\evil.example", "x\r\nSet-Cookie: a=b", "../../evil", "a" * 300],
 )
-async def test_sign_in_leads_nowhere_else(world: World, request_: str) -> None:
+async def test_sign_in_never_redirects_elsewhere(world: World, request_: str) -> None:
     person = Person(world)
     answer = await person.http.get(
         "/signin", params={"code": admin.create_signin(world.store, "ada"), "request": request_}
@@ -143,7 +141,7 @@ async def test_sign_in_leads_nowhere_else(world: World, request_: str) -> None:
     assert (answer.status_code, answer.headers["location"]) == (303, "settings")
 
 
-async def test_signing_in_gives_a_fresh_session_and_ends_the_one_before(world: World) -> None:
+async def test_signing_in_starts_a_new_session_and_ends_the_old_one(world: World) -> None:
     person = await signed_in(world)
     before = dict(person.http.cookies)
     await person.sign_in(world.store, "bob")
@@ -216,7 +214,7 @@ async def test_whose_keys(world: World) -> None:
     assert (await world.get("/me", key)).status_code == 200
 
 
-async def test_a_client_is_shown_out(world: World) -> None:
+async def test_a_clients_access_is_ended(world: World) -> None:
     flow = await ready(world)
     issued = await tokens(flow)
     page = await flow.person.get("/settings")
@@ -280,7 +278,7 @@ async def test_a_form_without_its_own_token_does_nothing(world: World) -> None:
     assert world.rows("oauth_authorizations") == []
 
 
-async def test_what_is_no_form(world: World) -> None:
+async def test_a_body_that_is_not_a_form(world: World) -> None:
     person = await signed_in(world)
     assert error(await person.http.post("/settings", json={}))[:2] == (400, "InvalidInputError")
     headers = {"Content-Type": "application/x-www-form-urlencoded"}
@@ -292,7 +290,7 @@ async def test_what_is_no_form(world: World) -> None:
         assert error(await person.http.delete(path, headers={"Accept": "*/*"}))[0] == 405
 
 
-async def test_a_cookie_is_no_credential_of_the_api(world: World) -> None:
+async def test_a_cookie_is_not_an_api_credential(world: World) -> None:
     person = await signed_in(world)
     assert error(await person.get("/me"))[0] == 401
 

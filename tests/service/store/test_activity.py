@@ -59,19 +59,19 @@ def test_counting_grouping_and_with(store: Store) -> None:
         "DROP VIEW sessions",
     ],
 )
-def test_anything_but_reading_what_is_meant_to_be_read_is_refused(store: Store, sql: str) -> None:
+def test_anything_but_reading_is_rejected(store: Store, sql: str) -> None:
     with pytest.raises(PermissionError):
         store.activity("me").rows(sql, {})
     assert store.read_now(lambda db: db.exec_driver_sql("SELECT count(*) FROM accounts").scalar()) == 2
 
 
-def test_a_mistake_in_a_query_says_so(store: Store) -> None:
+def test_an_invalid_query_raises_its_error(store: Store) -> None:
     with pytest.raises(Exception, match="no such column") as caught:
         store.activity("me").rows("SELECT nonsense FROM accounts", {})
     assert not isinstance(caught.value, DBAPIError | PermissionError)
 
 
-def test_there_is_no_way_around_the_views(store: Store) -> None:
+def test_the_views_cannot_be_bypassed(store: Store) -> None:
     for sql in ("SELECT * FROM main.accounts", "WITH accounts AS (SELECT * FROM main.accounts) SELECT * FROM accounts"):
         with pytest.raises(Exception, match=r"no such table: main\.accounts"):
             store.activity("me").rows(sql, {})

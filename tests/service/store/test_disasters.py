@@ -80,7 +80,7 @@ class Poster(threading.Thread):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no kill -9")
-def test_kills_at_random_moments_lose_nothing_and_leave_nothing_half(tmp_path: Path) -> None:
+def test_kills_at_random_moments_lose_nothing(tmp_path: Path) -> None:
     rng = random.Random(20261121)
     command("accounts", "create", "acme", "--type", "organization", data=tmp_path)
     acknowledged: dict[str, list[dict[str, Any]]] = {}

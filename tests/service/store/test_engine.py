@@ -19,7 +19,7 @@ def mode(path: Path) -> int:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="modes are POSIX")
-def test_nobody_else_can_look_into_the_data_directory(tmp_path: Path) -> None:
+def test_the_data_directory_is_private(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
     old = os.umask(0)
     try:
@@ -104,7 +104,7 @@ def test_the_default_place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
     assert default_data().name == "agentbook"
 
 
-def test_one_holder_of_the_lock_at_a_time(tmp_path: Path) -> None:
+def test_only_one_process_holds_the_lock(tmp_path: Path) -> None:
     first = DataLock(tmp_path)
     with pytest.raises(OperatorError, match=rf"\(pid {os.getpid()}\) is using"):
         DataLock(tmp_path)

@@ -94,7 +94,7 @@ def test_the_clock_starts_at_now_and_moves_by_a_second_with_every_write(tmp_path
     assert [ids.instant_of_ms(ids.milliseconds_of(workspace["id"])) for workspace in made] == times
 
 
-def test_a_restart_goes_on_and_stays_seeded(tmp_path: Path) -> None:
+def test_a_seeded_store_continues_after_a_restart(tmp_path: Path) -> None:
     made = []
     for arguments in (("--bare", "--seed", "1"), ("--bare",), ("--bare", "--seed", "1")):
         with Service(tmp_path, *arguments) as service:
@@ -122,7 +122,7 @@ def test_secrets_come_from_the_seed_in_this_mode_alone(tmp_path: Path) -> None:
     store.close()
 
 
-def test_a_write_that_fails_takes_no_time(tmp_path: Path) -> None:
+def test_a_failed_write_does_not_advance_the_clock(tmp_path: Path) -> None:
     store = Store(tmp_path, seeding=Seeding(1))
     admin.create_account(store, "ada", "user")
     with pytest.raises(OperatorError):

@@ -156,7 +156,7 @@ def cut_off(file: Path) -> None:
         (lambda file: file.unlink(), "There is no file"),
     ],
 )
-def test_what_is_no_snapshot_of_ours_is_refused_in_one_line(
+def test_an_invalid_snapshot_is_rejected_in_one_line(
     spoil: Callable[[Path], object], says: str, tmp_path: Path
 ) -> None:
     data, file = filled(tmp_path / "data", "ada"), tmp_path / "day.db"
@@ -180,7 +180,7 @@ def test_a_store_in_use_by_a_command_is_not_replaced(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no kill -9")
-def test_the_log_of_a_killed_service_is_not_played_into_the_restored_store(tmp_path: Path) -> None:
+def test_an_old_write_ahead_log_is_not_applied_to_the_restored_store(tmp_path: Path) -> None:
     data, file = filled(tmp_path / "data", "acme"), tmp_path / "day.db"
     snapshot(data, file)
     with Service(data, scripted=True) as service, service.http(service.key("workspaces:write")) as http:

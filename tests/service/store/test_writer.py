@@ -48,13 +48,13 @@ def say(tx: Transaction, session: str, text: str) -> Published:
     return events.append(tx, session, "message", "t", write)
 
 
-async def test_many_writes_at_once_all_come_true(store: Store) -> None:
+async def test_many_parallel_writes_all_succeed(store: Store) -> None:
     done = await asyncio.gather(*(store.write(put(f"n{i}")) for i in range(300)))
     assert done == [f"n{i}" for i in range(300)]
     assert names(store) >= set(done)
 
 
-async def test_a_failing_write_takes_neither_neighbours_nor_its_own_half_with_it(store: Store) -> None:
+async def test_a_failing_write_is_rolled_back_alone(store: Store) -> None:
     def half(tx: Transaction) -> None:
         tx.db.execute(insert(meta), {"name": "half", "value": "x"})
         raise LookupError("on purpose")
@@ -77,7 +77,7 @@ async def test_a_lone_failing_write_leaves_nothing(store: Store) -> None:
     assert await store.write(put("next")) == "next"
 
 
-async def test_events_and_hooks_come_after_the_commit_and_only_for_what_was_committed(store: Store) -> None:
+async def test_events_and_hooks_come_after_a_commit_only(store: Store) -> None:
     calls: list[object] = []
     store.on_events = lambda events_: calls.append([event.id for event in events_])
 
@@ -142,7 +142,7 @@ def test_ids_only_ever_grow_whatever_the_clock_does(times: list[int], count: int
     assert all(ids.instant_of_ms(ids.milliseconds_of(id_)) == at for id_, at in minted)
 
 
-def test_more_ids_in_one_millisecond_than_it_has_room_for() -> None:
+def test_more_ids_than_fit_in_one_millisecond() -> None:
     minter = Minter(Jumping([1_700_000_000_000]))
     minted = [minter.mint("s", lambda: None)[0] for _ in range(10_000)]
     assert minted == sorted(set(minted))

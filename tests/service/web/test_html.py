@@ -9,7 +9,7 @@ from agentbook.service.web.html import Html, el, text
 
 
 @given(st.text(), st.text())
-def test_text_and_attributes_come_out_as_they_went_in_and_are_never_markup(inside: str, attribute: str) -> None:
+def test_text_and_attributes_are_always_escaped(inside: str, attribute: str) -> None:
     made = el("p", inside, title=attribute)
     start, _, rest = made.partition(">")
     assert start.count('"') == 2
@@ -18,7 +18,7 @@ def test_text_and_attributes_come_out_as_they_went_in_and_are_never_markup(insid
     assert "<" not in rest.removesuffix("</p>")
 
 
-def test_what_el_made_is_not_escaped_again() -> None:
+def test_elements_are_not_escaped_twice() -> None:
     assert el("ul", (el("li", part) for part in ("a", "<b>"))) == "<ul><li>a</li><li>&lt;b&gt;</li></ul>"
     assert isinstance(text("x"), Html)
 

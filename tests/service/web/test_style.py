@@ -28,7 +28,7 @@ def luminance(colour: str) -> float:
 
 
 @pytest.mark.parametrize("scheme", [LIGHT, DARK], ids=["light", "dark"])
-def test_everything_can_be_read(scheme: dict[str, str]) -> None:
+def test_every_colour_pair_has_enough_contrast(scheme: dict[str, str]) -> None:
     too_faint = []
     for front, back, least in PAIRS:
         dark, bright = sorted((luminance(scheme[front]), luminance(scheme[back])))
@@ -38,6 +38,6 @@ def test_everything_can_be_read(scheme: dict[str, str]) -> None:
     assert too_faint == []
 
 
-def test_both_schemes_have_every_colour() -> None:
+def test_light_and_dark_have_every_colour() -> None:
     assert set(LIGHT) == set(DARK)
     assert set(re.findall(r"var\(--([\w-]+)\)", CSS)) <= set(LIGHT)

@@ -26,7 +26,7 @@ from .websocket import EventSocket
 
 VERSION_PATH = "/v1"
 
-# The scope that a key without scopes is told it lacks where any scope would do. Only
+# The scope that the 403 for a key without scopes names where any scope would do. Only
 # GET /me accepts such keys ("Authentication", rule 2).
 ANY_SCOPE = "workspaces:read"
 _FOR_ALL_KEYS = "getMe"

@@ -49,7 +49,7 @@ class RequestIds:
 class ErrorResponses:
     """Turns an `HTTPError` into its response, and other exceptions into a 500.
 
-    The cause of a 500 stands in the log only.
+    The cause of a 500 is only logged.
     """
 
     def __init__(self, app: ASGIApp, root_url: Callable[[], str]) -> None:
@@ -82,7 +82,7 @@ class ErrorResponses:
     async def _answer(self, error: errors.HTTPError, scope: Scope, send: Send) -> None:
         request_headers: errors.Headers = scope["headers"]
         if scope["type"] == "websocket" and not any(name == b"accept" for name, _ in request_headers):
-            # WebSocket clients send no Accept header, and show nobody a page.
+            # WebSocket clients send no Accept header, and cannot show a page.
             request_headers = [*request_headers, (b"accept", b"*/*")]
         oauth = scope["path"].endswith("/oauth/token")
         status, headers, body = errors.render(error, request_headers, self.root_url(), oauth=oauth)

@@ -129,8 +129,8 @@ def _authorizer(hidden: str) -> Callable[[int, str | None, str | None, str | Non
 
 # PostgreSQL has roles instead of an authorizer, and a service may not create roles in a
 # database that it was given. So the words of the statement are checked: no further
-# statement, comment or quoted name, and no unknown table, schema or function. A
-# read-only transaction stands behind this check.
+# statement, comment or quoted name, and no unknown table, schema or function. In
+# addition, the transaction is read-only.
 
 _TEXT = re.compile(r"'(?:[^']|'')*'")
 _WORD = re.compile(r"(:?)\b([a-z_][a-z0-9_$]*)\b(\s*\()?", re.IGNORECASE)

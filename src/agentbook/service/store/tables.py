@@ -330,7 +330,7 @@ oauth_tokens = Table(
     Column("kind", Text, nullable=False),  # access | refresh
     Column("scopes_json", Text, nullable=False),
     Column("expires_at", Text, nullable=False, index=True),
-    Column("spent_at", Text),  # refresh tokens: kept until they expire, so that a second use is noticed
+    Column("spent_at", Text),  # refresh tokens: kept until they expire, to detect a second use
     Column("created_at", Text, nullable=False),
 )
 
