@@ -88,7 +88,7 @@ def assert_harmless(page: str, *, images: bool = False) -> None:
 
 
 def in_every_place(text: str) -> Conversation:
-    """A conversation with `text` in every field: messages, names, errors, types, tools."""
+    """A conversation with `text` in every field: messages, names, errors, tools."""
     conversation = Conversation(None, session="01900000-0000-7000-8000-0000000000aa")
     person, agent = {"type": text, "name": text}, {"type": "agent", "name": text}
     conversation.feed(event(1, "message", {"text": text}, person))

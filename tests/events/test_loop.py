@@ -55,6 +55,26 @@ def test_the_timeout_cancels_the_work() -> None:
     assert cancelled.wait(60)
 
 
+@pytest.mark.parametrize("timeout_s", [0.05, None], ids=["deadline", "abandoned"])
+def test_awaited_work_is_cancelled_when_the_caller_stops_waiting(timeout_s: float | None) -> None:
+    cancelled = threading.Event()
+
+    async def work() -> None:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
+
+    async def outer() -> None:
+        assert await loop.run_async(asyncio.sleep(0.01, 7)) == 7
+        await asyncio.wait_for(loop.run_async(work(), timeout_s, operation="outer"), 0.5)
+
+    with pytest.raises(TimeoutError if timeout_s is None else ab.DeadlineExceeded):
+        asyncio.run(outer())
+    assert cancelled.wait(60)
+
+
 def test_an_interrupt_cancels_the_work_at_once() -> None:
     begun, cancelled = threading.Event(), threading.Event()
 

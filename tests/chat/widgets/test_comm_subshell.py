@@ -84,8 +84,8 @@ def test_a_click_arrives_while_a_cell_runs_with_or_without_a_page_subshell(noteb
         notebook.run("heard.clear()")
         cell = notebook.start(SPIN)
         notebook.printed(cell, "spinning")
-        # As JupyterLab does just when it learns of its subshell: the text takes one way,
-        # the click another.
+        # As JupyterLab does just when it learns of its subshell: the text takes one
+        # way, the click another.
         notebook.comm(box, {"method": "update", "state": {"value": f"hello {known}"}, "buffer_paths": []})
         subshell = notebook.subshell() if known else None
         notebook.comm(send, {"method": "custom", "content": {"event": "click"}}, subshell)
