@@ -28,7 +28,8 @@ SECRET = "s3cret-that-must-not-travel"
 AS_OF = "2030-01-01"
 MIDDLE = datetime.fromtimestamp(START_MS / 1000 + 400, UTC)
 
-# Every analysis of events at the root, with what makes its answer the same wherever it runs.
+# Every analysis of events at the root, with what makes its answer the same wherever it
+# runs.
 ANALYSES: dict[str, tuple[Any, dict[str, Any]]] = {
     "turns": (ab.turns, {"as_of": AS_OF}),
     "session_summary": (ab.session_summary, {"as_of": AS_OF}),
@@ -54,10 +55,14 @@ def platform() -> HttpPlatform:
     return HttpPlatform({f"s{n}": [event_id(40_000 * k + n, 10 * n + k) for k in range(2 * n)] for n in range(9)})
 
 
-def same(found: pd.DataFrame, wanted: pd.DataFrame, **options: bool) -> None:
-    found.attrs, wanted.attrs = {}, {}
-    wanted = wanted if options else without_categories(wanted)
-    pd.testing.assert_frame_equal(found.reset_index(drop=True), wanted.reset_index(drop=True), **options)
+def test_only_the_functions_are_listed() -> None:
+    assert dir(ab.dask) == ["apply", "from_store", "load_events", "meta_of", "meta_of_events"]
+
+
+def same(actual: pd.DataFrame, expected: pd.DataFrame, **options: bool) -> None:
+    actual.attrs, expected.attrs = {}, {}
+    expected = expected if options else without_categories(expected)
+    pd.testing.assert_frame_equal(actual.reset_index(drop=True), expected.reset_index(drop=True), **options)
 
 
 @pytest.mark.parametrize("partitions", [None, 1, 4, 50])
@@ -75,15 +80,15 @@ def test_every_analysis_runs_by_partition_with_its_meta(platform: HttpPlatform, 
     analysis, options = ANALYSES[name]
     client, sessions = platform.client(), list(platform.sessions)
     events = ab.dask.load_events(client, sessions, partitions=3)
-    wanted = pd.concat([analysis(events.get_partition(n).compute(), **options) for n in range(3)])
-    kinds = wanted.dtypes.map(str).to_dict()
+    expected = pd.concat([analysis(events.get_partition(n).compute(), **options) for n in range(3)])
+    kinds = expected.dtypes.map(str).to_dict()
     unchanged = events.map_partitions(analysis, meta=ab.dask.meta_of(analysis, **options), **options)
     assert unchanged.dtypes.map(str).to_dict() == kinds
     assert unchanged.compute().dtypes.map(str).to_dict() == kinds
-    same(unchanged.compute(), wanted, check_categorical=False)
+    same(unchanged.compute(), expected, check_categorical=False)
     applied = ab.dask.apply(events, analysis, **options)
-    assert applied.dtypes.map(str).to_dict() == without_categories(wanted).dtypes.map(str).to_dict()
-    same(applied.compute(), without_categories(wanted))
+    assert applied.dtypes.map(str).to_dict() == without_categories(expected).dtypes.map(str).to_dict()
+    same(applied.compute(), without_categories(expected))
 
 
 @pytest.mark.parametrize("name", BY_SESSION)
@@ -91,10 +96,10 @@ def test_what_is_counted_by_session_is_the_same_as_in_pandas(platform: HttpPlatf
     analysis, options = BY_SESSION[name]
     client, sessions = platform.client(), list(platform.sessions)
     applied = ab.dask.apply(ab.dask.load_events(client, sessions, partitions=4), analysis, **options).compute()
-    wanted = without_categories(analysis(ab.load_events(client, sessions), **options))
-    assert len(wanted)
-    order = [column for column in ("session_id", "turn", "period", "metric") if column in wanted]
-    same(applied.sort_values(order), wanted.sort_values(order, ignore_index=True))
+    expected = without_categories(analysis(ab.load_events(client, sessions), **options))
+    assert len(expected)
+    order = [column for column in ("session_id", "turn", "period", "metric") if column in expected]
+    same(applied.sort_values(order), expected.sort_values(order, ignore_index=True))
 
 
 def test_a_store_is_a_dask_frame_by_group(platform: HttpPlatform, tmp_path: Path) -> None:
@@ -104,9 +109,9 @@ def test_a_store_is_a_dask_frame_by_group(platform: HttpPlatform, tmp_path: Path
     events = store.to_dask()
     assert events.npartitions == 3
     computed = ab.dask.apply(events, ab.turns, as_of=AS_OF).compute()
-    wanted = store.turns(as_of=AS_OF)
+    expected = store.turns(as_of=AS_OF)
     keys = ["session_id", "turn"]
-    same(computed.sort_values(keys), wanted.sort_values(keys, ignore_index=True))
+    same(computed.sort_values(keys), expected.sort_values(keys, ignore_index=True))
 
 
 def test_a_key_is_no_reference_and_is_not_repeated() -> None:
@@ -117,8 +122,8 @@ def test_a_key_is_no_reference_and_is_not_repeated() -> None:
 
 def test_a_worker_without_the_key_says_where_it_looked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("AGENTBOOK_API_KEY", raising=False)
-    for reference, said in (("env:AGENTBOOK_API_KEY", "AGENTBOOK_API_KEY"), (f"file:{tmp_path}/none", "none")):
-        with pytest.raises(RuntimeError, match=said):
+    for reference, message in (("env:AGENTBOOK_API_KEY", "AGENTBOOK_API_KEY"), (f"file:{tmp_path}/none", "none")):
+        with pytest.raises(RuntimeError, match=message):
             frames_dask.connection_of("http://w/v1", "key:id", reference, (1.0, 1.0))
     (tmp_path / "key").write_text(f"other:{SECRET}\n")
     with pytest.raises(ValueError, match="another identity") as raised:
@@ -135,7 +140,8 @@ def test_without_dask_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -
         ab.dask.load_events(HttpPlatform({}).client(), ["s"])
 
 
-# A cluster in an interpreter of its own: its threads, sockets and warnings are Dask's, not those under test here.
+# A cluster in an interpreter of its own: its threads, sockets and warnings are Dask's,
+# not those under test here.
 CLUSTER = """
 import os, sys
 import cloudpickle, pandas as pd

@@ -1,4 +1,4 @@
-"""The ledger of sessions this user started."""
+"""The log of sessions that this user started."""
 
 from __future__ import annotations
 
@@ -69,3 +69,17 @@ def test_a_file_that_cannot_be_is_named(file: Path) -> None:
     for call in (lambda: session_log.note(ab.Client("http://h/v1"), "s"), session_log.sessions):
         with pytest.raises(ab.AgentbookError, match=r"sessions\.jsonl cannot be"):
             call()
+
+
+def test_only_the_functions_are_listed() -> None:
+    assert dir(ab.session_log) == ["note", "path", "sessions", "start"]
+
+
+def test_the_log_of_an_earlier_version_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(session_log.PATH_VARIABLE)
+    monkeypatch.setattr("platformdirs.user_data_path", lambda name: tmp_path / name)
+    (tmp_path / "agentbook").mkdir()
+    earlier = {"session_id": "s0", "base_url": "http://h/v1", "started_at": "2026-10-03T08:15:00.000+00:00"}
+    (tmp_path / "agentbook" / "sessions.jsonl").write_text("\n" + json.dumps(earlier) + "\n")
+    session_log.note(ab.Client("http://h/v1"), "s1")
+    assert session_log.sessions()["session_id"].to_list() == ["s0", "s1"]

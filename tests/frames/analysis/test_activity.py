@@ -30,7 +30,8 @@ from agentbook.frames.analysis.turns import turns
 from agentbook.frames.parse.frame import FrameBuilder
 from frames.analysis.test_turns import EXAMPLES
 
-# The clocks of Berlin go back on 25 October 2026, those of Kolkata and Lord Howe are off the hour.
+# The clocks of Berlin go back on 25 October 2026, those of Kolkata and Lord Howe are
+# off the hour.
 START = datetime(2026, 10, 24, 20, tzinfo=UTC)
 ZONES = ["UTC", "Europe/Berlin", "Asia/Kolkata", "America/New_York"]
 KINDS = [
@@ -51,13 +52,13 @@ def sessions_of(script: list[tuple[int, int, int]]) -> Sessions:
         moment += timedelta(minutes=minutes, seconds=7 * (n % 3))
         name, content, author = KINDS[kind]
         millisecond = first_id_at(moment)
-        one: dict[str, Any] = {"id": millisecond[:-6] + f"{n:06d}", "type": name, "content": content, "task_id": "t"}
+        event: dict[str, Any] = {"id": millisecond[:-6] + f"{n:06d}", "type": name, "content": content, "task_id": "t"}
         if author:
-            one["author"] = {"type": author, "id": f"{author}-{session}"}
-        one["created_at"] = one["updated_at"] = moment.isoformat()
+            event["author"] = {"type": author, "id": f"{author}-{session}"}
+        event["created_at"] = event["updated_at"] = moment.isoformat()
         if n % 5 == 4:
-            one["updated_at"] = (moment + timedelta(seconds=1)).isoformat()
-        sessions[f"s{session}"].append(one)
+            event["updated_at"] = (moment + timedelta(seconds=1)).isoformat()
+        sessions[f"s{session}"].append(event)
     return dict(sessions)
 
 
@@ -85,9 +86,9 @@ def log_of(session_id: str, events: list[dict[str, Any]]) -> TurnLog:
 @given(SCRIPTS)
 def test_session_summary(script: list[Any]) -> None:
     sessions = sessions_of(script)
-    got = session_summary(frame_of(sessions), as_of=START)
-    assert got["session_id"].to_list() == list(sessions)
-    for row in got.to_dict("records"):
+    summary = session_summary(frame_of(sessions), as_of=START)
+    assert summary["session_id"].to_list() == list(sessions)
+    for row in summary.to_dict("records"):
         events = sessions[row["session_id"]]
         log = log_of(row["session_id"], events)
         times = [moment(event) for event in events]
@@ -122,24 +123,24 @@ def floor(instant: datetime, freq: str, tz: str) -> datetime:
 @given(script=SCRIPTS, freq=st.sampled_from(["1h", "1D", "W", "M"]), tz=st.sampled_from(ZONES), grouped=st.booleans())
 def test_activity(script: list[Any], freq: str, tz: str, grouped: bool) -> None:
     sessions = sessions_of(script)
-    wanted: dict[Any, Counter[str]] = defaultdict(Counter)
+    expected: dict[Any, Counter[str]] = defaultdict(Counter)
     seen: dict[Any, set[str]] = defaultdict(set)
     for session_id, events in sessions.items():
         for event in events:
             key = (floor(moment(event), freq, tz), event["type"] if grouped else None)
             opens = opens_turn(event)
-            wanted[key]["events"] += 1
-            wanted[key]["messages"] += opens
-            wanted[key]["replies"] += event["type"] == "runtime_done" and text_of(event) is not None
-            wanted[key]["failures"] += failure_of(event) is not None and not opens
+            expected[key]["events"] += 1
+            expected[key]["messages"] += opens
+            expected[key]["replies"] += event["type"] == "runtime_done" and text_of(event) is not None
+            expected[key]["failures"] += failure_of(event) is not None and not opens
             seen[key].add(session_id)
     table = activity(frame_of(sessions), freq, tz=tz, by="type" if grouped else None, fill=False)
     assert str(table["period"].dtype) == f"datetime64[us, {tz}]"
-    got = {(row["period"].astimezone(UTC), row.get("type")): row for row in table.to_dict("records")}
-    assert set(got) == set(wanted)
-    for key, counts in wanted.items():
-        assert {name: got[key][name] for name in counts} == counts
-        assert got[key]["sessions"] == len(seen[key])
+    actual = {(row["period"].astimezone(UTC), row.get("type")): row for row in table.to_dict("records")}
+    assert set(actual) == set(expected)
+    for key, counts in expected.items():
+        assert {name: actual[key][name] for name in counts} == counts
+        assert actual[key]["sessions"] == len(seen[key])
     filled = activity(frame_of(sessions), freq, tz=tz, by="type" if grouped else None)
     assert filled["events"].sum() == table["events"].sum()
     assert filled["period"].is_monotonic_increasing
@@ -182,15 +183,15 @@ def began(instant: datetime, zone: ZoneInfo) -> datetime:
 )
 def test_hours_around_a_change_of_the_offset(zone: tuple[str, datetime], seconds: list[int]) -> None:
     tz, change = zone
-    times = [change + timedelta(seconds=one) for one in seconds]
+    times = [change + timedelta(seconds=second) for second in seconds]
     events = [{"id": first_id_at(at)[:-12] + f"{n:012x}", "created_at": at.isoformat()} for n, at in enumerate(times)]
-    wanted = Counter(began(at, ZoneInfo(tz)) for at in times)
+    expected = Counter(began(at, ZoneInfo(tz)) for at in times)
     table = activity(frame_of({"s1": events}), tz=tz)
-    got = {period.astimezone(UTC): count for period, count in zip(table["period"], table["events"], strict=True)}
-    assert {period: count for period, count in got.items() if count} == wanted
+    actual = {period.astimezone(UTC): count for period, count in zip(table["period"], table["events"], strict=True)}
+    assert {period: count for period, count in actual.items() if count} == expected
     minutes = int((max(times) - min(times)).total_seconds() // 60) + 1
     every = {began(min(times) + timedelta(minutes=n), ZoneInfo(tz)) for n in range(minutes)}
-    assert set(got) == every | set(wanted), "each hour once, those without events too"
+    assert set(actual) == every | set(expected), "each hour once, those without events too"
 
 
 SKIPS = st.sampled_from(
@@ -206,15 +207,15 @@ SKIPS = st.sampled_from(
 
 def begins_of(change: datetime, tz: str, hours: int) -> list[datetime]:
     """Where the clock first shows each multiple of so many hours, found a quarter of an hour at a time."""
-    found, last = [], None
+    starts, last = [], None
     for n in range(-40 * 4, 120 * 4):
         at = change + timedelta(minutes=15 * n)
         clock = at.astimezone(ZoneInfo(tz)).replace(tzinfo=None)
         number = (clock - datetime(1970, 1, 1)) // timedelta(hours=hours)
         if last is not None and number > last:
-            found.append(at)
+            starts.append(at)
         last = number if last is None else max(last, number)
-    return found
+    return starts
 
 
 @given(
@@ -229,17 +230,17 @@ def test_periods_of_hours_around_a_change_of_the_offset(
     skip: tuple[str, datetime], hours: int, minutes: list[int]
 ) -> None:
     tz, change = skip
-    times = sorted(change + timedelta(minutes=one) for one in minutes)
+    times = sorted(change + timedelta(minutes=minute) for minute in minutes)
     edges = begins_of(change, tz, hours)
     events = [{"id": first_id_at(at)[:-12] + f"{n:012x}", "created_at": at.isoformat()} for n, at in enumerate(times)]
     table = activity(frame_of({"s1": events}), f"{hours}h", tz=tz)
-    wanted = {edge: sum(edge <= at < later for at in times) for edge, later in pairwise(edges)}
+    expected = {edge: sum(edge <= at < later for at in times) for edge, later in pairwise(edges)}
     first, last = (max(edge for edge in edges if edge <= at) for at in (times[0], times[-1]))
     assert [period.astimezone(UTC) for period in table["period"]] == [edge for edge in edges if first <= edge <= last]
-    assert table["events"].to_list() == [wanted[edge] for edge in edges if first <= edge <= last]
+    assert table["events"].to_list() == [expected[edge] for edge in edges if first <= edge <= last]
     begun, ended = times[0], times[-1] + timedelta(minutes=7)
-    one = pd.DataFrame({"turn": [1], "status": "answered", "asked_at": [begun], "replied_at": [ended]})
-    means = concurrency(one, freq=f"{hours}h", tz=tz)
+    turn = pd.DataFrame({"turn": [1], "status": "answered", "asked_at": [begun], "replied_at": [ended]})
+    means = concurrency(turn, freq=f"{hours}h", tz=tz)
     assert [period.astimezone(UTC) for period in means["period"]] == [edge for edge in edges if first <= edge <= ended]
     for period, mean in zip(means["period"], means["mean"], strict=True):
         later = min(edge for edge in edges if edge > period)
@@ -250,37 +251,37 @@ def test_periods_of_hours_around_a_change_of_the_offset(
 def test_activity_by_who_began_the_session() -> None:
     sessions = sessions_of([(0, 0, 1), (0, 3, 1), (1, 1, 1), (1, 3, 1), (1, 0, 1), (2, 3, 1)])
     table = activity(frame_of(sessions), "1D", by="initiator_type")
-    got = dict(zip(table["initiator_type"].astype(object), table["events"], strict=True))
-    assert {key: value for key, value in got.items() if not pd.isna(key)} == {"user": 2, "api_key": 3}
-    assert sum(got.values()) == 6
+    actual = dict(zip(table["initiator_type"].astype(object), table["events"], strict=True))
+    assert {key: value for key, value in actual.items() if not pd.isna(key)} == {"user": 2, "api_key": 3}
+    assert sum(actual.values()) == 6
 
 
 @given(script=SCRIPTS, tz=st.sampled_from(ZONES))
 def test_hour_of_week(script: list[Any], tz: str) -> None:
     sessions = sessions_of(script)
-    wanted = Counter(
+    expected = Counter(
         (WEEKDAYS[local.weekday()], local.hour)
         for events in sessions.values()
         for local in (moment(event).astimezone(ZoneInfo(tz)) for event in events)
     )
     table = hour_of_week(frame_of(sessions), tz=tz)
     assert table.shape == (7, 24)
-    assert {key: count for key, count in table.stack().items() if count} == wanted
+    assert {key: count for key, count in table.stack().items() if count} == expected
 
 
 @given(SCRIPTS)
 def test_failures(script: list[Any]) -> None:
     sessions = sessions_of(script)
-    found = [(turn, name) for name, events in sessions.items() for turn in log_of(name, events).turns]
-    failed = [(turn, name) for turn, name in found if turn.status == "failed"]
+    turns_and_names = [(turn, name) for name, events in sessions.items() for turn in log_of(name, events).turns]
+    failed = [(turn, name) for turn, name in turns_and_names if turn.status == "failed"]
     table = failures(frame_of(sessions))
     assert table["turns"].sum() == len(failed)
-    assert table.attrs["agentbook"]["turns"] == len(found)
+    assert table.attrs["agentbook"]["turns"] == len(turns_and_names)
     if failed:
         row = table.iloc[0]
         assert row["kind"] == "turn_timeout"
         assert row["sessions"] == len({name for _, name in failed})
-        assert row["share"] == pytest.approx(len(failed) / len(found))
+        assert row["share"] == pytest.approx(len(failed) / len(turns_and_names))
         assert row["last_at"] == max(turn.replied_at for turn, _ in failed if turn.replied_at)
         assert row["example"] == "TURN_TIMEOUT: 600 s"
     if not sessions:
@@ -297,10 +298,10 @@ def test_failures_of_every_kind(outcomes: list[tuple[str, str | None]]) -> None:
     for n, (name, kind) in enumerate(outcomes):
         text = EXAMPLES.get(kind or "", "Something went wrong")
         end = ("runtime_done", {"text": "!"}) if kind is None else ("runtime_error", {"message": text})
-        for step, (what, content, author) in enumerate([("message", {"text": "?"}, "user"), (*end, "agent")]):
+        for step, (kind, content, author) in enumerate([("message", {"text": "?"}, "user"), (*end, "agent")]):
             at = (START + timedelta(minutes=n, seconds=step)).isoformat()
-            one = {"id": first_id_at(START + timedelta(minutes=n, seconds=step)), "type": what, "content": content}
-            sessions[name].append({**one, "author": {"type": author}, "created_at": at})
+            event = {"id": first_id_at(START + timedelta(minutes=n, seconds=step)), "type": kind, "content": content}
+            sessions[name].append({**event, "author": {"type": author}, "created_at": at})
     table = failures(frame_of(sessions))
     failed = [(n, name, kind) for n, (name, kind) in enumerate(outcomes) if kind is not None]
     assert dict(zip(table["kind"], table["turns"], strict=True)) == Counter(kind for _, _, kind in failed)
@@ -323,9 +324,9 @@ def test_empty_frames_give_empty_tables_of_the_same_columns() -> None:
     full, none = frame_of(sessions_of([(0, 0, 1), (0, 3, 1), (0, 0, 1), (0, 4, 1)])), frame_of({})
     full = full.drop(columns="workspace_id")
     for call in (session_summary, activity, hour_of_week, failures, turns):
-        left, right = call(none), call(full)
-        assert left.columns.to_list() == right.columns.to_list(), call
-        assert left.dtypes.map(str).to_dict() == right.dtypes.map(str).to_dict(), call
+        empty, full_result = call(none), call(full)
+        assert empty.columns.to_list() == full_result.columns.to_list(), call
+        assert empty.dtypes.map(str).to_dict() == full_result.dtypes.map(str).to_dict(), call
 
 
 def test_events_without_an_instant_are_counted_as_undated() -> None:

@@ -42,13 +42,14 @@ def platform() -> HttpPlatform:
                        for n in range(3)})  # fmt: skip
 
 
-def same(found: pd.DataFrame, wanted: pd.DataFrame) -> None:
-    found, wanted = found.copy(), wanted.copy()
-    found.attrs, wanted.attrs = {}, {}
-    pd.testing.assert_frame_equal(found, wanted)
+def same(actual: pd.DataFrame, expected: pd.DataFrame) -> None:
+    actual, expected = actual.copy(), expected.copy()
+    actual.attrs, expected.attrs = {}, {}
+    pd.testing.assert_frame_equal(actual, expected)
 
 
-# -- frames ------------------------------------------------------------------------------------------------------------
+# -- frames
+# ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", OF_EVENTS)
@@ -59,12 +60,12 @@ def test_an_analysis_takes_loaded_stored_and_plain_frames_alike(
     loaded = ab.load_events(client, list(platform.sessions))
     store = ab.Store(tmp_path)
     store.sync(client, list(platform.sessions))
-    wanted = analysis(loaded)
-    assert len(wanted) or name == "failures"
-    same(analysis(store.events()), wanted)
-    same(without_categories(analysis(without_categories(loaded))), without_categories(wanted))
+    expected = analysis(loaded)
+    assert len(expected) or name == "failures"
+    same(analysis(store.events()), expected)
+    same(without_categories(analysis(without_categories(loaded))), without_categories(expected))
     for other in (loaded.sample(frac=1, random_state=1), pd.concat([loaded, loaded])):
-        assert len(analysis(other)) == len(wanted), "neither order nor repeats count"
+        assert len(analysis(other)) == len(expected), "neither order nor repeats count"
 
 
 @pytest.mark.parametrize("column", event_columns.REQUIRED)
@@ -92,7 +93,9 @@ def test_an_analysis_of_turns_says_so_too(analysis: Any, column: str) -> None:
 def test_an_analysis_says_which_column_holds_no_instants(name: str, platform: HttpPlatform) -> None:
     frame = ab.load_events(platform.client(), list(platform.sessions))
     at, analysis = frame["created_at"], OF_EVENTS[name]
-    mixed = pd.Series([one.tz_convert("Asia/Tokyo") if n % 2 else one for n, one in enumerate(at)], dtype=object)
+    mixed = pd.Series(
+        [moment.tz_convert("Asia/Tokyo") if n % 2 else moment for n, moment in enumerate(at)], dtype=object
+    )
     for wrong in (at.astype("str"), at.dt.tz_localize(None), mixed):
         with pytest.raises(
             ValueError, match=r"^\w+ needs the column 'created_at' as instants with a time zone, not as "
@@ -129,8 +132,8 @@ def test_an_analysis_says_which_column_holds_no_instants(name: str, platform: Ht
         ),
     ],
 )
-def test_an_argument_that_makes_no_sense_is_named(call: Any, said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+def test_an_argument_that_makes_no_sense_is_named(call: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         call(to_frame("events", []))
 
 
@@ -165,10 +168,10 @@ def test_every_bad_item_is_a_row_or_a_problem() -> None:
     body = json.dumps({"items": items}).replace('"malformed"', "NaN")
     frame = to_frame("events", [body.encode()], context={"session_id": "s"})
     assert len(frame) == len(items)
-    found = ab.load_problems(frame)
-    said = set(zip(found["row"].fillna(-1), found["field"], strict=True))
-    assert said >= {(1, "$item"), (2, "id"), (3, "type"), (3, "created_at"), (4, "created_at")}
-    assert found["problem"].ne("").all()
+    problems = ab.load_problems(frame)
+    locations = set(zip(problems["row"].fillna(-1), problems["field"], strict=True))
+    assert locations >= {(1, "$item"), (2, "id"), (3, "type"), (3, "created_at"), (4, "created_at")}
+    assert problems["problem"].ne("").all()
     assert frame["created_at"].dropna().dt.hour.to_list() == [8, 10, 8, 8], "every zone is UTC"
     assert json.loads(frame["extra"][3]) == {"type": ["wrong"], "created_at": 7}
     table = ab.turns(frame)
@@ -177,10 +180,10 @@ def test_every_bad_item_is_a_row_or_a_problem() -> None:
 
 
 def test_nulls_and_nan_in_a_frame_are_no_values() -> None:
-    asked = pd.to_datetime(["2026-10-03T08:00Z", None, "2026-10-03T08:00Z", "2026-10-03T08:00Z"])
+    asked_at = pd.to_datetime(["2026-10-03T08:00Z", None, "2026-10-03T08:00Z", "2026-10-03T08:00Z"])
     table = pd.DataFrame(
         {
-            "session_id": "s", "turn": [1, 2, 3, 4], "status": ["answered", "answered", None, "failed"], "asked_at": asked,
+            "session_id": "s", "turn": [1, 2, 3, 4], "status": ["answered", "answered", None, "failed"], "asked_at": asked_at,
             "replied_at": pd.to_datetime(["2026-10-03T08:00:02Z", "2026-10-03T08:00:02Z", None, None]),
             "latency_s": [2.0, np.nan, np.nan, np.nan], "failure": None, "failure_message": None,
         }
@@ -191,7 +194,8 @@ def test_nulls_and_nan_in_a_frame_are_no_values() -> None:
     assert ab.failures(table)[["turns", "share"]].to_numpy().tolist() == [[1, 0.25]]
 
 
-# -- secrets -----------------------------------------------------------------------------------------------------------
+# -- secrets
+# -----------------------------------------------------------------------------------------------------------
 
 SECRET = "5up3rs3cret-value"
 CREDENTIAL = {

@@ -78,8 +78,8 @@ def checks(report: pd.DataFrame) -> dict[str, set[str]]:
 def test_a_finding_and_its_severity(fields: dict[str, Any], check: str, severity: str) -> None:
     rows = frame("credentials", credential("a", **fields), credential("b", target_id="w-lab"))
     report = credential_report(rows, frame("workspaces", workspace("lab")), NOW)
-    found = [finding for finding in json.loads(report["findings"][0]) if finding["check"] == check]
-    assert [finding["severity"] for finding in found] == [severity]
+    findings = [finding for finding in json.loads(report["findings"][0]) if finding["check"] == check]
+    assert [finding["severity"] for finding in findings] == [severity]
     assert SEVERITIES.index(report["severity"][0]) >= SEVERITIES.index(severity)
     assert checks(report)["b"] == set()
     assert report["severity"][1] == "none"
@@ -148,13 +148,13 @@ def test_a_credential_that_comes_twice_is_no_duplicate_of_itself() -> None:
         {"integration": "x"},
         {"integration": "y"},
     )
-    wanted = credential_report(rows, now=NOW)
-    assert wanted.attrs["agentbook"]["dropped"] == 0
+    expected = credential_report(rows, now=NOW)
+    assert expected.attrs["agentbook"]["dropped"] == 0
     report = credential_report(pd.concat([rows, rows[rows["integration"] == "github"]]), now=NOW)
     assert report["id"].fillna("?").to_list() == ["a", "b", "?", "?"], "what has no id is nobody's repeat"
     assert report.attrs["agentbook"]["dropped"] == 2
-    report.attrs, wanted.attrs = {}, {}
-    pd.testing.assert_frame_equal(report, wanted)
+    report.attrs, expected.attrs = {}, {}
+    pd.testing.assert_frame_equal(report, expected)
     assert credential_summary(pd.concat([rows, rows[:2]]), now=NOW)["credentials"].sum() == 4
 
 
@@ -207,7 +207,7 @@ def test_age_buckets(ages: list[float]) -> None:
 
     def bucket(age: float) -> str:
         limits = [(30, "0-30 days"), (90, "31-90 days"), (180, "91-180 days"), (365, "181-365 days")]
-        return next((name for most, name in limits if age <= most), "over 365 days")
+        return next((name for limit, name in limits if age <= limit), "over 365 days")
 
     assert report["age_bucket"].to_list() == [bucket(age) for age in report["age_days"]]
     assert report["age_days"].to_list() == pytest.approx(ages, abs=1e-6)
@@ -221,9 +221,9 @@ def test_findings_and_summary() -> None:
         credential("c", integration="slack", webhook_enabled="odd"),
     )
     report = credential_report(rows, frame("workspaces", workspace("lab")), NOW)
-    found = credential_findings(report)
-    assert found["severity"].to_list() == sorted(found["severity"], key=["high", "medium", "low"].index)
-    assert Counter(found["check"])["unsigned_webhook"] == 1
+    findings = credential_findings(report)
+    assert findings["severity"].to_list() == sorted(findings["severity"], key=["high", "medium", "low"].index)
+    assert Counter(findings["check"])["unsigned_webhook"] == 1
     table = credential_summary(report)
     assert table[["integration", "credentials", "webhooks", "unsigned", "high", "medium"]].to_numpy().tolist() == [
         ["github", 2, 1, 1, 1, 1],
@@ -285,10 +285,12 @@ def test_nulls_are_no_texts_where_pandas_infers_objects() -> None:
     same: dict[str, Any] = {"integration": "github", "params": {"token": "x"}}
     rows = frame("credentials", credential("a", age=9, **same), credential("b", **same), {"id": "c"})
     spaces = frame("workspaces", workspace("lab"), workspace("any", required_credentials_mode=None))
-    wanted = credential_report(rows, spaces, NOW, granted=rows.assign(workspace_id="w"))
+    expected = credential_report(rows, spaces, NOW, granted=rows.assign(workspace_id="w"))
     with pd.option_context("future.infer_string", False):
         report = credential_report(rows, spaces, NOW, granted=rows.assign(workspace_id="w"))
-        found = [report, credential_findings(report), credential_summary(report)]
-    for got, right in zip(found, [wanted, credential_findings(wanted), credential_summary(wanted)], strict=True):
-        assert got.to_csv() == right.to_csv()
-        assert got.isna().to_numpy().tolist() == right.isna().to_numpy().tolist()
+        results = [report, credential_findings(report), credential_summary(report)]
+    for result, right in zip(
+        results, [expected, credential_findings(expected), credential_summary(expected)], strict=True
+    ):
+        assert result.to_csv() == right.to_csv()
+        assert result.isna().to_numpy().tolist() == right.isna().to_numpy().tolist()

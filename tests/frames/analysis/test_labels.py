@@ -26,14 +26,16 @@ def test_labels_are_the_sessions_own(rows: list[str | None], known: dict[str, An
     events = pd.DataFrame({"session_id": pd.Series(rows, dtype="str"), "n": range(len(rows))})
     events.index = pd.RangeIndex(100, 100 + len(rows))
     events.attrs["agentbook"] = {"operation": "load_events"}
-    workspaces, agents = ([one[n] for one in known.values()] for n in range(2))
+    workspaces, agents = ([columns[n] for columns in known.values()] for n in range(2))
     sessions = pd.DataFrame(
         {key: pd.Series(list(known), dtype="str"), "workspace_id": workspaces, "agent_id": agents}
     ).astype({"workspace_id": "str", "agent_id": "str"})
     labelled = ab.with_sessions(events, sessions)
-    found = labelled[["session_id", "workspace_id", "agent_id"]].astype(object)
-    got = [tuple(None if pd.isna(cell) else cell for cell in row) for row in found.itertuples(index=False, name=None)]
-    assert got == [(row, *known.get(row or "", (None, None))) for row in rows]
+    result = labelled[["session_id", "workspace_id", "agent_id"]].astype(object)
+    actual = [
+        tuple(None if pd.isna(cell) else cell for cell in row) for row in result.itertuples(index=False, name=None)
+    ]
+    assert actual == [(row, *known.get(row or "", (None, None))) for row in rows]
     assert labelled.index.equals(events.index)
     assert labelled["n"].to_list() == events["n"].to_list()
     assert labelled.attrs["agentbook"] == {
@@ -86,11 +88,11 @@ def test_problems_are_a_frame() -> None:
     assert list(none.columns) == list(module.COLUMNS)
     page = json.dumps({"items": [{"id": "e", "type": 7}, 3]}).encode()
     loaded = to_frame("events", [page, b"<html>"], context={"session_id": "s"})
-    found = ab.load_problems(loaded[:1])
-    assert found["session_id"].to_list() == ["s"] * 3
-    assert found[["field", "raw"]].fillna("").to_numpy().tolist() == [["type", "7"], ["$item", "3"], ["", "<html>"]]
-    assert found["row"].isna().to_list() == [False, False, True]
-    assert {name: found.dtypes[name] for name in none} == none.dtypes.to_dict()
-    assert found.attrs["agentbook"]["problem_count"] == 3
+    problems = ab.load_problems(loaded[:1])
+    assert problems["session_id"].to_list() == ["s"] * 3
+    assert problems[["field", "raw"]].fillna("").to_numpy().tolist() == [["type", "7"], ["$item", "3"], ["", "<html>"]]
+    assert problems["row"].isna().to_list() == [False, False, True]
+    assert {name: problems.dtypes[name] for name in none} == none.dtypes.to_dict()
+    assert problems.attrs["agentbook"]["problem_count"] == 3
     with pytest.raises(ValueError, match="pass the frame that was loaded"):
         ab.load_problems(ab.turns(loaded))

@@ -26,13 +26,13 @@ SPANS = st.lists(st.tuples(st.integers(0, 30_000), st.integers(0, 20_000)), max_
 
 
 def table_of(spans: list[tuple[int, int]]) -> pd.DataFrame:
-    asked = [START + timedelta(seconds=begin) for begin, _ in spans]
+    asked_at = [START + timedelta(seconds=begin) for begin, _ in spans]
     replied = [START + timedelta(seconds=begin + length) for begin, length in spans]
     return pd.DataFrame(
         {
             "session_id": pd.Series([f"s{n % 3}" for n in range(len(spans))], dtype="str"),
             "turn": pd.Series(range(len(spans)), dtype="int64"),
-            "asked_at": pd.Series(asked, dtype="datetime64[us, UTC]"),
+            "asked_at": pd.Series(asked_at, dtype="datetime64[us, UTC]"),
             "replied_at": pd.Series(replied, dtype="datetime64[us, UTC]"),
             "latency_s": pd.Series([float(length) for _, length in spans], dtype="float64"),
             "status": pd.Series(["answered"] * len(spans), dtype="category"),
@@ -66,15 +66,15 @@ def test_latency(spans: list[tuple[int, int]]) -> None:
         assert row["p25_s"] == pytest.approx(statistics.quantiles(lengths, method="inclusive")[0])
     grouped = latency(table_of(spans), by="session_id", freq="1D", tz="Europe/Berlin")
     assert grouped["n"].sum() == len(spans)
-    for one in grouped.to_dict("records"):
+    for row in grouped.to_dict("records"):
         members = [
             float(length)
             for n, (begin, length) in enumerate(spans)
-            if f"s{n % 3}" == one["session_id"]
-            and one["period"] <= START + timedelta(seconds=begin) < one["period"] + pd.DateOffset(days=1)
+            if f"s{n % 3}" == row["session_id"]
+            and row["period"] <= START + timedelta(seconds=begin) < row["period"] + pd.DateOffset(days=1)
         ]
-        assert one["n"] == len(members)
-        assert one["p50_s"] == pytest.approx(statistics.median(members))
+        assert row["n"] == len(members)
+        assert row["p50_s"] == pytest.approx(statistics.median(members))
 
 
 def test_only_answered_turns_have_a_latency() -> None:
@@ -96,12 +96,12 @@ def test_concurrency(spans: list[tuple[int, int]]) -> None:
     assert steps["at"].to_list() == [START + timedelta(seconds=second) for second in instants]
     assert steps["in_flight"].to_list() == [in_flight(second) for second in instants]
     hourly = concurrency(table_of(spans), freq="1h", tz="Europe/Berlin")
-    for one in hourly.to_dict("records"):
-        begin = (one["period"] - START).total_seconds()
+    for row in hourly.to_dict("records"):
+        begin = (row["period"] - START).total_seconds()
         inside = [begin, *(second for second in instants if begin <= second < begin + 3600)]
-        assert one["most"] == max(map(in_flight, inside))
+        assert row["most"] == max(map(in_flight, inside))
         overlap = sum(max(0.0, min(a + b, begin + 3600) - max(a, begin)) for a, b in spans)
-        assert one["mean"] == pytest.approx(overlap / 3600, abs=1e-9)
+        assert row["mean"] == pytest.approx(overlap / 3600, abs=1e-9)
 
 
 def test_concurrency_by_days_counts_the_hour_more_of_a_long_day() -> None:
@@ -114,15 +114,15 @@ def test_concurrency_by_days_counts_the_hour_more_of_a_long_day() -> None:
 @given(st.dictionaries(st.sampled_from("abc"), st.lists(st.integers(0, 20_000), min_size=1, unique=True).map(sorted)))
 def test_gaps_and_idle_sessions(offsets: dict[str, list[float]]) -> None:
     frame = events_of(offsets)
-    wanted = sorted(
+    expected = sorted(
         ((b - a, name, a) for name, seconds in offsets.items() for a, b in pairwise(seconds) if b - a > 1800),
         reverse=True,
     )
-    found = activity_gaps(frame)
-    assert found["gap_s"].is_monotonic_decreasing
-    begins = [(at - START).total_seconds() for at in found["begins_at"]]
-    assert sorted(zip(found["gap_s"], found["session_id"], begins, strict=True), reverse=True) == wanted
-    assert ((found["ends_at"] - found["begins_at"]).dt.total_seconds() == found["gap_s"]).all()
+    gaps = activity_gaps(frame)
+    assert gaps["gap_s"].is_monotonic_decreasing
+    begins = [(at - START).total_seconds() for at in gaps["begins_at"]]
+    assert sorted(zip(gaps["gap_s"], gaps["session_id"], begins, strict=True), reverse=True) == expected
+    assert ((gaps["ends_at"] - gaps["begins_at"]).dt.total_seconds() == gaps["gap_s"]).all()
     as_of = START + timedelta(seconds=30_000)
     idle = idle_sessions(frame, after="15000s", as_of=as_of)
     expected = {name: 30_000 - seconds[-1] for name, seconds in offsets.items() if 30_000 - seconds[-1] > 15_000}
@@ -131,7 +131,8 @@ def test_gaps_and_idle_sessions(offsets: dict[str, list[float]]) -> None:
     assert [(at - START).total_seconds() for at in idle["last_at"]] == [
         offsets[name][-1] for name in idle["session_id"]
     ]
-    # Nobody asked: the agent's own turn is open, and after fifteen minutes it is not called unanswered.
+    # Nobody asked: the agent's own turn is open, and after fifteen minutes it is not
+    # called unanswered.
     assert set(idle["last_status"]) <= {"open"}
 
 
@@ -139,11 +140,11 @@ def test_compare_periods_puts_the_greatest_change_first() -> None:
     day = 86_400.0
     frame = events_of({"a": [100.0, 200.0, 3 * day], "b": [*(day + 1 + n for n in range(40)), 2 * day - 1]})
     table = compare_periods(frame, period="1D", as_of=START + timedelta(days=2))
-    got = table.set_index("metric")
-    assert got.loc["events", ["before", "after", "change", "ratio", "n"]].to_list() == [2, 41, 39, 20.5, 43]
-    assert got.loc["events", "z"] == pytest.approx(39 / math.sqrt(43))
+    table = table.set_index("metric")
+    assert table.loc["events", ["before", "after", "change", "ratio", "n"]].to_list() == [2, 41, 39, 20.5, 43]
+    assert table.loc["events", "z"] == pytest.approx(39 / math.sqrt(43))
     assert table["metric"][0] == "events"
-    assert got.loc["sessions", ["before", "after"]].to_list() == [1, 1]
+    assert table.loc["sessions", ["before", "after"]].to_list() == [1, 1]
     grouped = compare_periods(frame, period="1D", as_of=START + timedelta(days=2), by="session_id")
     assert grouped.iloc[0][["session_id", "metric", "before", "after"]].to_list() == ["b", "events", 0, 41]
 
@@ -190,36 +191,41 @@ TURNS = st.lists(
 @given(turned=TURNS, by=st.sampled_from([None, "session_id"]))
 def test_compare_periods_is_what_plain_python_counts(turned: list[Any], by: str | None) -> None:
     """Turns of two sessions over three days; the last two days are compared."""
-    day, asked, log = 86_400, {}, []
+    day, questions, log = 86_400, {}, []
     # One turn after another in each session, so that a reply is its own question's.
     for name, at, took, end in sorted(turned):
         start = max([at, *(other["end"] + 1 for other in log if other["name"] == name)])
         log.append({"name": name, "start": start, "end": start + took, "how": end})
     pages: dict[str, list[dict[str, Any]]] = {"a": [], "b": []}
     for n, turn in enumerate(log):
-        if any(one["name"] == turn["name"] and one["how"] == "none" for one in log[:n]):
+        if any(earlier["name"] == turn["name"] and earlier["how"] == "none" for earlier in log[:n]):
             turn["how"] = "none"  # what nobody answered is answered by the next reply: leave the rest open
-        said = {"answer": ("runtime_done", {"text": "!"}), "fail": ("runtime_error", {"message": "TURN_TIMEOUT: 9"})}
+        closings = {
+            "answer": ("runtime_done", {"text": "!"}),
+            "fail": ("runtime_error", {"message": "TURN_TIMEOUT: 9"}),
+        }
         steps = [(turn["start"], "message", {"text": "?"})]
         if turn["how"] != "none":
-            steps.append((turn["end"], *said[turn["how"]]))
+            steps.append((turn["end"], *closings[turn["how"]]))
         for second, kind, content in steps:
             at = START + timedelta(seconds=second)
-            one = {"id": first_id_at(at), "type": kind, "content": content, "created_at": at.isoformat()}
-            pages[turn["name"]].append({**one, "author": {"type": "user"}} if kind == "message" else one)
-            asked.setdefault(turn["name"], []).append(second)
+            event = {"id": first_id_at(at), "type": kind, "content": content, "created_at": at.isoformat()}
+            pages[turn["name"]].append({**event, "author": {"type": "user"}} if kind == "message" else event)
+            questions.setdefault(turn["name"], []).append(second)
     builder = FrameBuilder("events")
     for name, items in pages.items():
         builder.add(json.dumps({"items": items}).encode(), {"session_id": name})
     table = compare_periods(builder.finish(), period="1D", as_of=START + timedelta(days=3), by=by)
-    groups = sorted({n for n, at in asked.items() if any(day < one <= 3 * day for one in at)}) if by else [None]
+    groups = (
+        sorted({n for n, at in questions.items() if any(day < second <= 3 * day for second in at)}) if by else [None]
+    )
     assert len(table) == 7 * len(groups)
     assert table["z"].abs().dropna().is_monotonic_decreasing
     for row in table.to_dict("records"):
         names = [row[by]] if by else ["a", "b"]
         sides = []
         for begin in (day, 2 * day):
-            events = [(n, at) for n in names for at in asked.get(n, ()) if begin < at <= begin + day]
+            events = [(n, at) for n in names for at in questions.get(n, ()) if begin < at <= begin + day]
             mine = [turn for turn in log if turn["name"] in names and begin < turn["start"] <= begin + day]
             times = [turn["end"] - turn["start"] for turn in mine if turn["how"] == "answer"]
             failed = sum(turn["how"] == "fail" for turn in mine)
@@ -232,8 +238,8 @@ def test_compare_periods_is_what_plain_python_counts(turned: list[Any], by: str 
             )  # fmt: skip
         before, after = (side[row["metric"]] for side in sides)
         expected = [before, after, after - before, after / before if before else math.nan]
-        got = [row[name] for name in ("before", "after", "change", "ratio")]
-        assert got == pytest.approx(expected, nan_ok=True), row["metric"]
+        actual = [row[name] for name in ("before", "after", "change", "ratio")]
+        assert actual == pytest.approx(expected, nan_ok=True), row["metric"]
         assert row["z"] == pytest.approx(score(row["metric"], *sides), nan_ok=True), row["metric"]
 
 
@@ -250,7 +256,7 @@ def score(metric: str, before: dict[str, Any], after: dict[str, Any]) -> float:
         logs = [[math.log(time) for time in side["times"]] for side in (before, after)]
         if min(map(len, logs)) < 2:
             return math.nan
-        error = math.sqrt(sum(statistics.variance(one) / len(one) for one in logs))
+        error = math.sqrt(sum(statistics.variance(latencies) / len(latencies) for latencies in logs))
         return (statistics.mean(logs[1]) - statistics.mean(logs[0])) / error if error > 1e-9 else math.nan
     total = before[metric] + after[metric]
     return (after[metric] - before[metric]) / math.sqrt(total) if total else math.nan
@@ -281,11 +287,11 @@ def test_context_status(rows: list[Any]) -> None:
     assert table["contexts"].is_monotonic_decreasing
     for row in table.to_dict("records"):
         status = None if pd.isna(row["status"]) else row["status"]
-        members = [(n, one) for n, one in enumerate(rows) if one[0] == status]
+        members = [(n, context) for n, context in enumerate(rows) if context[0] == status]
         assert row["contexts"] == len(members)
-        assert row["workspaces"] == len({one[4] for _, one in members})
+        assert row["workspaces"] == len({context[4] for _, context in members})
         assert row["tasks"] == len({n % 3 for n, _ in members})
-        assert row["published"] == sum(one[5] is not None for _, one in members)
+        assert row["published"] == sum(context[5] is not None for _, context in members)
         for place, name in enumerate(("with_summary", "with_generated", "with_manual"), 1):
-            assert row[name] == sum((one[place] or "").strip() != "" for _, one in members)
-        assert row["age_p50_days"] == pytest.approx(statistics.median(one[6] for _, one in members))
+            assert row[name] == sum((context[place] or "").strip() != "" for _, context in members)
+        assert row["age_p50_days"] == pytest.approx(statistics.median(context[6] for _, context in members))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import random
+import sys
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -85,17 +87,17 @@ EVENTS = st.lists(
 def built(script: list[tuple[str, Any, str | None, str]]) -> list[dict[str, Any]]:
     events: list[dict[str, Any]] = []
     for n, (kind, content, author, oddity) in enumerate(script):
-        one = event(n, kind, content, author)
-        events.append({**one, "id": f"draft-{n}"} if oddity == "draft" else one)
+        item = event(n, kind, content, author)
+        events.append({**item, "id": f"draft-{n}"} if oddity == "draft" else item)
         if oddity == "repeat":
-            events.append(one)
+            events.append(item)
     return events
 
 
 def by_log(session_id: str, events: list[dict[str, Any]]) -> list[dict[str, Any]]:
     log = TurnLog(session_id)
-    for one in sorted({e["id"]: e for e in events if is_persisted(e["id"])}.values(), key=lambda e: str(e["id"])):
-        log.feed(one)
+    for item in sorted({e["id"]: e for e in events if is_persisted(e["id"])}.values(), key=lambda e: str(e["id"])):
+        log.feed(item)
     return [
         {
             "session_id": session_id,
@@ -110,7 +112,7 @@ def by_log(session_id: str, events: list[dict[str, Any]]) -> list[dict[str, Any]
             "failure_message": turn.failure and turn.failure.message,
             "events": len(turn.events),
             "subtasks": turn.subtasks,
-            "tasks": len({one["task_id"] for one in turn.events}),
+            "tasks": len({item["task_id"] for item in turn.events}),
             "prompt_chars": len(turn.prompt),
             "reply_chars": None if turn.text is None else len(turn.text),
             "initiator_type": turn.author.get("type"),
@@ -132,16 +134,16 @@ def rows_of(table: pd.DataFrame, columns: list[str]) -> list[dict[str, Any]]:
 @given(scripts=st.lists(EVENTS, max_size=4), shuffle=st.randoms(use_true_random=False))
 def test_turns_are_those_of_the_turn_log(scripts: list[Any], shuffle: random.Random) -> None:
     sessions = {f"s{n}": built(script) for n, script in enumerate(scripts)}
-    wanted = [row for session_id, events in sessions.items() for row in by_log(session_id, events)]
+    expected = [row for session_id, events in sessions.items() for row in by_log(session_id, events)]
     frame = frame_of(sessions)
     order = list(range(len(frame)))
     shuffle.shuffle(order)
     table = turns(frame.iloc[order], unanswered_after="9999D", texts=True)
     table = table.sort_values(["session_id", "turn"], ignore_index=True)
-    got = rows_of(table, list(wanted[0]) if wanted else ["turn"])
-    for row in (*got, *wanted):
+    actual = rows_of(table, list(expected[0]) if expected else ["turn"])
+    for row in (*actual, *expected):
         row["prompt"] = row.get("prompt") or None  # an empty prompt and none are one in the log
-    assert got == wanted
+    assert actual == expected
 
 
 @given(EVENTS)
@@ -204,21 +206,32 @@ def test_a_missing_column_is_named(column: str) -> None:
 
 
 def test_what_was_left_out_is_counted() -> None:
-    one = event(1, "message", {"text": "?"}, "user")
-    frame = frame_of({"s": [one, one, {**one, "id": "draft-1"}]})
+    message = event(1, "message", {"text": "?"}, "user")
+    frame = frame_of({"s": [message, message, {**message, "id": "draft-1"}]})
     assert turns(frame).attrs["agentbook"]["dropped"] == 2
 
 
-def test_many_sessions_are_not_read_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def python_calls(function: Callable[[], Any]) -> int:
+    """The number of Python functions that a call of `function` calls."""
     calls = 0
-    original = pd.DataFrame.take
 
-    def counted(self: pd.DataFrame, *arguments: Any, **more: Any) -> pd.DataFrame:
+    def count(_frame: Any, event_name: str, _argument: Any) -> None:
         nonlocal calls
-        calls += 1
-        return original(self, *arguments, **more)
+        calls += event_name == "call"
 
-    monkeypatch.setattr(pd.DataFrame, "take", counted)
-    table = turns(frame_of({f"s{n}": built([("message", {"text": "?"}, "user", "")]) for n in range(50)}))
-    assert (len(table), calls <= 2) == (50, True)
+    sys.setprofile(count)
+    try:
+        function()
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+def test_the_work_does_not_grow_with_the_number_of_sessions() -> None:
+    few, many = (
+        frame_of({f"s{n}": built([("message", {"text": "?"}, "user", "")]) for n in range(count)}) for count in (5, 50)
+    )
+    table = turns(many)
     assert np.array_equal(table["turn"], np.ones(50))
+    turns(few)
+    assert python_calls(lambda: turns(many)) <= 1.1 * python_calls(lambda: turns(few)), "no loop over sessions"

@@ -110,11 +110,11 @@ def test_a_frame_with_a_column_twice_is_refused_by_its_name() -> None:
 def test_periods_are_compared_by_the_events_own_column() -> None:
     events, when = events_of(8), {"as_of": "2030-01-01", "period": "3000D"}
     half = events["session_id"].map({"s0": "A", "s1": "B", "s2": "B"})
-    wanted = ab.compare_periods(events.assign(team=half), by="team", **when)
-    assert wanted.query("metric == 'turns'")["after"].gt(0).all()
+    expected = ab.compare_periods(events.assign(team=half), by="team", **when)
+    assert expected.query("metric == 'turns'")["after"].gt(0).all()
     for name in ("initiator_type", "status", "turn", "failure", "latency_s"):
-        found = ab.compare_periods(events.assign(**{name: half}), by=name, **when)
-        pd.testing.assert_frame_equal(found.rename(columns={name: "team"}), wanted)
+        actual = ab.compare_periods(events.assign(**{name: half}), by=name, **when)
+        pd.testing.assert_frame_equal(actual.rename(columns={name: "team"}), expected)
     by_id = ab.compare_periods(events, by="id", **when).query("metric == 'turns'")
     assert by_id["after"].sum() == len(ab.turns(events)), "a turn is its first event's"
 
@@ -142,9 +142,9 @@ ZONED: dict[str, Any] = {
 def test_a_time_zone_may_be_an_object_that_has_a_name(name: str) -> None:
     call = ZONED[name]
     for zone, same in ((ZoneInfo("Asia/Tokyo"), "Asia/Tokyo"), (UTC, "UTC")):
-        found, wanted = call(zone), call(same)
-        assert found.attrs == wanted.attrs
-        pd.testing.assert_frame_equal(found, wanted)
+        actual, expected = call(zone), call(same)
+        assert actual.attrs == expected.attrs
+        pd.testing.assert_frame_equal(actual, expected)
     for nameless in (None, 2, timezone(timedelta(hours=2))):
         with pytest.raises(ValueError, match=r"^tz must be an IANA name such as 'Europe/Berlin' or 'UTC'"):
             call(nameless)
@@ -153,19 +153,21 @@ def test_a_time_zone_may_be_an_object_that_has_a_name(name: str) -> None:
 
 
 def test_ids_of_sessions_come_in_many_shapes() -> None:
-    one, two = (f"019a0b1c-0000-7000-8000-00000000000{n}" for n in "ab")
-    frame = pd.DataFrame({"id": [one, two], "workspace_id": "w", "full_name": None})
-    events = pd.DataFrame({"id": ["e1", "e2"], "session_id": [one, two]})
-    assert session_ids(None, pd.Series([one, None, two])) == [one, two], "as a column with nulls"
-    assert session_ids(None, frame.iloc[1]) == session_ids(None, events.iloc[1]) == [two]
-    assert session_ids(None, [frame.iloc[1], one, events.iloc[0]]) == [two, one]
-    assert session_ids(None, next(frame.itertuples())) == [one]
-    assert session_ids(None, UUID(one)) == session_ids(None, [UUID(one)]) == [one]
-    address = f"https://host/v1/sessions/{one.upper()}/events"
-    assert session_ids(None, [one.upper(), one, address, "S1", "s1"]) == [one, "S1", "s1"], "only UUIDs are the same"
-    assert session_ids(None, frame.assign(id=[one, one.upper()])) == [one]
+    first, second = (f"019a0b1c-0000-7000-8000-00000000000{n}" for n in "ab")
+    frame = pd.DataFrame({"id": [first, second], "workspace_id": "w", "full_name": None})
+    events = pd.DataFrame({"id": ["e1", "e2"], "session_id": [first, second]})
+    assert session_ids(None, pd.Series([first, None, second])) == [first, second], "as a column with nulls"
+    assert session_ids(None, frame.iloc[1]) == session_ids(None, events.iloc[1]) == [second]
+    assert session_ids(None, [frame.iloc[1], first, events.iloc[0]]) == [second, first]
+    assert session_ids(None, next(frame.itertuples())) == [first]
+    assert session_ids(None, UUID(first)) == session_ids(None, [UUID(first)]) == [first]
+    address = f"https://host/v1/sessions/{first.upper()}/events"
+    assert session_ids(None, [first.upper(), first, address, "S1", "s1"]) == [first, "S1", "s1"], (
+        "only UUIDs are the same"
+    )
+    assert session_ids(None, frame.assign(id=[first, first.upper()])) == [first]
     with pytest.raises(TypeError, match=r"^sessions, item 1: Expected an id .* not NoneType"):
-        session_ids(None, [one, None])
+        session_ids(None, [first, None])
 
 
 def test_a_session_in_upper_case_is_read_once(tmp_path: Path) -> None:
@@ -188,12 +190,12 @@ def test_a_session_in_upper_case_is_read_once(tmp_path: Path) -> None:
         ("s", r"not a str: pass the Client that ab\.connect\(\) gives first\."),
     ],
 )
-def test_what_is_no_client_is_said_before_anything_is_read(client: Any, said: str, tmp_path: Path) -> None:
+def test_what_is_no_client_is_said_before_anything_is_read(client: Any, message: str, tmp_path: Path) -> None:
     calls = {
         "ab.load_events": ab.load_events,
         "ab.dask.load_events": ab.dask.load_events,
         "store.sync": ab.Store(tmp_path).sync,
     }
     for name, call in calls.items():
-        with pytest.raises(TypeError, match=f"^{name} needs a Client, {said.replace('%s', name)}"):
+        with pytest.raises(TypeError, match=f"^{name} needs a Client, {message.replace('%s', name)}"):
             call(client, ["s"])

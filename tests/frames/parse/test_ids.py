@@ -1,4 +1,4 @@
-"""Ids as numbers: the same ids, order and milliseconds that reading them one by one gives."""
+"""Columns of ids: the same numbers, order and times as parsing each id alone."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ ANY = st.none() | V7 | V7.map(str.upper) | NEARLY | st.uuids().map(str) | st.tex
 @pytest.mark.parametrize("type_", [pa.string(), pa.large_string()])
 @given(st.lists(ANY, max_size=8), st.integers(0, 8))
 def test_ids_are_read_as_one_by_one(type_: pa.DataType, texts: list[str | None], cut: int) -> None:
-    array = pa.array(texts, type_)
-    for one, wanted in (
-        (array, texts),
-        (array[cut:], texts[cut:]),
-        (pa.chunked_array([array[:cut], array[cut:]], type_), texts),
+    whole_array = pa.array(texts, type_)
+    for array, expected in (
+        (whole_array, texts),
+        (whole_array[cut:], texts[cut:]),
+        (pa.chunked_array([whole_array[:cut], whole_array[cut:]], type_), texts),
     ):
-        high, low, valid = parse_ids(one)
-        assert valid.tolist() == [is_persisted(text) for text in wanted]
+        high, low, valid = parse_ids(array)
+        assert valid.tolist() == [is_persisted(text) for text in expected]
         numbers = [(int(a) << 64) | int(b) for a, b in zip(high, low, strict=True)]
-        assert numbers == [uuid.UUID(text).int if is_persisted(text) else 0 for text in wanted]
+        assert numbers == [uuid.UUID(text).int if is_persisted(text) else 0 for text in expected]
         latest = 253_402_300_799_999
         assert [int(ms) for ms in milliseconds(high)[valid]] == [
-            min(milliseconds_of(text), latest) for text in wanted if text and is_persisted(text)
+            min(milliseconds_of(text), latest) for text in expected if text and is_persisted(text)
         ]
 
 

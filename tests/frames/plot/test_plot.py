@@ -1,4 +1,4 @@
-"""Pictures: what they say, what is in them, and that they read on white and on black."""
+"""Charts: their texts, their contents, and that they read on white and on black."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def events_of(count: int = 40, sessions: int = 3) -> pd.DataFrame:
                 ("runtime_error", {"message": "TURN_TIMEOUT: 600"}, None),
             )[n % 5]
             at = START + timedelta(hours=3 * (n // 5), seconds=2 * (n % 5))
-            one = {
+            item = {
                 "id": first_id_at(at)[:-6] + f"{n:06d}",
                 "type": kind,
                 "content": content,
                 "created_at": at.isoformat(),
             }
-            items.append({**one, "author": {"type": author}} if author else one)
+            items.append({**item, "author": {"type": author}} if author else item)
         builder.add(json.dumps({"items": items}).encode(), {"session_id": f"s{session}", "workspace_id": f"w{session}"})
     return builder.finish()
 
@@ -76,28 +76,28 @@ EMPTY: list[Any] = [
 
 
 @pytest.mark.parametrize(("draw", "text"), [pytest.param(draw, text, id=name) for name, draw, text in DRAWN])
-def test_a_picture_says_what_it_shows_and_is_svg_that_repeats_itself(draw: Any, text: str) -> None:
-    one: Chart = draw()
-    assert text in one.text
-    bundle = one._repr_mimebundle_()
+def test_a_chart_says_what_it_shows_and_is_svg_that_repeats_itself(draw: Any, text: str) -> None:
+    drawing: Chart = draw()
+    assert text in drawing.text
+    bundle = drawing._repr_mimebundle_()
     assert list(bundle) == ["image/svg+xml", "text/plain"]
-    assert bundle["text/plain"] == repr(one) == one.text
+    assert bundle["text/plain"] == repr(drawing) == drawing.text
     root = ET.fromstring(bundle["image/svg+xml"])
     assert root.tag == "{http://www.w3.org/2000/svg}svg"
-    assert [child.text for child in root if child.tag.endswith("title")] == [one.text]
+    assert [child.text for child in root if child.tag.endswith("title")] == [drawing.text]
     plot.credentials(credentials_of(3)).svg()
     plot.failures(events_of(7)).svg()
     assert draw().svg() == bundle["image/svg+xml"]
-    assert len(one.data) <= MAX_ROWS
-    assert "sk-5ecret" not in bundle["image/svg+xml"] + json.dumps(one.chart.to_dict())
+    assert len(drawing.data) <= MAX_ROWS
+    assert "sk-5ecret" not in bundle["image/svg+xml"] + json.dumps(drawing.chart.to_dict())
 
 
 @pytest.mark.parametrize("draw", EMPTY)
 def test_empty_frames_are_drawn_too(draw: Any) -> None:
-    one = draw()
-    assert one.text.split()[0] in ("0", "Latency", "Session")
-    ET.fromstring(one.svg())
-    assert "NaN" not in one.svg()
+    drawing = draw()
+    assert drawing.text.split()[0] in ("0", "Latency", "Session")
+    ET.fromstring(drawing.svg())
+    assert "NaN" not in drawing.svg()
 
 
 @pytest.mark.parametrize(
@@ -122,8 +122,8 @@ def luminance(colour: str) -> float:
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
-def contrast(one: str, other: str) -> float:
-    light, dark = sorted([luminance(one), luminance(other)], reverse=True)
+def contrast(first: str, second: str) -> float:
+    light, dark = sorted([luminance(first), luminance(second)], reverse=True)
     return (light + 0.05) / (dark + 0.05)
 
 
@@ -135,13 +135,13 @@ def test_text_and_marks_stand_out_on_white_and_on_black(background: str) -> None
 
 
 @pytest.mark.parametrize(("draw"), [draw for _, draw, _ in DRAWN])
-def test_a_picture_has_no_background_and_no_black_text(draw: Any) -> None:
+def test_a_chart_has_no_background_and_no_black_text(draw: Any) -> None:
     root = ET.fromstring(draw().svg())
-    texts = [one for one in root.iter() if one.tag.endswith("}text")]
+    texts = [element for element in root.iter() if element.tag.endswith("}text")]
     assert texts
-    assert {one.get("fill", INK) for one in texts} <= {INK}
+    assert {element.get("fill", INK) for element in texts} <= {INK}
     assert "background: white" not in draw().svg()
-    assert not [one for one in root if one.tag.endswith("rect") and one.get("fill") == "white"]
+    assert not [element for element in root if element.tag.endswith("rect") and element.get("fill") == "white"]
 
 
 def test_too_many_rows_are_refused_before_they_are_drawn() -> None:
@@ -183,11 +183,11 @@ def test_which_session_must_be_said() -> None:
 
 
 def test_saving(tmp_path: Any) -> None:
-    one = plot.failures(events_of())
-    assert one.save(tmp_path / "one.svg").read_text() == one.svg()
-    assert one.save(tmp_path / "one.png").read_bytes().startswith(b"\x89PNG")
+    drawing = plot.failures(events_of())
+    assert drawing.save(tmp_path / "one.svg").read_text() == drawing.svg()
+    assert drawing.save(tmp_path / "one.png").read_bytes().startswith(b"\x89PNG")
     with pytest.raises(ValueError, match=r"\.svg or \.png"):
-        one.save(tmp_path / "one.gif")
+        drawing.save(tmp_path / "one.gif")
 
 
 def test_without_the_extra_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -218,17 +218,23 @@ def test_the_slowest_is_named_as_it_is_and_nothing_is_no_name() -> None:
     assert "Slowest by agent_id: (not said) (" in plot.latency(events.assign(agent_id=None), by="agent_id").text
 
 
-def test_a_picture_of_many_events_holds_few_rows() -> None:
+def test_a_chart_of_many_events_holds_few_rows() -> None:
     many = events_of(2000, sessions=3)
     assert len(many) == 6000
-    for one in (plot.activity_heatmap(many), plot.latency(many), plot.failures(many)):
-        assert len(one.data) <= 200
-        assert len(one.chart.to_json()) < 60_000
+    for drawing in (plot.activity_heatmap(many), plot.latency(many), plot.failures(many)):
+        assert len(drawing.data) <= 200
+        assert len(drawing.chart.to_json()) < 60_000
 
 
 @pytest.mark.parametrize("name", ["a:b", 'it\'s "one"', "x.y[0]", "group", "p50:Q"])
 def test_a_column_to_draw_by_may_have_any_name(name: str) -> None:
     turns = turns_of(events_of(10))
     drawn = plot.latency(turns.assign(**{name: turns["session_id"]}), by=name, freq="1h")
-    assert {"s0", "s1", "s2", name} <= {one.text for one in ET.fromstring(drawn.svg()).iter() if one.text}
-    assert name in drawn.data, "the picture's data have the column's own name"
+    assert {"s0", "s1", "s2", name} <= {element.text for element in ET.fromstring(drawn.svg()).iter() if element.text}
+    assert name in drawn.data, "the drawing's data have the column's own name"
+
+
+def test_only_charts_are_listed_and_a_misspelt_name_is_corrected() -> None:
+    assert dir(plot) == ["activity_heatmap", "credentials", "failures", "latency", "turn_timeline"]
+    with pytest.raises(AttributeError, match="has no attribute 'latncy'; did you mean 'latency'"):
+        _ = plot.latncy
