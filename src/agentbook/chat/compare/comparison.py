@@ -287,7 +287,7 @@ def _future(exchange: Exchange) -> asyncio.Future[Turn]:
 
 
 def final_turn(exchange: Exchange) -> Turn:
-    """The turn of an exchange, failed if the message was refused or the session lost."""
+    """The turn of an exchange; a refused message or a lost session is a failed turn."""
     turn = exchange.turn
     if exchange.status != "failed" or turn.status != "open":
         return turn
