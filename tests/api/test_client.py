@@ -1,4 +1,4 @@
-"""Both clients: the same bytes, the same results; and what is refused before anything is sent."""
+"""Both clients: same bytes, same results, and arguments refused before sending."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ LISTS: dict[str, tuple[Callable[[Any], Any], str]] = {
 
 
 class Wire:
-    """Answers everything and keeps the bytes that were sent, the openapi.yaml requests apart."""
+    """Answers everything; records the requests, except those for openapi.yaml."""
 
     def __init__(self) -> None:
         self.requests: list[tuple[Any, ...]] = []
@@ -135,15 +135,15 @@ KEY = "id1:secret"
 
 
 def both(act: Callable[[Any], Any], awaited: Callable[[Any], Any]) -> tuple[Wire, Wire, Any, Any]:
-    one, other = Wire(), Wire()
-    sync = ab.Client("http://h/v1", credentials=KEY, http_client=httpx.Client(transport=httpx.MockTransport(one)))
+    sync_wire, async_wire = Wire(), Wire()
+    sync = ab.Client("http://h/v1", credentials=KEY, http_client=httpx.Client(transport=httpx.MockTransport(sync_wire)))
     result = act(sync)
 
     async def run() -> Any:
-        http = httpx.AsyncClient(transport=httpx.MockTransport(other))
+        http = httpx.AsyncClient(transport=httpx.MockTransport(async_wire))
         return await awaited(ab.AsyncClient("http://h/v1", credentials=KEY, http_client=http))
 
-    return one, other, result, asyncio.run(run())
+    return sync_wire, async_wire, result, asyncio.run(run())
 
 
 @pytest.mark.proves(
@@ -161,10 +161,10 @@ def both(act: Callable[[Any], Any], awaited: Callable[[Any], Any]) -> tuple[Wire
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_an_operation_sends_the_same_bytes_from_both_clients(name: str) -> None:
     act, method, target, body = OPERATIONS[name]
-    one, other, result, awaited = both(act, act)
-    assert one.requests == other.requests
+    sync_wire, async_wire, result, awaited = both(act, act)
+    assert sync_wire.requests == async_wire.requests
     assert result == awaited
-    [(sent_method, sent_target, headers, sent_body)] = one.requests
+    [(sent_method, sent_target, headers, sent_body)] = sync_wire.requests
     assert (sent_method, sent_target, sent_body or None) == (method, f"/v1/{target}", body)
     assert ("accept", "application/json") in headers
     assert ("authorization", ab.ApiKey(KEY).authorization()) in headers
@@ -191,10 +191,10 @@ def test_a_list_sends_the_same_bytes_from_both_clients(name: str) -> None:
     async def awaited(client: Any) -> list[Any]:
         return [item async for item in make(client)]
 
-    one, other, result, awaited_result = both(lambda client: list(make(client)), awaited)
-    assert one.requests == other.requests
+    sync_wire, async_wire, result, awaited_result = both(lambda client: list(make(client)), awaited)
+    assert sync_wire.requests == async_wire.requests
     assert result == awaited_result == []
-    assert [(method, sent) for method, sent, _, _ in one.requests] == [("GET", f"/v1/{target}")]
+    assert [(method, sent) for method, sent, _, _ in sync_wire.requests] == [("GET", f"/v1/{target}")]
 
 
 def test_every_operation_of_the_contract_is_in_these_tables() -> None:
@@ -241,16 +241,16 @@ def test_an_openapi_document_that_is_none_is_one_clear_error(junk: bytes) -> Non
 
 
 def test_openapi_is_fetched_once() -> None:
-    asked = []
+    paths = []
 
     def platform(request: httpx.Request) -> httpx.Response:
-        asked.append(request.url.path)
+        paths.append(request.url.path)
         return httpx.Response(200, content=OPENAPI)
 
     client = ab.Client("http://h/v1", http_client=httpx.Client(transport=httpx.MockTransport(platform)))
     assert client.openapi()["paths"]
     assert client.openapi()["components"]
-    assert asked == ["/v1/openapi.yaml"]
+    assert paths == ["/v1/openapi.yaml"]
 
 
 def test_an_async_client_works_in_a_second_run() -> None:
@@ -332,10 +332,10 @@ class Hanging:
         import socket
         import threading
 
-        self.asked = threading.Event()
+        self.requested = threading.Event()
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
-        self.kept: list[Any] = []
+        self.connections: list[Any] = []
         threading.Thread(target=self._accept, daemon=True).start()
         return self
 
@@ -345,13 +345,13 @@ class Hanging:
                 connection, _ = self.listener.accept()
             except OSError:
                 return
-            self.kept.append(connection)
+            self.connections.append(connection)
             if connection.recv(1):
-                self.asked.set()
+                self.requested.set()
 
     def __exit__(self, *_: object) -> None:
         self.listener.close()
-        for connection in self.kept:
+        for connection in self.connections:
             connection.close()
 
 
@@ -362,7 +362,7 @@ def test_an_interrupt_ends_a_request_at_once() -> None:
     import time
 
     def interrupt() -> None:
-        assert platform.asked.wait(60)
+        assert platform.requested.wait(60)
         os.kill(os.getpid(), signal.SIGINT)
 
     with Hanging() as platform, ab.Client(f"http://127.0.0.1:{platform.port}/v1") as client:
@@ -437,9 +437,9 @@ def test_what_is_no_address_is_not_shown(address: Any) -> None:
 
 def test_credentials_of_another_kind_are_named() -> None:
     with ab.Client("http://127.0.0.1:9/v1") as other:
-        for given in (other.credentials, ("id", "secret"), 7):
+        for credentials in (other.credentials, ("id", "secret"), 7):
             with pytest.raises(TypeError, match=r"credentials must be an API key.*\.auth"):
-                ab.Client("http://127.0.0.1:9/v1", credentials=given)  # type: ignore[arg-type]
+                ab.Client("http://127.0.0.1:9/v1", credentials=credentials)  # type: ignore[arg-type]
 
 
 def test_whole_numbers_of_any_kind_are_limits() -> None:

@@ -1,4 +1,4 @@
-"""What the specification leaves open, found in the openapi.yaml of platforms that are described differently from ours."""
+"""Discovery in openapi.yaml documents that differ from ours."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def document(
     body: Any = BODY,
     **components: Any,
 ) -> dict[str, Any]:
-    """An openapi document; `beside` are the parameters of the path, next to those of the operation."""
+    """An openapi document; `beside` are parameters of the path, not the operation."""
     listed = [selector] if selector is not None else None
     configure = {"post": {"requestBody": {"content": {kind: {"schema": body}}}}}
     return {
@@ -45,10 +45,12 @@ DOCUMENTS = {
     "constants": document(selector={**SELECTOR, "schema": {"oneOf": [{"const": "my"}, {"const": "all"}]}}),
     "optional": document(
         selector={**SELECTOR, "schema": {"anyOf": [{"$ref": "#/components/which"}, {"type": "null"}]}},
-        body={"anyOf": [{"allOf": [{"$ref": "#/components/one"}, {"$ref": "#/components/two"}]}, {"type": "null"}]},
+        body={
+            "anyOf": [{"allOf": [{"$ref": "#/components/first"}, {"$ref": "#/components/second"}]}, {"type": "null"}]
+        },
         which={"enum": ["my", "all"]},
-        one={"properties": {"tools": {}}},
-        two={"properties": {"acme_tools": {}}},
+        first={"properties": {"tools": {}}},
+        second={"properties": {"acme_tools": {}}},
     ),
     "Swagger's parameters": document(selector={"name": "which_ones", "in": "query", "enum": ["my", "all"]}),
     "a charset": document(kind="application/json; charset=utf-8"),

@@ -172,7 +172,7 @@ def test_an_endless_message_is_cut() -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "said"),
+    ("body", "text"),
     [
         (b'{"detail": [{"loc": ["query", "limit"], "msg": "too big"}]}', "'msg': 'too big'"),
         (b'{"errors": {"name": ["is taken"]}, "message": null}', "is taken"),
@@ -181,8 +181,8 @@ def test_an_endless_message_is_cut() -> None:
         (b'{"message": null, "error": null}', "HTTP 400"),
     ],
 )
-def test_an_error_of_another_form_is_shown_as_it_came(body: bytes, said: str) -> None:
-    assert said in str(from_reply(400, {}, body, operation="agents.create"))
+def test_an_error_of_another_form_is_shown_as_it_came(body: bytes, text: str) -> None:
+    assert text in str(from_reply(400, {}, body, operation="agents.create"))
 
 
 def test_an_error_of_another_form_shows_no_secret() -> None:

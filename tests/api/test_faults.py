@@ -1,4 +1,4 @@
-"""Faults by the thousand: writes that are lost on the way, and a rate limit that many share. No clock but a simulated one."""
+"""Thousands of lost writes, and a shared rate limit, on a simulated clock."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from agentbook.api.rate_limit import RateLimitGate
 
 
 class FaultyPlatform:
-    """Applies writes, and loses, refuses or fails requests before or after it has applied them, as the seed says."""
+    """Applies writes, and fails requests before or after that, by the seed."""
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
@@ -48,9 +48,9 @@ class FaultyPlatform:
     def apply(self, request: httpx.Request) -> httpx.Response:
         if request.method == "GET":
             name = request.url.path.rsplit("/", 1)[1]
-            found = self.agents.get(name)
+            agent = self.agents.get(name)
             return (
-                httpx.Response(200, json=found) if found else httpx.Response(404, json={"message": "Agent not found"})
+                httpx.Response(200, json=agent) if agent else httpx.Response(404, json={"message": "Agent not found"})
             )
         body = ab.errors.msgspec.json.decode(request.content)
         if request.url.path.endswith("/events"):
@@ -102,11 +102,11 @@ def test_a_named_create_that_was_applied_is_returned_and_never_a_conflict() -> N
     assert returned > 250
 
 
-# -- the rate limit, shared --------------------------------------------------------------------------------------------
+# -- the rate limit, shared ------------------------------------------------------------
 
 
 class Simulation:
-    """Many exchanges on one gate, interleaved by a simulated clock; the platform allows `allotment` requests a minute."""
+    """Many exchanges on one gate; the platform allows `allotment` requests a minute."""
 
     def __init__(self, allotment: int, latency_s: float = 0.05) -> None:
         self.now = 17.0  # somewhere within a minute

@@ -15,16 +15,16 @@ from agentbook.api.prefetch import CONCURRENCY
 
 
 class Platform:
-    """One list of `count` items, paged as the specification says, and what was asked of it."""
+    """One list of `count` items, paged by the specification; records the queries."""
 
     def __init__(self, count: int, *, cap: int = 1000) -> None:
         self.items = [{"id": f"0199a0b2-0000-7000-8000-{n:012x}", "n": n} for n in range(count)]
         self.cap = cap
-        self.asked: list[dict[str, str]] = []
+        self.queries: list[dict[str, str]] = []
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
         query = dict(request.url.params)
-        self.asked.append(query)
+        self.queries.append(query)
         items = self.items
         if query.get("sort_by") == "-id":
             items = items[::-1]
@@ -56,10 +56,10 @@ def numbers(listing: Any) -> list[int]:
 def test_len_bool_first_and_a_short_iteration_share_one_request() -> None:
     platform = Platform(3)
     listing = sync_client(platform).agents.list()
-    assert platform.asked == []  # lazy
+    assert platform.queries == []  # lazy
     assert (len(listing), bool(listing), listing.first().n, numbers(listing)) == (3, True, 0, [0, 1, 2])  # type: ignore[union-attr]
-    assert len(platform.asked) == 1
-    assert platform.asked[0] == {"limit": "1000"}
+    assert len(platform.queries) == 1
+    assert platform.queries[0] == {"limit": "1000"}
 
 
 def test_an_empty_list() -> None:
@@ -79,7 +79,7 @@ def test_the_five_operations_ask_for_at_most_500(noun: str) -> None:
         "workspaces": lambda: client.me.workspaces(),
     }[noun]()
     assert len(listing) == 1
-    assert platform.asked[0]["limit"] == "500"
+    assert platform.queries[0]["limit"] == "500"
 
 
 @settings(max_examples=60, deadline=None)
@@ -117,7 +117,7 @@ def test_events_that_are_added_while_reading_are_read_and_shift_nothing() -> Non
 
     def growing(request: httpx.Request) -> httpx.Response:
         response = platform(request)
-        if len(platform.asked) < 3:
+        if len(platform.queries) < 3:
             n = len(platform.items)
             platform.items.append({"id": f"0199a0b2-0000-7000-8000-{n:012x}", "n": n})
         return response
@@ -127,14 +127,14 @@ def test_events_that_are_added_while_reading_are_read_and_shift_nothing() -> Non
 
 def test_pages_are_fetched_concurrently_but_never_more_than_allowed() -> None:
     platform = Platform(40, cap=2)
-    under_way, most, lock = 0, 0, threading.Lock()
+    under_way, max_under_way, lock = 0, 0, threading.Lock()
     together = threading.Barrier(CONCURRENCY, timeout=60)
 
     def slow(request: httpx.Request) -> httpx.Response:
-        nonlocal under_way, most
+        nonlocal under_way, max_under_way
         with lock:
             under_way += 1
-            most = max(most, under_way)
+            max_under_way = max(max_under_way, under_way)
         if 0 < int(request.url.params.get("offset", 0)) <= 2 * CONCURRENCY:
             together.wait()  # passes only when CONCURRENCY requests are here at once
         response = platform(request)
@@ -143,7 +143,7 @@ def test_pages_are_fetched_concurrently_but_never_more_than_allowed() -> None:
         return response
 
     assert numbers(sync_client(slow).agents.list()) == list(range(40))
-    assert most == CONCURRENCY
+    assert max_under_way == CONCURRENCY
 
 
 @pytest.mark.parametrize("bad", [-1, 1.5, "3", True])
@@ -152,11 +152,11 @@ def test_a_limit_that_is_no_count_is_refused_before_anything_is_sent(bad: Any) -
         sync_client(Platform(1)).agents.list(limit=bad)
 
 
-# -- lists that change while they are read -----------------------------------------------------------------------------
+# -- lists that change while they are read ---------------------------------------------
 
 
 class Shifting(Platform):
-    """Changes its items after given requests: ``changes[n]`` is done to the items once n requests were answered."""
+    """A list that changes: ``changes[n]`` is called after n requests."""
 
     def __init__(self, count: int, changes: dict[int, Callable[[list[dict[str, Any]]], Any]], **more: Any) -> None:
         super().__init__(count, **more)
@@ -164,7 +164,7 @@ class Shifting(Platform):
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
         response = super().__call__(request)
-        self.changes.get(len(self.asked), lambda items: None)(self.items)
+        self.changes.get(len(self.queries), lambda items: None)(self.items)
         return response
 
 
@@ -195,9 +195,9 @@ def test_a_list_that_shifts_once_is_read_again_and_complete(change: str) -> None
 def test_iterating_a_list_that_shifts_misses_nothing_that_stayed_and_repeats_nothing(change: str) -> None:
     platform = Shifting(30, {2: CHANGES[change]}, cap=7)
     stayed = {item["n"] for item in platform.items}
-    found = numbers(sync_client(platform).agents.list())
-    assert len(found) == len(set(found))
-    assert stayed & {item["n"] for item in platform.items} <= set(found)
+    values = numbers(sync_client(platform).agents.list())
+    assert len(values) == len(set(values))
+    assert stayed & {item["n"] for item in platform.items} <= set(values)
 
 
 def test_a_list_that_never_holds_still_is_marked_incomplete_with_a_warning() -> None:
@@ -208,8 +208,8 @@ def test_a_list_that_never_holds_still_is_marked_incomplete_with_a_warning() -> 
     assert frame.attrs["agentbook"]["complete"] is False
     assert frame["id"].is_unique
     with pytest.warns(ab.errors.IncompleteWarning):
-        found = numbers(sync_client(platform).agents.list())
-    assert len(found) == len(set(found))
+        values = numbers(sync_client(platform).agents.list())
+    assert len(values) == len(set(values))
 
 
 @settings(max_examples=80, deadline=None)
@@ -260,11 +260,11 @@ def test_a_load_that_stops_half_way_goes_on_where_it_stopped() -> None:
     assert arrived["id"].tolist() == [item["id"] for item in platform.items[: len(arrived)]]
     assert arrived.attrs["agentbook"]["complete"] is False
     broken = False
-    platform.asked.clear()
+    platform.queries.clear()
     whole = raised.value.resume()
     assert whole["id"].tolist() == [item["id"] for item in platform.items]
     assert whole.attrs["agentbook"]["complete"] is True
-    assert min(int(query["offset"]) for query in platform.asked) >= len(arrived) - 1
+    assert min(int(query["offset"]) for query in platform.queries) >= len(arrived) - 1
 
 
 def test_a_platform_without_a_total_is_read_page_by_page() -> None:
@@ -289,7 +289,7 @@ def test_a_total_that_is_made_up_ends_where_nothing_new_comes(total: int) -> Non
         return httpx.Response(200, json=body)
 
     assert [item.n for item in list(sync_client(boasting).agents.list())] == list(range(30))
-    assert len(platform.asked) <= 3 * (3 + 2 * CONCURRENCY)
+    assert len(platform.queries) <= 3 * (3 + 2 * CONCURRENCY)
 
     async def read() -> list[int]:
         return [item.n async for item in async_client(boasting).agents.list()]
@@ -301,11 +301,11 @@ def test_a_total_that_is_made_up_ends_where_nothing_new_comes(total: int) -> Non
 @pytest.mark.parametrize("items", [[1, None, "x", [], {}], [{"n": 1}, {"n": 2}], [{"id": "a"}]])
 @pytest.mark.filterwarnings("ignore::agentbook.api.errors.IncompleteWarning")
 def test_a_platform_that_gives_one_page_for_ever_is_read_once(items: list[Any], pagination: Any) -> None:
-    asked = []
+    requests = []
 
     def deaf(request: httpx.Request) -> httpx.Response:
-        asked.append(request)
-        assert len(asked) < 200, "it would go on for ever"
+        requests.append(request)
+        assert len(requests) < 200, "it would go on for ever"
         return httpx.Response(200, json={"items": items, "pagination": pagination})
 
     assert len(list(sync_client(deaf).agents.list())) == len(items)

@@ -1,4 +1,4 @@
-"""The policy by itself: a generator driven by hand, with a clock that only moves when it is told to."""
+"""The policy alone: a generator driven by hand, with a scripted clock."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NOT_FOUND = Reply(404, {}, b'{"error": "NotFound", "message": "Agent not found"}
 
 
 class World:
-    """Plays the network and the clock for one exchange, and keeps what was sent and how long was waited."""
+    """The network and clock of one exchange; records requests and waits."""
 
     def __init__(self, *outcomes: Any, deadline_s: float = 180.0) -> None:
         self.now = 0.0
@@ -163,7 +163,7 @@ def test_a_named_create_is_read_back_after_a_lost_reply() -> None:
 
 @pytest.mark.proves("a timed-out write: read first")
 @pytest.mark.parametrize(
-    "found",
+    "reply",
     [
         NOT_FOUND,
         body(id="1", name="helper", created_at="2023-11-14T20:00:00Z", template="LLM"),  # older than the call
@@ -172,8 +172,8 @@ def test_a_named_create_is_read_back_after_a_lost_reply() -> None:
         Reply(200, {}, b"[]"),
     ],
 )
-def test_what_is_read_back_must_be_what_was_sent(found: Reply) -> None:
-    world = World(CUT, found)
+def test_what_is_read_back_must_be_what_was_sent(reply: Reply) -> None:
+    world = World(CUT, reply)
     with pytest.raises(ab.OutcomeUnknown):
         world.run(agents.create("helper", template="LLM"))
     assert [send.method for send in world.sent] == ["POST", "GET"]

@@ -17,13 +17,13 @@ class Ring:
     """A keyring that keeps what it is given."""
 
     def __init__(self) -> None:
-        self.kept: dict[tuple[str, str], str] = {}
+        self.entries: dict[tuple[str, str], str] = {}
 
     def module(self) -> Any:
         return SimpleNamespace(
-            get_password=lambda service, account: self.kept.get((service, account)),
-            set_password=lambda service, account, text: self.kept.__setitem__((service, account), text),
-            delete_password=lambda service, account: self.kept.pop((service, account)),
+            get_password=lambda service, account: self.entries.get((service, account)),
+            set_password=lambda service, account, text: self.entries.__setitem__((service, account), text),
+            delete_password=lambda service, account: self.entries.pop((service, account)),
         )
 
 
@@ -49,10 +49,10 @@ def test_a_keyring_is_used_where_there_is_one(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setitem(sys.modules, "keyring", ring.module())
     store.save(TOKENS)
     assert not store._path.exists()
-    assert list(ring.kept) == [("agentbook", "oauth https://h/v1")]
+    assert list(ring.entries) == [("agentbook", "oauth https://h/v1")]
     assert store.load() == TOKENS
     store.forget()
-    assert ring.kept == {}
+    assert ring.entries == {}
 
 
 def test_a_keyring_that_fails_is_as_good_as_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

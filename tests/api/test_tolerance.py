@@ -1,4 +1,4 @@
-"""What a platform may send and the specification does not show: unknown fields, nulls, odd types. Nothing raises or is lost."""
+"""Replies beyond the specification: unknown fields, nulls, unexpected types."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ def test_a_list_of_anything_is_read_whole(sent: list[Any], pagination: Any) -> N
     ids = [item["id"] for item in sent if isinstance(item, dict) and isinstance(item.get("id"), str)]
     if len(ids) != len(set(ids)):
         return  # an id that comes twice is another test's: the list is read again, and said to be incomplete
-    found = list(client_of({"items": sent, "pagination": pagination}).agents.list())
-    assert found == [item if isinstance(item, dict) else {"value": item} for item in sent]
+    records = list(client_of({"items": sent, "pagination": pagination}).agents.list())
+    assert records == [item if isinstance(item, dict) else {"value": item} for item in sent]
 
 
 @given(st.lists(items, max_size=8))

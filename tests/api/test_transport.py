@@ -24,7 +24,7 @@ PLAIN = b'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 1
 
 
 class Platform(socketserver.ThreadingTCPServer):
-    """Records the raw bytes of every request by connection, and answers with `reply`."""
+    """Records the raw bytes of each request by connection; answers with `reply`."""
 
     daemon_threads = True
     allow_reuse_address = True
@@ -208,7 +208,7 @@ def test_only_a_proxy_makes_a_platform_indirect(monkeypatch: pytest.MonkeyPatch)
 
 
 def run_call(driver: str, platform: Platform, act: Any, **limits: float) -> Any:
-    """Run a call on our own client, on the caller's httpx client, or on an event loop."""
+    """Run a call on our client, on the caller's httpx client, or on an event loop."""
     if driver == "async":
 
         async def run() -> Any:

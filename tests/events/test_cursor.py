@@ -19,8 +19,8 @@ def test_an_id_is_taken_once(came: list[str]) -> None:
 @given(st.lists(ids, min_size=1, max_size=80), st.integers(0, 10))
 def test_what_is_read_again_after_a_cut_covers_the_overlap(came: list[str], overlap_s: int) -> None:
     cursor = Cursor(None, overlap_s)
-    for one in came:
-        cursor.admit(one)
+    for seen_id in came:
+        cursor.admit(seen_id)
     resume = cursor.resume_from()
     edge = int(max(came).replace("-", "")[:12], 16) - overlap_s * 1000
     # Everything as new as the overlap, seen or not, comes after the resume point.

@@ -1,4 +1,4 @@
-"""Nested loops are an opt-in, each case in an interpreter of its own, since patching asyncio cannot be undone."""
+"""Nested loops, each case in its own interpreter: the patch cannot be undone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Streams against an independent platform on a real socket: exactly once, in order, whatever happens to the connection."""
+"""Streams on a real WebSocket: exactly once and in order, across reconnects."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def quick_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reader, "BACKOFF_S", 0.002)
 
 
-def take(stream: EventStream, count: int, *, drafts: bool = False) -> list[Any]:
+def next_events(stream: EventStream, count: int, *, drafts: bool = False) -> list[Any]:
     taken = []
     while len(taken) < count:
         item = stream.get(timeout_s=60)
@@ -48,9 +48,9 @@ def numbers(events: list[Any]) -> list[int]:
 def test_a_cursor_replays_and_then_goes_on_live(platform: SocketPlatform, client: Any) -> None:
     platform.add(*[event(n) for n in range(5)])
     with client.sessions.stream("s", from_id=event(1)["id"]) as stream:
-        assert numbers(take(stream, 3)) == [2, 3, 4]
+        assert numbers(next_events(stream, 3)) == [2, 3, 4]
         platform.add(event(5))
-        assert numbers(take(stream, 1)) == [5]
+        assert numbers(next_events(stream, 1)) == [5]
         assert stream.last_id == event(5)["id"]
 
 
@@ -60,7 +60,7 @@ def test_without_a_cursor_only_new_events_come(platform: SocketPlatform, client:
         while not platform.sockets:
             assert stream.get(timeout_s=0.01) is None
         platform.add(event(5))
-        assert numbers(take(stream, 1)) == [5]
+        assert numbers(next_events(stream, 1)) == [5]
 
 
 def test_since_is_a_cursor(platform: SocketPlatform, client: Any) -> None:
@@ -69,7 +69,7 @@ def test_since_is_a_cursor(platform: SocketPlatform, client: Any) -> None:
     platform.add(*[event(n) for n in range(6)])
     since = datetime.fromtimestamp((START_MS + 40) / 1000, UTC)
     with client.sessions.stream("s", since=since) as stream:
-        assert numbers(take(stream, 2)) == [4, 5]
+        assert numbers(next_events(stream, 2)) == [4, 5]
 
 
 @pytest.mark.proves("sessions.stream")
@@ -98,7 +98,7 @@ def test_many_cuts_lose_and_repeat_nothing(platform: SocketPlatform, client: Any
     producer = threading.Thread(target=produce)
     with client.sessions.stream("s", from_id=reader.BEGINNING) as stream:
         producer.start()
-        taken = numbers(take(stream, count))
+        taken = numbers(next_events(stream, count))
         producer.join()
     assert sorted(taken) == list(range(count))
     # What was committed in order arrives in order; only late commits come after their
@@ -115,7 +115,7 @@ def test_a_platform_that_accepts_and_closes_is_not_hammered(
     platform.close_at_once = 1000
     platform.add(event(0))
     with client.sessions.stream("s", from_id=reader.BEGINNING) as stream:
-        assert numbers(take(stream, 1)) == [0]
+        assert numbers(next_events(stream, 1)) == [0]
         assert stream.get(timeout_s=1.0) is None
     # 0.05 s doubled each time, at the least jitter: 0.025 + 0.05 + 0.1 + 0.2 + 0.4
     # reach a second with the sixth.
@@ -134,16 +134,16 @@ def test_after_a_socket_that_had_been_delivering_the_next_comes_at_once(
             connected(platform, n + 1)
             if n % 2:
                 platform.call(platform.broadcast(draft))
-                assert take(stream, 1, drafts=True)[0]["id"] == "draft-1"
+                assert next_events(stream, 1, drafts=True)[0]["id"] == "draft-1"
             else:
                 platform.add(event(n))
-                assert numbers(take(stream, 1)) == [n]
+                assert numbers(next_events(stream, 1)) == [n]
             platform.cut()
         connected(platform, 4)
 
 
 def connected(platform: SocketPlatform, times: int) -> None:
-    """Wait until so many sockets were opened, one is open, and what came before it was listed."""
+    """Wait for the n-th socket to be open and the earlier events to be listed."""
     until = time.monotonic() + 60
     while min(len(platform.handshakes), platform.lists) < times or not platform.sockets:
         assert time.monotonic() < until, f"{len(platform.handshakes)} handshakes"
@@ -159,16 +159,16 @@ def test_a_refused_cursor_is_replaced_by_the_list(
     platform.refuse_from_id = refusal
     platform.add(*[event(n, milliseconds=START_MS + n * 10_000) for n in range(4)])
     with client.sessions.stream("s", from_id=event(0, milliseconds=START_MS)["id"]) as stream:
-        assert numbers(take(stream, 3)) == [1, 2, 3]
+        assert numbers(next_events(stream, 3)) == [1, 2, 3]
         platform.cut()
         platform.add(event(4, milliseconds=START_MS + 90_000))
-        assert numbers(take(stream, 1)) == [4]
+        assert numbers(next_events(stream, 1)) == [4]
 
 
 def test_a_very_large_event_arrives(platform: SocketPlatform, client: Any) -> None:
     with client.sessions.stream("s", from_id=reader.BEGINNING) as stream:
         platform.add(event(0, content={"n": 0, "text": "x" * 12_000_000}), event(1))
-        assert numbers(take(stream, 2)) == [0, 1]
+        assert numbers(next_events(stream, 2)) == [0, 1]
 
 
 def test_an_event_too_big_for_the_socket_is_fetched_by_rest(
@@ -177,12 +177,12 @@ def test_an_event_too_big_for_the_socket_is_fetched_by_rest(
     monkeypatch.setattr("agentbook.events.websocket.MAX_SIZE_BYTES", 100_000)
     with client.sessions.stream("s", from_id=reader.BEGINNING) as stream:
         platform.add(event(0, milliseconds=START_MS))
-        assert numbers(take(stream, 1)) == [0]
+        assert numbers(next_events(stream, 1)) == [0]
         while not platform.sockets:
             threading.Event().wait(0.001)
         platform.add(event(1, milliseconds=START_MS + 1, content={"n": 1, "text": "x" * 300_000}))
         platform.add(event(2, milliseconds=START_MS + 20_000))
-        assert numbers(take(stream, 2)) == [1, 2]
+        assert numbers(next_events(stream, 2)) == [1, 2]
 
 
 def test_a_rate_limited_handshake_waits_at_the_gate(
@@ -195,7 +195,7 @@ def test_a_rate_limited_handshake_waits_at_the_gate(
         while not client.gate.closed:
             threading.Event().wait(0.001)
         platform.refuse_socket = None
-        assert numbers(take(stream, 1)) == [0]
+        assert numbers(next_events(stream, 1)) == [0]
     assert len(platform.handshakes) == 2  # refused once, then one probe; nothing in between
 
 
@@ -233,7 +233,7 @@ def test_a_refusal_as_a_close_code_is_the_typed_error(
 
 
 @pytest.mark.parametrize(
-    ("told", "code", "kind"),
+    ("message", "code", "kind"),
     [
         ({"error": "InvalidInputError", "message": "Unknown type 'x'. Valid: a, b"}, 1008, ab.InvalidInput),
         ({"error": "InvalidInputError", "message": "Unknown type 'x'. Valid: a, b"}, 1000, ab.InvalidInput),
@@ -242,12 +242,12 @@ def test_a_refusal_as_a_close_code_is_the_typed_error(
     ],
 )
 def test_an_error_sent_as_a_message_before_the_close_is_the_typed_error(
-    platform: SocketPlatform, client: Any, told: dict[str, Any], code: int, kind: type[ab.ApiError]
+    platform: SocketPlatform, client: Any, message: dict[str, Any], code: int, kind: type[ab.ApiError]
 ) -> None:
-    platform.says_first, platform.close_at_once = json.dumps(told), code
+    platform.says_first, platform.close_at_once = json.dumps(message), code
     with client.sessions.stream("s", from_id=reader.BEGINNING) as stream, pytest.raises(kind) as raised:
         stream.get(timeout_s=60)
-    assert raised.value.message == told["message"].replace("s3cret-4711", "…")
+    assert raised.value.message == message["message"].replace("s3cret-4711", "…")
 
 
 @pytest.mark.parametrize(
@@ -260,7 +260,7 @@ def test_a_platform_that_shuts_each_socket_on_purpose_is_asked_thrice_and_said_s
     platform.add(event(0))
     platform.close_at_once, platform.close_reason = code, reason
     with client.sessions.stream("s", from_id=reader.BEGINNING) as stream:
-        take(stream, 1)
+        next_events(stream, 1)
         with pytest.raises(ab.StreamClosed, match="3 times in a row") as raised:
             stream.get(timeout_s=60)
     assert reason.replace("s3cret-4711", "…") in str(raised.value)
@@ -292,7 +292,7 @@ def test_the_handshake_is_signed_with_basic_and_accepts_json(platform: SocketPla
     client = ab.Client(platform.base_url, credentials=ab.ApiKey(KEY, scheme="bearer"))
     platform.add(event(0))
     with client.sessions.stream("s", from_id=reader.BEGINNING) as stream:
-        take(stream, 1)
+        next_events(stream, 1)
     [handshake] = platform.handshakes
     assert handshake["authorization"] == ab.ApiKey(KEY).authorization()
     assert handshake["accept"] == "application/json"
@@ -304,9 +304,9 @@ def test_a_credential_a_socket_does_not_take_polls(platform: SocketPlatform, mon
     client = ab.Client(platform.base_url, credentials=ab.OAuthToken("token"))
     platform.add(event(0))
     with client.sessions.stream("s", from_id=reader.BEGINNING) as stream:
-        assert numbers(take(stream, 1)) == [0]
+        assert numbers(next_events(stream, 1)) == [0]
         platform.add(event(1), event(2))
-        assert numbers(take(stream, 2)) == [1, 2]
+        assert numbers(next_events(stream, 2)) == [1, 2]
     assert platform.handshakes == []
     client.close()
 
@@ -314,7 +314,7 @@ def test_a_credential_a_socket_does_not_take_polls(platform: SocketPlatform, mon
 def test_types_are_asked_for_and_kept_to(platform: SocketPlatform, client: Any) -> None:
     platform.add(event(0), event(1, type="other"), event(2))
     with client.sessions.stream("s", from_id=reader.BEGINNING, types=["other"]) as stream:
-        assert numbers(take(stream, 1)) == [1]
+        assert numbers(next_events(stream, 1)) == [1]
         assert stream.get(timeout_s=0.1) is None
 
 
@@ -325,10 +325,10 @@ def test_a_consumer_that_pauses_loses_nothing(
     monkeypatch.setattr("agentbook.events.stream.STALL_S", 0.05)
     with client.sessions.stream("s", from_id=reader.BEGINNING) as stream:
         platform.add(*[event(n) for n in range(300)])
-        taken = take(stream, 1)
+        taken = next_events(stream, 1)
         while platform.sockets:  # the stalled socket is given up rather than kept half-read
             threading.Event().wait(0.01)
-        taken += take(stream, 299)
+        taken += next_events(stream, 299)
     assert numbers(taken) == list(range(300))
 
 
@@ -337,13 +337,13 @@ def test_an_async_client_streams_on_its_own_loop(platform: SocketPlatform) -> No
 
     async def read() -> list[int]:
         client = ab.AsyncClient(platform.base_url, credentials=KEY)
-        found = []
+        items = []
         async with client, client.sessions.stream("s", from_id=reader.BEGINNING) as stream:
             async for item in stream:
-                found.append(item)
-                if len(found) == 3:
+                items.append(item)
+                if len(items) == 3:
                     break
-        return numbers(found)
+        return numbers(items)
 
     assert asyncio.run(read()) == [0, 1, 2]
 
@@ -365,14 +365,14 @@ def test_debug_logs_hold_no_secret(platform: SocketPlatform, client: Any, caplog
     caplog.set_level(logging.DEBUG)
     platform.add(event(0))
     with client.sessions.stream("s", from_id=reader.BEGINNING) as stream:
-        take(stream, 1)
+        next_events(stream, 1)
     client.sessions.events("s").first()
     # The fake platform itself logs what it receives; what counts is what the client's
     # libraries say.
-    said = "\n".join(record.getMessage() for record in caplog.records if record.name != "websockets.server")
+    log_text = "\n".join(record.getMessage() for record in caplog.records if record.name != "websockets.server")
     assert "httpcore" in {record.name.split(".")[0] for record in caplog.records}
-    assert "s3cret-4711" not in said
-    assert base64.b64encode(KEY.encode()).decode() not in said
+    assert "s3cret-4711" not in log_text
+    assert base64.b64encode(KEY.encode()).decode() not in log_text
 
 
 def test_a_stream_that_is_left_behind_ends_by_itself(platform: SocketPlatform, client: Any) -> None:
@@ -424,10 +424,10 @@ def test_a_socket_that_says_nothing_is_helped_out_by_the_list(
     with client.sessions.stream("s", from_id=reader.BEGINNING) as stream:
         connected(platform, 1)
         platform.add(event(0), event(1))
-        assert numbers(take(stream, 2)) == [0, 1]
+        assert numbers(next_events(stream, 2)) == [0, 1]
         platform.is_mute = False
         platform.add(event(2))
-        assert numbers(take(stream, 1)) == [2]
+        assert numbers(next_events(stream, 1)) == [2]
     assert len(platform.handshakes) == 1
 
 

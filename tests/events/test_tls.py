@@ -1,4 +1,4 @@
-"""One TLS setting for requests and streams, against a platform whose certificate only that setting trusts."""
+"""One TLS setting for requests and streams, which alone trusts the certificate."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_requests_and_streams_trust_the_same_certificate(
     trusted = ssl.create_default_context(cafile=str(certificate[0]))
     secure.add(*[event(n) for n in range(3)])
     with ab.Client(secure.base_url, credentials="id:secret", tls=trusted) as client:
-        assert [one.content.n for one in client.sessions.events("s")] == [0, 1, 2]
+        assert [event.content.n for event in client.sessions.events("s")] == [0, 1, 2]
         with client.sessions.stream("s", from_id=BEGINNING) as stream:
             assert [next(stream).content.n for _ in range(3)] == [0, 1, 2]
             while not secure.sockets:

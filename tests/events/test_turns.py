@@ -30,14 +30,14 @@ def event(n: int, type: str, content: Any, **fields: Any) -> dict[str, Any]:
     }
 
 
-def asked(n: int, text: str) -> dict[str, Any]:
+def question(n: int, text: str) -> dict[str, Any]:
     return event(n, "message", {"text": text}, author=KEY)
 
 
 def read(*events: dict[str, Any]) -> list[Turn]:
     log = TurnLog("s")
-    for one in events:
-        log.feed(one)
+    for item in events:
+        log.feed(item)
     return log.turns
 
 
@@ -47,7 +47,7 @@ def facts(turn: Turn) -> tuple[Any, ...]:
 
 def test_a_turn_opens_with_a_message_and_closes_with_the_reply() -> None:
     turns = read(
-        asked(1, "How many?"),
+        question(1, "How many?"),
         event(2, "runtime_done", {}, author=AGENT),
         event(3, "runtime_done", {}),
         event(4, "runtime_done", {"text": "Seven."}, author=AGENT),
@@ -57,7 +57,10 @@ def test_a_turn_opens_with_a_message_and_closes_with_the_reply() -> None:
 
 def test_replies_come_in_the_order_of_the_questions() -> None:
     turns = read(
-        asked(1, "a"), asked(2, "b"), event(3, "runtime_done", {"text": "A"}), event(5, "runtime_done", {"text": "B"})
+        question(1, "a"),
+        question(2, "b"),
+        event(3, "runtime_done", {"text": "A"}),
+        event(5, "runtime_done", {"text": "B"}),
     )
     assert [facts(turn) for turn in turns] == [("answered", "a", "A", 0, 2.0, 2), ("answered", "b", "B", 0, 3.0, 2)]
 
@@ -69,20 +72,20 @@ def test_a_session_may_begin_with_the_agent() -> None:
 
 def test_a_run_limit_fails_the_turn_wherever_its_message_stands() -> None:
     odd = event(2, "task_failed", {"detail": {"reasons": ["WORKSPACE budget exceeded for 'acme~lab'"]}})
-    [turn] = read(asked(1, "a"), odd)
+    [turn] = read(question(1, "a"), odd)
     assert turn.status == "failed"
     assert turn.failure == Failure("WORKSPACE budget exceeded for 'acme~lab'", "budget")
 
 
 def test_an_error_event_without_a_known_message_fails_the_turn_too() -> None:
     content = {"status": 500, "error": "ServerError", "message": "Something went wrong"}
-    [turn] = read(asked(1, "a"), event(2, "runtime_error", content))
+    [turn] = read(question(1, "a"), event(2, "runtime_error", content))
     assert (turn.status, turn.failure) == ("failed", Failure("Something went wrong", "error", 500))
 
 
 def test_an_agent_may_quote_a_limit_without_failing() -> None:
     quoted = "The error `exceeded LLM call limit for this execution tree` means that ..."
-    [turn] = read(asked(1, "a"), event(2, "runtime_done", {"text": quoted}))
+    [turn] = read(question(1, "a"), event(2, "runtime_done", {"text": quoted}))
     assert turn.status == "answered"
     assert failure_of(event(2, "runtime_done", {"text": "TURN_TIMEOUT: 600 s"})) == Failure(
         "TURN_TIMEOUT: 600 s", "turn_timeout"
@@ -90,7 +93,7 @@ def test_an_agent_may_quote_a_limit_without_failing() -> None:
 
 
 def test_what_a_person_writes_is_never_a_failure() -> None:
-    [turn] = read(asked(1, "TURN_TIMEOUT: why?"))
+    [turn] = read(question(1, "TURN_TIMEOUT: why?"))
     assert turn.status == "open"
 
 
@@ -98,8 +101,8 @@ def test_what_a_person_writes_is_never_a_failure() -> None:
 def test_a_run_ends_a_turn_whoever_its_author_is_said_to_be(author: str | None) -> None:
     by = {"author": {"type": author}}
     events = [
-        asked(1, "a"), event(2, "runtime_done", {}, **by), event(3, "runtime_done", {"text": "A"}, **by),
-        asked(4, "b"), event(5, "runtime_error", {"message": "broken"}, **by),
+        question(1, "a"), event(2, "runtime_done", {}, **by), event(3, "runtime_done", {"text": "A"}, **by),
+        question(4, "b"), event(5, "runtime_error", {"message": "broken"}, **by),
     ]  # fmt: skip
     assert [facts(turn) for turn in read(*events)] == [
         ("answered", "a", "A", 1, 2.0, 3),
@@ -110,12 +113,12 @@ def test_a_run_ends_a_turn_whoever_its_author_is_said_to_be(author: str | None) 
 
 
 def test_the_turn_of_our_message_is_found_whatever_the_platform_returned_for_it() -> None:
-    log = [asked(1, "theirs"), asked(2, " ours\n"), asked(3, "ours")]
+    log = [question(1, "theirs"), question(2, " ours\n"), question(3, "ours")]
     first, second, third = read(*log)
     turns = [first, second, third]
     assert _turn_of(Record(log[2]), "ours", turns) is third  # the event itself
-    for told in ({}, {"status": "queued"}, {"id": event_id(0, 99), "status": "running"}, {"event": log[2]}):
-        assert _turn_of(Record(told), "ours", turns) is second
+    for reply in ({}, {"status": "queued"}, {"id": event_id(0, 99), "status": "running"}, {"event": log[2]}):
+        assert _turn_of(Record(reply), "ours", turns) is second
     assert _turn_of(Record(), "changed on the way", turns) is first
     assert _turn_of(Record(), "ours", []) is None
     assert _turn_of(Record({**log[2], "id": event_id(0, 99)}), "ours", turns) is None  # not seen yet
@@ -123,15 +126,15 @@ def test_the_turn_of_our_message_is_found_whatever_the_platform_returned_for_it(
 
 def test_unknown_events_stay_visible() -> None:
     log = TurnLog("s")
-    for one in (asked(1, "a"), event(2, "tool_called", {"name": "sql"}), event(3, "runtime_done", {"text": "A"})):
-        log.feed(one)
-    assert [one["type"] for one in log.unknown] == ["tool_called"]
+    for item in (question(1, "a"), event(2, "tool_called", {"name": "sql"}), event(3, "runtime_done", {"text": "A"})):
+        log.feed(item)
+    assert [item["type"] for item in log.unknown] == ["tool_called"]
     assert facts(log.turns[0]) == ("answered", "a", "A", 0, 2.0, 3)
 
 
 def test_drafts_build_the_reply_and_give_way_to_it() -> None:
     log = TurnLog("s")
-    log.feed(asked(1, "a"))
+    log.feed(question(1, "a"))
     for content in (
         {"delta": "Sev", "offset": 0},
         {"delta": "en si", "offset": 3},
@@ -149,7 +152,7 @@ def test_drafts_build_the_reply_and_give_way_to_it() -> None:
 
 def test_a_whole_draft_text_replaces_the_last() -> None:
     log = TurnLog("s")
-    log.feed(asked(1, "a"))
+    log.feed(question(1, "a"))
     for text in ("Sev", "Seven"):
         log.feed({"id": "draft-1", "type": "anything", "content": {"text": text}})
     assert log.turns[0].draft == "Seven"
@@ -169,13 +172,13 @@ def test_a_whole_draft_text_replaces_the_last() -> None:
 )
 def test_strange_events_never_raise(strange: dict[str, Any]) -> None:
     log = TurnLog("s")
-    log.feed(asked(1, "a"))
+    log.feed(question(1, "a"))
     log.feed(strange)
     assert repr(log.turns[0]).startswith("Turn(")
 
 
 def test_reading_an_event() -> None:
-    assert opens_turn(asked(1, "a"))
+    assert opens_turn(question(1, "a"))
     assert not opens_turn(event(1, "runtime_done", {}, author=AGENT))
     assert text_of({"content": {"text": 3}}) is None
 
@@ -193,19 +196,19 @@ def test_reading_an_event() -> None:
     ],
 )
 def test_an_instant_is_utc_and_without_a_zone_it_is_meant_so(text: Any, utc: str | None) -> None:
-    found = moment_of({"created_at": text})
-    assert (found and found.isoformat()) == utc
+    moment = moment_of({"created_at": text})
+    assert (moment and moment.isoformat()) == utc
     assert to_frame("events", [json.dumps({"items": [{"created_at": text}]}).encode()])["created_at"].to_list() == [
         pd.NaT if utc is None else pd.Timestamp(utc)
     ], "frames read it the same way"
 
 
 def test_a_turn_without_zones_has_a_latency() -> None:
-    events = asked(1, "a"), event(4, "runtime_done", {"text": "A"})
-    [turn] = read(*({**one, "created_at": one["created_at"].removesuffix("Z")} for one in events))
+    events = question(1, "a"), event(4, "runtime_done", {"text": "A"})
+    [turn] = read(*({**item, "created_at": item["created_at"].removesuffix("Z")} for item in events))
     assert (turn.latency_s, turn.asked_at and turn.asked_at.utcoffset()) == (3.0, timedelta(0))
 
 
 def test_a_repr_is_one_stable_line() -> None:
-    [turn] = read(asked(1, "How\nmany?"), event(2, "runtime_done", {"text": "x" * 100}))
+    [turn] = read(question(1, "How\nmany?"), event(2, "runtime_done", {"text": "x" * 100}))
     assert repr(turn) == f"Turn(answered: 'How many?' -> {'x' * 59 + '…'!r})"

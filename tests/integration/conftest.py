@@ -1,4 +1,4 @@
-"""The embedded service with its demo data, started by its own command, and clients of it: the whole road."""
+"""The embedded service with its demo data, started by its command, and clients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What client and service must both obey: the real client against the real service, operation by operation."""
+"""Each operation of the specification: the real client against the real service."""
 
 from __future__ import annotations
 
@@ -206,7 +206,7 @@ def until_reply(stream: Any) -> list[Any]:
             return seen
 
 
-# -- what is refused ---------------------------------------------------------------------------------------------------
+# -- what is refused -------------------------------------------------------------------
 
 
 @pytest.mark.proves("404 NotFound")
@@ -312,7 +312,7 @@ def test_a_version_is_published_once(client: ab.Client) -> None:
 def test_an_agent_is_installed_and_uninstalled(client: ab.Client) -> None:
     workspace = client.workspaces.create(f"lab-{uuid.uuid4().hex[:8]}")
     installed = client.workspaces.install_agent(workspace, "acme~guide")
-    assert [one.id for one in client.workspaces.agents(workspace)] == [installed.id]
+    assert [agent.id for agent in client.workspaces.agents(workspace)] == [installed.id]
     assert client.workspaces.uninstall_agent(installed) == {}
     assert list(client.workspaces.agents(workspace)) == []
     with pytest.raises(ab.NotFound):
@@ -327,17 +327,17 @@ def test_one_session_is_read_where_the_platform_offers_it(client: ab.Client) -> 
 
 
 def test_eight_threads_share_one_client(client: ab.Client) -> None:
-    found: list[int] = []
-    threads = [threading.Thread(target=lambda: found.append(len(list(client.agents.list())))) for _ in range(8)]
+    counts: list[int] = []
+    threads = [threading.Thread(target=lambda: counts.append(len(list(client.agents.list())))) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(found) == 8
-    assert len(set(found)) == 1
+    assert len(counts) == 8
+    assert len(set(counts)) == 1
 
 
-# -- many sessions -----------------------------------------------------------------------------------------------------
+# -- many sessions ---------------------------------------------------------------------
 
 
 def test_many_sessions_load_into_one_frame(client: ab.Client) -> None:
@@ -355,9 +355,9 @@ def test_a_session_that_cannot_be_read_is_named_and_the_rest_is_kept(client: ab.
         ab.load_events(client, [good[0], gone, *good[1:]])
     assert set(raised.value.problems) == {gone}
     assert raised.value.partial_frame["session_id"].drop_duplicates().tolist() == good
-    kept = ab.load_events(client, [gone, *good], errors="keep")
-    assert kept.attrs["agentbook"]["complete"] is False
-    assert gone in kept.attrs["agentbook"]["failed_sessions"]
+    frame = ab.load_events(client, [gone, *good], errors="keep")
+    assert frame.attrs["agentbook"]["complete"] is False
+    assert gone in frame.attrs["agentbook"]["failed_sessions"]
     with pytest.raises(ab.PartialLoad):
         raised.value.resume()
 

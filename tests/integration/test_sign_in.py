@@ -1,4 +1,4 @@
-"""A person signs in: the real client's OAuth against the real service, with a browser that is played by a script."""
+"""Signing in: the real client against the real service, with a scripted browser."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from service.process import Service, command
 
 
 class Browser:
-    """Signed in as somebody; opens the address it is given, ticks what it is told to, and follows the redirect back."""
+    """A scripted, signed-in browser: approves the scopes and follows the redirect."""
 
     def __init__(self, service: Service, account: str = "ada", *, decision: str = "allow", follow: bool = True) -> None:
         self.http = httpx.Client(headers={"Accept": "text/html"}, follow_redirects=False)
@@ -62,13 +62,13 @@ def store(service: Service, tmp_path: Path) -> TokenStore:
 
 
 @pytest.fixture(scope="module")
-def kept(service: Service, tmp_path_factory: pytest.TempPathFactory) -> TokenStore:
+def shared_store(service: Service, tmp_path_factory: pytest.TempPathFactory) -> TokenStore:
     return TokenStore(service.base_url, tmp_path_factory.mktemp("tokens"))
 
 
 @pytest.fixture(scope="module")
-def session(service: Service, kept: TokenStore) -> Iterator[OAuthSession]:
-    store, browser = kept, Browser(service)
+def session(service: Service, shared_store: TokenStore) -> Iterator[OAuthSession]:
+    store, browser = shared_store, Browser(service)
     yield sign_in(service.base_url, open_browser=browser.open, paste=False, store=store)
     browser.http.close()
 
@@ -78,13 +78,15 @@ def client_of(service: Service, session: OAuthSession) -> ab.Client:
 
 
 @pytest.mark.proves("agents.update")
-def test_a_person_signs_in_and_acts_as_themselves(service: Service, session: OAuthSession, kept: TokenStore) -> None:
+def test_a_person_signs_in_and_acts_as_themselves(
+    service: Service, session: OAuthSession, shared_store: TokenStore
+) -> None:
     with client_of(service, session) as client:
         assert client.me.get().name == "ada"
         # What no key can do: change an agent.
         name = client.agents.create("ada-s-own", template="BLANK").id
         assert client.agents.update(name, is_pinned=True).is_pinned is True
-    assert stat.S_IMODE(kept._path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(shared_store._path.stat().st_mode) == 0o600
 
 
 def test_only_what_was_asked_for_is_granted(service: Service, store: TokenStore) -> None:
@@ -127,22 +129,22 @@ def test_an_answer_to_another_sign_in_is_not_taken(service: Service, store: Toke
 
 
 def test_the_tokens_are_found_again(
-    service: Service, session: OAuthSession, kept: TokenStore, monkeypatch: pytest.MonkeyPatch
+    service: Service, session: OAuthSession, shared_store: TokenStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    again = stored(service.base_url, store=kept)
+    again = stored(service.base_url, store=shared_store)
     assert again is not None
     assert again.authorization() == session.authorization()
-    monkeypatch.setattr("agentbook._connect.stored", lambda address: stored(address, store=kept))
+    monkeypatch.setattr("agentbook._connect.stored", lambda address: stored(address, store=shared_store))
     monkeypatch.delenv("AGENTBOOK_BASE_URL", raising=False)
     with ab.connect(service.base_url + "/") as client:
         assert client.me.get().name == "ada"
     again.sign_out()
-    assert stored(service.base_url, store=kept) is None
-    kept.save(again._tokens)
+    assert stored(service.base_url, store=shared_store) is None
+    shared_store.save(again._tokens)
 
 
 def spoil(session: OAuthSession) -> str:
-    """Replace the access token by one that the platform does not know, as if it had expired."""
+    """Replace the access token by an unknown one, as if it had expired."""
     from dataclasses import replace
 
     session._tokens = replace(session._tokens, access_token="spent-" + "x" * 30)
@@ -202,9 +204,11 @@ print(ab.Client(base_url, credentials=session).me.get().name)
 """
 
 
-def test_four_kernels_never_revoke_each_other(service: Service, session: OAuthSession, kept: TokenStore) -> None:
+def test_four_kernels_never_revoke_each_other(
+    service: Service, session: OAuthSession, shared_store: TokenStore
+) -> None:
     spoil(session)
-    directory = str(kept._path.parent)
+    directory = str(shared_store._path.parent)
     kernels = [
         subprocess.Popen(
             [sys.executable, "-c", KERNEL, service.base_url, directory],

@@ -163,8 +163,8 @@ def _deadline_error(operation: str | None, timeout_s: float | None) -> DeadlineE
 def wind_up(work: Coroutine[Any, Any, Any], timeout_s: float) -> None:
     """Run the last work of an object that is closed, and wait for it if possible.
 
-    On the toolkit's own thread the work is only started. If the interpreter is ending it
-    is skipped, because the thread no longer runs.
+    On the toolkit's own thread the work is only started. If the interpreter is ending,
+    it is skipped, because the thread no longer runs.
 
     Raises
     ------
