@@ -1,4 +1,4 @@
-"""`connect`: where the address and the key come from, and how the embedded service starts."""
+"""`connect`: where address and key come from, and how the embedded service starts."""
 
 from __future__ import annotations
 
@@ -172,10 +172,10 @@ def test_after_a_service_was_killed_clients_say_what_to_do_and_connect_starts_it
 
 def test_a_port_that_another_program_took_meanwhile_is_not_used(data: Path) -> None:
     data.mkdir()
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        port = listener.getsockname()[1]
         facts = {"base_url": "http://127.0.0.1:9/v1", "pid": 2**22, "port": port}
         (data / "service.json").write_text(json.dumps(facts))
         assert embedded.find_or_start().base_url != f"http://127.0.0.1:{port}/v1"

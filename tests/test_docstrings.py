@@ -1,7 +1,7 @@
-"""The docstrings are the reference: every public name says what it takes, gives and raises, and its examples run.
+"""The docstrings are the reference: each documents its parameters, result and errors.
 
-The examples run offline, against the embedded service in a store that repeats itself, in the namespace `PLACES`. Nothing
-is skipped: an example that cannot run is no example.
+Their examples run offline, against the embedded service with a seeded store, with the
+names of `NAMESPACE`. None is skipped.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ PARTS = re.findall(r"^== (.+)$", (ROOT / "tests/service/specification.txt").read
 NOUNS = ("me", "agents", "skills", "credentials", "workspaces", "sessions", "organizations")
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
-# What examples may use beside the names of their own module.
-PLACES = """
+# Names that examples can use, in addition to those of their module.
+NAMESPACE = """
     ab, pd      agentbook and pandas
     client      a client of the embedded service
     session     a chat with the agent `guide` that has been answered once
@@ -42,7 +42,7 @@ PLACES = """
 
 @dataclass(frozen=True)
 class Name:
-    """A public name: how one reaches it, what it is, and the class it belongs to."""
+    """A public name: its path, its value, and the class it belongs to."""
 
     path: str
     value: Any
@@ -54,7 +54,7 @@ class Name:
 
     @property
     def owners_text(self) -> str:
-        """What is said of the class it belongs to, and of that which it is a kind of."""
+        """The docstrings of its class and of that class's bases."""
         kind = self.owner or (self.value if inspect.isclass(self.value) else object)
         return "\n".join(
             inspect.cleandoc(base.__doc__ or "") for base in kind.__mro__ if "agentbook" in base.__module__
@@ -62,7 +62,7 @@ class Name:
 
     @property
     def call(self) -> Callable[..., Any] | None:
-        """What is called; None for what is no function or method."""
+        """The function to check; None if this cannot be called."""
         value = self.value
         if isinstance(value, (classmethod, staticmethod)):
             value = value.__func__
@@ -78,20 +78,20 @@ class Name:
 
     @property
     def referred(self) -> str | None:
-        """Whose documentation it points at: "As `ask`, awaited." on a class, "As `Client.run`" elsewhere."""
-        found = re.match(r"As `([\w.]+)`", self.text)
-        if found is None:
+        """The name that its docstring refers to, as in "As `Client.run`, awaited."."""
+        match = re.match(r"As `([\w.]+)`", self.text)
+        if match is None:
             return None
-        return found[1] if "." in found[1] or self.owner is None else f"{self.path.rpartition('.')[0]}.{found[1]}"
+        return match[1] if "." in match[1] or self.owner is None else f"{self.path.rpartition('.')[0]}.{match[1]}"
 
     def section(self, title: str) -> str:
-        """What stands below a heading of numpydoc; empty where there is none."""
-        found = re.search(rf"^{title}\n-+\n(.*?)(?=^\w[\w ]*\n-{{3,}}\n|\Z)", self.text, re.MULTILINE | re.DOTALL)
-        return found[1] if found else ""
+        """The text below a numpydoc heading; empty if there is none."""
+        match = re.search(rf"^{title}\n-+\n(.*?)(?=^\w[\w ]*\n-{{3,}}\n|\Z)", self.text, re.MULTILINE | re.DOTALL)
+        return match[1] if match else ""
 
 
 def members(path: str, kind: type) -> Iterator[Name]:
-    """A class, and what it and the classes of agentbook above it define."""
+    """A class, and the members that it and its agentbook bases define."""
     yield Name(path, kind)
     ours = [base for base in kind.__mro__ if base.__module__ in (kind.__module__, "agentbook.api.connection")]
     for name in dict.fromkeys(name for base in ours for name in vars(base)):
@@ -106,13 +106,15 @@ def members(path: str, kind: type) -> Iterator[Name]:
 
 
 def public() -> Iterator[Name]:
-    """Every name a user meets: the package's, the modules' it lists, the nouns' of a client, and the lists'."""
+    """Every public name of the package, its modules, a client's nouns, and lists."""
     for name in (*ab.__all__, *ab.errors.__all__):
         value = getattr(ab, name)
         if inspect.ismodule(value):
-            # Of a module without a list of its own: what it defines; of the errors, the errors.
-            here = [n for n, v in vars(value).items() if n[0] != "_" and getattr(v, "__module__", "") == value.__name__]
-            own = getattr(value, "__all__", here if value is not ab.errors else [n for n in here if n[0].isupper()])
+            # A module without __all__ offers what it defines.
+            defined = [
+                n for n, v in vars(value).items() if n[0] != "_" and getattr(v, "__module__", "") == value.__name__
+            ]
+            own = getattr(value, "__all__", defined)
             for inner in own:
                 kind = getattr(value, inner)
                 yield from (
@@ -140,19 +142,19 @@ UNITS = re.compile(
 
 
 def problems_of(name: Name) -> Iterator[str]:
-    """What is missing in a docstring."""
+    """What a docstring lacks."""
     if not re.match(r"[A-Z`%0-9].*[.:;,]$", name.text.partition("\n")[0]):
-        yield "its first line is no sentence that says what it is"
+        yield "its first line is not a sentence"
         return
     if name.referred is not None:
         if name.referred not in NAMES or NAMES[name.referred].referred:
-            yield f"it refers to `{name.referred}`, which is not there"
+            yield f"it refers to `{name.referred}`, which does not exist"
         return
     both = f"{name.text}\n{name.owners_text}"
     rests_on_nothing = "Not part of the specification." in name.text
     quoted = re.findall(r'"([^"]+)"', " ".join(re.findall(r"Specification: ((?:[^\n]|\n(?!\n))*)", both)))
     if not rests_on_nothing and not {part.partition(",")[0] for part in quoted} & set(PARTS):
-        yield "it names no part of the specification that it rests on"
+        yield "it names no part of the specification"
     if name.call is None:
         return
     yield from wrong_parameters(name)
@@ -190,7 +192,7 @@ def wrong_parameters(name: Name) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("path", list(NAMES))
-def test_every_public_name_says_what_it_takes_gives_and_raises(path: str) -> None:
+def test_every_public_name_documents_parameters_result_and_errors(path: str) -> None:
     assert list(problems_of(NAMES[path])) == []
 
 
@@ -225,7 +227,7 @@ Examples
 
 
 @pytest.mark.parametrize(
-    ("cut", "put", "said"),
+    ("old", "new", "message"),
     [
         ("Does one thing.", "does one thing", "its first line"),
         ('"Events"', '"Evnets"', "no part of the specification"),
@@ -236,11 +238,11 @@ Examples
         (COMPLETE, "As `nobody.there`.", "refers to"),
     ],
 )
-def test_what_is_missing_is_noticed(cut: str, put: str, said: str) -> None:
+def test_an_incomplete_docstring_is_reported(old: str, new: str, message: str) -> None:
     assert broken(COMPLETE) == []
-    assert cut in COMPLETE
-    [problem] = broken(COMPLETE.replace(cut, put))
-    assert said in problem
+    assert old in COMPLETE
+    [problem] = broken(COMPLETE.replace(old, new))
+    assert message in problem
 
 
 # -- the examples ------------------------------------------------------------------------------------------------------
@@ -258,14 +260,14 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     data = tmp_path_factory.mktemp("docstrings") / "data"
     with Service(data, "--seed", "7", "--speed", "0") as running:
         before = os.environ["AGENTBOOK_DATA"]
-        os.environ["AGENTBOOK_DATA"] = str(data)  # what connect() finds, here and in processes of the examples
+        os.environ["AGENTBOOK_DATA"] = str(data)  # used by connect(), here and in processes that examples start
         yield running
         os.environ["AGENTBOOK_DATA"] = before
         running.stop()
 
 
 @pytest.fixture(scope="module")
-def places(service: Service, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
+def namespace(service: Service, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
     import pandas as pd
 
     os.environ["AGENTBOOK_SESSION_LOG"] = str(tmp_path_factory.mktemp("session_log") / "sessions.jsonl")
@@ -280,18 +282,18 @@ def places(service: Service, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 
 def run(test: doctest.DocTest) -> str:
-    """What doctest says of an example that did not give what it says; empty where all did."""
-    said: list[str] = []
-    given = dict(test.globs)
-    doctest.DocTestRunner(optionflags=FLAGS, verbose=False).run(test, out=said.append, clear_globs=False)
-    close(given, test.globs)
-    return "".join(said)
+    """The doctest report of a failed example; empty if all examples passed."""
+    report: list[str] = []
+    before = dict(test.globs)
+    doctest.DocTestRunner(optionflags=FLAGS, verbose=False).run(test, out=report.append, clear_globs=False)
+    close_new_clients(before, test.globs)
+    return "".join(report)
 
 
-def close(given: dict[str, Any], left: dict[str, Any]) -> None:
-    """Close the clients that an example made, and not those that it was given."""
-    for name, value in left.items():
-        if isinstance(value, ab.Client) and value is not given.get(name):
+def close_new_clients(before: dict[str, Any], after: dict[str, Any]) -> None:
+    """Close the clients that an example created."""
+    for name, value in after.items():
+        if isinstance(value, ab.Client) and value is not before.get(name):
             value.close()
 
 
@@ -299,28 +301,30 @@ def close(given: dict[str, Any], left: dict[str, Any]) -> None:
 def test_the_examples_run(module: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     loaded = importlib.import_module(module)
     # The service's own examples need no platform.
-    here = {} if module.startswith("agentbook.service") else dict(request.getfixturevalue("places"), folder=tmp_path)
-    found = [
+    names = (
+        {} if module.startswith("agentbook.service") else dict(request.getfixturevalue("namespace"), folder=tmp_path)
+    )
+    tests = [
         test
-        for test in doctest.DocTestFinder(exclude_empty=True).find(loaded, globs={**here, **vars(loaded)})
+        for test in doctest.DocTestFinder(exclude_empty=True).find(loaded, globs={**names, **vars(loaded)})
         if test.examples
     ]
-    assert found, "there is >>> in the file, and none of it is found in a docstring"
-    assert not [e.source for test in found for e in test.examples if doctest.SKIP in e.options]
-    if said := "".join(map(run, found)):
-        pytest.fail(said, pytrace=False)
+    assert tests, "the file has >>>, but not in a docstring"
+    assert not [e.source for test in tests for e in test.examples if doctest.SKIP in e.options]
+    if report := "".join(map(run, tests)):
+        pytest.fail(report, pytrace=False)
 
 
 @pytest.mark.parametrize("number", range((ROOT / "README.md").read_text().count("```python")))
 def test_the_readmes_code_runs(
-    number: int, places: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    number: int, namespace: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)
     code = blocks[number]
     if ">>>" in code:
-        assert run(doctest.DocTestParser().get_doctest(code, dict(places), "README.md", "README.md", 0)) == ""
+        assert run(doctest.DocTestParser().get_doctest(code, dict(namespace), "README.md", "README.md", 0)) == ""
     else:
-        here = dict(places)
-        exec(compile(code, "README.md", "exec"), here)
-        close(places, here)
+        names = dict(namespace)
+        exec(compile(code, "README.md", "exec"), names)
+        close_new_clients(namespace, names)

@@ -16,7 +16,7 @@ import agentbook as ab
 from agentbook import jupyterlab
 
 
-def test_the_tutorials_are_copied_and_what_a_user_changed_is_kept(
+def test_the_tutorials_are_copied_except_over_files_that_the_user_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     package, folder = tmp_path / "package", tmp_path / "mine"
@@ -56,15 +56,15 @@ def test_a_folder_that_cannot_be_written_is_one_clear_error(tmp_path: Path) -> N
         jupyterlab.copy_tutorials(tmp_path / "file" / "tutorials")
 
 
-def test_the_tutorials_came_along() -> None:
+def test_the_tutorials_are_installed() -> None:
     assert (jupyterlab.tutorials() / "01-first-look.ipynb").is_file()  # type: ignore[operator]
 
 
-def test_a_port_in_use_is_said_in_one_line_before_anything_starts(tmp_path: Path) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = str(taken.getsockname()[1])
+def test_a_port_in_use_is_one_line_of_error_before_anything_starts(tmp_path: Path) -> None:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        port = str(listener.getsockname()[1])
         environment = {**os.environ, "AGENTBOOK_DATA": str(tmp_path / "data")}
         ended = subprocess.run(
             [sys.executable, "-m", "agentbook", "lab", "--no-browser", "--port", port],
@@ -89,7 +89,7 @@ def test_jupyterlab_opens_the_first_tutorial(tmp_path: Path) -> None:
     assert {"--no-browser", "--LabApp.default_url=/lab/tree/01-a.ipynb", "--ServerApp.port=9999"} <= set(command)
 
 
-def test_kernels_find_the_same_data_and_this_environments_commands_wherever_they_run(
+def test_kernels_get_the_same_data_directory_and_this_environments_commands(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scripts = sysconfig.get_path("scripts")
@@ -98,15 +98,15 @@ def test_kernels_find_the_same_data_and_this_environments_commands_wherever_they
     assert environment["PATH"].split(os.pathsep) == [scripts, "/somewhere", "/usr/bin"]
     assert environment["AGENTBOOK_DATA"] == str(tmp_path)
     monkeypatch.setenv("JUPYTER_CONFIG_PATH", "/mine")
-    places = jupyterlab._environment(tmp_path)["JUPYTER_CONFIG_PATH"].split(os.pathsep)
-    assert places[1:] == ["/mine"]
-    page = json.loads((Path(places[0]) / "labconfig" / "page_config.json").read_text())
+    config_folders = jupyterlab._environment(tmp_path)["JUPYTER_CONFIG_PATH"].split(os.pathsep)
+    assert config_folders[1:] == ["/mine"]
+    page = json.loads((Path(config_folders[0]) / "labconfig" / "page_config.json").read_text())
     assert page["disabledExtensions"] == {"@jupyterlab/apputils-extension:announcements": True}
     monkeypatch.delenv("PATH")
     assert jupyterlab._environment(tmp_path)["PATH"].startswith(scripts + os.pathsep)
 
 
-def test_a_data_directory_that_depends_on_the_folder_is_made_absolute_before_the_kernels_get_it(
+def test_a_relative_data_directory_is_made_absolute_for_the_kernels(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -120,7 +120,7 @@ def test_a_data_directory_that_depends_on_the_folder_is_made_absolute_before_the
     assert f"--ServerApp.root_dir={tmp_path / 'mine' / 'tutorials'}" in command
 
 
-def test_copies_that_nobody_changed_are_signed_so_that_jupyterlab_shows_their_pictures(
+def test_unchanged_copies_are_signed_so_that_jupyterlab_shows_their_charts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / "jupyter"))

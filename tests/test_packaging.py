@@ -1,4 +1,4 @@
-"""What is published: a wheel that is whole, and a source distribution that can be tested and builds that very wheel."""
+"""A complete wheel, and a source distribution with tests that builds the same wheel."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 UV = shutil.which("uv", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
-# Runs in an environment that has nothing but the package, outside the checkout.
+# Runs outside the checkout, in an environment with only the package.
 SMOKE = """
 import importlib.metadata, sys
 from pathlib import Path
@@ -45,7 +45,7 @@ pytestmark = pytest.mark.timeout(300)
 
 @dataclass(frozen=True)
 class Built:
-    """Where the files are, and an environment with the wheel installed."""
+    """The built files, and an environment with the wheel installed."""
 
     wheel: Path
     wheel_of_sdist: Path
@@ -55,11 +55,13 @@ class Built:
 
 
 def run(*command: str | Path, cwd: Path, **environment: str) -> str:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHONPATH", "VIRTUAL_ENV"))}
+    inherited = {
+        name: value for name, value in os.environ.items() if not name.startswith(("PYTHONPATH", "VIRTUAL_ENV"))
+    }
     done = subprocess.run(
         [str(part) for part in command],
         cwd=cwd,
-        env={**kept, **environment},
+        env={**inherited, **environment},
         capture_output=True,
         text=True,
         timeout=200,
@@ -69,23 +71,23 @@ def run(*command: str | Path, cwd: Path, **environment: str) -> str:
 
 
 def tracked() -> list[str]:
-    """The files that the repository keeps and that are there; those of the source tree where it is no repository."""
+    """The repository's files that exist; without a repository, those of the source tree."""
     if (ROOT / ".git").exists():
-        found = run("git", "ls-files", cwd=ROOT).splitlines()
+        files = run("git", "ls-files", cwd=ROOT).splitlines()
     else:
-        found = [
+        files = [
             path.relative_to(ROOT).as_posix()
             for path in ROOT.rglob("*")
             if path.is_file() and "__pycache__" not in path.parts
         ]
-    return [name for name in found if (ROOT / name).is_file()]
+    return [name for name in files if (ROOT / name).is_file()]
 
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Built]:
     assert UV is not None, "uv is missing; it comes with pip install '.[test]'"
     home = tmp_path_factory.mktemp("packaging")
-    # A clean checkout: what lies about in this one is not published.
+    # A clean checkout, without untracked files.
     checkout = home / "checkout"
     for name in tracked():
         (checkout / name).parent.mkdir(parents=True, exist_ok=True)
@@ -101,21 +103,21 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Built]:
     shutil.rmtree(home, ignore_errors=True)
 
 
-def test_the_wheel_works_where_there_is_nothing_else(built: Built) -> None:
-    place = {"AGENTBOOK_DATA": str(built.home / "data"), "HOME": str(built.home)}
-    said = run(built.environment / "bin" / "agentbook", "--help", cwd=built.home, **place)
-    assert {"lab", "serve", "doctor"} <= set(re.findall(r"^  (\w+)", said, re.MULTILINE))
+def test_the_wheel_works_in_an_environment_of_its_own(built: Built) -> None:
+    environment = {"AGENTBOOK_DATA": str(built.home / "data"), "HOME": str(built.home)}
+    output = run(built.environment / "bin" / "agentbook", "--help", cwd=built.home, **environment)
+    assert {"lab", "serve", "doctor"} <= set(re.findall(r"^  (\w+)", output, re.MULTILINE))
     docs, notebooks, account = run(
-        built.environment / "bin" / "python", "-W", "error", "-c", SMOKE, cwd=built.home, **place
+        built.environment / "bin" / "python", "-W", "error", "-c", SMOKE, cwd=built.home, **environment
     ).splitlines()
     assert int(docs) == len(list((ROOT / "docs").glob("*.md"))) > 10
-    kept = [name.removeprefix("notebooks/") for name in tracked() if re.match(r"notebooks/.*\.ipynb$", name)]
-    assert notebooks.split() == sorted(kept)
-    assert "01-first-look.ipynb" in kept
+    stored = [name.removeprefix("notebooks/") for name in tracked() if re.match(r"notebooks/.*\.ipynb$", name)]
+    assert notebooks.split() == sorted(stored)
+    assert "01-first-look.ipynb" in stored
     assert account == "acme"
 
 
-def test_lab_says_what_is_missing_where_jupyterlab_is_not_installed(built: Built) -> None:
+def test_lab_without_jupyterlab_says_what_to_install(built: Built) -> None:
     command = [str(built.environment / "bin" / "agentbook"), "lab", "--no-browser"]
     environment = {**os.environ, "AGENTBOOK_DATA": str(built.home / "data")}
     ended = subprocess.run(command, cwd=built.home, env=environment, capture_output=True, text=True, timeout=100)
@@ -133,8 +135,8 @@ def test_the_wheel_has_every_file_of_the_package_and_no_other(built: Built) -> N
 
 
 def test_the_source_distribution_builds_the_same_wheel(built: Built) -> None:
-    with zipfile.ZipFile(built.wheel) as one, zipfile.ZipFile(built.wheel_of_sdist) as other:
-        assert {name: one.read(name) for name in one.namelist()} == {
+    with zipfile.ZipFile(built.wheel) as wheel, zipfile.ZipFile(built.wheel_of_sdist) as other:
+        assert {name: wheel.read(name) for name in wheel.namelist()} == {
             name: other.read(name) for name in other.namelist()
         }
 
@@ -145,7 +147,7 @@ def test_the_source_distribution_has_what_its_tests_need(built: Built) -> None:
         archive.extractall(built.home / "sdist", filter="data")
     assert set(tracked()) - names <= {".gitignore"}
     [unpacked] = (built.home / "sdist").iterdir()
-    # Not this checkout's package, but its own.
+    # With its own package, not this checkout's.
     command = [
         sys.executable,
         "-m",
@@ -156,5 +158,5 @@ def test_the_source_distribution_has_what_its_tests_need(built: Built) -> None:
         "tests/test_jupyterlab.py",
         "tests/api/test_errors.py",
     ]
-    said = run(*command, cwd=unpacked, PYTHONPATH=str(unpacked / "src"))
-    assert " passed" in said
+    output = run(*command, cwd=unpacked, PYTHONPATH=str(unpacked / "src"))
+    assert " passed" in output

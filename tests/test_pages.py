@@ -1,4 +1,4 @@
-"""What the documentation names is there: attributes, arguments and options in the pages that `guide` reads and in the README."""
+"""All names in the manual and the README exist: attributes, arguments, options."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from agentbook.service.demo.agents.documentation import library
 ROOT = Path(__file__).parents[1]
 PAGES = {path.name: path.read_text("utf-8") for path in sorted((ROOT / "docs").glob("*.md"))}
 PAGES["README.md"] = (ROOT / "README.md").read_text("utf-8")
-# What these names stand for on every page.
+# What these names mean on every page.
 NAMES: dict[str, Any] = {
     "ab": ab,
     "client": ab.Client("https://host.example/v1"),
@@ -37,7 +37,7 @@ NO_ATTRIBUTES = {"lab": {"json"}}  # lab.json is a file
 
 
 def code(page: str) -> Iterator[str]:
-    """Its Python blocks, and what stands in backticks and is Python."""
+    """A page's Python blocks, and the inline code that is Python."""
     for language, block in re.findall(r"^```(\w*)\n(.*?)^```", page, flags=re.MULTILINE | re.DOTALL):
         if language == "python" and not re.match(r"\s*%", block):
             yield textwrap.dedent(block)
@@ -50,7 +50,10 @@ def code(page: str) -> Iterator[str]:
 
 
 def resolve(node: ast.expr) -> tuple[bool, Any]:
-    """Whether an expression begins with one of the names, and what it stands for. Results of calls are not followed."""
+    """Whether an expression starts with one of `NAMES`, and its value.
+
+    Results of calls are not followed.
+    """
     if isinstance(node, ast.Name):
         return node.id in NAMES, NAMES.get(node.id)
     if not isinstance(node, ast.Attribute):
@@ -61,7 +64,8 @@ def resolve(node: ast.expr) -> tuple[bool, Any]:
     try:
         return True, inspect.getattr_static(owner, node.attr) if inspect.isclass(owner) else getattr(owner, node.attr)
     except AttributeError:
-        # Fields of a dataclass without a default, and attributes that __init__ sets, are no attributes of the class.
+        # Dataclass fields without a default, and attributes set by __init__, are not
+        # attributes of the class.
         if inspect.isclass(owner) and (
             node.attr in inspect.get_annotations(owner)
             or re.search(rf"\bself\.{node.attr}\b(: [^=\n]+)? = ", inspect.getsource(owner))
@@ -70,7 +74,7 @@ def resolve(node: ast.expr) -> tuple[bool, Any]:
         raise AssertionError(f"there is no {ast.unparse(node)}") from None
 
 
-def wrong(source: str) -> Iterator[str]:
+def problems(source: str) -> Iterator[str]:
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Attribute):
             try:
@@ -81,11 +85,11 @@ def wrong(source: str) -> Iterator[str]:
             try:
                 known, target = resolve(node.func)
             except AssertionError:
-                continue  # said already
+                continue  # reported above
             if not known or not callable(target):
                 continue
             parameters = inspect.signature(target).parameters
-            if any(one.kind is one.VAR_KEYWORD for one in parameters.values()):
+            if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
                 continue
             for keyword in node.keywords:
                 if keyword.arg and keyword.arg not in parameters:
@@ -93,8 +97,8 @@ def wrong(source: str) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_what_a_page_names_in_python_is_there(name: str) -> None:
-    assert [f"{problem}: {source}" for source in code(PAGES[name]) for problem in wrong(source)] == []
+def test_the_python_names_on_a_page_exist(name: str) -> None:
+    assert [f"{problem}: {source}" for source in code(PAGES[name]) for problem in problems(source)] == []
 
 
 @pytest.mark.parametrize(
@@ -108,39 +112,39 @@ def test_what_a_page_names_in_python_is_there(name: str) -> None:
         ("ab.plot.heatmap(events)", "there is no ab.plot.heatmap"),
     ],
 )
-def test_what_is_not_there_is_found(source: str, problem: str) -> None:
-    assert problem in list(wrong(source))
+def test_names_that_do_not_exist_are_reported(source: str, problem: str) -> None:
+    assert problem in list(problems(source))
 
 
-def test_enough_is_looked_at() -> None:
-    looked_at = sum(
+def test_many_names_are_checked() -> None:
+    checked = sum(
         resolve(node)[0]
         for page in PAGES.values()
         for source in code(page)
         for node in ast.walk(ast.parse(source))
         if isinstance(node, ast.Attribute)
     )
-    assert looked_at > 250
+    assert checked > 250
 
 
 def options_of(command: click.Command) -> set[str]:
     own = {option for parameter in command.params for option in parameter.opts} | {"--help"}
     if isinstance(command, click.Group):
-        return own.union(*(options_of(one) for one in command.commands.values()))
+        return own.union(*(options_of(subcommand) for subcommand in command.commands.values()))
     return own
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_what_a_page_names_of_the_command_is_there(name: str) -> None:
-    said = "\n".join(re.findall(r"`[^`]+`|^.*agentbook .*$", PAGES[name], re.MULTILINE))
-    for line in re.findall(r"\bagentbook ([a-z]+(?: [^`\n|#]*)?)", said):
+def test_the_commands_and_options_on_a_page_exist(name: str) -> None:
+    text = "\n".join(re.findall(r"`[^`]+`|^.*agentbook .*$", PAGES[name], re.MULTILINE))
+    for line in re.findall(r"\bagentbook ([a-z]+(?: [^`\n|#]*)?)", text):
         command: click.Command = main
         for word in line.split():
             if not isinstance(command, click.Group) or word not in command.commands:
                 break
             command = command.commands[word]
         if command is main:
-            continue  # prose: "agentbook ships the platform too"
+            continue  # prose: "agentbook ships the platform"
         assert set(re.findall(r"(?<!\S)--[a-z-]+", line)) <= options_of(command), line
 
 

@@ -1,7 +1,7 @@
-"""Says what must not be in a stored notebook: ``python tests/notebooks/check.py FILE ...``, also as a pre-commit hook.
+"""Checks stored notebooks: ``python tests/notebooks/check.py FILE ...``, also as a pre-commit hook.
 
-Each rule is a function from a notebook to the problems it has by it. What a rule is for stands in its first line. Exit code 1 and
-one line for each problem, if there is one.
+Each rule is a function that yields a notebook's problems; its docstring says what it is
+for. Prints one line per problem, and exits with code 1 if there is one.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ def _name(cell: dict[str, Any]) -> str:
 
 
 def _texts(notebook: Notebook) -> Iterator[tuple[str, str]]:
-    """Everything a notebook says, with where it says it. Pictures in base64 say nothing to a reader."""
+    """All texts of a notebook, each with its place. Leaves out images in base64."""
     for cell in notebook["cells"]:
         yield _name(cell), "".join(cell["source"])
         for output in cell.get("outputs", ()):
-            said = [output.get("text", ""), output.get("evalue", ""), *output.get("traceback", ())]
-            said += [data for kind, data in output.get("data", {}).items() if kind not in ("image/png", "image/jpeg")]
-            for text in said:
+            texts = [output.get("text", ""), output.get("evalue", ""), *output.get("traceback", ())]
+            texts += [data for kind, data in output.get("data", {}).items() if kind not in ("image/png", "image/jpeg")]
+            for text in texts:
                 yield f"an output of {_name(cell)}", text if isinstance(text, str) else _joined(text)
         yield f"the metadata of {_name(cell)}", json.dumps([cell["metadata"], cell.get("attachments", {})])
     yield "the notebook's metadata", json.dumps(notebook["metadata"])
@@ -65,23 +65,25 @@ def _joined(text: Any) -> str:
 
 
 def no_machine_path(notebook: Notebook) -> Iterator[str]:
-    """A path of the machine it was run on means nothing elsewhere, and tells who ran it."""
+    """A path of one machine is useless elsewhere, and reveals who ran the notebook."""
     for where, text in _texts(notebook):
-        found = MACHINE_PATH.search(text)
-        if found:
-            yield f"{where} names a path of a machine: {found[0]}…"
+        match = MACHINE_PATH.search(text)
+        if match:
+            yield f"{where} names a path of a machine: {match[0]}…"
 
 
 def no_secret(notebook: Notebook) -> Iterator[str]:
-    """A notebook is shared; a secret is not. The secret itself is not repeated."""
+    """A shared notebook must contain no secret. The message does not repeat it."""
     for where, text in _texts(notebook):
-        for what, pattern in SECRETS.items():
+        for kind, pattern in SECRETS.items():
             if pattern.search(text):
-                yield f"{where} holds {what}"
+                yield f"{where} holds {kind}"
 
 
 def no_execution_noise(notebook: Notebook) -> Iterator[str]:
-    """What only one run knows: times, progress, warnings, errors, addresses in memory, widgets whose state is not stored."""
+    """Nothing that varies by run: times, progress, warnings, errors, memory addresses,
+    widgets without state.
+    """
     for key in set(notebook["metadata"]) - {"kernelspec", "language_info"}:
         yield f"the notebook's metadata has {key!r}"
     for cell in notebook["cells"]:
@@ -102,7 +104,7 @@ def no_execution_noise(notebook: Notebook) -> Iterator[str]:
 
 
 def ids_are_there(notebook: Notebook) -> Iterator[str]:
-    """Ids that stay are what a change is shown by, and what an output is found by; format 4.5 has them."""
+    """Cells keep their ids, by which diffs and outputs are matched; format 4.5 has them."""
     if (notebook["nbformat"], notebook["nbformat_minor"]) < (4, 5):
         yield f"the format is {notebook['nbformat']}.{notebook['nbformat_minor']}; 4.5 is the first with ids"
     seen = set[str]()
@@ -115,7 +117,7 @@ def ids_are_there(notebook: Notebook) -> Iterator[str]:
 
 
 def the_kernel_is_neutral(notebook: Notebook) -> Iterator[str]:
-    """Any Python 3 kernel runs it, whatever the environment of whoever saved it was called."""
+    """The kernel is any Python 3, not an environment of whoever saved the notebook."""
     kernel = notebook["metadata"].get("kernelspec")
     if kernel != KERNEL:
         yield f"the kernelspec is {json.dumps(kernel)}, not {json.dumps(KERNEL)}"
@@ -125,7 +127,7 @@ def the_kernel_is_neutral(notebook: Notebook) -> Iterator[str]:
 
 
 def it_was_run_from_top_to_bottom(notebook: Notebook) -> Iterator[str]:
-    """Outputs are those of one run in order, so that what is read is what one gets."""
+    """The outputs are those of one run, in order."""
     for number, cell in enumerate(_code(notebook), 1):
         if not "".join(cell["source"]).strip():
             yield f"{_name(cell)} is empty"
@@ -136,7 +138,7 @@ def it_was_run_from_top_to_bottom(notebook: Notebook) -> Iterator[str]:
 
 
 def its_code_can_be_seen(notebook: Notebook) -> Iterator[str]:
-    """A line that is wider than JupyterLab's window beside its file browser is read by nobody."""
+    """No line is wider than JupyterLab's window beside its file browser."""
     for cell in _code(notebook):
         for number, line in enumerate("".join(cell["source"]).splitlines(), 1):
             if len(line) > WIDEST:
@@ -144,7 +146,7 @@ def its_code_can_be_seen(notebook: Notebook) -> Iterator[str]:
 
 
 def what_is_not_compared_says_why(notebook: Notebook) -> Iterator[str]:
-    """A cell whose output may vary is the exception, and says what for."""
+    """A cell whose output is not compared says why."""
     for cell in notebook["cells"]:
         tags = set(cell["metadata"].get("tags", ()))
         for tag in sorted(tags - TAGS):
@@ -166,28 +168,28 @@ RULES: tuple[Callable[[Notebook], Iterator[str]], ...] = (
 
 
 def problems(path: Path) -> list[str]:
-    """What is wrong with a stored notebook, one line each."""
+    """The problems of a stored notebook, one line each."""
     try:
         notebook: Notebook = json.loads(path.read_text("utf-8"))
         if not isinstance(notebook.get("cells"), list):
             raise ValueError("there is no list of cells")
-        found = [problem for rule in RULES for problem in rule(notebook)]
-        if not found:  # it mends what the rules are about, so it comes after them
+        messages = [problem for rule in RULES for problem in rule(notebook)]
+        if not messages:  # it repairs what the rules check, so it comes last
             nbformat.validate(notebook)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, nbformat.ValidationError) as error:
-        return [f"it is no notebook: {str(error).splitlines()[0]}"]
-    return found
+        return [f"it is not a notebook: {str(error).splitlines()[0]}"]
+    return messages
 
 
 def main(files: list[str]) -> int:
-    """Print what is wrong with each file; 1 if anything is, 2 if no file is given."""
+    """Print the problems of each file. Returns 1 if there are any, 2 without a file."""
     if not files:
         print("Name the notebooks to check: python tests/notebooks/check.py notebooks/*.ipynb", file=sys.stderr)
         return 2
-    found = [f"{name}: {problem}" for name in files for problem in problems(Path(name))]
-    for line in found:
+    lines = [f"{name}: {problem}" for name in files for problem in problems(Path(name))]
+    for line in lines:
         print(line)
-    return 1 if found else 0
+    return 1 if lines else 0
 
 
 if __name__ == "__main__":

@@ -1,8 +1,10 @@
-"""Executes the notebooks on a platform that repeats itself, and stores them with their outputs, clean.
+"""Executes the notebooks on a seeded platform, and stores them with clean outputs.
 
-``python tests/notebooks/execute.py [NAME ...]``: all notebooks, or those; a how-to is named ``how-to/export``. What a reader does
-not need is dropped: times, metadata of outputs, and widgets, whose state is not stored. An output that differs from the stored
-one only in what `sanitize.cfg` names, such as a duration, stays as it was, so that a change of a notebook shows what changed.
+``python tests/notebooks/execute.py [NAME ...]`` runs all notebooks, or the named ones;
+a how-to is named ``how-to/export``. Times, metadata of outputs, and widgets, whose
+state is not stored, are dropped. An output that differs from the stored one only in
+what `sanitize.cfg` names, such as a duration, is left as it was, so that diffs show
+real changes.
 """
 
 from __future__ import annotations
@@ -28,20 +30,20 @@ from support.services import end_services
 FOLDER = Path(__file__).parents[2] / "notebooks"
 SEEDED = {"AGENTBOOK_SEED": "1", "AGENTBOOK_SPEED": "0"}
 WIDGETS = "application/vnd.jupyter.widget-view+json"
-QUIET_S = 2.0  # nothing for so long after the last cell: nothing more comes
+QUIET_S = 2.0  # after the last cell, stop once no message has come for so long
 PANEL = re.compile(r"\bap-[0-9a-f]{12}\b")
 SANITIZE = Path(__file__).with_name("sanitize.cfg")
 
 
 def names() -> list[str]:
-    """Every notebook, by its path below the folder: the tutorials, then the how-tos."""
-    found = [*sorted(FOLDER.glob("*.ipynb")), *sorted(FOLDER.glob("how-to/*.ipynb"))]
-    return [path.relative_to(FOLDER).as_posix() for path in found]
+    """The paths of all notebooks below the folder: the tutorials, then the how-tos."""
+    paths = [*sorted(FOLDER.glob("*.ipynb")), *sorted(FOLDER.glob("how-to/*.ipynb"))]
+    return [path.relative_to(FOLDER).as_posix() for path in paths]
 
 
 def environment(home: Path) -> dict[str, str]:
-    """The environment of a kernel with a seeded platform of its own below `home`, and nothing of the user's."""
-    kept = {
+    """The environment of a kernel with its own seeded platform, without user settings."""
+    inherited = {
         name: value
         for name, value in os.environ.items()
         if name not in ("AGENTBOOK_BASE_URL", "AGENTBOOK_API_KEY") and not name.startswith("OPENAI_")
@@ -53,14 +55,14 @@ def environment(home: Path) -> dict[str, str]:
         "XDG_CONFIG_HOME",
     )  # the last holds OAuth tokens
     private = {name: str(home / name.lower()) for name in places}
-    return {**kept, **private, **SEEDED, "AGENTBOOK_DATA": str(home / "data")}
+    return {**inherited, **private, **SEEDED, "AGENTBOOK_DATA": str(home / "data")}
 
 
 class Runner(NotebookClient):  # type: ignore[misc]
-    """Runs a notebook as JupyterLab does: an output that a later cell updates is updated.
+    """Runs a notebook as JupyterLab does: later cells can update earlier outputs.
 
-    nbclient looks only at messages of the cell that runs. A chat panel brings its transcript up to date from a cell further down,
-    and would be stored as it was before anything was said.
+    nbclient handles only messages of the running cell. A chat panel's transcript is
+    updated from later cells, and would be stored empty.
     """
 
     async def _async_poll_output_msg(self, parent_msg_id: str, cell: Any, cell_index: int) -> None:
@@ -71,18 +73,18 @@ class Runner(NotebookClient):  # type: ignore[misc]
                     self.process_message(message, cell, cell_index)
                 except CellExecutionComplete:
                     if not any(later.cell_type == "code" for later in self.nb.cells[cell_index + 1 :]):
-                        await self._take_what_is_late()
+                        await self._process_late_messages()
                     return
             else:
-                self._take(message)
+                self._update_display(message)
 
-    async def _take_what_is_late(self) -> None:
-        """A panel draws on a thread of its own: its last update may come after the last cell has ended."""
+    async def _process_late_messages(self) -> None:
+        """Process updates that a panel's own thread sends after the last cell has ended."""
         with contextlib.suppress(Empty):
             while True:
-                self._take(await ensure_async(self.kc.iopub_channel.get_msg(timeout=QUIET_S)))
+                self._update_display(await ensure_async(self.kc.iopub_channel.get_msg(timeout=QUIET_S)))
 
-    def _take(self, message: dict[str, Any]) -> None:
+    def _update_display(self, message: dict[str, Any]) -> None:
         if message["msg_type"] == "update_display_data":
             self._update_display_id(message["content"]["transient"]["display_id"], message)
 
@@ -102,7 +104,7 @@ def execute(path: Path) -> None:
 
 
 def clean(notebook: Any) -> Any:
-    """The notebook without what only this run knows."""
+    """The notebook without details of this run."""
     notebook.metadata = {
         "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
         "language_info": {"name": "python"},
@@ -112,9 +114,9 @@ def clean(notebook: Any) -> Any:
         cell.metadata = {key: value for key, value in cell.metadata.items() if key == "tags"}
         if cell.cell_type != "code":
             continue
-        number += 1  # nbval compares only cells that have been run; a run from the top numbers them so
+        number += 1  # nbval compares only executed cells; a run from the top numbers them
         cell.execution_count = number
-        kept = []
+        outputs = []
         for output in cell.outputs:
             if WIDGETS in output.get("data", {}):
                 continue
@@ -125,25 +127,25 @@ def clean(notebook: Any) -> Any:
                 output.metadata = {}
                 for kind, data in output.data.items():
                     output.data[kind] = _renamed(data, panels)
-            kept.append(output)
-        cell.outputs = kept
+            outputs.append(output)
+        cell.outputs = outputs
     return notebook
 
 
 def _renamed(data: Any, panels: dict[str, str]) -> Any:
-    """Each panel's name counted instead of drawn by lot: the name only has to differ from the others in its notebook."""
+    """Replace random panel names by numbered ones, which differ within a notebook."""
     if not isinstance(data, str):
         return data
-    return PANEL.sub(lambda found: panels.setdefault(found[0], f"ap-{len(panels) + 1:012x}"), data)
+    return PANEL.sub(lambda match: panels.setdefault(match[0], f"ap-{len(panels) + 1:012x}"), data)
 
 
 def steady(notebook: Any, stored: Any) -> Any:
-    """The notebook with each cell's stored outputs, where the new ones say the same."""
+    """The notebook, with a cell's stored outputs if the new ones are equivalent."""
     before = {cell.id: cell for cell in stored.cells if cell.cell_type == "code"}
-    found = re.findall(r"^\[(\w+)\]\nregex: (.*)\nreplace: (.*)$", SANITIZE.read_text(), flags=re.MULTILINE)
-    patterns = [(regex, replace) for name, regex, replace in found if name != "style"]  # new looks are stored
+    rules = re.findall(r"^\[(\w+)\]\nregex: (.*)\nreplace: (.*)$", SANITIZE.read_text(), flags=re.MULTILINE)
+    patterns = [(regex, replace) for name, regex, replace in rules if name != "style"]  # style changes are stored
 
-    def said(outputs: Any) -> str:
+    def normalized(outputs: Any) -> str:
         text = repr([{**output, "execution_count": None} for output in outputs])
         for regex, replace in patterns:
             text = re.sub(regex, replace, text)
@@ -151,7 +153,7 @@ def steady(notebook: Any, stored: Any) -> Any:
 
     for cell in notebook.cells:
         old = before.get(cell.id)
-        if cell.cell_type == "code" and old is not None and said(old.outputs) == said(cell.outputs):
+        if cell.cell_type == "code" and old is not None and normalized(old.outputs) == normalized(cell.outputs):
             cell.outputs = old.outputs
             for output in cell.outputs:
                 if "execution_count" in output:

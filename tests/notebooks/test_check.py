@@ -1,4 +1,4 @@
-"""Each rule of the notebooks' check goes red on what it is there for, and only on that."""
+"""Each rule of the notebook check reports what it is for, and nothing else."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ ID = "0190c7a0-1111-7222-8333-444455556666"
 
 
 def say(text: str) -> Callable[[dict[str, Any]], None]:
-    """An output that says this."""
+    """Add an output with this text."""
 
     def plant(notebook: dict[str, Any]) -> None:
         notebook["cells"][1]["outputs"][0]["data"]["text/html"] = [text]
@@ -47,7 +47,7 @@ def say(text: str) -> Callable[[dict[str, Any]], None]:
 
 
 def write(text: str) -> Callable[[dict[str, Any]], None]:
-    """A cell in which this stands."""
+    """Replace a cell's source by this text."""
     return lambda notebook: notebook["cells"][1].update(source=[text])
 
 
@@ -67,7 +67,7 @@ def raises(name: str = "ValueError") -> dict[str, Any]:
     return {"output_type": "error", "ename": name, "evalue": "no", "traceback": []}
 
 
-# rule -> (what it says, the offence) ...
+# rule -> (its message, the offence) ...
 OFFENCES: dict[str, list[tuple[str, Callable[[dict[str, Any]], None]]]] = {
     "no_machine_path": [
         ("cell b names a path of a machine", write("open('/home/ada/data.csv')")),
@@ -131,21 +131,21 @@ def test_a_clean_notebook_has_no_problem() -> None:
     assert [problem for rule in check.RULES for problem in rule(CLEAN)] == []
 
 
-def test_every_rule_is_tried() -> None:
+def test_every_rule_is_tested() -> None:
     assert [rule.__name__ for rule in check.RULES] == list(OFFENCES)
 
 
 @pytest.mark.parametrize("rule", check.RULES, ids=lambda rule: rule.__name__)
-def test_a_rule_goes_red_on_each_offence_and_the_others_stay_green(rule: Callable[[Any], Any]) -> None:
+def test_each_offence_is_reported_by_its_rule_only(rule: Callable[[Any], Any]) -> None:
     for message, plant in OFFENCES[rule.__name__]:
         notebook = planted(plant)
-        found = list(rule(notebook))
-        assert len(found) == 1, (message, found)
-        assert message in found[0]
+        messages = list(rule(notebook))
+        assert len(messages) == 1, (message, messages)
+        assert message in messages[0]
         assert [other.__name__ for other in check.RULES if other is not rule and list(other(notebook))] == []
 
 
-def test_a_secret_is_not_repeated_by_the_message_about_it() -> None:
+def test_the_message_about_a_secret_does_not_repeat_it() -> None:
     assert "s3cret" not in "".join(check.no_secret(planted(say(f"{ID}:s3cret-s3cret"))))
 
 
@@ -173,7 +173,7 @@ def panel_cell(name: str, seconds: str) -> Any:
     return nbformat.v4.new_notebook(cells=[made], metadata={"widgets": {}})
 
 
-def test_what_only_one_run_knows_is_not_stored_and_what_says_the_same_stays() -> None:
+def test_details_of_one_run_are_not_stored_and_equal_outputs_stay() -> None:
     first = clean(panel_cell("ap-0123456789ab", "0.2"))
     again = steady(clean(panel_cell("ap-ba9876543210", "0.7")), first)
     assert again == first

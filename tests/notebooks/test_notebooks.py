@@ -1,7 +1,7 @@
-"""Every notebook runs from top to bottom on a fresh platform, gives the outputs it is stored with, and is stored clean.
+"""Every notebook runs on a fresh platform, gives its stored outputs, and is stored clean.
 
-After a change: ``python tests/notebooks/execute.py`` stores the outputs anew. A cell whose output must vary is tagged
-``nbval-ignore-output`` and says why.
+After a change, ``python tests/notebooks/execute.py`` stores the outputs again. A cell
+whose output must vary is tagged ``nbval-ignore-output`` and says why.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.timeout(300)
 
 
 def run(chosen: list[str], home: Path, folder: Path) -> str:
-    """Run notebooks of a copied folder with nbval, on one platform; what it printed."""
+    """Run notebooks with nbval on one platform; returns what a failed run printed."""
     command = [sys.executable, "-m", "pytest", "-c", os.devnull, f"--rootdir={folder}", "-p", "no:cacheprovider"]
     command += ["--nbval", f"--nbval-sanitize-with={HERE / 'sanitize.cfg'}", "--nbval-current-env"]
     command += ["-p", "notebooks.updates", "--nbval-cell-timeout=120", "-q", *(str(folder / name) for name in chosen)]
@@ -38,15 +38,15 @@ def run(chosen: list[str], home: Path, folder: Path) -> str:
         )
     finally:
         end_services(home)
-    said = done.stdout + done.stderr
+    output = done.stdout + done.stderr
     cells = [cell for name in chosen for cell in nbformat.read(folder / name, 4).cells if cell.cell_type == "code"]
-    assert done.returncode or f"{len(cells)} passed" in said, said
-    return said if done.returncode else ""
+    assert done.returncode or f"{len(cells)} passed" in output, output
+    return output if done.returncode else ""
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A copy: what a notebook writes beside itself must not end up in the repository."""
+    """A copy, so that files which notebooks write do not end up in the repository."""
     return Path(shutil.copytree(FOLDER, tmp_path / "notebooks", ignore=shutil.ignore_patterns("images", ".*")))
 
 
@@ -56,13 +56,13 @@ def test_there_are_notebooks() -> None:
 
 
 @pytest.mark.parametrize("name", TUTORIALS)
-def test_a_tutorial_gives_the_outputs_it_is_stored_with(name: str, tmp_path: Path, folder: Path) -> None:
+def test_a_tutorial_gives_its_stored_outputs(name: str, tmp_path: Path, folder: Path) -> None:
     failed = run([name], tmp_path, folder)
     assert not failed, failed
 
 
-def test_the_how_tos_give_the_outputs_they_are_stored_with(tmp_path: Path, folder: Path) -> None:
-    failed = run(HOW_TOS, tmp_path, folder)  # one platform for all of them: they show nothing that depends on another
+def test_the_how_tos_give_their_stored_outputs(tmp_path: Path, folder: Path) -> None:
+    failed = run(HOW_TOS, tmp_path, folder)  # one platform for all: their outputs do not depend on each other
     assert not failed, failed
 
 

@@ -1,9 +1,10 @@
-"""A pytest plugin beside nbval: an output that later cells update is compared as it stands at the notebook's end.
+"""A pytest plugin for nbval: compares outputs that later cells update at the end.
 
-nbval compares a cell's outputs as soon as the cell has run, and does not know messages that update them. A cell with the tags
-``nbval-ignore-output`` and ``compared-at-end`` is left to this plugin: it applies the updates, and with the last cell compares
-what became of the output with what is stored, by nbval's own rules. A panel draws on a thread of its own, so its last update may
-come after the last cell has ended: it is waited for as long as the outputs differ.
+nbval compares a cell's outputs as soon as the cell has run, and ignores messages that
+update them. This plugin handles cells with the tags ``nbval-ignore-output`` and
+``compared-at-end``: it applies the updates, and after the last cell compares the final
+output with the stored one, by nbval's own rules. A panel draws on its own thread, so
+its last update may come after the last cell; the plugin waits while the outputs differ.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ WIDGETS = "application/vnd.jupyter.widget-view+json"
 
 
 class Updating:
-    """Gives a file's messages on, and keeps the data of displayed outputs up to date.
+    """Passes on a file's messages, and applies updates to displayed outputs.
 
     Parameters
     ----------
@@ -44,7 +45,7 @@ class Updating:
                 data.clear()
                 data.update(from_dict(content["data"]))
         elif display_id is not None:
-            content["data"] = from_dict(content["data"])  # nbval keeps a node as it is, and copies anything else
+            content["data"] = from_dict(content["data"])  # nbval stores a node itself, and copies anything else
             self._shown.setdefault(display_id, []).append(content["data"])
         return message
 
@@ -69,7 +70,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
 
 
 def compare(cell: Any) -> None:
-    """Fail if what became of a cell's outputs differs from what is stored, also later; widgets are not stored."""
+    """Fail if a cell's final outputs, without widgets, stay different from the stored."""
     until = time.monotonic() + LATE_S
     while not _same(cell):
         try:
