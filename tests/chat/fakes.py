@@ -1,11 +1,9 @@
-"""An in-process platform: sessions that stream, answer, fail and refuse.
-
-It stands in for `AsyncClient` and for `agentbook.events.reader.subscribe`.
-"""
+"""A platform of one session that streams, answers, fails and refuses."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import AsyncGenerator, Callable
 from typing import Any
@@ -13,8 +11,8 @@ from typing import Any
 from agentbook.api.errors import NotFound
 from agentbook.api.record import Record
 from agentbook.chat.model.conversation import Conversation
-from agentbook.events import reader
 from agentbook.events.turns import Event
+from support.fake_platform.in_process import InProcessPlatform
 
 KEY = {"type": "api_key", "id": "k1", "name": "laptop"}
 AGENT = {"type": "agent", "id": "a1", "name": "guide"}
@@ -57,32 +55,27 @@ class FakeMe:
             yield each
 
 
-class FakePlatform:
-    """Client and event stream in one.
+class FakePlatform(InProcessPlatform):
+    """One session, whatever its id.
 
     `answer` receives each message and plays the agent by calling `tool`, `draft`,
     `done` and `reply`.
     """
 
     def __init__(self, answer: Callable[[FakePlatform, str], Any] | None = None) -> None:
+        super().__init__()
         self.sessions = FakeSessions(self)
         self.agents = FakeAgents(self)
         self.me = FakeMe(self)
         self.workspaces: Any = []
         self.answer = answer
-        self.events: list[Record] = []
-        self.readers: list[asyncio.Queue[Any]] = []
+        self.events = self.histories.setdefault(SESSION, [])
+        self.readers = self.queues.setdefault(SESSION, [])
         self.refusals: dict[str, list[BaseException]] = {}
         self.requests: list[str] = []
         self.returns_message = True
         self.shows_first_message = True
-        self.tasks: set[asyncio.Task[None]] = set()
-        self.hold: asyncio.Event | None = None
         self.next_session = SESSION
-        self._count = 0
-
-    def asynchronous(self) -> FakePlatform:
-        return self
 
     async def request(self, operation: str) -> None:
         self.requests.append(operation)
@@ -98,56 +91,26 @@ class FakePlatform:
         self.requests.append("follow")
         if self.refusals.get("follow"):
             raise self.refusals["follow"].pop(0)
-        queue: asyncio.Queue[Any] = asyncio.Queue()
-        self.readers.append(queue)
-        try:
-            for event in list(self.events):
-                if from_id == reader.BEGINNING or event["id"] > from_id:
-                    yield event
-            on_state("live")
-            while True:
-                item = await queue.get()
-                if isinstance(item, BaseException):
-                    raise item
-                if isinstance(item, str):
-                    on_state(item)
-                    continue
-                yield item
-        finally:
-            self.readers.remove(queue)
+        async with contextlib.aclosing(super().follow(client, SESSION, from_id=from_id, on_state=on_state)) as events:
+            async for event in events:
+                yield event
 
     # What happens on the platform
 
-    def next_id(self) -> str:
-        self._count += 1
-        return f"01900000-0000-7000-8000-{self._count:012x}"
+    def now(self) -> str:
+        return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime()) + f".{self._count:03d}Z"
 
     def persist(self, type: str, content: Any, author: Any, task_id: str = "t0") -> Record:
-        stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime()) + f".{self._count:03d}Z"
-        event = Record(
-            id=self.next_id(),
-            type=type,
-            content=content,
-            task_id=task_id,
-            author=author,
-            created_at=stamp,
-            updated_at=stamp,
-        )
-        self.events.append(event)
-        self.publish(event)
-        return event
+        return self.append(SESSION, type, content, author, task_id)
 
     def publish(self, item: Any) -> None:
-        for queue in self.readers:
-            queue.put_nowait(item)
+        self.send(SESSION, item)
 
     def receive(self, text: str) -> Record:
         unseen = not (self.events or self.shows_first_message)
         message = Record() if unseen else self.persist("message", {"text": text}, KEY)
         if self.answer is not None:
-            task = asyncio.get_running_loop().create_task(self._run_agent(text))
-            self.tasks.add(task)
-            task.add_done_callback(self.tasks.discard)
+            self.start_task(self._run_agent(text))
         return message if self.returns_message else Record()
 
     async def _run_agent(self, text: str) -> None:

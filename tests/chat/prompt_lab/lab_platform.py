@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from datetime import UTC, datetime
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 from agentbook.api.errors import Conflict, NotFound
 from agentbook.api.record import Record
 from agentbook.chat.prompt_lab.prompt_lab import PromptLab
-from agentbook.events import reader
+from support.fake_platform.in_process import InProcessPlatform
 
 KEY = {"type": "api_key", "id": "k1", "name": "laptop"}
 AGENT = {"type": "agent", "id": "a1", "name": "agent"}
@@ -22,8 +23,8 @@ def refused(kind: type[Any], status: int, message: str) -> Any:
     return kind(message, operation="agents.configure_llm", status=status, message=message, request_id="req-9")
 
 
-class LabPlatform:
-    """Client and event stream in one.
+class LabPlatform(InProcessPlatform):
+    """Agents whose configuration decides what they reply, each question in a session of its own.
 
     Attributes
     ----------
@@ -36,23 +37,16 @@ class LabPlatform:
     """
 
     def __init__(self, reply: Reply | None = None) -> None:
+        super().__init__()
         self.reply: Reply = reply or (lambda settings, text: f"{settings.get('system_prompt')}: {text}")
         self.agents, self.sessions = Agents(self), Sessions(self)
         self.records: dict[str, Record] = {}
         self.history: dict[str, list[Record]] = {}
-        self.events: dict[str, list[Record]] = {}
-        self.readers: dict[str, list[asyncio.Queue[Record]]] = {}
         self.calls: list[tuple[Any, ...]] = []
         self.refusals: list[BaseException] = []
         self.hides_prompts = False
-        self.hold: asyncio.Event | None = None
         self.open_now = self.max_open = 0
-        self.tasks: set[asyncio.Task[None]] = set()
-        self._count = 0
         self.add_agent("acme~writer", system_prompt="original", description="writes", tools=[], mode="one-shot")
-
-    def asynchronous(self) -> LabPlatform:
-        return self
 
     def add_agent(self, name: str, **settings: Any) -> str:
         agent_id = f"0199a0b2-0000-7000-8000-{len(self.records):012x}"
@@ -62,10 +56,6 @@ class LabPlatform:
 
     def version(self, **settings: Any) -> Record:
         return Record(id=self.next_id(), type="COMMITTED", created_at=datetime.now(UTC).isoformat(), **settings)
-
-    def next_id(self) -> str:
-        self._count += 1
-        return f"01900000-0000-7000-8000-{self._count:012x}"
 
     def find(self, agent: Any) -> str:
         agent_id = agent if isinstance(agent, str) else agent["id"]
@@ -89,39 +79,16 @@ class LabPlatform:
     async def follow(
         self, client: Any, session_id: str, *, from_id: str, on_state: Callable[[str], None]
     ) -> AsyncGenerator[Record]:
-        if session_id not in self.events:
+        if session_id not in self.histories:
             raise refused(NotFound, 404, "Session not found")
-        queue: asyncio.Queue[Record] = asyncio.Queue()
-        readers = self.readers.setdefault(session_id, [])
-        readers.append(queue)
-        try:
-            for event in list(self.events[session_id]):
-                if from_id == reader.BEGINNING or event["id"] > from_id:
-                    yield event
-            on_state("live")
-            while True:
-                yield await queue.get()
-        finally:
-            readers.remove(queue)
-
-    def persist(self, session_id: str, type: str, content: Any, author: Any) -> Record:
-        stamp = datetime.now(UTC).isoformat()
-        event = Record(
-            id=self.next_id(),
-            type=type,
-            content=content,
-            task_id="t0",
-            author=author,
-            created_at=stamp,
-            updated_at=stamp,
-        )
-        self.events[session_id].append(event)
-        for queue in self.readers.get(session_id, []):
-            queue.put_nowait(event)
-        return event
+        async with contextlib.aclosing(
+            super().follow(client, session_id, from_id=from_id, on_state=on_state)
+        ) as events:
+            async for event in events:
+                yield event
 
     def answer(self, session_id: str, text: str) -> None:
-        self.persist(session_id, "runtime_done", {"text": text}, AGENT)
+        self.append(session_id, "runtime_done", {"text": text}, AGENT)
 
     async def play(self, session_id: str, agent_id: str, prompt: str) -> None:
         # As on the platform, a turn runs on the newest version when it begins.
@@ -137,7 +104,7 @@ class LabPlatform:
             self.open_now -= 1
         if isinstance(reply, BaseException):
             content = {"status": 500, "error": "ServerError", "message": str(reply)}
-            self.persist(session_id, "runtime_error", content, AGENT)
+            self.append(session_id, "runtime_error", content, AGENT)
         elif reply is not None:
             self.answer(session_id, reply)
 
@@ -178,12 +145,9 @@ class Sessions:
         await asyncio.sleep(0)
         platform = self._platform
         platform.calls.append(("start", agent_id, prompt))
-        session_id = f"01900000-0000-7000-9000-{len(platform.events):012x}"
-        platform.events[session_id] = []
-        platform.persist(session_id, "message", {"text": prompt}, KEY)
-        task = asyncio.get_running_loop().create_task(platform.play(session_id, agent_id, prompt))
-        platform.tasks.add(task)
-        task.add_done_callback(platform.tasks.discard)
+        session_id = f"01900000-0000-7000-9000-{len(platform.histories):012x}"
+        platform.append(session_id, "message", {"text": prompt}, KEY)
+        platform.start_task(platform.play(session_id, agent_id, prompt))
         return Record(id=session_id, workspace_id=str(workspace), name=None)
 
 

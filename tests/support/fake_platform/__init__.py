@@ -2,5 +2,5 @@
 
 It shares no code with the embedded service. `core` holds the events and answers lists;
 the other modules say how a client reaches it: `over_http` through httpx's mock
-transport, `over_socket` on a real socket.
+transport, `over_socket` on a real socket, `in_process` without any wire.
 """

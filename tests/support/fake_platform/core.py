@@ -39,13 +39,13 @@ def list_page(items: Iterable[Event], query: Mapping[str, str]) -> dict[str, Any
 
 
 class FakePlatform:
-    """Sessions of events in memory: `events` holds those of each session, oldest first."""
+    """Sessions of events in memory: `histories` holds those of each session, oldest first."""
 
     def __init__(self) -> None:
-        self.events: dict[str, list[Event]] = {}
+        self.histories: dict[str, list[Event]] = {}
 
     def insert(self, session_id: str, *events: Event) -> None:
         """Make events visible in the session's list."""
-        history = self.events.setdefault(session_id, [])
+        history = self.histories.setdefault(session_id, [])
         history.extend(events)
         history.sort(key=lambda event: str(event["id"]))

@@ -69,14 +69,14 @@ class HttpPlatform(FakePlatform):
     @property
     def sessions(self) -> dict[str, list[str]]:
         """The ids of each session's events."""
-        return {name: self.ids(name) for name in self.events}
+        return {name: self.ids(name) for name in self.histories}
 
     @property
     def requests(self) -> int:
         return len(self.queries)
 
     def ids(self, session: str) -> list[str]:
-        return [event["id"] for event in self.events[session]]
+        return [event["id"] for event in self.histories[session]]
 
     def add(self, session: str, *ids: str) -> None:
         self.insert(session, *map(self.event, ids))
@@ -102,7 +102,7 @@ class HttpPlatform(FakePlatform):
     def list_events(self, session: str, query: dict[str, str]) -> httpx.Response:
         with self._lock:
             self.queries.append(query)
-        if session not in self.events:
+        if session not in self.histories:
             return refusal(404, "NotFound", "There is no such session.")
         start = query.get("from_id")
         if start and self.known_cursors_only and start not in self.ids(session):
@@ -110,7 +110,7 @@ class HttpPlatform(FakePlatform):
         if self.ignores_from_id:
             query = {name: value for name, value in query.items() if name != "from_id"}
         limit = min(int(query.get("limit", 20)), self.page_limit)
-        page = list_page(self.events[session], query | {"limit": str(limit)})
+        page = list_page(self.histories[session], query | {"limit": str(limit)})
         return self.page(page["items"], page["pagination"]["total_count"], page["pagination"]["has_more"])
 
     def page(self, items: list[Event], total: int, more: bool) -> httpx.Response:

@@ -135,7 +135,7 @@ class SocketPlatform(FakePlatform):
     def _list(self, request: Request) -> Response:
         self.lists += 1
         query = {name: values[0] for name, values in parse_qs(urlsplit(request.path).query).items()}
-        return _json(200, list_page(self.events.get(SESSION, []), query))
+        return _json(200, list_page(self.histories.get(SESSION, []), query))
 
     async def _socket(self, socket: ServerConnection) -> None:
         if self.says_first is not None:
@@ -147,7 +147,7 @@ class SocketPlatform(FakePlatform):
         query = parse_qs(urlsplit(socket.request.path).query)
         from_id = query.get("from_id", [None])[0]
         if from_id is not None:
-            for item in [item for item in self.events.get(SESSION, []) if item["id"] > from_id]:
+            for item in [item for item in self.histories.get(SESSION, []) if item["id"] > from_id]:
                 await self._send(socket, item)
         self.sockets.add(socket)
         try:
