@@ -1,4 +1,4 @@
-"""One pass over a list, without I/O: which pages to request, and whether they fit together.
+"""One pass over a list, without I/O: what to request, and whether the pages fit.
 
 Lists paged by offset may be fetched concurrently after the first page, at the maximum
 limit of the operation; neighbouring pages share one item. Lists paged by id (events)
@@ -40,7 +40,7 @@ class _Id(msgspec.Struct):
 
 
 class _Ids(msgspec.Struct):
-    """The envelope, and of each item only its id: one pass over the bytes, few objects."""
+    """The envelope, and only the id of each item: one pass over the bytes."""
 
     items: list[_Id]
     pagination: _PageInfo = msgspec.field(default_factory=_PageInfo)
@@ -134,7 +134,7 @@ class Page:
         return len(self.ids)
 
     def contradicts_total(self, end: int) -> bool:
-        """Whether the page, which ends before the offset `end`, holds more than its total.
+        """Whether a page that ends before the offset `end` exceeds its own total.
 
         Some platforms report the size of the page as the total.
         """
@@ -165,8 +165,8 @@ def _id_of(item: msgspec.Raw) -> str | None:
 class Pagination:
     """One pass over a list, or over a range of its ids.
 
-    Call `next_call` for the pages to request and `add` with each page, in the order of the
-    calls, until `done`.
+    Call `next_call` for the pages to request and `add` with each page, in the order of
+    the calls, until `done`.
 
     Parameters
     ----------
@@ -189,8 +189,8 @@ class Pagination:
 
     Notes
     -----
-    A list that shifts while it is read shows itself: the item shared by two neighbouring
-    pages differs, an id comes twice, or the total changes. See `problems`.
+    A list that shifts while it is read shows itself: the item shared by two
+    neighbouring pages differs, an id comes twice, or the total changes. See `problems`.
     """
 
     def __init__(self, list_call: ListCall, *, end: str | None = None, keep_repeats: bool = False) -> None:
@@ -296,7 +296,7 @@ class Pagination:
             last = self._last_offset()
             at_end = page.has_more is False if last is None else self._added >= last
             planned = last is None or self._planned >= last
-            # A pass that does not fit together is not extended: the next one starts over.
+            # A pass that does not fit together is not extended; another one follows.
             self.done = at_end or (planned and bool(self._problems))
             self._planned = self._added
             self._step = self._size if page.has_more is False else len(ids)
@@ -343,7 +343,7 @@ class Pagination:
         self.done = True
 
     def _missing(self) -> bool:
-        """Whether fewer items came than the first page announced, as far as can be told."""
+        """Whether fewer items came than the first page announced, if that is known."""
         whole = self._from_start and self.end is None and self.list_call.limit is None
         return whole and self._total is not None and self.items < self._total
 
@@ -387,12 +387,12 @@ class Pagination:
 
     @property
     def consistent(self) -> bool:
-        """Whether the pages added are one list: they meet, nothing came twice or is missing."""
+        """Whether the pages added are one list; see `problems`."""
         return not self.problems
 
 
 def _ascend(ids: list[str | None], start: str | None) -> bool:
-    """Whether all ids are there, ascend, and come after `start`: then none is repeated."""
+    """Whether all ids ascend from `start` on, so that none can be repeated."""
     texts = cast(list[str], ids)
     if None in ids or (start is not None and texts and texts[0].lower() <= start.lower()):
         return False

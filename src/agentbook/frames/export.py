@@ -1,4 +1,6 @@
-"""A loaded frame for other libraries: the same columns as an Arrow table or a Polars frame, its provenance with it."""
+"""Loaded frames for other libraries: Arrow tables and Polars frames of the same
+columns.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,9 @@ KEY = b"agentbook"
 
 
 def to_arrow(frame: pd.DataFrame) -> Any:
-    """The frame as a `pyarrow.Table`; ``attrs["agentbook"]`` is JSON in ``table.schema.metadata[b"agentbook"]``.
+    """The frame as a `pyarrow.Table`, with its provenance.
 
+    ``attrs["agentbook"]`` becomes JSON in ``table.schema.metadata[b"agentbook"]``.
     Texts and ids are ``large_string``, enums dictionaries, times ``timestamp[us,
     UTC]``.
 
@@ -23,8 +26,10 @@ def to_arrow(frame: pd.DataFrame) -> Any:
     --------
     >>> from agentbook.frames.parse import to_frame
     >>> table = to_arrow(to_frame("workspaces", []))
-    >>> str(table.schema.field("created_at").type), json.loads(table.schema.metadata[KEY])["complete"]
-    ('timestamp[us, tz=UTC]', True)
+    >>> str(table.schema.field("created_at").type)
+    'timestamp[us, tz=UTC]'
+    >>> json.loads(table.schema.metadata[KEY])["complete"]
+    True
     """
     table = pa.Table.from_pandas(frame, preserve_index=False)
     metadata = {KEY: json.dumps(frame.attrs.get("agentbook", {}), default=str).encode()}
@@ -37,7 +42,7 @@ def to_polars(frame: pd.DataFrame) -> Any:
     Raises
     ------
     ImportError
-        Polars is not installed.
+        If Polars is not installed.
     """
     try:
         import polars  # type: ignore[import-not-found,unused-ignore]

@@ -186,8 +186,8 @@ def test_a_session_in_upper_case_is_read_once(tmp_path: Path) -> None:
             ab.AsyncClient("http://127.0.0.1:1/v1"),
             r"not an AsyncClient: .* `await asyncio.to_thread\(%s, ab.connect\(\), ",
         ),
-        (None, r"not None: pass the Client that ab\.connect\(\) gives first\."),
-        ("s", r"not a str: pass the Client that ab\.connect\(\) gives first\."),
+        (None, r"not None: pass the Client that ab\.connect\(\) returns first\."),
+        ("s", r"not a str: pass the Client that ab\.connect\(\) returns first\."),
     ],
 )
 def test_what_is_no_client_is_said_before_anything_is_read(client: Any, message: str, tmp_path: Path) -> None:

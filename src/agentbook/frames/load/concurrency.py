@@ -1,8 +1,8 @@
 """How many requests to have under way at once, by what they are observed to cost.
 
-On a fast link one connection beats sixteen: every further thread only waits for the same
-processor. On a slow one the processor waits for the network, and it pays to have as many
-requests under way as can be processed during one round trip.
+On a fast link one connection beats sixteen: every further thread only waits for the
+same processor. On a slow one the processor waits for the network, and it pays to have
+as many requests under way as can be processed during one round trip.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ _SLOW_S = 0.015  # no connection within a machine or a rack waits so long
 class ConcurrencyLimit:
     """Turns waits and costs into a number of requests.
 
-    It uses the median of the shortest waits seen. Otherwise a platform that answers more
-    slowly under load would be sent ever more requests.
+    It uses the median of the shortest waits seen. Otherwise a platform that answers
+    more slowly under load would be sent ever more requests.
 
     Parameters
     ----------
@@ -57,5 +57,5 @@ class ConcurrencyLimit:
         if len(self._waits) < _WAITS and wait_s < _SLOW_S:
             return 1  # the first reply also waits for its connection
         per_wait = wait_s / max(self._cost_s, 1e-4)
-        # Two threads that compete for the interpreter are slower than one that waits a little.
+        # Two threads that compete for the interpreter are slower than one.
         return 1 if per_wait < 2.5 else min(self._maximum, 1 + math.ceil(per_wait))

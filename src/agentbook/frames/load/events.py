@@ -1,4 +1,4 @@
-"""The events of many sessions in one frame, over one bounded pool of connections."""
+"""`load_events`: the events of many sessions in one frame."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 from ...api.connection import Connection
-from ...api.endpoints import sessions as api
+from ...api.endpoints import sessions as endpoint
 from ...api.errors import PartialLoad
 from ...api.event_ids import first_id_at
 from ..analysis.validate import instant_of
@@ -41,39 +41,46 @@ def load_events(
     ----------
     client : Client
     sessions : str, Record, DataFrame or iterable, optional
-        Session ids, addresses (URLs) or records, a `Listing` of sessions, workspace records, a frame of sessions or
-        workspaces, or one with a column ``session_id`` (such as ``ab.session_log.sessions()``). Repeated ids are read once.
+        Session ids, addresses (URLs) or records, a `Listing` of sessions, workspace
+        records, a frame of sessions or workspaces, or a frame with a column
+        ``session_id`` (such as ``ab.session_log.sessions()``). Repeated ids are loaded
+        once.
     workspace : str or Record, optional
-        All sessions of this workspace instead, where the platform lists them.
+        All sessions of this workspace instead, if the platform lists them.
     since : datetime or str, optional
-        Only events of this instant or later, by the millisecond in their ids; None for all. Naive times are UTC.
+        Only events of this instant or later, by the millisecond in their ids; None for
+        all. Naive times are UTC.
     progress : bool, optional
         True shows a bar with rows and rate.
     errors : {"raise", "keep"}
-        What to do about sessions that cannot be read: raise `PartialLoad`, or return what there is, marked incomplete;
-        ``attrs["agentbook"]["failed_sessions"]`` names those of which events are missing.
+        What to do about sessions that cannot be read: raise `PartialLoad`, or return
+        what has arrived, marked as incomplete. Then
+        ``attrs["agentbook"]["failed_sessions"]`` names the sessions that lack events.
     concurrency : int
-        Requests under way at most, default 24. As many as the latency seen makes worth while are used: one on a link
-        without any. Long sessions are read in several stretches of time at once.
+        Maximum number of requests at the same time; default 24. The number adapts to
+        the observed latency; a local connection uses one request at a time. Long
+        sessions are read in several ranges of time at once.
 
     Returns
     -------
     pandas.DataFrame
-        One row per event, in the order of `sessions` and by id within each. Columns as for
-        ``client.sessions.events(...).to_pandas()``, with ``session_id``. ``attrs["agentbook"]`` names the sessions that
-        failed, and in ``problems`` events that came twice, out of order, or of a session that was not asked for.
+        One row per event, in the order of `sessions` and by id within each. The columns
+        of ``client.sessions.events(...).to_pandas()``. ``attrs["agentbook"]`` names the
+        sessions that failed, and in ``problems`` the events that came twice, out of
+        order, or belong to another session.
 
     Raises
     ------
     PartialLoad
-        If some sessions could not be read, or on an interrupt: `partial_frame` has the others and what had arrived of
-        these, `problems` names them, `resume()` reads only what is missing.
+        Some sessions could not be read, or the load was interrupted. `partial_frame`
+        has the rows that had arrived, `problems` names the sessions that are
+        incomplete, and `resume()` loads only what is missing.
     NotOffered
-        A workspace was given, and this platform does not list sessions.
+        A workspace was passed, and this platform does not list sessions.
     TypeError
-        `client` is no `Client`.
+        `client` is not a `Client`.
     ValueError
-        An argument makes no sense: the message names it.
+        An argument is invalid; the message names it.
 
     Notes
     -----
@@ -105,7 +112,7 @@ class EventsLoad:
         self._progress = progress
         self._concurrency = concurrency
         begin = None if self._since is None else first_id_at(self._since)
-        self._loads = [ListLoad(session, api.events(session, from_id=begin)) for session in sessions]
+        self._loads = [ListLoad(session, endpoint.events(session, from_id=begin)) for session in sessions]
         self._pieces: dict[str, list[ParsedPage]] = {}  # of complete sessions that are not in the builder
         self._builder = FrameBuilder("events")  # the rows of the first `_built` sessions
         self._built = 0
@@ -129,7 +136,7 @@ class EventsLoad:
             frame = self._frame(problems)
         if interrupt is None and (not problems or errors == "keep"):
             return frame
-        raise partial(OPERATION, problems, len(self._loads), frame, lambda: self.run(errors)) from interrupt
+        raise partial_load(OPERATION, problems, len(self._loads), frame, lambda: self.run(errors)) from interrupt
 
     def _load(self, bar: Progress) -> None:
         missing = [load for load in self._loads if not load.complete]
@@ -166,17 +173,28 @@ class EventsLoad:
         )
 
 
-def partial(
-    operation: str, problems: Mapping[str, str], asked: int, frame: Any, resume: Callable[[], Any] | None
+def partial_load(
+    operation: str,
+    problems: Mapping[str, str],
+    session_count: int,
+    frame: pd.DataFrame | None,
+    resume: Callable[[], Any],
 ) -> PartialLoad:
-    """The error of a load that has some sessions and lacks others."""
+    """The error of a load of many sessions of which some are incomplete.
+
+    Without a frame, the rows that arrived are in a store.
+    """
     names = ", ".join(list(problems)[:3]) + (", …" if len(problems) > 3 else "")
-    first = next(iter(problems.values()), "interrupted")
+    first = next(iter(problems.values()), "interrupted").rstrip(".")
     return PartialLoad(
-        f"{operation}: {len(problems)} of {asked} sessions are not whole ({names}): {first.rstrip('.')}. "
-        f"{'The store' if frame is None else 'error.partial_frame'} has what has arrived; error.resume() reads what is missing.",
+        f"{operation}: {len(problems)} of {session_count} sessions are incomplete ({names}): {first}. "
+        f"{'The store' if frame is None else 'error.partial_frame'} has the rows that arrived; "
+        "error.resume() loads what is missing.",
         operation=operation,
         partial_frame=frame,
         problems=problems,
         _resume=resume,
     )
+
+
+__all__ = ["EventsLoad", "load_events", "partial_load"]

@@ -1,4 +1,4 @@
-"""What is known of a list while it is loaded: its ranges and the pieces that have arrived.
+"""A list while it is loaded: its ranges, and the parsed pages that have arrived.
 
 A list paged by id can be read in several ranges at once. A UUIDv7 is a clock, so the
 midpoint in time between two ids is a cursor too.
@@ -55,7 +55,7 @@ class IdRange:
         return self.pagination.done
 
     def next_call(self) -> tuple[int, Call[Page]] | None:
-        """The number and the call of the next page; None if none can be requested now."""
+        """The number and call of the next page; None if none can be requested now."""
         call = self.pagination.next_call()
         if call is None:
             return None
@@ -76,13 +76,13 @@ class IdRange:
         self.pagination.resume()
 
     def expected_rows(self) -> float:
-        """Rows still to come, estimated by the list's density; 0 if it cannot be split."""
+        """Rows still to come, by the density so far; 0 if it cannot be split."""
         load, cursor = self.load, self.pagination.cursor
         if load.newest_ms is None or not load.splittable or not is_persisted(cursor):
             return 0.0
         if load.total is None or load.total <= load.rows:
             return float(self.span_ms())  # no total: the longest range is split, down to two seconds
-        return self.span_ms() * (load.total - load.rows) / max(sum(one.span_ms() for one in load.ranges), 1)
+        return self.span_ms() * (load.total - load.rows) / max(sum(id_range.span_ms() for id_range in load.ranges), 1)
 
     def span_ms(self) -> int:
         """Milliseconds between the cursor and the end of the range."""
@@ -201,7 +201,7 @@ class ListLoad:
     @property
     def loaded_up_to(self) -> str | None:
         """The id up to which everything has arrived; None if nothing or all has."""
-        return next((one.pagination.cursor for one in self.ordered_ranges if not one.done), None)
+        return next((id_range.pagination.cursor for id_range in self.ordered_ranges if not id_range.done), None)
 
     @property
     def problems(self) -> list[str]:

@@ -20,8 +20,8 @@ class shielded:  # noqa: N801 (used as a statement, like contextlib.suppress)
     """Hold an interrupt back until the block ends.
 
     What waits for the network belongs into `interruptible`. Changing the handler of a
-    signal costs several microseconds, `interruptible` almost nothing: so one block holds
-    a whole load.
+    signal costs several microseconds, `interruptible` almost nothing: so one block
+    holds a whole load.
 
     Examples
     --------

@@ -1,8 +1,9 @@
 """From one list to a frame: what `Listing.to_pandas` does.
 
-Pages become Arrow columns as they arrive, so an interrupted or failed load keeps what came:
-it raises `PartialLoad` with that frame and a way to resume. A list that changed while it was
-read is read again; only a pass whose pages fit together counts as complete.
+Pages become Arrow columns as they arrive, so an interrupted or failed load keeps what
+came: it raises `PartialLoad` with that frame and a way to resume. A list that changed
+while it was read is read again; only a pass whose pages fit together counts as
+complete.
 """
 
 from __future__ import annotations
@@ -131,7 +132,8 @@ class ListingLoad:
                 "operation": self._load.key,
                 "parameters": self._parameters,
                 "loaded_at": datetime.now(UTC).isoformat(timespec="seconds"),
-                # The first page is shared with len() and iteration, so it may have been fetched before.
+                # The first page is shared with len() and iteration, so it may have been
+                # fetched before.
                 "requests": max(self.requests, 1),
                 "complete": complete,
             }

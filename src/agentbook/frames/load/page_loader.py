@@ -1,7 +1,7 @@
 """Loading lists: which pages to request next, and what becomes of those that arrive.
 
-`PageLoader` does no I/O. `fetch_pages` drives it with threads, `fetch_pages_async` on an
-event loop. `Listing.to_pandas`, `load_events` and `Store.sync` all load through it.
+`PageLoader` does no I/O. `fetch_pages` drives it with threads, `fetch_pages_async` on
+an event loop. `Listing.to_pandas`, `load_events` and `Store.sync` all load through it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _BATCH_BYTES = 400_000  # of small pages parsed at once: a page of 1,000 events
 
 @dataclass(slots=True)
 class PageRequest:
-    """A page to request: of a range, or the newest item of a list (`id_range` is None)."""
+    """A page to request: of a range, or the newest item of a list without one."""
 
     call: Call[Page]
     load: ListLoad
@@ -73,7 +73,7 @@ class PageLoader:
         Called for a list whose only page has arrived, with a function that returns its
         ids. If it returns True, the page is not parsed and the list is complete.
     concurrency : int
-        The maximum of requests under way. Their number adapts to the latency, up to this.
+        Maximum number of requests under way; it adapts to the latency.
 
     Attributes
     ----------
@@ -161,7 +161,7 @@ class PageLoader:
         return PageRequest(page[1], half.load, half, page[0])
 
     def _start(self, load: ListLoad) -> PageRequest | None:
-        """The first request of a list, for its second page if the first is here already."""
+        """The first request of a list; its first page may have been fetched before."""
         id_range = load.open()
         self._ranges.append(id_range)
         number, call = id_range.next_call() or _never()
@@ -173,7 +173,7 @@ class PageLoader:
         return self._next_page()
 
     def _next_newest(self) -> PageRequest | None:
-        """The newest item of a list that could be split, to know where the list ends."""
+        """The newest item of a list that could be split, to know where it ends."""
         for load in [id_range.load for id_range in self._ranges]:
             remaining = None if load.total is None else load.total - load.rows
             worthwhile = remaining is None or remaining > SPLIT_PAGES * load.page_rows
@@ -282,14 +282,14 @@ class PageLoader:
         load = id_range.load
         self._ranges = [each for each in self._ranges if each.load is not load]
         if id_range.split and not id_range.pieces and isinstance(error, (InvalidInput, NotFound)):
-            # This platform only accepts ids of events as cursors: read the list in one range.
+            # This platform only accepts the ids of events as cursors.
             load.restart(splittable=False)
             self._queue.appendleft(load)
         else:
             load.error = error
 
     def _report(self) -> None:
-        # Outside the handling of a platform's errors: an error of the caller is not the list's.
+        # Not where the errors of a list are caught: an error of the caller is not one.
         while self._parts:
             self._on_part(self._parts.pop(0))
         while self._completed:
@@ -322,7 +322,7 @@ def _never() -> tuple[int, Call[Page]]:
     raise AssertionError("a new range has a first page")
 
 
-# -- drivers ------------------------------------------------------------------------------
+# -- drivers -----------------------------------------------------------------------
 
 Run = Callable[[Call[Page]], Page]
 
@@ -387,7 +387,7 @@ async def fetch_pages_async(loader: PageLoader, run: Callable[[Call[Page]], Awai
 
 
 async def _fetch_async(run: Callable[[Call[Page]], Awaitable[Page]], request: PageRequest) -> Fetched:
-    # What one request costs the loop cannot be told from what the others cost: parsing stands for it.
+    # The cost of one request cannot be told from that of the others on the loop.
     start = time.perf_counter()
     outcome: Page | AgentbookError
     try:

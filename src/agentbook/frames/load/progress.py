@@ -1,4 +1,7 @@
-"""A progress bar with rows and rate, or none. tqdm.auto: it survives notebook comparison, and shows text outside a notebook."""
+"""A progress bar with rows and rate, or none.
+
+It uses tqdm.auto, which shows a widget in a notebook and text outside one.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from typing import Any, Self
 
 
 class Progress:
-    """Counts rows as they arrive; shows a bar only where `shown` is true."""
+    """Counts rows as they arrive; shows a bar only if `shown` is true."""
 
     def __init__(self, shown: bool | None) -> None:
         self._bar: Any = None
@@ -16,7 +19,7 @@ class Progress:
             self._bar = tqdm(unit=" rows", unit_scale=True)
 
     def add(self, rows: int, total: int | None = None) -> None:
-        """Note further rows; `total` is how many there will be, where that is known."""
+        """Count further rows; `total` is how many there will be, if that is known."""
         if self._bar is not None:
             if total is not None and self._bar.total is None:
                 self._bar.total = total

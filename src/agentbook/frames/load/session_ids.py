@@ -1,4 +1,4 @@
-"""Which sessions are meant: by id, address, record, frame, listing or workspace."""
+"""Which sessions a caller names: by id, address, record, frame or workspace."""
 
 from __future__ import annotations
 
@@ -18,68 +18,72 @@ _PATH = re.compile(r"(?:^|/)sessions/([^/]+)")
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
-def require_client(client: Any, what: str) -> None:
-    """Raise a `TypeError` that says what to pass, unless it is a client that reads by itself, in threads."""
+def require_client(client: Any, function: str) -> None:
+    """Raise a `TypeError` that says what to pass, unless `client` can be used."""
     if isinstance(client, Connection):
         return
     if isinstance(client, AsyncConnection):
-        hint = f"in async code too pass a Client, as in `await asyncio.to_thread({what}, ab.connect(), ...)`"
+        hint = f"in async code too pass a Client, as in `await asyncio.to_thread({function}, ab.connect(), ...)`"
     else:
-        hint = "pass the Client that ab.connect() gives first"
-    raise TypeError(f"{what} needs a Client, not {_article(type(client).__name__)}: {hint}.")
-
-
-def _article(name: str) -> str:
-    return "None" if name == "NoneType" else f"{'an' if name[0] in 'AEIOU' else 'a'} {name}"
+        hint = "pass the Client that ab.connect() returns first"
+    name = type(client).__name__
+    passed = "None" if client is None else f"{'an' if name[0] in 'AEIOU' else 'a'} {name}"
+    raise TypeError(f"{function} needs a Client, not {passed}: {hint}.")
 
 
 def session_ids(client: Connection | None, sessions: Any = None, workspace: Any = None) -> list[str]:
-    """The ids of the sessions that are meant, each once, in order; UUIDs, which are the same in any case, in lower case.
+    """The ids of the sessions that a caller names, each once, in order.
+
+    UUIDs, whose case does not matter, are returned in lower case.
 
     Parameters
     ----------
     client : Client or None
-        Asked for a workspace's sessions.
+        Lists the sessions of workspaces.
     sessions : str, UUID, Record, DataFrame, Series or iterable, optional
-        Ids, addresses that name a session (``https://host/v1/sessions/<id>/events``, ``wss://`` ones too), session
-        records, workspace records (all of its sessions), a frame of sessions, of workspaces, or of anything with a column
-        ``session_id``; a row of one; or a mixture of ids, addresses, records and rows.
+        Ids, addresses that name a session (``https://host/v1/sessions/<id>/events``,
+        also ``wss://``), session records, workspace records (all of its sessions), a
+        frame of sessions, of workspaces, or of anything with a column ``session_id``; a
+        row of one; or a mixture of ids, addresses, records and rows.
     workspace : str or Record, optional
-        All sessions of this workspace, by id or ``<owner>~<name>``, instead of `sessions`.
+        All sessions of this workspace, by id or ``<owner>~<name>``, instead of
+        `sessions`.
 
     Raises
     ------
     NotOffered
-        A workspace was given and the platform does not list sessions.
+        A workspace was passed and the platform does not list sessions.
     TypeError, ValueError
 
     Examples
     --------
-    >>> session_ids(None, ["s1", "https://host/v1/sessions/s2/events?limit=5", {"id": "s1"}])
+    >>> url = "https://host/v1/sessions/s2/events?limit=5"
+    >>> session_ids(None, ["s1", url, {"id": "s1"}])
     ['s1', 's2']
     """
     if (sessions is None) == (workspace is None):
-        raise ValueError("Give sessions, or a workspace= to take all sessions of; not both, not neither.")
+        raise ValueError("Pass either sessions, or workspace= for all sessions of a workspace.")
     if workspace is not None and client is not None:
         sessions = client.records(endpoint.list_(workspace))
-    found: dict[str, None] = {}
-    for place, one in enumerate(_each(sessions)):
-        session = _row(one)
-        if _is_workspace(session):
+    ids: dict[str, None] = {}
+    for position, item in enumerate(_items(sessions)):
+        entity = _record_of_row(item)
+        if _is_workspace(entity):
             if client is None:
                 raise ValueError(
-                    f"What is read here does not say its workspace: name sessions, not {session['full_name']!r}."
+                    "Workspaces cannot be selected here, because events do not name theirs: pass sessions instead of "
+                    f"{entity['full_name']!r}."
                 )
-            found.update(dict.fromkeys(_plain(record["id"]) for record in client.records(endpoint.list_(session))))
+            ids.update(dict.fromkeys(_normalize(record["id"]) for record in client.records(endpoint.list_(entity))))
         else:
             try:
-                found[_id(session)] = None
+                ids[_session_id(entity)] = None
             except TypeError as error:
-                raise TypeError(f"sessions, item {place}: {error}") from None
-    return list(found)
+                raise TypeError(f"sessions, item {position}: {error}") from None
+    return list(ids)
 
 
-def _each(sessions: Any) -> Iterable[Any]:
+def _items(sessions: Any) -> Iterable[Any]:
     columns = getattr(sessions, "columns", None)
     if columns is not None:
         name = next((name for name in ("session_id", "id") if name in columns), None)
@@ -92,7 +96,7 @@ def _each(sessions: Any) -> Iterable[Any]:
             return rows
         ids: list[str] = sessions[name].dropna().astype(str).drop_duplicates().tolist()
         return ids
-    sessions = _row(sessions)
+    sessions = _record_of_row(sessions)
     if isinstance(sessions, (str, Mapping, uuid.UUID)):
         return [sessions]
     if isinstance(sessions, pd.Series):
@@ -103,8 +107,10 @@ def _each(sessions: Any) -> Iterable[Any]:
     return sessions
 
 
-def _row(entity: Any) -> Any:
-    """A row of a frame of sessions, workspaces or events as a record; anything else as it is."""
+def _record_of_row(entity: Any) -> Any:
+    """A row of a frame of sessions, workspaces or events as a record; anything else as
+    is.
+    """
     if isinstance(entity, tuple) and hasattr(entity, "_asdict"):
         record = entity._asdict()
     elif isinstance(entity, pd.Series) and not {"session_id", "id"}.isdisjoint(entity.index):
@@ -115,19 +121,19 @@ def _row(entity: Any) -> Any:
 
 
 def _is_workspace(entity: Any) -> bool:
-    # Only a workspace has a full name; every session knows its workspace.
+    # Only a workspace has a full name; every session names its workspace.
     return isinstance(entity, Mapping) and "full_name" in entity and "workspace_id" not in entity
 
 
-def _id(session: Any) -> str:
+def _session_id(session: Any) -> str:
     text = ref(session)
     if "://" not in text:
-        return _plain(text)
-    found = _PATH.search(urlsplit(text).path)
-    if found is None:
-        raise ValueError(f"{text!r} is no address of a session: its path has no sessions/<id>.")
-    return _plain(unquote(found[1]))
+        return _normalize(text)
+    match = _PATH.search(urlsplit(text).path)
+    if match is None:
+        raise ValueError(f"{text!r} is not the address of a session: its path has no sessions/<id>.")
+    return _normalize(unquote(match[1]))
 
 
-def _plain(session: str) -> str:
+def _normalize(session: str) -> str:
     return session.lower() if _UUID.fullmatch(session) else session

@@ -1,1 +1,1 @@
-"""The local store: sessions' events as plain Parquet, kept up to date by fetching only what is new."""
+"""The local store: the events of sessions as Parquet files, updated incrementally."""

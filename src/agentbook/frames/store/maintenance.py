@@ -38,7 +38,7 @@ def compact(storage: Storage, manifest: Manifest) -> tuple[int, int]:
 
 
 def check(storage: Storage, manifest: Manifest, *, locked: bool = True) -> tuple[list[tuple[str, str]], list[Part]]:
-    """The problems as pairs of file and problem, and the parts that are missing or damaged.
+    """Pairs of file and problem, and the parts that are missing or damaged.
 
     Unless `locked`, another process may be changing the store meanwhile.
     """
@@ -82,7 +82,7 @@ def _damage_of(storage: Storage, part: Part) -> str | None:
 
 
 def remove_damaged(storage: Storage, manifest: Manifest, damaged: list[Part]) -> None:
-    """Drop these parts: the next sync reads the sessions of their groups from the beginning."""
+    """Drop these parts; the next sync reads the sessions of their groups again."""
     groups = {parts.partition_of(part.name)[1] for part in damaged}
     manifest.parts = [part for part in manifest.parts if part not in damaged]
     for session in manifest.sessions:

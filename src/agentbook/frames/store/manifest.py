@@ -1,7 +1,7 @@
 """A store's table of contents: its parts, and how far each session was read.
 
-It is one file that is replaced as a whole. A part that it does not name does not belong to
-the store, whatever lies in the directory.
+It is one file that is replaced as a whole. A part that it does not name does not belong
+to the store, whatever lies in the directory.
 """
 
 from __future__ import annotations
@@ -30,12 +30,13 @@ class SessionCursor(msgspec.Struct, omit_defaults=True):
     Attributes
     ----------
     before : str or None
-        An id of the session, older than the overlap; None is the beginning. The next sync
-        continues from here.
+        An id of the session, older than the overlap; None is the beginning. The next
+        sync continues from here.
     recent : list of str
         All stored ids after `before`, ascending: the next sync meets them again.
     reload : bool
-        Whether parts of it were lost, so that the next sync reads it from the beginning.
+        Whether parts of it were lost, so that the next sync reads it from the
+        beginning.
     """
 
     before: str | None = None

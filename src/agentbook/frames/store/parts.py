@@ -1,7 +1,8 @@
-"""The store's Parquet files: ``events/day=2026-10-03/group=5/part-….parquet``, zstd, one schema.
+"""The store's Parquet files: ``events/day=2026-10-03/group=5/part-….parquet``.
 
-The day is that of the event's id, in UTC. The group is a checksum of the session's id, so
-that a session lies in one group, however many days it spans.
+They are compressed with zstd and have one schema. The day is that of the event's id, in
+UTC. The group is a checksum of the session's id, so that a session lies in one group,
+however many days it spans.
 """
 
 from __future__ import annotations
@@ -117,7 +118,7 @@ def damage_of(storage: Storage, part: Part) -> str | None:
 
 
 def first_damage(storage: Storage, parts: Iterable[Part]) -> FileNotFoundError | StoreError | None:
-    """The error of the first of these parts that is damaged; None if all are as written."""
+    """The error of the first damaged part; None if there is none."""
     for part in parts:
         damage = damage_of(storage, part)
         if damage == "missing":

@@ -42,7 +42,7 @@ class Selection:
 
     @classmethod
     def of(cls, sessions: Any, since: Any, until: Any, columns: str | Iterable[str] | None) -> Selection:
-        """A selection by a caller's arguments; `ValueError` if one of them is invalid."""
+        """A selection by a caller's arguments; `ValueError` if one is invalid."""
         ids = None if sessions is None else session_ids(None, sessions)
         start = None if since is None else instant_of(since, "since")
         end = None if until is None else instant_of(until, "until")
@@ -53,7 +53,7 @@ class Selection:
         return cls(ids, start, end, tuple(dict.fromkeys(names)))
 
     def read(self, storage: Storage, manifest: Manifest) -> Any:
-        """The rows as an Arrow table, sorted by session and id if `columns` has the id."""
+        """The rows as an Arrow table; sorted by session and id if it has the id."""
         selected, condition = self._parts(manifest), self._condition()
         columns = list(self.columns)
         if "id" not in columns:

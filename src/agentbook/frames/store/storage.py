@@ -1,8 +1,8 @@
 """Where a store lies: a directory of this machine, or any fsspec URL.
 
 Files appear as a whole, or not at all. Names are relative, with ``/``. A local file is
-written under a temporary name, synced to disk and renamed. Object stores replace an object
-as a whole by themselves.
+written under a temporary name, synced to disk and renamed. Object stores replace an
+object as a whole by themselves.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Storage(Protocol):
         ...
 
     def lock(self, wait_s: float) -> contextlib.AbstractContextManager[None]:
-        """Hold the store's lock; `StoreBusy` if another process keeps it for `wait_s`."""
+        """Hold the store's lock; `StoreBusy` if another process keeps it."""
         ...
 
     def arrow_filesystem(self) -> Any:
@@ -147,7 +147,7 @@ class LocalStorage:
 
 
 class RemoteStorage:
-    """A location that fsspec opens: ``s3://``, ``gs://``, ``abfs://``, ``memory://``, ..."""
+    """A location that fsspec opens, such as ``s3://``, ``gs://`` or ``memory://``."""
 
     def __init__(self, url: str) -> None:
         try:
@@ -201,8 +201,8 @@ class RemoteStorage:
 
     @contextlib.contextmanager
     def lock(self, wait_s: float) -> Iterator[None]:
-        # Not every protocol can create a file exclusively. With those that cannot, two syncs
-        # that start in the same instant could both pass.
+        # Not every protocol can create a file exclusively. With those that cannot, two
+        # syncs that start in the same instant could both pass.
         deadline = time.monotonic() + wait_s
         own_name = f"{_process_name()} {uuid.uuid4().hex}"
         while True:

@@ -12,7 +12,7 @@ import pandas as pd
 
 from ...api.connection import Connection
 from ..analysis.turns import turns
-from ..load.events import partial
+from ..load.events import partial_load
 from ..load.session_ids import require_client, session_ids
 from ..parse.frame import jsonable, to_pandas
 from ..partitions import from_map, without_categories
@@ -30,16 +30,16 @@ _ATTEMPTS = 3  # reads of a store that is being compacted
 
 
 class Store:
-    """A local store of the events of sessions: Parquet files to which a sync adds what is new.
+    """A local store of the events of sessions, as Parquet files.
 
     Parameters
     ----------
     path : str or path
-        A directory, created by the first sync (``~`` is the home directory), or an fsspec
-        URL such as ``s3://bucket/events``.
+        A directory, created by the first sync (``~`` is the home directory), or an
+        fsspec URL such as ``s3://bucket/events``.
     groups : int
-        The number of groups in which a new store puts its sessions; default 8. Dask reads
-        a group as one partition. An existing store keeps its number.
+        The number of groups in which a new store puts its sessions; default 8. Dask
+        reads a group as one partition. An existing store keeps its number.
 
     Raises
     ------
@@ -49,10 +49,11 @@ class Store:
 
     Notes
     -----
-    The files are plain Parquet (zstd), ``events/day=…/group=…/part-….parquet``, which any
-    tool can read without agentbook. The day is that of the event's id, in UTC.
-    ``manifest.json`` names the files that belong to the store and how far each session was
-    read. While `compact` runs, only readers that use the manifest see each event once.
+    The files are plain Parquet (zstd), ``events/day=…/group=…/part-….parquet``, which
+    any tool can read without agentbook. The day is that of the event's id, in UTC.
+    ``manifest.json`` names the files that belong to the store and how far each session
+    was read. While `compact` runs, only readers that use the manifest see each event
+    once.
 
     Specification: "Events", rules 1 and 2.
 
@@ -118,22 +119,22 @@ class Store:
         progress : bool, optional
             True shows a bar with rows and rate.
         overlap_s : float
-            How far before a session's last event to read again, in seconds, for events that
-            were written late; default 5.
+            How far before a session's last event to read again, in seconds, for events
+            that were written late; default 5.
         full : bool
-            True reads the sessions from the beginning and adds whatever is missing, however
-            late it was written.
+            True reads the sessions from the beginning and adds whatever is missing,
+            however late it was written.
         wait_s : float
             Seconds to wait for another process that is changing the store; default 60.
         errors : {"raise", "keep"}
-            What to do about sessions that cannot be read: raise `PartialLoad`, or list them
-            in the report. The events of the others are stored either way.
+            What to do about sessions that cannot be read: raise `PartialLoad`, or list
+            them in the report. The events of the others are stored either way.
 
         Returns
         -------
         SyncReport
-            ``events`` and ``late`` events added, ``sessions``, ``requests``, ``failed``,
-            ``problems``.
+            ``events`` and ``late`` events added, ``sessions``, ``requests``,
+            ``failed``, ``problems``.
 
         Raises
         ------
@@ -142,8 +143,8 @@ class Store:
         StoreBusy
             Another process holds the store for longer than `wait_s`.
         StoreError
-            A file could not be written. The message names it, and the store is as it was at
-            its last commit.
+            A file could not be written. The message names it, and the store is as it
+            was at its last commit.
         TypeError
             `client` is not a `Client`.
         ValueError
@@ -151,9 +152,10 @@ class Store:
 
         Notes
         -----
-        A sync commits about every 250,000 events, also in the middle of a long session, and
-        at its end. If it is killed, the last commit remains. If it is interrupted or
-        refused, everything that had arrived is stored. The next sync continues there.
+        A sync commits about every 250,000 events, also in the middle of a long session,
+        and at its end. If it is killed, the last commit remains. If it is interrupted
+        or refused, everything that had arrived is stored. The next sync continues
+        there.
         """
         require_client(client, "store.sync")
         if errors not in ("raise", "keep"):
@@ -172,7 +174,7 @@ class Store:
             sync.run(ids, progress)
         failed = sync.report.failed
         if failed and errors == "raise":
-            raise partial(
+            raise partial_load(
                 "Store.sync", failed, len(ids), None,
                 lambda: self.sync(client, list(failed), progress=progress, overlap_s=overlap_s, full=full, wait_s=wait_s),
             )  # fmt: skip
@@ -193,18 +195,18 @@ class Store:
         sessions : optional
             Only these, named as for `load_events` (not by workspace); None for all.
         since, until : datetime or str, optional
-            Only events from `since` on and before `until`, by the millisecond of their ids;
-            naive times are UTC.
+            Only events from `since` on and before `until`, by the millisecond of their
+            ids; naive times are UTC.
         columns : str or iterable of str, optional
-            Only these columns; None for all. Without ``id`` the rows are not sorted, which
-            is faster.
+            Only these columns; None for all. Without ``id`` the rows are not sorted,
+            which is faster.
 
         Returns
         -------
         DataFrame
             The columns and dtypes of `agentbook.load_events`.
-            ``attrs["agentbook"]["loaded_at"]`` is the time of the latest sync; the store
-            does not know later events.
+            ``attrs["agentbook"]["loaded_at"]`` is the time of the latest sync; the
+            store does not know later events.
 
         Raises
         ------
@@ -266,7 +268,8 @@ class Store:
         ----------
         sql : str
             DuckDB's SQL. The table ``events`` has the columns of `events`; times are
-            ``TIMESTAMPTZ``, shown in UTC. Quote the name ``"at"``: AT is a keyword of SQL.
+            ``TIMESTAMPTZ``, shown in UTC. Quote the name ``"at"``: AT is a keyword of
+            SQL.
         **parameters
             Values for ``$name`` in the query.
 
@@ -278,7 +281,7 @@ class Store:
         Raises
         ------
         ImportError
-            If DuckDB is not installed; install it with ``pip install 'agentbook[duckdb]'``.
+            If DuckDB is not installed: ``pip install 'agentbook[duckdb]'``.
         StoreError
             A file is missing or damaged; the message names it.
         duckdb.Error
@@ -286,7 +289,8 @@ class Store:
 
         Examples
         --------
-        >>> store.query("SELECT count(DISTINCT session_id) AS sessions FROM events")["sessions"].to_list()
+        >>> sql = "SELECT count(DISTINCT session_id) AS sessions FROM events"
+        >>> store.query(sql)["sessions"].to_list()
         [3]
         """
         return self._read(lambda manifest: to_pandas(run_sql(self._storage, manifest, sql, parameters)))
@@ -297,8 +301,8 @@ class Store:
         Returns
         -------
         dask.dataframe.DataFrame
-            The columns of `events`, with categories as text. A session is never split over
-            two partitions. See `agentbook.dask`.
+            The columns of `events`, with categories as text. A session is never split
+            over two partitions. See `agentbook.dask`.
 
         Raises
         ------
@@ -331,16 +335,17 @@ class Store:
         Parameters
         ----------
         repair : bool
-            True drops files that are missing or damaged, removes files that no longer belong
-            to the store, and makes the next sync read the sessions concerned from the
-            beginning.
+            True drops files that are missing or damaged, removes files that no longer
+            belong to the store, and makes the next sync read the sessions concerned
+            from the beginning.
         wait_s : float
             Seconds to wait for another process that is changing the store.
 
         Returns
         -------
         DataFrame
-            Columns ``file`` and ``problem``, both str; no rows if there are no problems.
+            Columns ``file`` and ``problem``, both str; no rows if there are no
+            problems.
 
         Raises
         ------
@@ -371,7 +376,7 @@ class Store:
         return pd.DataFrame(problems, columns=["file", "problem"]).astype("str")
 
     def _read(self, read: Callable[[Manifest], T]) -> T:
-        """Read by the manifest; if a compaction removes files meanwhile, by the new one."""
+        """Read by the manifest, and again if a compaction replaced it meanwhile."""
         for attempt in range(_ATTEMPTS):
             manifest = self._manifest()
             try:

@@ -1,8 +1,8 @@
 """Bringing a store up to date: what is new is loaded, written as parts, then committed.
 
-A commit replaces the manifest. A sync that is killed leaves the manifest of its last commit,
-and perhaps parts that it does not name. The next sync removes those first, so no event is
-ever stored twice.
+A commit replaces the manifest. A sync that is killed leaves the manifest of its last
+commit, and perhaps parts that it does not name. The next sync removes those first, so
+no event is ever stored twice.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ from .storage import Storage
 if TYPE_CHECKING:
     import pandas as pd
 
-# Rows between two commits. Up to twice as many are held in memory, and loaded again after a
-# kill: those that arrive while the ones before them are being written.
+# Rows between two commits. Up to twice as many are held in memory, and loaded again
+# after a kill: those that arrive while the ones before them are being written.
 COMMIT_ROWS = 250_000
 
 
@@ -54,8 +54,8 @@ class SyncReport:
     failed : dict
         Session id to why it could not be read.
     problems : DataFrame
-        What could not be read as the specification says: session_id, row, field, problem,
-        raw; at most 100 rows, `problem_count` counts all.
+        What could not be read as the specification says: session_id, row, field,
+        problem, raw; at most 100 rows, `problem_count` counts all.
     """
 
     events: int = 0
@@ -83,7 +83,7 @@ class SyncReport:
 
 @dataclass(slots=True)
 class _Position:
-    """Where loading a session starts: after the id `after`; `stored` are the later ids stored."""
+    """A session is loaded after the id `after`; `stored` are the later stored ids."""
 
     after: str | None
     stored: list[str]
@@ -257,7 +257,8 @@ class Commits:
             for directory, rows in parts.split_by_day(table, parts.group_of(session, self._manifest.groups)):
                 by_directory.setdefault(directory, []).append(rows)
         jobs = [(directory, pa.concat_tables(rows).unify_dictionaries()) for directory, rows in by_directory.items()]
-        # Compression and the disk do not hold the interpreter: two at a time are twice as fast.
+        # Compression and the disk do not hold the interpreter: two at a time are twice
+        # as fast.
         with ThreadPoolExecutor(2, thread_name_prefix="agentbook-store") as pool:
             return list(pool.map(lambda job: parts.write(self._storage, *job), sorted(jobs, key=lambda job: job[0])))
 
@@ -296,7 +297,8 @@ def split_at_overlap(ids: list[str], overlap_ms: int, after: str | None) -> tupl
     if newest is None:
         return after, ids
     since = milliseconds_of(newest) - overlap_ms
-    # Ids ascend, and with them their milliseconds; one of another form is where its text puts it.
+    # Ids ascend, and with them their milliseconds; one of another form is where its
+    # text puts it.
     cut = bisect.bisect_left(
         ids, True, key=lambda event_id: is_persisted(event_id) and milliseconds_of(event_id) >= since
     )
@@ -326,7 +328,7 @@ def _new_rows(table: Any, session: str, stored: list[str]) -> Any:
 
 
 def _rows_without_id(table: Any) -> list[Problem]:
-    """The problems of rows without an id. They are not stored: repeats could not be told."""
+    """The problems of rows without an id, which are not stored."""
     rows = pc.indices_nonzero(pc.is_null(table["id"])).to_pylist()
     return [
         Problem(row, "id", "not stored: without an id it cannot be told from its repeats", _json(table.slice(row, 1)))
