@@ -110,12 +110,7 @@ def public() -> Iterator[Name]:
     for name in (*ab.__all__, *ab.errors.__all__):
         value = getattr(ab, name)
         if inspect.ismodule(value):
-            # A module without __all__ offers what it defines.
-            defined = [
-                n for n, v in vars(value).items() if n[0] != "_" and getattr(v, "__module__", "") == value.__name__
-            ]
-            own = getattr(value, "__all__", defined)
-            for inner in own:
+            for inner in value.__all__:
                 kind = getattr(value, inner)
                 yield from (
                     members(f"{name}.{inner}", kind) if inspect.isclass(kind) else [Name(f"{name}.{inner}", kind)]
@@ -245,7 +240,7 @@ def test_an_incomplete_docstring_is_reported(old: str, new: str, message: str) -
     assert message in problem
 
 
-# -- the examples ------------------------------------------------------------------------------------------------------
+# -- the examples --
 
 
 def modules() -> Iterator[str]:

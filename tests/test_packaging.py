@@ -71,7 +71,7 @@ def run(*command: str | Path, cwd: Path, **environment: str) -> str:
 
 
 def tracked() -> list[str]:
-    """The repository's files that exist; without a repository, those of the source tree."""
+    """The repository's files, or without a repository those of the source tree."""
     if (ROOT / ".git").exists():
         files = run("git", "ls-files", cwd=ROOT).splitlines()
     else:

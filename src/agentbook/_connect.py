@@ -64,8 +64,9 @@ def connect(
     Notes
     -----
     ``AGENTBOOK_API_KEY`` is only sent to the address in ``AGENTBOOK_BASE_URL``, if that
-    is set. ``AGENTBOOK_DATA`` names the embedded service's directory. Specification:
-    "Authentication".
+    is set. ``AGENTBOOK_DATA`` names the embedded service's directory.
+
+    Specification: "Authentication".
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Checks stored notebooks: ``python tests/notebooks/check.py FILE ...``, also as a pre-commit hook.
+"""Checks stored notebooks: ``python tests/notebooks/check.py FILE ...``, and pre-commit.
 
 Each rule is a function that yields a notebook's problems; its docstring says what it is
 for. Prints one line per problem, and exits with code 1 if there is one.
@@ -104,7 +104,7 @@ def no_execution_noise(notebook: Notebook) -> Iterator[str]:
 
 
 def ids_are_there(notebook: Notebook) -> Iterator[str]:
-    """Cells keep their ids, by which diffs and outputs are matched; format 4.5 has them."""
+    """Every cell has its own id, by which diffs and outputs are matched."""
     if (notebook["nbformat"], notebook["nbformat_minor"]) < (4, 5):
         yield f"the format is {notebook['nbformat']}.{notebook['nbformat_minor']}; 4.5 is the first with ids"
     seen = set[str]()
@@ -117,7 +117,7 @@ def ids_are_there(notebook: Notebook) -> Iterator[str]:
 
 
 def the_kernel_is_neutral(notebook: Notebook) -> Iterator[str]:
-    """The kernel is any Python 3, not an environment of whoever saved the notebook."""
+    """The kernel is any Python 3, not one particular environment."""
     kernel = notebook["metadata"].get("kernelspec")
     if kernel != KERNEL:
         yield f"the kernelspec is {json.dumps(kernel)}, not {json.dumps(KERNEL)}"

@@ -42,7 +42,7 @@ def names() -> list[str]:
 
 
 def environment(home: Path) -> dict[str, str]:
-    """The environment of a kernel with its own seeded platform, without user settings."""
+    """The environment of a kernel with a seeded platform and no user settings."""
     inherited = {
         name: value
         for name, value in os.environ.items()
@@ -79,7 +79,7 @@ class Runner(NotebookClient):  # type: ignore[misc]
                 self._update_display(message)
 
     async def _process_late_messages(self) -> None:
-        """Process updates that a panel's own thread sends after the last cell has ended."""
+        """Process what a panel's thread sends after the last cell has ended."""
         with contextlib.suppress(Empty):
             while True:
                 self._update_display(await ensure_async(self.kc.iopub_channel.get_msg(timeout=QUIET_S)))
@@ -90,7 +90,7 @@ class Runner(NotebookClient):  # type: ignore[misc]
 
 
 def execute(path: Path) -> None:
-    """Run one notebook from top to bottom on a fresh platform and write it back, clean."""
+    """Run one notebook on a fresh platform, and write it back, clean."""
     stored, notebook = nbformat.read(path, as_version=4), nbformat.read(path, as_version=4)
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
@@ -133,7 +133,7 @@ def clean(notebook: Any) -> Any:
 
 
 def _renamed(data: Any, panels: dict[str, str]) -> Any:
-    """Replace random panel names by numbered ones, which differ within a notebook."""
+    """Replace random panel names by numbered ones."""
     if not isinstance(data, str):
         return data
     return PANEL.sub(lambda match: panels.setdefault(match[0], f"ap-{len(panels) + 1:012x}"), data)

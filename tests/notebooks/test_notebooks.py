@@ -1,4 +1,4 @@
-"""Every notebook runs on a fresh platform, gives its stored outputs, and is stored clean.
+"""Every notebook runs on a fresh platform, gives its stored outputs, and is clean.
 
 After a change, ``python tests/notebooks/execute.py`` stores the outputs again. A cell
 whose output must vary is tagged ``nbval-ignore-output`` and says why.

@@ -70,7 +70,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
 
 
 def compare(cell: Any) -> None:
-    """Fail if a cell's final outputs, without widgets, stay different from the stored."""
+    """Fail if a cell's outputs, without widgets, stay different from the stored."""
     until = time.monotonic() + LATE_S
     while not _same(cell):
         try:
