@@ -159,7 +159,7 @@ def test_the_hour_that_is_lived_twice_is_two_periods() -> None:
 
 
 def began(instant: datetime, zone: ZoneInfo) -> datetime:
-    """The beginning of the hour of an instant, found by going back minute by minute while clock and offset stay."""
+    """The start of the hour, by stepping back while clock hour and UTC offset stay."""
     at = instant.replace(second=0, microsecond=0)
     here = at.astimezone(zone)
     while True:
@@ -206,7 +206,7 @@ SKIPS = st.sampled_from(
 
 
 def begins_of(change: datetime, tz: str, hours: int) -> list[datetime]:
-    """Where the clock first shows each multiple of so many hours, found a quarter of an hour at a time."""
+    """When the clock first shows each multiple of `hours`, by steps of 15 minutes."""
     starts, last = [], None
     for n in range(-40 * 4, 120 * 4):
         at = change + timedelta(minutes=15 * n)

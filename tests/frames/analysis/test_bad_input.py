@@ -1,5 +1,7 @@
-"""What is wrong with the input is a row among the problems or an error that names the field; never a silent loss. One
-place for all of it; the details stand beside what they belong to, and disks have `test_bad_disks`."""
+"""Bad input becomes a load problem or an error that names the field, never a silent loss.
+
+Each module's own tests hold the details; `test_bad_disks` tests disks.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,6 @@ def same(actual: pd.DataFrame, expected: pd.DataFrame) -> None:
 
 
 # -- frames
-# ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", OF_EVENTS)
@@ -107,7 +108,7 @@ def test_an_analysis_says_which_column_holds_no_instants(name: str, platform: Ht
 
 
 @pytest.mark.parametrize(
-    ("call", "said"),
+    ("call", "message"),
     [
         (lambda frame: ab.turns(frame, unanswered_after="soon"), "unanswered_after must be a length of time"),
         (lambda frame: ab.turns(frame, as_of="soon"), "as_of must be a time such as"),
@@ -195,7 +196,6 @@ def test_nulls_and_nan_in_a_frame_are_no_values() -> None:
 
 
 # -- secrets
-# -----------------------------------------------------------------------------------------------------------
 
 SECRET = "5up3rs3cret-value"
 CREDENTIAL = {

@@ -1,4 +1,4 @@
-"""The credential report, its findings and its summary against plain Python, on credentials and workspaces of any make."""
+"""The credential report, findings and summary against plain Python, on any input."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def wire(credentials: list[Any], workspaces: list[Any]) -> tuple[list[dict[str, 
 
 
 class Oracle:
-    """What the report says of each credential, one at a time."""
+    """The expected report, computed for each credential alone."""
 
     def __init__(self, credentials: list[Any], workspaces: list[Any]) -> None:
         self.all = credentials
@@ -105,7 +105,7 @@ class Oracle:
         return "unknown" if any(self.seen(other, name) for other in self.all) else "not checked"
 
     def same(self, credential: Any) -> list[Any]:
-        """All credentials like this one in everything, the oldest first; itself alone where something is not said."""
+        """All credentials equal to this one, the oldest first; alone if a field is missing."""
 
         def key(other: Any) -> Any:
             return other["integration"], other["owner_id"], other["auth_config_id"], json.dumps(other["params"])

@@ -1,4 +1,4 @@
-"""The credential report: each check on a case where it must speak and one where it must be silent."""
+"""The credential report: each check with a case it must report and one it must not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Columns of sessions beside their events, against plain Python; and the frame of what a load could not read."""
+"""Columns of sessions added to events, against plain Python; and load problems."""
 
 from __future__ import annotations
 

@@ -140,11 +140,11 @@ def test_compare_periods_puts_the_greatest_change_first() -> None:
     day = 86_400.0
     frame = events_of({"a": [100.0, 200.0, 3 * day], "b": [*(day + 1 + n for n in range(40)), 2 * day - 1]})
     table = compare_periods(frame, period="1D", as_of=START + timedelta(days=2))
-    table = table.set_index("metric")
-    assert table.loc["events", ["before", "after", "change", "ratio", "n"]].to_list() == [2, 41, 39, 20.5, 43]
-    assert table.loc["events", "z"] == pytest.approx(39 / math.sqrt(43))
+    by_metric = table.set_index("metric")
+    assert by_metric.loc["events", ["before", "after", "change", "ratio", "n"]].to_list() == [2, 41, 39, 20.5, 43]
+    assert by_metric.loc["events", "z"] == pytest.approx(39 / math.sqrt(43))
     assert table["metric"][0] == "events"
-    assert table.loc["sessions", ["before", "after"]].to_list() == [1, 1]
+    assert by_metric.loc["sessions", ["before", "after"]].to_list() == [1, 1]
     grouped = compare_periods(frame, period="1D", as_of=START + timedelta(days=2), by="session_id")
     assert grouped.iloc[0][["session_id", "metric", "before", "after"]].to_list() == ["b", "events", 0, 41]
 
@@ -244,7 +244,7 @@ def test_compare_periods_is_what_plain_python_counts(turned: list[Any], by: str 
 
 
 def score(metric: str, before: dict[str, Any], after: dict[str, Any]) -> float:
-    """The change in standard errors, by the textbook: Poisson counts, pooled shares, means of logarithms."""
+    """The change in standard errors, by textbook formulas."""
     if metric == "failed_share":
         n, m = before["turns"], after["turns"]
         if not (n and m):

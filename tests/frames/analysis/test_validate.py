@@ -1,4 +1,4 @@
-"""What the analyses are told beside the frame: lengths of time, instants, columns to group by, time zones."""
+"""Arguments of the analyses: lengths of time, times, group columns and time zones."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ def test_a_session_in_upper_case_is_read_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("client", "said"),
+    ("client", "message"),
     [
         (
             ab.AsyncClient("http://127.0.0.1:1/v1"),
