@@ -1,4 +1,6 @@
-"""What holds for every test: the user's own data, keys and settings are neither read nor written, and an interrupt interrupts."""
+"""What holds for every test: the user's own data, keys and settings are neither read
+nor written, and an interrupt interrupts.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +16,15 @@ from support.services import end_services
 
 FOREIGN = ("AGENTBOOK_BASE_URL", "AGENTBOOK_API_KEY", "AGENTBOOK_LLM_MODEL", "OPENAI_BASE_URL", "OPENAI_API_KEY")
 
-# Set while this file is imported, hence before any test module, and inherited by every process that a test starts.
+# Set while this file is imported, hence before any test module, and inherited by every
+# process that a test starts.
 DATA = Path(tempfile.mkdtemp(prefix="agentbook-tests-"))
 os.environ["AGENTBOOK_DATA"] = str(DATA)
 os.environ["PYTHON_KEYRING_BACKEND"] = "keyring.backends.null.Keyring"
 for name in FOREIGN:
     os.environ.pop(name, None)
-# A shell starts what it runs in the background deaf to interrupts; tests that interrupt would wait for ever.
+# A shell starts what it runs in the background deaf to interrupts; tests that interrupt
+# would wait for ever.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 

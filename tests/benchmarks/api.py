@@ -1,8 +1,10 @@
-"""What a call costs beside the library it stands on: run ``python tests/benchmarks/api.py``.
+"""What a call costs beside the library it stands on: run ``python
+tests/benchmarks/api.py``.
 
-Ratios within one run, since machines differ and are shared: rounds of the contenders are interleaved, and the median counts.
-Goals: a page of 100 items through `Client` at most 1.2 times the CPU of raw httpx and json; 40 pages at 50 ms latency at least 6
-times faster than one after another; ``import agentbook`` at most 1.3 times ``import httpx``.
+Ratios within one run, since machines differ and are shared: rounds of the contenders
+are interleaved, and the median counts. Goals: a page of 100 items through `Client` at
+most 1.2 times the CPU of raw httpx and json; 40 pages at 50 ms latency at least 6 times
+faster than one after another; ``import agentbook`` at most 1.3 times ``import httpx``.
 """
 
 from __future__ import annotations
@@ -23,7 +25,9 @@ ROUNDS, CALLS = 9, 120
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
-    """Pages of 100 items, 550 bytes each, after a delay that the path names in milliseconds: ``/v1-50/agents``."""
+    """Pages of 100 items, 550 bytes each, after a delay that the path names in
+    milliseconds: ``/v1-50/agents``.
+    """
 
     protocol_version = "HTTP/1.1"
     total = ITEMS

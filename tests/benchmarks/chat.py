@@ -1,11 +1,15 @@
-"""The chat panel in a real JupyterLab in headless Chromium: what it costs on the wire, and how soon a reader sees what was said.
+"""The chat panel in a real JupyterLab in headless Chromium: what it costs on the wire,
+and how soon a reader sees what was said.
 
-    python tests/benchmarks/chat.py [--ipykernel 7.3] [--only wire,latency,stop,open,replay] [--no-peers]
+    python tests/benchmarks/chat.py [--ipykernel 7.3] [--only
+    wire,latency,stop,open,replay] [--no-peers]
 
-Beside it, in the same run, Panel's ChatInterface and chatlas's display, installed into an environment of their own. The agent is
-a scripted one behind the panel's ``follow=`` seam (`tests/benchmarks/chat_kernel.py`): its events are there on time whatever the
-machine does, so the figures are the panel's road from event to paint, without a platform's. Times count from the moment a token
-was due. ``--ipykernel`` runs it all on a kernel of another version. Prints Markdown tables; the exit code is 1 where a goal is
+Beside it, in the same run, Panel's ChatInterface and chatlas's display, installed into
+an environment of their own. The agent is a scripted one behind the panel's ``follow=``
+seam (`tests/benchmarks/chat_kernel.py`): its events are there on time whatever the
+machine does, so the figures are the panel's road from event to paint, without a
+platform's. Times count from the moment a token was due. ``--ipykernel`` runs it all on
+a kernel of another version. Prints Markdown tables; the exit code is 1 where a goal is
 missed.
 """
 
@@ -46,7 +50,8 @@ from chat_kernel import *
 ONE = "agents = [Agent(mark_every=1)]\npanels = [panel(agent) for agent in agents]\ndisplay(*panels)"
 TWO = ONE.replace("[Agent(mark_every=1)]", "[Agent(mark_every=1), Agent(mark_every=1)]")
 DUE = "print(json.dumps([agent.due for agent in agents]))"
-# How a turn is under way in each state of the kernel; {n} is what is asked, as a string.
+# How a turn is under way in each state of the kernel; {n} is what is asked, as a
+# string.
 STATES = {
     "cell finished": "for each in panels: begin(each, {n!r})",
     "sync ask": "_ = panels[0].ask({n!r})",
@@ -236,7 +241,8 @@ class Bench:
             page.end(2)
             due = json.loads(page.run(3))
             for k in range(number):
-                # In code and tables the tokens carry no numbers, so nobody can say when one of them was painted.
+                # In code and tables the tokens carry no numbers, so nobody can say when
+                # one of them was painted.
                 numbered = [n for n, token in enumerate(tokens(len(due[k]), 1)) if f"w{n}" in token]
                 late, gap = lateness(page.paints(k), {n: 1000 * due[k][n] for n in numbered})
                 p50, p95 = statistics.median(late), sorted(late)[int(0.95 * len(late))]
@@ -328,7 +334,9 @@ class Bench:
 
 
 def lateness(paints: Sequence[Sequence[Any]], due_ms: dict[int, float]) -> tuple[list[float], float]:
-    """For each of these tokens the ms from when it was due until it was painted, and the longest time without a new one."""
+    """For each of these tokens the ms from when it was due until it was painted, and
+    the longest time without a new one.
+    """
     times, shown = [], []
     for paint in paints:
         if paint[1] > (shown[-1] if shown else -1):

@@ -1,7 +1,9 @@
-"""What runs in the kernel for `tests/benchmarks/chat.py`: an agent that says so many tokens at a pace, and recorded sessions.
+"""What runs in the kernel for `tests/benchmarks/chat.py`: an agent that says so many
+tokens at a pace, and recorded sessions.
 
-The agent is the fake platform of the panel's own tests, on the toolkit's thread, behind the panel's `follow=` seam: an event is
-there at the moment its time has come, whatever else the machine does, so the time to the painted page is the panel's own.
+The agent is the fake platform of the panel's own tests, on the toolkit's thread, behind
+the panel's `follow=` seam: an event is there at the moment its time has come, whatever
+else the machine does, so the time to the painted page is the panel's own.
 """
 
 from __future__ import annotations
@@ -21,13 +23,16 @@ import agentbook as ab
 from agentbook.events import loop
 
 LEAD_S = 0.5  # between the message and the first token
-# Screens are drawn 60 times a second, panels 20: the one a whole number of times within the other, so where in a frame a drawing
-# falls would be one throw of dice for a whole run. Each second of tokens is this much later, a seventh of a frame.
+# Screens are drawn 60 times a second, panels 20: the one a whole number of times within
+# the other, so where in a frame a drawing falls would be one throw of dice for a whole
+# run. Each second of tokens is this much later, a seventh of a frame.
 DRIFT_S = 1 / 60 / 7
 
 
 class Agent(FakePlatform):
-    """Answers "4000" with that many tokens, a hundred a second; `due` holds when each was due (seconds since the epoch)."""
+    """Answers "4000" with that many tokens, a hundred a second; `due` holds when each
+    was due (seconds since the epoch).
+    """
 
     def __init__(self, rate: float = 100.0, mark_every: int = 10) -> None:
         super().__init__(self._speak)
@@ -43,7 +48,8 @@ class Agent(FakePlatform):
         spoken, here = asyncio.Event(), asyncio.get_running_loop()
 
         def speak() -> None:
-            # A thread wakes when it asked to, the loop up to a millisecond and more later; a socket's news would not.
+            # A thread wakes when it asked to, the loop up to a millisecond and more
+            # later; a socket's news would not.
             offset = 0
             for due, token in zip(self.due, words, strict=True):
                 if (wait_s := due - time.time()) > 0:

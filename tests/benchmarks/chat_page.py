@@ -1,9 +1,12 @@
-"""What `tests/benchmarks/chat.py` notes in the page: what came over the wire, and when what was painted."""
+"""What `tests/benchmarks/chat.py` notes in the page: what came over the wire, and when
+what was painted.
+"""
 
 from __future__ import annotations
 
-# Every frame a kernel's socket brings, with its kind; and per panel, after the frame in which it was painted, the greatest
-# token number shown, the status line and the number of questions.
+# Every frame a kernel's socket brings, with its kind; and per panel, after the frame in
+# which it was painted, the greatest token number shown, the status line and the number
+# of questions.
 PROBE = """
 (() => {
   const wire = window.wire = {bytes: 0, frames: [], total: 0};
@@ -65,7 +68,8 @@ PROBE = """
 })();
 """
 
-# A click by the page itself, so that no driver's way to the browser is counted; the time it was made, in ms.
+# A click by the page itself, so that no driver's way to the browser is counted; the
+# time it was made, in ms.
 CLICK = """name => { const found = [...document.querySelectorAll('.jp-OutputArea .ab-chat button.' + name)]
   .filter(b => !b.disabled && b.offsetParent); found[0].click(); return Date.now(); }"""
 

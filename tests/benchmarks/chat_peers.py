@@ -1,4 +1,6 @@
-"""The environments of `tests/benchmarks/chat.py` beside its own, and the notebooks that measure other renderers in them."""
+"""The environments of `tests/benchmarks/chat.py` beside its own, and the notebooks that
+measure other renderers in them.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,8 @@ said = tokens({count})
 first = time.time()
 """
 
-# For each peer a cell that shows it, and one that says the tokens at 100 a second and prints when it said the first and the last.
+# For each peer a cell that shows it, and one that says the tokens at 100 a second and
+# prints when it said the first and the last.
 PEERS = {
     "Panel's ChatInterface, message.stream per token": (
         "import panel as pn\npn.extension(inline=True)\nchat = pn.chat.ChatInterface(height=300)\nchat",
@@ -52,7 +55,9 @@ print(json.dumps(dict(first=first, last=last)))
 
 
 def environment(name: str, packages: list[str], *, ours: bool = False) -> Path:
-    """The interpreter of an environment with these packages, made on first use and kept in the user's cache."""
+    """The interpreter of an environment with these packages, made on first use and kept
+    in the user's cache.
+    """
     folder = (
         Path(platformdirs.user_cache_dir("agentbook-bench")) / f"{name}-py{sys.version_info[0]}{sys.version_info[1]}"
     )
@@ -69,7 +74,9 @@ def environment(name: str, packages: list[str], *, ours: bool = False) -> Path:
 
 
 def kernelspec(home: Path, name: str, python: Path) -> None:
-    """Offer a kernel of that interpreter to a JupyterLab whose ``JUPYTER_PATH`` has ``home/share``."""
+    """Offer a kernel of that interpreter to a JupyterLab whose ``JUPYTER_PATH`` has
+    ``home/share``.
+    """
     folder = home / "share" / "kernels" / name
     folder.mkdir(parents=True)
     argv = [str(python), "-m", "ipykernel_launcher", "-f", "{connection_file}"]
@@ -77,7 +84,9 @@ def kernelspec(home: Path, name: str, python: Path) -> None:
 
 
 def shared_environment(home: Path) -> Path | None:
-    """The peers' environment with its kernelspec; the folder of its JupyterLab extensions. None, and why, where it fails."""
+    """The peers' environment with its kernelspec; the folder of its JupyterLab
+    extensions. None, and why, where it fails.
+    """
     try:
         python = environment("peers", ["panel", "jupyter_bokeh", "chatlas", "ipykernel"])
     except (RuntimeError, OSError, subprocess.CalledProcessError) as error:

@@ -1,4 +1,6 @@
-"""What the agents of `tests/benchmarks/chat.py` say, the same for every renderer; it needs nothing but Python."""
+"""What the agents of `tests/benchmarks/chat.py` say, the same for every renderer; it
+needs nothing but Python.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ PROSE = re.findall(
 
 
 def tokens(count: int, mark_every: int = 10) -> list[str]:
-    """A reply in tokens of some 4.7 characters: headings, prose, lists, code and a table; some carry their own number."""
+    """A reply in tokens of some 4.7 characters: headings, prose, lists, code and a
+    table; some carry their own number.
+    """
     pieces: list[str] = []
     while len(pieces) < count:
         n = len(pieces)

@@ -1,12 +1,15 @@
-"""How fast a platform's events become a frame, against a loop of httpx with ``pandas.json_normalize``, in one run.
+"""How fast a platform's events become a frame, against a loop of httpx with
+``pandas.json_normalize``, in one run.
 
     python tests/benchmarks/load.py [--scale 1.0] [--rounds 3]
 
-The platform is a process of its own with pages serialised beforehand and a delay before each reply (`tests/benchmarks/wire.py`).
-Each measurement is the best of its rounds, interleaved, which other work on the machine disturbs least. Peak memory is that
-of a fresh process with the load, less that of one without; that of `turns` is the frame with what `turns` adds to it, in a
-process of its own. The Dask cluster has two worker processes of one thread each, started beforehand; its partitions are
-counted where they are. Prints a Markdown table; the exit code is 1 where a goal is missed.
+The platform is a process of its own with pages serialised beforehand and a delay before
+each reply (`tests/benchmarks/wire.py`). Each measurement is the best of its rounds,
+interleaved, which other work on the machine disturbs least. Peak memory is that of a
+fresh process with the load, less that of one without; that of `turns` is the frame with
+what `turns` adds to it, in a process of its own. The Dask cluster has two worker
+processes of one thread each, started beforehand; its partitions are counted where they
+are. Prints a Markdown table; the exit code is 1 where a goal is missed.
 """
 
 from __future__ import annotations
@@ -34,7 +37,9 @@ from agentbook.frames.store.store import Store
 
 
 def by_hand(base_url: str, sessions: list[str]) -> pd.DataFrame:
-    """What people write: one connection, one page after another, `json_normalize` at the end."""
+    """What people write: one connection, one page after another, `json_normalize` at
+    the end.
+    """
     items: list[dict[str, Any]] = []
     with httpx.Client() as client:
         for session in sessions:
@@ -84,7 +89,9 @@ def best(calls: dict[str, Callable[[], Any]], rounds: int) -> dict[str, tuple[fl
 
 
 def peak(name: str, base_url: str, sessions: list[str]) -> float:
-    """Megabytes at the peak of a load in a process of its own, above those of the same process without it."""
+    """Megabytes at the peak of a load in a process of its own, above those of the same
+    process without it.
+    """
     command = [sys.executable, __file__, "--peak", name, base_url]
     sizes = [
         float(subprocess.run(command, input=json.dumps(chosen), capture_output=True, text=True, check=True).stdout)
@@ -94,7 +101,9 @@ def peak(name: str, base_url: str, sessions: list[str]) -> float:
 
 
 def turning(base_url: str, sessions: list[str]) -> tuple[float, float]:
-    """Best seconds of `turns` over these sessions, and the greatest memory it takes, its frame included, as times the frame."""
+    """Best seconds of `turns` over these sessions, and the greatest memory it takes,
+    its frame included, as times the frame.
+    """
     frame = ours(base_url, sessions)
     size = frame.memory_usage(deep=True).sum() / 2**20
     before = resident_mb("VmRSS")
@@ -108,7 +117,10 @@ def resident_mb(which: str) -> float:
 
 
 def highest_mb() -> float:
-    """This process's greatest resident size. ``ru_maxrss`` would count the parent's, of before the exec."""
+    """This process's greatest resident size.
+
+    ``ru_maxrss`` would count the parent's, of before the exec.
+    """
     return resident_mb("VmHWM")
 
 

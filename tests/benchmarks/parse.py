@@ -1,10 +1,12 @@
-"""How fast pages become a frame, against what people write by hand and against the least it can cost.
+"""How fast pages become a frame, against what people write by hand and against the
+least it can cost.
 
     python tests/benchmarks/parse.py [--pages 200]
 
-One run, interleaved, medians: ours, ``json.loads`` with ``pandas.json_normalize``, and a floor that decodes the same
-bytes with msgspec straight into four Arrow columns and pandas, with no problems, extras or categories. It prints a Markdown
-table and ends with exit code 1 where a ratio misses its goal.
+One run, interleaved, medians: ours, ``json.loads`` with ``pandas.json_normalize``, and
+a floor that decodes the same bytes with msgspec straight into four Arrow columns and
+pandas, with no problems, extras or categories. It prints a Markdown table and ends with
+exit code 1 where a ratio misses its goal.
 """
 
 from __future__ import annotations

@@ -1,11 +1,15 @@
-"""How fast others read their platform's history into a DataFrame, side by side with agentbook, in one run on this machine.
+"""How fast others read their platform's history into a DataFrame, side by side with
+agentbook, in one run on this machine.
 
-    python tests/benchmarks/peers.py [--peers phoenix,mlflow,langgraph] [--rows 20000] [--quick] [--cache DIR]
+    python tests/benchmarks/peers.py [--peers phoenix,mlflow,langgraph] [--rows 20000]
+    [--quick] [--cache DIR]
 
-Each peer is installed into an environment of its own below the cache, and its own server is started on loopback with so many
-rows. agentbook reads as many events from its embedded service, started the same way, and from pages serialised beforehand.
-The rows/s of peers hold their servers' cost too; CPU is the reading process's alone, so it compares the clients. Prints a
-Markdown table; a peer that cannot be installed or started is named with the reason, and the others go on.
+Each peer is installed into an environment of its own below the cache, and its own
+server is started on loopback with so many rows. agentbook reads as many events from its
+embedded service, started the same way, and from pages serialised beforehand. The rows/s
+of peers hold their servers' cost too; CPU is the reading process's alone, so it
+compares the clients. Prints a Markdown table; a peer that cannot be installed or
+started is named with the reason, and the others go on.
 """
 
 from __future__ import annotations
@@ -23,7 +27,8 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-# Instead of this folder, whose service.py would stand before the tests' folder of that name.
+# Instead of this folder, whose service.py would stand before the tests' folder of that
+# name.
 sys.path[0] = str(HERE.parent)
 sys.path.append(str(HERE / "peers"))
 

@@ -1,9 +1,11 @@
 """How fast the service is, held against its figures, with ratios taken in one run.
 
-    python tests/benchmarks/service.py [page] [sockets] [stalled] [writers] [start] [--quick]
+    python tests/benchmarks/service.py [page] [sockets] [stalled] [writers] [start]
+    [--quick]
 
-Prints a Markdown table and ends with exit code 1 where a figure is missed. The service runs in a process of its own on a
-fresh data directory; CPU is what the kernel charged that process, memory its resident set.
+Prints a Markdown table and ends with exit code 1 where a figure is missed. The service
+runs in a process of its own on a fresh data directory; CPU is what the kernel charged
+that process, memory its resident set.
 """
 
 from __future__ import annotations
@@ -29,8 +31,9 @@ import httpx
 
 SCOPES = ("agents:write", "sessions:write", "workspaces:write", "skills:write", "integrations:write")
 COMMAND = [sys.executable, "-c", "from agentbook.cli import main; main()"]
-# A service that also answers a fixed body of any size at /static, as the least that an answer of that size can cost, and takes
-# orders on stdin: "SESSION COUNT CHARACTERS" commits that many events of that size, a hundred to a transaction.
+# A service that also answers a fixed body of any size at /static, as the least that an
+# answer of that size can cost, and takes orders on stdin: "SESSION COUNT CHARACTERS"
+# commits that many events of that size, a hundred to a transaction.
 BENCHED = r"""
 import asyncio, sys, threading, time
 from pathlib import Path
@@ -188,7 +191,9 @@ def page(quick: bool) -> list[Row]:
 
 
 class Listener(asyncio.Protocol):
-    """The least that listens to a session: it counts frames and, if asked, keeps the times that stand in them."""
+    """The least that listens to a session: it counts frames and, if asked, keeps the
+    times that stand in them.
+    """
 
     def __init__(self, request: bytes, opened: asyncio.Future[None], *, keep: bool = False) -> None:
         self.request, self.opened, self.keep = request, opened, keep
@@ -264,7 +269,9 @@ async def until_heard(listeners: list[Listener], count: int, limit_s: float = 12
 
 
 def sockets(quick: bool) -> list[Row]:
-    """A thousand sockets on one session: memory while idle, deliveries by the service's CPU and by the clock."""
+    """A thousand sockets on one session: memory while idle, deliveries by the service's
+    CPU and by the clock.
+    """
     count, events, rounds = 1000, 40 if quick else 100, 3
 
     async def measure(running: Service) -> tuple[float, list[tuple[float, float]]]:
@@ -296,7 +303,9 @@ def sockets(quick: bool) -> list[Row]:
 
 
 def stalled(quick: bool) -> list[Row]:
-    """One socket that reads nothing while 11 MB are published past it: the others, and the service's memory."""
+    """One socket that reads nothing while 11 MB are published past it: the others, and
+    the service's memory.
+    """
     size, count = 11_000, 1000
 
     async def measure(running: Service) -> tuple[float, float, float]:
@@ -381,7 +390,9 @@ def writers(quick: bool) -> list[Row]:
 
 
 def start(quick: bool) -> list[Row]:
-    """From the command to the ready line on a store of a million events, and the memory then."""
+    """From the command to the ready line on a store of a million events, and the memory
+    then.
+    """
     count = 100_000 if quick else 1_000_000
     times, cpus, sizes = [], [], []
     with tempfile.TemporaryDirectory(prefix="agentbook-bench-") as place:

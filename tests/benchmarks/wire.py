@@ -1,7 +1,9 @@
-"""A platform for the benchmarks: session events in a process of its own, serialised beforehand, answered after a delay.
+"""A platform for the benchmarks: session events in a process of its own, serialised
+beforehand, answered after a delay.
 
-It speaks just enough HTTP/1.1 for the list of events: ``from_id``, ``sort_by``, ``limit``, keep-alive. Its own cost is a look
-into a table and a join of bytes, so that what is measured is the client.
+It speaks just enough HTTP/1.1 for the list of events: ``from_id``, ``sort_by``,
+``limit``, keep-alive. Its own cost is a look into a table and a join of bytes, so that
+what is measured is the client.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ from types import TracebackType
 from urllib.parse import parse_qs, urlsplit
 
 START_MS = 1_790_000_000_000
-# What compresses as prose does: words of a vocabulary, the first ones far more often than the last.
+# What compresses as prose does: words of a vocabulary, the first ones far more often
+# than the last.
 _draw = random.Random(1)
 WORDS = ["".join(_draw.choices("etaoinshrdlucm", k=_draw.randint(2, 9))) for _ in range(2000)]
 OFTEN = [1 / (n + 3) for n in range(len(WORDS))]
@@ -29,7 +32,9 @@ def session_id(n: int) -> str:
 
 
 def items_of(session: int, count: int, step_ms: int) -> tuple[list[str], list[bytes]]:
-    """The ids and the JSON of a session's events, some 375 bytes each, three in four with a text."""
+    """The ids and the JSON of a session's events, some 375 bytes each, three in four
+    with a text.
+    """
     draw = random.Random(session)
     ids, items = [], []
     for n in range(count):
@@ -77,7 +82,8 @@ class _Http(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
-        # A page goes to the system at once: what waits in asyncio's buffer is copied again for each piece that is sent.
+        # A page goes to the system at once: what waits in asyncio's buffer is copied
+        # again for each piece that is sent.
         transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
         self._transport = transport
 

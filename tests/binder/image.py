@@ -1,4 +1,6 @@
-"""What Binder would have built, and its container: a checkout, an environment from the very files in binder/, JupyterLab."""
+"""What Binder would have built, and its container: a checkout, an environment from the
+very files in binder/, JupyterLab.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ START_S = 90.0
 
 
 class Image:
-    """Built when it is made; `home` is the container's home directory, and all that is written is below it."""
+    """Built when it is made; `home` is the container's home directory, and all that is
+    written is below it.
+    """
 
     def __init__(self, home: Path) -> None:
         self.home, self.checkout, self.data = home, home / "checkout", home / ".local/share/agentbook"
@@ -38,10 +42,12 @@ class Image:
         environment = {
             name: value
             for name, value in os.environ.items()
-            # A container knows nothing of this test's Python, of a platform, or of the user's Jupyter.
+            # A container knows nothing of this test's Python, of a platform, or of the
+            # user's Jupyter.
             if not name.startswith(("AGENTBOOK_", "JUPYTER", "IPYTHON", "PYTHON", "VIRTUAL_ENV", "XDG_"))
         }
-        # The interpreter is the container's own: JupyterLab finds its extensions beside it.
+        # The interpreter is the container's own: JupyterLab finds its extensions beside
+        # it.
         self.environment = {
             **environment,
             "HOME": str(home),
@@ -71,7 +77,9 @@ class Image:
 
 
 class Container:
-    """JupyterLab as Binder starts it, by the ``start`` script and below the hub's prefix; runs inside a ``with`` block."""
+    """JupyterLab as Binder starts it, by the ``start`` script and below the hub's
+    prefix; runs inside a ``with`` block.
+    """
 
     def __init__(self, image: Image) -> None:
         self.image = image
@@ -88,7 +96,8 @@ class Container:
         with self._log.open("wb") as log:
             self._server = subprocess.Popen(command, cwd=self.image.checkout, env=environment, stdout=log, stderr=log)
         try:
-            # start hands over by exec, so the server's file carries the process id we know.
+            # start hands over by exec, so the server's file carries the process id we
+            # know.
             self.facts = self._started(runtime / f"jpserver-{self._server.pid}.json")
         except BaseException:
             self.__exit__(None, None, None)
@@ -99,7 +108,9 @@ class Container:
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End as a container does: everything in it goes, and what was written outside the checkout is lost."""
+        """End as a container does: everything in it goes, and what was written outside
+        the checkout is lost.
+        """
         self._server.terminate()
         self._server.wait(60)
         end_services(self.image.home)
@@ -125,7 +136,8 @@ class Container:
         return facts
 
     def memory(self) -> dict[str, tuple[int, int]]:
-        """Bytes by process: what only memory can hold, and that with the mapped files, which the system may drop and read again.
+        """Bytes by process: what only memory can hold, and that with the mapped files,
+        which the system may drop and read again.
 
         Of what processes share, each counts its share.
         """

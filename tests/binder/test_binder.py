@@ -1,4 +1,6 @@
-"""Binder's own steps, on the very files in binder/: a fresh environment, postBuild, start, and a visitor's browser."""
+"""Binder's own steps, on the very files in binder/: a fresh environment, postBuild,
+start, and a visitor's browser.
+"""
 
 from __future__ import annotations
 
@@ -97,7 +99,8 @@ def test_a_visitor_runs_the_first_tutorial_and_sees_the_services_pages(image: Im
 
         sees_the_pages(page, container)
 
-        # A restarted kernel brings the tutorial back, also where the service was killed meanwhile.
+        # A restarted kernel brings the tutorial back, also where the service was killed
+        # meanwhile.
         page.page.goto(f"{container.url}/lab/tree/{FIRST}?reset")
         page.wait_for_kernel()
         os.kill(container.service["pid"], 9)
@@ -122,7 +125,9 @@ def test_a_container_that_was_started_again_brings_the_tutorial_back(image: Imag
 
 
 def runs_the_tutorial(page: Page) -> None:
-    """Every cell runs, in order and without an error; the chart is there, and the panel shows its answer."""
+    """Every cell runs, in order and without an error; the chart is there, and the panel
+    shows its answer.
+    """
     page.run_all()
     cells = [cell for cell in json.loads((ROOT / FIRST).read_text())["cells"] if cell["cell_type"] == "code"]
     assert page.execution_counts() == list(range(1, len(cells) + 1))
@@ -133,7 +138,9 @@ def runs_the_tutorial(page: Page) -> None:
 
 
 def sees_the_pages(page: Page, container: Container) -> None:
-    """The service's pages below the hub's proxy: documentation, sign-in by the printed link, settings, sign-out."""
+    """The service's pages below the hub's proxy: documentation, sign-in by the printed
+    link, settings, sign-out.
+    """
     base = f"{container.url}/proxy/{container.service['port']}/v1"
     page.page.goto(f"{base}/docs")
     page.page.get_by_role("navigation", name="Pages").get_by_role("link", name="Settings").click()
@@ -142,7 +149,8 @@ def sees_the_pages(page: Page, container: Container) -> None:
     page.page.goto(f"{base}/signin?code={code}")
     page.page.wait_for_url(f"{base}/settings")
     cookies = [cookie for cookie in page.page.context.cookies() if cookie["name"].startswith("agentbook_")]
-    # Not sent to other people's containers on the same hub, nor to this one's JupyterLab.
+    # Not sent to other people's containers on the same hub, nor to this one's
+    # JupyterLab.
     assert [cookie["path"] for cookie in cookies] == [f"/user/someone/proxy/{container.service['port']}/v1"]
     page.page.get_by_label("Name").fill("from binder")
     page.page.get_by_role("button", name="Create key").click()

@@ -19,7 +19,8 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     running.stop()
 
 
-# Not for the whole session: Playwright's loop would run in this thread while other modules run their own.
+# Not for the whole session: Playwright's loop would run in this thread while other
+# modules run their own.
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     with running_browser() as started:
@@ -33,7 +34,9 @@ def _patient() -> None:
 
 @pytest.fixture
 def page(lab: Lab, browser: Browser) -> Iterator[Page]:
-    """A page of JupyterLab; whatever a test does with it, nothing may leave this machine."""
+    """A page of JupyterLab; whatever a test does with it, nothing may leave this
+    machine.
+    """
     opened = Page(lab, browser)
     yield opened
     opened.end_kernels()

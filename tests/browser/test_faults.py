@@ -1,4 +1,6 @@
-"""The panel when things go wrong around it: the service killed, sockets cut, messages refused, nested loops."""
+"""The panel when things go wrong around it: the service killed, sockets cut, messages
+refused, nested loops.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ pytestmark = pytest.mark.browser
 SCOPES = ("agents:read", "sessions:write", "workspaces:read")
 CONNECT = "import agentbook as ab\nclient = ab.connect({url!r}, api_key={key!r}, deadline_s=20)\nreader = client"
 PANEL = '{name} = ab.ChatPanel(client, workspace="acme~playground", agent={agent!r}, height="300px")\n{name}'
-# What the panels show against what the platform holds: each message and each reply once, in order.
+# What the panels show against what the platform holds: each message and each reply
+# once, in order.
 HELD = """
 import json
 def held(panel):
@@ -44,7 +47,9 @@ ENDED = """([panel, number]) => {
 
 
 class Platform:
-    """A service of our own, with faults on demand, that can be killed and started again at the same address."""
+    """A service of our own, with faults on demand, that can be killed and started again
+    at the same address.
+    """
 
     def __init__(self, data: Path) -> None:
         self.data = data
@@ -94,7 +99,8 @@ def test_nothing_that_goes_wrong_is_lost_twice_or_silent(lab: Lab, page: Page, p
     messages_are_refused(page, platform, refused)
     the_rate_limit_is_reached(page, platform, limited_panel)
 
-    # The second session of `refused` is the one that counts: the first was given up by the person.
+    # The second session of `refused` is the one that counts: the first was given up by
+    # the person.
     page.cell(4).scroll_into_view_if_needed()
     page.cell(4).locator(".jp-InputArea-editor").click()
     page.command("notebook:run-cell")
@@ -126,7 +132,8 @@ def the_service_is_killed_mid_reply(page: Page, platform: Platform, panel: Locat
     panel.get_by_text("The connection was lost. Reconnecting").wait_for()
     page.screenshot("faults-reconnecting")
     platform.start()
-    # At its start the service ends what it had left open; the panel is told so, by itself.
+    # At its start the service ends what it had left open; the panel is told so, by
+    # itself.
     status = ended(page, panel, 2)
     assert "Failed. Something went wrong: the service stopped before the turn was complete" in status
     assert panel.locator(".ab-me").count() == 2, "nothing twice"
@@ -136,7 +143,8 @@ def the_service_is_killed_mid_reply(page: Page, platform: Platform, panel: Locat
 
 
 def the_socket_is_cut(page: Page, platform: Platform, panel: Locator) -> None:
-    # Twice in the middle of the drafts, without a word; then the platform fails once, so that the wait lasts until it is drawn.
+    # Twice in the middle of the drafts, without a word; then the platform fails once,
+    # so that the wait lasts until it is drawn.
     platform.fault(then={"socket_cut": None, "after_frames": 4}, match={"operation": "streamEvents"}, times=2)
     platform.fault(row="server_error", match={"operation": "streamEvents"})
     panel.scroll_into_view_if_needed()
@@ -190,7 +198,8 @@ def the_rate_limit_is_reached(page: Page, platform: Platform, panel: Locator) ->
 
 
 def test_asking_in_the_first_cell_loses_no_cell_under_a_nested_loop(lab: Lab, page: Page) -> None:
-    # nest_asyncio 1.6 loses cells itself, but only while something blocks on the kernel's loop: ours never does.
+    # nest_asyncio 1.6 loses cells itself, but only while something blocks on the
+    # kernel's loop: ours never does.
     nested = [name for name in ("nest_asyncio2", "nest_asyncio") if importlib.util.find_spec(name)]
     assert "nest_asyncio2" in nested
     for name in nested:

@@ -1,4 +1,6 @@
-"""The first notebook as a person meets it: opened in JupyterLab, run from top to bottom, and talked to."""
+"""The first notebook as a person meets it: opened in JupyterLab, run from top to
+bottom, and talked to.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ def ran(page: Page) -> None:
 
 
 def grew(seen: list[dict[str, Any]], final: str) -> list[int]:
-    """The lengths of a draft as they were seen; checks that it only grew, and grew into the answer."""
+    """The lengths of a draft as they were seen; checks that it only grew, and grew into
+    the answer.
+    """
     drafts = [note["text"] for note in seen if note["text"] and not note["status"].startswith("Answered")]
     lengths = list(dict.fromkeys(len(text) for text in drafts))
     assert lengths == sorted(lengths)

@@ -1,7 +1,8 @@
-"""What an agent says is shown and never run: live, played again, compared, saved, exported and reopened.
+"""What an agent says is shown and never run: live, played again, compared, saved,
+exported and reopened.
 
-The whole corpus goes through each of them in one notebook. A function planted in every page and frame hears of each attack that
-runs, and every request is listened to.
+The whole corpus goes through each of them in one notebook. A function planted in every
+page and frame hears of each attack that runs, and every request is listened to.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ EAR = "window.hits = window.hits || []; window.hit = name => { top.hits.push(nam
 CONNECT = (
     "import json\nimport agentbook as ab\nclient = ab.connect()\n*texts, long_line = json.load(open('corpus.json'))"
 )
-# Every text as question, reply, name of agent and person, error and kind of event; played at once and written out.
+# Every text as question, reply, name of agent and person, error and kind of event;
+# played at once and written out.
 EVENTS = """
 def event(number, type, content, author):
     return {"id": f"01900000-0000-7000-8000-{number:012x}", "type": type, "content": content, "author": author, "task_id": "t"}
@@ -64,7 +66,8 @@ MARKDOWN = """
 from IPython.display import Markdown
 Markdown(at_once.conversation.to_markdown())
 """
-# TeX's definitions belong to the page: whatever was typeset before, here `\\hr` is a name that nobody has defined.
+# TeX's definitions belong to the page: whatever was typeset before, here `\\hr` is a
+# name that nobody has defined.
 DEFINED = r"""
 import ipywidgets
 ipywidgets.HTMLMath(r'<span class="defined">\(\hr\ef{a}{b}\)</span>')
@@ -118,7 +121,8 @@ class Ear:
         page.page.on("popup", lambda popup: self.stray.append(f"popup {popup.url}"))
 
     def _heard(self, url: str) -> None:
-        # JupyterLab asks its own server whether an address in Markdown is a file of its own; that is no request of the text's.
+        # JupyterLab asks its own server whether an address in Markdown is a file of its
+        # own; that is no request of the text's.
         own = url.startswith(self.page.lab.url) and "/api/contents/" in url and "content=0" in url
         if not own and "stray" in url.lower():
             self.stray.append(url)
@@ -128,7 +132,8 @@ class Ear:
         dialog.dismiss()
 
     def has_heard_nothing(self) -> None:
-        # What runs, runs in tasks of its own: after two frames and a moment they have had their turn.
+        # What runs, runs in tasks of its own: after two frames and a moment they have
+        # had their turn.
         self.page.page.evaluate(SETTLED)
         assert self.page.page.evaluate("() => window.hits") == []
         assert (self.stray, self.dialogs) == ([], [])
@@ -179,7 +184,9 @@ def test_no_text_runs_or_fetches_anything_anywhere(lab: Lab, page: Page) -> None
 
 
 def harmless(page: Page, ear: Ear, where: str) -> None:
-    """Click and hover what can be clicked; then nothing has run, and nothing dangerous is in the page."""
+    """Click and hover what can be clicked; then nothing has run, and nothing dangerous
+    is in the page.
+    """
     region = page.page.locator(where)
     region.evaluate("root => root.querySelectorAll('details').forEach(each => { each.open = true; })")
     assert region.evaluate(FOUND) == []
@@ -194,7 +201,9 @@ def harmless(page: Page, ear: Ear, where: str) -> None:
 
 
 def exported(page: Page, ear: Ear, path: Path) -> None:
-    """The exported page, with its policy and, to hold the sanitizer alone to it, without."""
+    """The exported page, with its policy and, to hold the sanitizer alone to it,
+    without.
+    """
     whole = path.read_text()
     policy = re.search(r"<meta http-equiv[^>]*>", whole)
     assert policy is not None

@@ -14,8 +14,10 @@ pytestmark = pytest.mark.browser
 
 CONNECT = "import agentbook as ab\nclient = ab.connect()"
 PANEL = 'panel = ab.ChatPanel(client, workspace="acme~playground", agent={agent!r})\npanel'
-# It never sleeps, and looks for the flag seldom: to look, it lets go of the interpreter, and one that does so more often than
-# every 5 ms takes it back before another thread can wake, which starves all threads of the process (CPython, any program).
+# It never sleeps, and looks for the flag seldom: to look, it lets go of the
+# interpreter, and one that does so more often than every 5 ms takes it back before
+# another thread can wake, which starves all threads of the process (CPython, any
+# program).
 BUSY = """
 import time
 from pathlib import Path

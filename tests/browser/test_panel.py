@@ -1,4 +1,6 @@
-"""The chat panel as a person uses it: by keyboard, by mouse and by screen reader, in one notebook."""
+"""The chat panel as a person uses it: by keyboard, by mouse and by screen reader, in
+one notebook.
+"""
 
 from __future__ import annotations
 
@@ -157,7 +159,8 @@ def copied(panel: Panel, button: Locator, label: str) -> str:
 def code_and_messages_are_copied(panel: Panel) -> None:
     assert copied(panel, panel.replies.first.locator(".ab-copy"), "code") == CODE + "\n"
     assert copied(panel, panel.root.locator(".ab-foot .ab-copy"), "message") == REPLY.strip()
-    # Where a page is not from this machine nor by https, there is no such thing as navigator.clipboard.
+    # Where a page is not from this machine nor by https, there is no such thing as
+    # navigator.clipboard.
     panel.page.evaluate("() => Object.defineProperty(navigator, 'clipboard', {value: undefined, configurable: true})")
     button = panel.root.locator(".ab-me .ab-copy")
     expect(button).to_have_text("Copy")
@@ -193,7 +196,8 @@ def keys_do_what_is_promised(panel: Panel) -> None:
     panel.box.press("Shift+Enter")
     panel.box.press_sequentially("two")
     expect(panel.box).to_have_value("one\ntwo")
-    # An input method's Enter chooses a word; it comes with isComposing, or with key code 229.
+    # An input method's Enter chooses a word; it comes with isComposing, or with key
+    # code 229.
     for composing in ("{isComposing: true}", "{keyCode: 229}"):
         event = f"Object.assign({{key: 'Enter', bubbles: true, cancelable: true}}, {composing})"
         panel.box.evaluate(f"box => box.dispatchEvent(new KeyboardEvent('keydown', {event}))")
@@ -253,7 +257,8 @@ def a_new_session_is_begun_and_the_old_one_found_again(panel: Panel) -> None:
 
 
 def pictures_load_once_the_reader_has_allowed_it(page: Page, panel: Panel) -> None:
-    # A single grey dot, answered here: the request itself is what must wait for the reader.
+    # A single grey dot, answered here: the request itself is what must wait for the
+    # reader.
     requests: list[str] = []
 
     def answer(route: Route) -> None:

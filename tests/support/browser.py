@@ -38,7 +38,8 @@ FLAGS = (
 def find_browser() -> str | None:
     """The executable to drive; None where there is none.
 
-    ``AGENTBOOK_CHROMIUM`` is taken as it is: a wrong one fails, and is not silently replaced by another browser.
+    ``AGENTBOOK_CHROMIUM`` is taken as it is: a wrong one fails, and is not silently
+    replaced by another browser.
     """
     named = os.environ.get("AGENTBOOK_CHROMIUM")
     if named:
@@ -49,7 +50,10 @@ def find_browser() -> str | None:
 
 
 def browser_or_skip() -> str:
-    """The executable to drive. Without one the test is skipped, or fails where ``AGENTBOOK_REQUIRE_BROWSER`` is 1."""
+    """The executable to drive.
+
+    Without one the test is skipped, or fails where ``AGENTBOOK_REQUIRE_BROWSER`` is 1.
+    """
     executable = find_browser()
     if executable is not None:
         return executable

@@ -10,7 +10,10 @@ import pytest
 
 
 def make_certificate(folder: Path) -> tuple[Path, Path]:
-    """The files of a self-signed certificate and its key, in PEM. Skips the test where none can be made."""
+    """The files of a self-signed certificate and its key, in PEM.
+
+    Skips the test where none can be made.
+    """
     x509 = pytest.importorskip("cryptography.x509", reason="no certificates can be made here: pip install cryptography")
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec

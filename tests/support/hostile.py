@@ -1,8 +1,10 @@
 # ruff: noqa: E501 - a payload is one line
-"""What a hostile agent, prompt, name or error may hold: one corpus for the renderer's tests and for those in a browser.
+"""What a hostile agent, prompt, name or error may hold: one corpus for the renderer's
+tests and for those in a browser.
 
-Each entry that could run something would call ``top.hit("<name>")``, and each that could fetch something would fetch from
-``stray.example`` or a path that holds ``stray``: a test plants the function, listens to the requests, and hears of neither.
+Each entry that could run something would call ``top.hit("<name>")``, and each that
+could fetch something would fetch from ``stray.example`` or a path that holds ``stray``:
+a test plants the function, listens to the requests, and hears of neither.
 """
 
 from __future__ import annotations
@@ -108,7 +110,8 @@ FORMS = _all(
     base="<base href=http://HOST/><base target=_top>",
 )
 
-# Texts that an HTML parser reads one way, and the next that reads what it wrote another.
+# Texts that an HTML parser reads one way, and the next that reads what it wrote
+# another.
 MUTATIONS = _all(
     noscript="<noscript><p title='</noscript><img src=x onerror=HIT>'></noscript>",
     template="<template><img src=x onerror=HIT></template><template shadowrootmode=open><script>HIT</script></template>",

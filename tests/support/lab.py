@@ -1,7 +1,8 @@
 """A real JupyterLab in a process of its own, and a page of it as a person would use it.
 
-Nothing of the user's is read or written: configuration, data, runtime files, settings and IPython's profile are private to it,
-and so is the embedded service's data directory.
+Nothing of the user's is read or written: configuration, data, runtime files, settings
+and IPython's profile are private to it, and so is the embedded service's data
+directory.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "docmanager-extension/plugin": {"autosave": False},
 }
 
-# The toolbar says "idle" before the session exists, and Run All would then ask for a kernel: so the session itself is asked.
+# The toolbar says "idle" before the session exists, and Run All would then ask for a
+# kernel: so the session itself is asked.
 KERNEL_READY = """() => {
   const widget = window.jupyterapp && window.jupyterapp.shell.currentWidget;
   const session = widget && widget.sessionContext;
@@ -38,8 +40,9 @@ KERNEL_READY = """() => {
   return !!kernel && kernel.connectionStatus === 'connected' && kernel.status === 'idle' && widget.context.isReady;
 }"""
 
-# Notes the text of the last reply, and the status line, whenever either has changed and stood for a frame: one drawing of
-# the panel is several messages, and what stands between two of them is nothing a person sees.
+# Notes the text of the last reply, and the status line, whenever either has changed and
+# stood for a frame: one drawing of the panel is several messages, and what stands
+# between two of them is nothing a person sees.
 WATCH = """panel => {
   window.seen = [];
   const read = () => {
@@ -65,7 +68,8 @@ SEEN = """() => new Promise(done => {
   wait();
 })"""
 
-# The text of a complete reply, or why it failed. JupyterLab draws only what is near the view, so what is read is brought there.
+# The text of a complete reply, or why it failed. JupyterLab draws only what is near the
+# view, so what is read is brought there.
 ANSWERED = """([panel, number]) => {
   panel.scrollIntoView({block: 'nearest'});
   const failed = panel.querySelector('.ab-failed');
@@ -96,7 +100,9 @@ GRAVE = """(root, script) => {
 
 
 def grave_faults(root: Locator) -> list[str]:
-    """What axe-core calls serious or critical in this part of a page; empty, and said so, where it is not installed."""
+    """What axe-core calls serious or critical in this part of a page; empty, and said
+    so, where it is not installed.
+    """
     try:
         from axe_playwright_python.base import AXE_SCRIPT
     except ImportError:
@@ -215,7 +221,8 @@ class Page:
         self.page.on("console", self._note_console)
 
     def _failed(self, error: Any) -> None:
-        # A kernel that restarts makes no more subshells it was asked for before; JupyterLab handles that nowhere.
+        # A kernel that restarts makes no more subshells it was asked for before;
+        # JupyterLab handles that nowhere.
         if not str(error).startswith("Error: Canceled future for create_subshell_request "):
             self.errors.append(str(error))
 
@@ -260,7 +267,9 @@ class Page:
         self.page.evaluate("() => { window.jupyterapp.commands.execute('notebook:run-all-cells'); }")
 
     def wait_for_notebook_to_hold(self, words: str) -> None:
-        """Until the notebook's own document, not only what is drawn, has these words in an output."""
+        """Until the notebook's own document, not only what is drawn, has these words in
+        an output.
+        """
         self.page.wait_for_function(
             """words => JSON.stringify(window.jupyterapp.shell.currentWidget.context.model.toJSON())
                 .replace(/<[^>]*>/g, '').replace(/(\\\\n|\\s)+/g, ' ').includes(words)""",
@@ -299,7 +308,8 @@ class Page:
         return self.cell(number).locator(".jp-InputPrompt").inner_text().strip()
 
     def _cells(self) -> list[dict[str, Any]]:
-        # The notebook's own model: a long notebook's cells are drawn only where they can be seen.
+        # The notebook's own model: a long notebook's cells are drawn only where they
+        # can be seen.
         cells: list[dict[str, Any]] = self.page.evaluate(
             "() => window.jupyterapp.shell.currentWidget.content.model.toJSON().cells"
         )
@@ -347,7 +357,9 @@ class Page:
         self.panel.evaluate(WATCH)
 
     def seen(self) -> list[dict[str, Any]]:
-        """What was noted since `watch`: text of the last reply, status line, number of replies."""
+        """What was noted since `watch`: text of the last reply, status line, number of
+        replies.
+        """
         noted: list[dict[str, Any]] = self.page.evaluate(SEEN)
         return noted
 
@@ -358,5 +370,7 @@ class Page:
         return text
 
     def static_transcript(self, *words: str) -> str:
-        """Wait until the one static transcript can be seen and holds all of `words`; its text."""
+        """Wait until the one static transcript can be seen and holds all of `words`;
+        its text.
+        """
         return str(self.page.wait_for_function(STATIC, arg=list(words)).json_value())

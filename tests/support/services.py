@@ -1,4 +1,6 @@
-"""Ends the embedded services that tests started: found by the file each writes, ended by the process id in it."""
+"""Ends the embedded services that tests started: found by the file each writes, ended
+by the process id in it.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ WAIT_S = 15.0
 
 
 def end_services(root: Path) -> None:
-    """End every service whose data directory is `root` or below it, and wait until it has gone."""
+    """End every service whose data directory is `root` or below it, and wait until it
+    has gone.
+    """
     for file in sorted(root.rglob("service.json")):
         try:
             pid = int(json.loads(file.read_text())["pid"])
@@ -20,7 +24,8 @@ def end_services(root: Path) -> None:
         except (OSError, ValueError, KeyError):
             continue  # ended meanwhile, or by its own test
         until = time.monotonic() + WAIT_S
-        # It takes the file away as its last act; it is no child of ours, so there is nothing to wait on.
+        # It takes the file away as its last act; it is no child of ours, so there is
+        # nothing to wait on.
         while file.exists() and time.monotonic() < until:
             time.sleep(0.02)
         if file.exists():

@@ -1,6 +1,8 @@
-"""Waits until JupyterLab and the embedded service answer, as `agentbook lab` started them; fails with the log if they do not.
+"""Waits until JupyterLab and the embedded service answer, as `agentbook lab` started
+them; fails with the log if they do not.
 
-Usage: ``smoke.py LOG DATA PID``. Standard library only: it runs in an environment that has nothing but the package.
+Usage: ``smoke.py LOG DATA PID``. Standard library only: it runs in an environment that
+has nothing but the package.
 """
 
 from __future__ import annotations

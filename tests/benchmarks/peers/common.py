@@ -1,5 +1,7 @@
-"""What the scripts of the peers share: a server on loopback, rows to read, a measurement. The standard library alone,
-since each script runs in its peer's environment."""
+"""What the scripts of the peers share: a server on loopback, rows to read, a
+measurement. The standard library alone, since each script runs in its peer's
+environment.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +33,9 @@ def free_port() -> int:
 
 @contextmanager
 def served(command: Sequence[str], health: str, log: Path, env: Mapping[str, str] | None = None) -> Iterator[None]:
-    """A server of its own process group, from its first good answer on; its whole group is ended afterwards, also where
-    this script is told to end."""
+    """A server of its own process group, from its first good answer on; its whole group
+    is ended afterwards, also where this script is told to end.
+    """
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     with log.open("wb") as out:
         process = subprocess.Popen(
@@ -71,8 +74,9 @@ def _wait(process: subprocess.Popen[bytes], health: str, log: Path, patience_s: 
 def grow(database: Path, table: str, rows: int, fresh: Mapping[str, str]) -> None:
     """Copy the rows of an SQLite table until there are so many.
 
-    A peer takes its rows one request at a time, a hundred a second: what is measured is reading them. `fresh` gives an SQL
-    expression for each column that must differ from copy to copy; an integer key is left to SQLite.
+    A peer takes its rows one request at a time, a hundred a second: what is measured is
+    reading them. `fresh` gives an SQL expression for each column that must differ from
+    copy to copy; an integer key is left to SQLite.
     """
     with sqlite3.connect(database) as db:
         columns = [name for _, name, kind, *_ in db.execute(f"PRAGMA table_info({table})") if fresh.get(name) != ""]
@@ -84,7 +88,9 @@ def grow(database: Path, table: str, rows: int, fresh: Mapping[str, str]) -> Non
 
 
 def measured(label: str, rows: int, call: Callable[[], Any]) -> dict[str, Any]:
-    """The best of a few rounds; a call that gives another number of rows is no measurement."""
+    """The best of a few rounds; a call that gives another number of rows is no
+    measurement.
+    """
     best, least = float("inf"), float("inf")
     for _ in range(ROUNDS):
         wall, cpu = time.perf_counter(), time.process_time()

@@ -1,4 +1,6 @@
-"""langgraph-sdk: threads page by page, from ``langgraph dev``. Run by `tests/benchmarks/peers.py` in LangGraph's environment."""
+"""langgraph-sdk: threads page by page, from ``langgraph dev``. Run by
+`tests/benchmarks/peers.py` in LangGraph's environment.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""MLflow: runs as a DataFrame, from its own server on SQLite. Run by `tests/benchmarks/peers.py` in MLflow's environment."""
+"""MLflow: runs as a DataFrame, from its own server on SQLite. Run by
+`tests/benchmarks/peers.py` in MLflow's environment.
+"""
 
 from __future__ import annotations
 

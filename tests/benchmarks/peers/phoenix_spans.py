@@ -1,4 +1,6 @@
-"""Phoenix: spans as a DataFrame, from its own server on SQLite. Run by `tests/benchmarks/peers.py` in Phoenix's environment."""
+"""Phoenix: spans as a DataFrame, from its own server on SQLite. Run by
+`tests/benchmarks/peers.py` in Phoenix's environment.
+"""
 
 from __future__ import annotations
 

@@ -17,7 +17,8 @@ def event_id(milliseconds: int, n: int) -> str:
 
 
 def list_page(items: Iterable[Event], query: Mapping[str, str]) -> dict[str, Any]:
-    """The page of a list that a query asks for (specification: "Pagination (list envelope)").
+    """The page of a list that a query asks for (specification: "Pagination (list
+    envelope)").
 
     Parameters
     ----------
@@ -39,7 +40,9 @@ def list_page(items: Iterable[Event], query: Mapping[str, str]) -> dict[str, Any
 
 
 class FakePlatform:
-    """Sessions of events in memory: `histories` holds those of each session, oldest first."""
+    """Sessions of events in memory: `histories` holds those of each session, oldest
+    first.
+    """
 
     def __init__(self) -> None:
         self.histories: dict[str, list[Event]] = {}

@@ -1,4 +1,6 @@
-"""The fake platform without a wire: it stands in for `AsyncClient` and for the event stream."""
+"""The fake platform without a wire: it stands in for `AsyncClient` and for the event
+stream.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,9 @@ class InProcessPlatform(FakePlatform):
         return event
 
     def send(self, session_id: str, item: Any) -> None:
-        """Send to the session's readers: an event, the state of the stream, or an error."""
+        """Send to the session's readers: an event, the state of the stream, or an
+        error.
+        """
         for queue in self.queues.get(session_id, []):
             queue.put_nowait(item)
 

@@ -1,4 +1,5 @@
-"""The fake platform on a real socket, for the stream tests: one session, with faults on demand.
+"""The fake platform on a real socket, for the stream tests: one session, with faults on
+demand.
 
 Events can become visible late, connections are cut at random, drafts are mixed in,
 cursors are refused.
@@ -30,7 +31,10 @@ def event(n: int, *, milliseconds: int | None = None, **fields: Any) -> Event:
 
 
 class SocketPlatform(FakePlatform):
-    """One session, whatever its id. Runs on its own thread and loop; used as a context manager."""
+    """One session, whatever its id.
+
+    Runs on its own thread and loop; used as a context manager.
+    """
 
     def __init__(self, seed: int = 0, tls: ssl.SSLContext | None = None) -> None:
         super().__init__()
@@ -90,7 +94,7 @@ class SocketPlatform(FakePlatform):
         self._server.close()
         await self._server.wait_closed()
 
-    # -- what a test does to it ----------------------------------------------------------------------------------------
+    # -- what a test does to it
 
     def add(self, *events: Event) -> None:
         """Make events visible: in the list, and on every open socket."""
@@ -116,7 +120,7 @@ class SocketPlatform(FakePlatform):
             else:
                 await socket.close(code)
 
-    # -- what it answers -----------------------------------------------------------------------------------------------
+    # -- what it answers
 
     def _request(self, connection: ServerConnection, request: Request) -> Response | None:
         if "/events/ws" not in request.path:
