@@ -59,8 +59,7 @@ def list_(
     Returns
     -------
     Listing
-        Of agent records (their fields are the platform's: the specification does not
-        show them).
+        Of agent records. The platform decides their fields.
 
     Raises
     ------
@@ -218,7 +217,7 @@ def update(
     Returns
     -------
     Record
-        The agent as it is now.
+        The updated agent.
 
     Raises
     ------
@@ -310,7 +309,7 @@ def configure_llm(
 
 
 def publish(agent: Any, version_id: Any) -> Call[Record]:
-    """Publish a version of an agent, where the platform's openapi.yaml offers it.
+    """Publish a version of an agent, if the platform's openapi.yaml offers it.
 
     Parameters
     ----------
@@ -338,8 +337,7 @@ def publish(agent: Any, version_id: Any) -> Call[Record]:
     >>> publish("acme~helper", "0199a0b2-0000-7000-8000-000000000000").method
     'POST'
     """
-    where = path("agents", agent, "versions", version_id, "publish")
-    call = Call("agents.publish", "POST", where, record, write=True)
+    call = Call("agents.publish", "POST", path("agents", agent, "versions", version_id, "publish"), record, write=True)
     return offered(call, "/agents/{}/versions/{}/publish")
 
 
@@ -361,7 +359,7 @@ def versions(
     Returns
     -------
     Listing
-        Of version records (their fields are the platform's).
+        Of version records. The platform decides their fields.
 
     Raises
     ------

@@ -14,12 +14,12 @@ from ..record import Record
 
 
 def get() -> Call[Record]:
-    """Whom this credential acts as. A key without any scope may call it.
+    """The account that this credential acts for. A key needs no scope for this.
 
     Returns
     -------
     Record
-        Its shape is the platform's: the specification does not show it.
+        The platform decides its fields; the specification does not show them.
 
     Raises
     ------

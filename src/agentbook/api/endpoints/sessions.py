@@ -97,7 +97,7 @@ def events(
     NotFound
         If there is no such session, or this credential cannot see it.
     InsufficientScope
-        Without ``workspaces:read``, or ``agents:read`` where the session ran an agent.
+        Without ``workspaces:read``, or ``agents:read`` if the session ran an agent.
     InvalidInput
 
     Notes
@@ -152,7 +152,7 @@ def send(session_id: Any, text: str) -> Call[Record]:
 
 
 def get(session_id: Any) -> Call[Record]:
-    """One session, where the platform's openapi.yaml offers it.
+    """One session, if the platform's openapi.yaml offers it.
 
     Parameters
     ----------
@@ -181,7 +181,7 @@ def get(session_id: Any) -> Call[Record]:
 
 
 def list_(workspace: Any, *, sort_by: str | None = None, limit: int | None = None, offset: int = 0) -> ListCall:
-    """A workspace's sessions, where the platform's openapi.yaml offers the list.
+    """A workspace's sessions, if the platform's openapi.yaml offers the list.
 
     Parameters
     ----------

@@ -37,7 +37,7 @@ def list_(
     Returns
     -------
     Listing
-        Of skill records (their fields are the platform's).
+        Of skill records. The platform decides their fields.
 
     Raises
     ------
@@ -100,6 +100,6 @@ def create(
     {'name': 'sql'}
     """
     body = drop_unset(name=name, overview=overview, is_public=is_public, avatar_url=avatar_url)
-    where = path("accounts", account, "skills")
-    read_back = create_read_back("skills.create", where, body, query={"search": name, "limit": 1000})
-    return Call("skills.create", "POST", where, record, body=body, write=True, read_back=read_back)
+    skills = path("accounts", account, "skills")
+    read_back = create_read_back("skills.create", skills, body, query={"search": name, "limit": 1000})
+    return Call("skills.create", "POST", skills, record, body=body, write=True, read_back=read_back)

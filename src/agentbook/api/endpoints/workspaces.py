@@ -172,7 +172,7 @@ def agents(workspace: Any, *, limit: int | None = None, offset: int = 0) -> List
 
 
 def install_agent(workspace: Any, agent_id: Any) -> Call[Record]:
-    """Install an agent in a workspace, where the platform's openapi.yaml offers it.
+    """Install an agent in a workspace, if the platform's openapi.yaml offers it.
 
     Parameters
     ----------
