@@ -87,7 +87,7 @@ def test_the_service_from_the_shell(cluster: Cluster, tmp_path: Path) -> None:
         second = command("serve", "--port", "0", "--database", url, data=tmp_path / "other", check=False)
         assert (second.returncode, second.stderr) == (
             1,
-            "agentbook: Another service is using this database; stop it, or use another database.\n",
+            "agentbook: Another service is using this database; stop it, or give this one its own.\n",
         )
         service.stop(9)
     assert not (tmp_path / "store.db").exists()

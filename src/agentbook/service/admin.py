@@ -74,7 +74,7 @@ def create_account(store: Store, name: str, type: str) -> str:
         )
     if not contract.is_name(name):
         raise OperatorError(
-            f"{name!r} is not a valid account name: use 1 to 120 characters without '~', '/', control characters or "
+            f"{name!r} cannot be a name: use 1 to 120 characters without '~', '/', control characters or "
             "spaces at either end, and nothing that looks like an id."
         )
 
@@ -130,7 +130,7 @@ def create_key(store: Store, account: str, name: str, scopes: Iterable[str]) -> 
     except ValueError as error:
         raise OperatorError(f"{error}.") from None
     if not name.strip() or "\x00" in name:
-        raise OperatorError("The name of the key is empty; give it one that says what the key is for.")
+        raise OperatorError("A key needs a name that says what it is for.")
 
     def create(tx: Transaction) -> str:
         owner = _account(tx.db, account)
@@ -186,7 +186,7 @@ def revoke_key(store: Store, key_id: str) -> None:
 
     def revoke(tx: Transaction) -> None:
         if tx.db.execute(select(api_keys.c.id).where(api_keys.c.id == id_)).first() is None:
-            raise OperatorError("No key has this id; list the keys with `agentbook keys list`.")
+            raise OperatorError("There is no key of this id; list the keys with `agentbook keys list`.")
         now = tx.clock.instant()
         live = (api_keys.c.id == id_) & api_keys.c.revoked_at.is_(None)
         tx.db.execute(update(api_keys).where(live).values(revoked_at=now, updated_at=now))
@@ -198,7 +198,7 @@ def _account(db: Connection, reference: str) -> access.Row:
     row = access.find_account(db, reference)
     if row is None:
         names = db.execute(select(accounts.c.name).order_by(accounts.c.name).limit(6)).scalars().all()
-        known = f"accounts: {', '.join(names)}" if names else "there are no accounts yet"
+        known = f"there are: {', '.join(names)}" if names else "there are none yet"
         raise OperatorError(f"There is no account {reference!r} ({known}); create it with `agentbook accounts create`.")
     return row
 

@@ -123,7 +123,7 @@ def test_a_snapshot_cannot_replace_the_store_or_come_from_nothing(tmp_path: Path
         snapshot(data, data / "store.db")
     with pytest.raises(OperatorError, match="There is no store"):
         snapshot(tmp_path / "nowhere", tmp_path / "day.db")
-    with pytest.raises(OperatorError, match="Nothing was changed"):
+    with pytest.raises(OperatorError, match="Nothing was replaced"):
         snapshot(data, tmp_path / "no" / "day.db")
     assert names(data) == ["ada"]
 
@@ -174,7 +174,7 @@ def test_a_store_in_use_by_a_command_is_not_replaced(tmp_path: Path) -> None:
     with closing(sqlite3.connect(data / "store.db")) as busy:
         busy.execute("BEGIN")
         busy.execute("SELECT * FROM accounts").fetchall()
-        with pytest.raises(OperatorError, match="The store is unchanged"):
+        with pytest.raises(OperatorError, match="The store is as it was"):
             restore(file, data)
     assert names(data) == ["ada"]
 

@@ -188,7 +188,7 @@ def _lock_database(store: Store) -> Callable[[], None]:
     connection: Connection = store.engine.connect().execution_options(isolation_level="AUTOCOMMIT")
     if not connection.exec_driver_sql("SELECT pg_try_advisory_lock(7233172)").scalar():
         connection.close()
-        raise OperatorError("Another service is using this database; stop it, or use another database.")
+        raise OperatorError("Another service is using this database; stop it, or give this one its own.")
 
     def release() -> None:
         with contextlib.suppress(DBAPIError):

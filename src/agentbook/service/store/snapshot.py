@@ -56,7 +56,7 @@ def snapshot(data: Path, file: Path) -> int:
             db.execute(f"PRAGMA busy_timeout = {int(_BUSY_S * 1000)}")
             db.execute("VACUUM INTO ?", (str(fresh),))
     except (OSError, sqlite3.Error) as error:
-        raise OperatorError(f"Cannot write the snapshot {file}: {_reason(error)}. Nothing was changed.") from None
+        raise OperatorError(f"Cannot write the snapshot {file}: {_reason(error)}. Nothing was replaced.") from None
     return file.stat().st_size
 
 
@@ -87,7 +87,7 @@ def restore(file: Path, data: Path) -> None:
         ):
             source.backup(target)
     except (OSError, sqlite3.Error) as error:
-        raise OperatorError(f"Cannot restore {file} to {data}: {_reason(error)}. The store is unchanged.") from None
+        raise OperatorError(f"Cannot restore {file} to {data}: {_reason(error)}. The store is as it was.") from None
     finally:
         lock.release()
 
