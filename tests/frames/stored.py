@@ -31,4 +31,4 @@ def plain_rows(path: Path) -> list[str]:
 
 
 def everything(platform: HttpPlatform) -> list[str]:
-    return sorted(one for ids in platform.sessions.values() for one in ids)
+    return sorted(event for ids in platform.sessions.values() for event in ids)

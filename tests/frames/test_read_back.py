@@ -40,9 +40,9 @@ def test_turns_and_credentials_whose_columns_stay_arrows_are_taken() -> None:
 def test_turns_with_texts_for_instants_are_no_picture_either() -> None:
     turns = ab.turns(events_of())
     read = pd.read_csv(StringIO(turns.to_csv()))
-    said = "needs the column 'asked_at' as instants with a time zone, not as str"
+    message = "needs the column 'asked_at' as instants with a time zone, not as str"
     for call in (ab.latency, ab.plot.latency, lambda frame: ab.plot.latency(frame, freq="1h", by="status")):
-        with pytest.raises(ValueError, match=said):
+        with pytest.raises(ValueError, match=message):
             call(read)
     moved = turns.assign(asked_at=turns["asked_at"].dt.tz_convert("Asia/Tokyo"))
     same(ab.plot.latency(moved).data, ab.plot.latency(turns).data)

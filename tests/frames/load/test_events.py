@@ -85,7 +85,7 @@ def test_however_it_is_split_each_event_comes_once(
         moment = None if since is None else platform.moment(since)
         frame = ab.load_events(platform.client(), "s", since=moment)
     start = "" if since is None else first_id_of(platform.millisecond(since))
-    assert frame["id"].tolist() == [one for one in platform.ids("s") if one > start]
+    assert frame["id"].tolist() == [event for event in platform.ids("s") if event > start]
 
 
 def test_events_that_do_not_belong_are_named_and_kept() -> None:
@@ -100,8 +100,11 @@ def test_events_that_do_not_belong_are_named_and_kept() -> None:
     client = ab.Client("http://h/v1", http_client=httpx.Client(transport=transport))
     frame = ab.load_events(client, ["s"])
     assert len(frame) == 3
-    said = [(one["row"], one["field"], one["problem"].split(":")[0]) for one in frame.attrs["agentbook"]["problems"]]
-    assert said == [
+    problems = [
+        (problem["row"], problem["field"], problem["problem"].split(":")[0])
+        for problem in frame.attrs["agentbook"]["problems"]
+    ]
+    assert problems == [
         (1, "session_id", "an event of a session that was not asked for"),
         (1, "id", "out of order"),
         (2, "id", "this id came twice"),
@@ -147,13 +150,13 @@ def test_small_sessions_read_together_make_the_rows_that_each_alone_makes(
     rows = [row for frame in alone for row in frame.astype(object).where(frame.notna(), None).to_dict("records")]
     assert together.astype(object).where(together.notna(), None).to_dict("records") == rows
     starts = dict(zip(order, itertools.accumulate([0, *map(len, alone)]), strict=False))
-    said = [
+    problems = [
         {**problem, "row": None if problem["row"] is None else problem["row"] + starts[name]}
         for name, frame in zip(order, alone, strict=True)
         for problem in frame.attrs["agentbook"]["problems"]
     ]
-    assert together.attrs["agentbook"]["problems"] == said
-    assert {problem["problem"].split(":")[0] for problem in said} >= {
+    assert together.attrs["agentbook"]["problems"] == problems
+    assert {problem["problem"].split(":")[0] for problem in problems} >= {
         "no time zone",
         "an event of a session that was not asked for",
         "out of order",
@@ -171,12 +174,12 @@ def test_an_interrupt_keeps_the_small_sessions_that_have_arrived() -> None:
     platform = HttpPlatform({f"s{n}": [event_id(n, n)] for n in range(20)})
     names = list(platform.sessions)
     client = platform.client()
-    asked = 0
+    requests = 0
 
     def answer(request: httpx.Request) -> httpx.Response:
-        nonlocal asked
-        asked += 1
-        if asked == 13:
+        nonlocal requests
+        requests += 1
+        if requests == 13:
             raise KeyboardInterrupt
         return platform.respond(request)
 
@@ -230,14 +233,14 @@ def test_sessions_are_named_in_many_ways() -> None:
 def test_arguments_that_make_no_sense_are_named_before_anything_is_asked_for() -> None:
     platform = HttpPlatform({"s": [event_id(n, n) for n in range(4)]})
     client = platform.client()
-    for call, said in (
+    for call, message in (
         (lambda: ab.load_events(client, "s", since="soon"), "since must be a time such as"),
         (lambda: ab.load_events(client, "s", since=pd.NaT), "since must be a time such as"),
         (lambda: ab.load_events(client, "s", concurrency=0), "concurrency must be 1 or more, not 0"),
         (lambda: ab.dask.load_events(client, "s", partitions=-1), "partitions must be 1 or more, not -1"),
         (lambda: ab.dask.load_events(client, "s", since="soon"), "since must be a time such as"),
     ):
-        with pytest.raises(ValueError, match=said):
+        with pytest.raises(ValueError, match=message):
             call()
     assert platform.requests == 0
     day = platform.moment(0).date()

@@ -39,22 +39,22 @@ ID = "019a0b1c-0000-7000-8000-00000000000{}"
 
 def resolved(schema: dict[str, Any]) -> dict[str, Any]:
     while "$ref" in schema:
-        found: Any = DOCUMENT
+        target: Any = DOCUMENT
         for part in schema["$ref"].removeprefix("#/").split("/"):
-            found = found[part]
-        schema = found
+            target = target[part]
+        schema = target
     return schema
 
 
 def list_operations() -> dict[str, tuple[dict[str, Any], dict[str, Any]]]:
     """Path to operation and schema of its items, of every GET that answers with the list envelope."""
-    found = {}
+    operations = {}
     for path, methods in DOCUMENT["paths"].items():
         reply = resolved(methods.get("get", {}).get("responses", {}).get("200", {}))
         body = resolved(reply.get("content", {}).get("application/json", {}).get("schema", {}))
         if {"items", "pagination"} <= set(body.get("properties", ())):
-            found[path] = methods["get"], resolved(body["properties"]["items"]["items"])
-    return found
+            operations[path] = methods["get"], resolved(body["properties"]["items"]["items"])
+    return operations
 
 
 def sample(schema: dict[str, Any], n: int) -> Any:
@@ -66,7 +66,7 @@ def sample(schema: dict[str, Any], n: int) -> Any:
     if "enum" in schema:
         return schema["enum"][0]
     kind = schema.get("type", "object")
-    kind = next(one for one in kind if one != "null") if isinstance(kind, list) else kind
+    kind = next(name for name in kind if name != "null") if isinstance(kind, list) else kind
     if kind == "object":
         return {name: sample(inner, n) for name, inner in schema.get("properties", {}).items()}
     if kind == "array":
@@ -97,17 +97,17 @@ def test_a_list_loads_with_its_schema(path: str, count: int) -> None:
     for n, item in enumerate(items):
         item["id"] = ID.format(n)
     page = {"items": items, "pagination": {"total_count": count, "limit": 100, "offset": 0, "has_more": False}}
-    asked = []
+    paths = []
 
     def answer(request: httpx.Request) -> httpx.Response:
         if request.url.path.endswith("openapi.yaml"):
             return httpx.Response(200, text=yaml.safe_dump(DOCUMENT))
-        asked.append(request.url.path)
+        paths.append(request.url.path)
         return httpx.Response(200, json=page)
 
     transport = httpx.MockTransport(answer)
     frame = call(ab.Client("http://h/v1", http_client=httpx.Client(transport=transport))).to_pandas()
-    assert re.fullmatch("/v1" + re.sub(r"\{\w+\}", "x", path), asked[0])
+    assert re.fullmatch("/v1" + re.sub(r"\{\w+\}", "x", path), paths[0])
     assert frame.dtypes.map(str).to_dict() == describe(resource)["dtype"].to_dict()
     assert frame["id"].to_list() == [ID.format(n) for n in range(count)]
     assert len(ab.load_problems(frame)) == 0

@@ -32,11 +32,11 @@ class Odd(HttpPlatform):
 
     def __init__(self, sessions: dict[str, list[str]], pages: dict[int, Any], **options: Any) -> None:
         super().__init__(sessions, **options)
-        self.pages, self.given = pages, 0
+        self.pages, self.page_number = pages, 0
 
     def page(self, items: list[dict[str, Any]], total: int, more: bool) -> httpx.Response:
-        self.given += 1
-        change = self.pages.get(self.given)
+        self.page_number += 1
+        change = self.pages.get(self.page_number)
         if isinstance(change, bytes):
             return httpx.Response(200, content=change)
         if isinstance(change, BaseException):
@@ -91,7 +91,7 @@ def test_a_listing_of_events_ends_early_no_more_silently() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         (nameless(*range(10)), "none of the 10 events of a page has an id"),
         (lambda items, total, more: ([], total, True), "20 of 95 events came, then an empty page"),
@@ -102,9 +102,9 @@ def test_a_listing_of_events_ends_early_no_more_silently() -> None:
         (b"<html>", "not the JSON that was expected"),
     ],
 )
-def test_a_session_that_ends_too_early_is_one_that_failed(change: Any, said: str, tmp_path: Any) -> None:
+def test_a_session_that_ends_too_early_is_one_that_failed(change: Any, message: str, tmp_path: Any) -> None:
     platform = Odd({"s": IDS, "t": IDS[:3]}, {3: change})
-    with pytest.raises(ab.PartialLoad, match=said) as raised:
+    with pytest.raises(ab.PartialLoad, match=message) as raised:
         ab.load_events(platform.client(), ["s", "t"])
     error = raised.value
     assert set(error.problems) == {"s"}
@@ -114,8 +114,8 @@ def test_a_session_that_ends_too_early_is_one_that_failed(change: Any, said: str
     assert whole["id"].tolist() == IDS + IDS[:3]
     assert whole.attrs["agentbook"]["complete"] is True
     assert whole.attrs["agentbook"]["requests"] == platform.requests == 3 + 1 + 8, "only what was missing was asked for"
-    kept = ab.load_events(Odd({"s": IDS}, {3: change}).client(), "s", errors="keep")
-    assert (len(kept), list(kept.attrs["agentbook"]["failed_sessions"])) == (20, ["s"])
+    partial = ab.load_events(Odd({"s": IDS}, {3: change}).client(), "s", errors="keep")
+    assert (len(partial), list(partial.attrs["agentbook"]["failed_sessions"])) == (20, ["s"])
     store = ab.Store(tmp_path)
     report = store.sync(Odd({"s": IDS}, {3: change}).client(), "s", errors="keep")
     assert (report.events, list(report.failed)) == (20, ["s"]), "what had arrived is stored"
@@ -184,7 +184,7 @@ def test_an_interrupt_at_any_line_loses_and_repeats_nothing(connections: int, mo
     monkeypatch.setattr(ConcurrencyLimit, "target", property(lambda self: connections))
     monkeypatch.setattr(page_loader, "SPLIT_PAGES", 2)
     platform = HttpPlatform({"a": [event_id(n, n) for n in range(4)], "long": IDS[10:], "b": [event_id(9, 9)], "c": []})
-    wanted = [one for name in platform.sessions for one in platform.ids(name)]
+    expected = [event for name in platform.sessions for event in platform.ids(name)]
     client = platform.client()
     frames = through_interrupts(
         lambda: ab.load_events(client, list(platform.sessions)), many, page_loader, every=37 if connections == 1 else 53
@@ -192,7 +192,7 @@ def test_an_interrupt_at_any_line_loses_and_repeats_nothing(connections: int, mo
     whole = [frame for frame in frames if frame is not None]
     assert len(whole) > 10
     for frame in whole:
-        assert frame["id"].tolist() == wanted
+        assert frame["id"].tolist() == expected
 
 
 def test_an_interrupt_of_a_listing_loses_and_repeats_nothing() -> None:
@@ -217,7 +217,7 @@ def test_an_interrupt_of_a_listing_loses_and_repeats_nothing() -> None:
 def test_an_interrupt_of_a_sync_leaves_a_store_that_goes_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     monkeypatch.setattr(sync, "COMMIT_ROWS", 15)
     platform = HttpPlatform({"a": [event_id(n, n) for n in range(4)], "long": IDS[10:], "b": [event_id(9, 9)], "c": []})
-    wanted = sorted(one for name in platform.sessions for one in platform.ids(name))
+    expected = sorted(event for name in platform.sessions for event in platform.ids(name))
     client, stopped = platform.client(), 0
     for step in range(1, 100_000, 89):
         store = ab.Store(tmp_path / str(step), groups=2)
@@ -228,7 +228,7 @@ def test_an_interrupt_of_a_sync_leaves_a_store_that_goes_on(monkeypatch: pytest.
                 stopped += 1
         assert not store.events()["id"].duplicated().any(), f"step {step}"
         store.sync(client, list(platform.sessions))
-        assert (sorted(store.events()["id"]), len(store.verify())) == (wanted, 0), f"step {step}"
+        assert (sorted(store.events()["id"]), len(store.verify())) == (expected, 0), f"step {step}"
         if count[0] < step:
             break
     assert stopped > 5
@@ -243,9 +243,9 @@ def test_a_long_session_is_committed_as_it_comes(monkeypatch: pytest.MonkeyPatch
         with pytest.raises(SystemExit):
             store.sync(platform.client(), "s")
     assert store.events()["id"].tolist() in (IDS[:30], IDS[:60]), "the last commit"
-    asked = platform.requests
+    requests = platform.requests
     store.sync(platform.client())
-    assert platform.requests - asked < 8, "it goes on after it"
+    assert platform.requests - requests < 8, "it goes on after it"
     assert store.events()["id"].tolist() == IDS
     assert len(store.verify()) == 0
 

@@ -57,7 +57,7 @@ os.fsync = failing(os.fsync)
 
 platform = HttpPlatform({f"s{n}": [event_id(n + 86_400_000 * d, d) for d in range(3)] for n in range(4)})
 names = list(platform.sessions)
-everything = sorted(one for ids in platform.sessions.values() for one in ids)
+everything = sorted(event for ids in platform.sessions.values() for event in ids)
 def run(store):
     store.sync(platform.client(), names[:2])
     store.sync(platform.client(), names)
@@ -70,13 +70,13 @@ for number in range(1, steps + 1):
     full[:] = [number, 0]
     try:
         run(store)
-        said = None
+        message = None
     except StoreError as error:
-        said = str(error)
+        message = str(error)
     full[0] = 10**9
-    assert said and "the disk is full" in said and str(path / str(number)) in said, (number, said)
-    left = list((path / str(number)).rglob(".writing-*"))
-    assert not left, (number, left)
+    assert message and "the disk is full" in message and str(path / str(number)) in message, (number, message)
+    orphans = list((path / str(number)).rglob(".writing-*"))
+    assert not orphans, (number, orphans)
     seen = ab.Store(path / str(number)).events()["id"]
     assert seen.is_unique and set(seen) <= set(everything), number
     store.sync(platform.client(), names)
@@ -123,9 +123,9 @@ print(sorted(store.events()["id"]) == few.ids("s"), len(store.verify()))
 def test_a_file_that_the_system_cuts_short_is_no_part_of_the_store(tmp_path: Path) -> None:
     done = script(LIMITED, tmp_path / "store")
     assert done.returncode == 0, done.stderr
-    said, state = done.stdout.splitlines()
-    assert str(tmp_path / "store") in said
-    assert "cannot be written: File too large" in said
+    message, state = done.stdout.splitlines()
+    assert str(tmp_path / "store") in message
+    assert "cannot be written: File too large" in message
     assert state == "True 0"
 
 
@@ -156,12 +156,12 @@ from agentbook.frames.store.storage import StoreError
 from support.fake_platform.core import event_id
 from support.fake_platform.over_http import HttpPlatform
 
-def said(what, call):
+def report(step, call):
     try:
         call()
-        print(what, "| nothing")
+        print(step, "| nothing")
     except StoreError as error:
-        print(what, "|", error)
+        print(step, "|", error)
 
 folder = pathlib.Path(tempfile.mkdtemp())
 try:
@@ -177,20 +177,20 @@ try:
         name.chmod(0)
         if os.getuid() == 0:
             os.seteuid(65534)
-        said("open", lambda: Store(path))
-        said("events", lambda: opened.events())
-        said("sync", lambda: opened.sync(platform.client(), "s", full=True))
+        report("open", lambda: Store(path))
+        report("events", lambda: opened.events())
+        report("sync", lambda: opened.sync(platform.client(), "s", full=True))
         os.seteuid(os.getuid())
         name.chmod(usual | 0o444)
     path.chmod(0o555), (path / "lock").chmod(0o444)
-    left = day / ".writing-0"
-    left.touch()
+    orphan = day / ".writing-0"
+    orphan.touch()
     if os.getuid() == 0:
         os.seteuid(65534)
-    said("verify", lambda: print(*opened.verify()["problem"]))
-    said("repair", lambda: opened.verify(repair=True))
+    report("verify", lambda: print(*opened.verify()["problem"]))
+    report("repair", lambda: opened.verify(repair=True))
     os.seteuid(os.getuid())
-    path.chmod(0o777), left.unlink()
+    path.chmod(0o777), orphan.unlink()
     print(len(opened.events()), len(opened.verify()))
 finally:
     import shutil

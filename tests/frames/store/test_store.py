@@ -65,7 +65,7 @@ def test_a_second_sync_fetches_only_what_is_new_and_what_was_late(platform: Http
     report = store.sync(client)
     assert (report.events, report.late, report.requests) == (2, 1, 5)
     assert all(query.get("from_id") in everything(platform) for query in platform.queries), "real cursors only"
-    assert store.events()["id"].tolist() == [one for n in range(5) for one in platform.ids(f"s{n}")]
+    assert store.events()["id"].tolist() == [event for n in range(5) for event in platform.ids(f"s{n}")]
     assert store.sync(client).events == 0
     assert len(store.verify()) == 0
 
@@ -90,7 +90,7 @@ def test_events_can_be_asked_for_by_session_time_and_column(platform: HttpPlatfo
         ["s1", "s3"], since=platform.moment(DAY), until=platform.moment(2 * DAY), columns=["id", "text"]
     )
     start, end = event_id(DAY, 0), event_id(2 * DAY, 0)
-    assert some["id"].tolist() == [one for n in (1, 3) for one in platform.ids(f"s{n}") if start <= one < end]
+    assert some["id"].tolist() == [event for n in (1, 3) for event in platform.ids(f"s{n}") if start <= event < end]
     assert list(some.columns) == ["id", "text"]
     assert len(store.events(columns=["type"])) == 60
     with pytest.raises(ValueError, match="no column 'typ'"):
@@ -101,20 +101,20 @@ def test_what_is_asked_for_may_be_said_in_many_ways(platform: HttpPlatform, tmp_
     store = Store(tmp_path)
     store.sync(platform.client(), list(platform.sessions))
     since = platform.moment(DAY)
-    wanted = store.events(since=since)["id"].tolist()
-    assert 0 < len(wanted) < len(everything(platform))
-    for one in (since.isoformat(), since.replace(tzinfo=None), pd.Timestamp(since).tz_convert("Asia/Tokyo")):
-        assert store.events(since=one)["id"].tolist() == wanted
+    expected = store.events(since=since)["id"].tolist()
+    assert 0 < len(expected) < len(everything(platform))
+    for instant in (since.isoformat(), since.replace(tzinfo=None), pd.Timestamp(since).tz_convert("Asia/Tokyo")):
+        assert store.events(since=instant)["id"].tolist() == expected
     assert store.events(since=since.date(), until="2100-01-01").shape == store.events(since=str(since.date())).shape
     assert store.events(columns="type").columns.tolist() == ["type"]
     assert store.events(columns=["id", "type", "id"]).columns.tolist() == ["id", "type"]
-    for call, said in (
+    for call, message in (
         (lambda: store.events(since="soon"), "since must be a time such as"),
         (lambda: store.events(until=pd.NaT), "until must be a time such as"),
-        (lambda: store.events([{"id": "w", "full_name": "acme~lab"}]), "name sessions, not 'acme~lab'"),
+        (lambda: store.events([{"id": "w", "full_name": "acme~lab"}]), "pass sessions instead of 'acme~lab'"),
         (lambda: store.sync(platform.client(), overlap_s=float("inf")), "overlap_s must be a number of seconds"),
     ):
-        with pytest.raises(ValueError, match=said):
+        with pytest.raises(ValueError, match=message):
             call()
 
 
@@ -162,10 +162,10 @@ def test_compacting_changes_no_row(platform: HttpPlatform, tmp_path: Path) -> No
 def sync_in_pieces(store: Store, platform: HttpPlatform, data: st.DataObject) -> None:
     """A sync in small pages and commits, over some connections, that may be interrupted at a request."""
     stops = data.draw(st.none() | st.integers(1, 8))
-    asked = itertools.count(1)
+    requests = itertools.count(1)
 
     def answer(request: httpx.Request) -> httpx.Response:
-        if next(asked) == stops:
+        if next(requests) == stops:
             raise KeyboardInterrupt
         return platform.respond(request)
 
@@ -193,7 +193,7 @@ def test_however_syncs_and_late_commits_interleave_each_event_is_there_once(
         now += data.draw(st.sampled_from([0, 1, 700, 3000, DAY]))
         # An event that is written late comes before anything 5 s younger is.
         for session, late in [
-            one for one in held if int(one[1].replace("-", "")[:12], 16) < platform.millisecond(now - 4900)
+            event for event in held if int(event[1].replace("-", "")[:12], 16) < platform.millisecond(now - 4900)
         ]:
             platform.add(session, late)
             held.remove((session, late))
@@ -254,9 +254,9 @@ def test_the_cursor_taken_from_columns_is_that_of_the_list_of_ids(
     times: list[int], overlap_s: float, drafts: list[int]
 ) -> None:
     ids = sorted(event_id(at, n) for n, at in enumerate(times))
-    ids = [f"zz-draft-{n}" if n in drafts else one for n, one in enumerate(ids)]
+    ids = [f"zz-draft-{n}" if n in drafts else event for n, event in enumerate(ids)]
     builder = FrameBuilder("events", {"session_id": "s"})
-    builder.add(json.dumps({"items": [{"id": one} for one in ids]}).encode())
+    builder.add(json.dumps({"items": [{"id": event} for event in ids]}).encode())
     table, overlap_ms = builder.to_arrow(), int(overlap_s * 1000)
     split = syncing.split_at_overlap(sorted(ids, key=str.lower), overlap_ms, "the beginning")
     assert syncing.next_cursor(table, "the beginning", [], overlap_ms) == SessionCursor(*split)

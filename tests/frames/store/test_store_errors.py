@@ -38,7 +38,7 @@ def test_a_session_that_cannot_be_read_is_named_and_the_others_are_kept(platform
     with pytest.raises(ab.PartialLoad) as raised:
         store.sync(client, ["s0", "gone"])
     assert set(raised.value.problems) == {"gone"}
-    assert "The store has what has arrived; error.resume() reads what is missing." in str(raised.value)
+    assert "The store has the rows that arrived; error.resume() loads what is missing." in str(raised.value)
     assert store.events()["id"].tolist() == platform.ids("s0")
     assert store.events().attrs["agentbook"]["complete"] is False
     assert store.sync(client, ["gone"], errors="keep").failed.keys() == {"gone"}
@@ -54,13 +54,13 @@ def test_malformed_items_and_strangers_are_problems_not_rows_lost_silently(tmp_p
     transport = httpx.MockTransport(lambda request: httpx.Response(200, content=body))
     store = Store(tmp_path)
     report = store.sync(ab.Client("http://h/v1", http_client=httpx.Client(transport=transport)), "s")
-    said = set(report.problems["problem"].str.split(":").str[0])
-    assert {"an event of a session that was not asked for", "the item is not an object"} <= said
+    problems = set(report.problems["problem"].str.split(":").str[0])
+    assert {"an event of a session that was not asked for", "the item is not an object"} <= problems
     assert report.problem_count == len(report.problems)
     assert report.problems["session_id"].eq("s").all()
-    kept = store.events()
-    assert sorted(kept["id"].dropna()) == [event_id(1, 1), event_id(3, 3)]
-    assert kept["extra"].notna().sum() == 1
+    events = store.events()
+    assert sorted(events["id"].dropna()) == [event_id(1, 1), event_id(3, 3)]
+    assert events["extra"].notna().sum() == 1
     nameless = report.problems[report.problems["problem"].str.startswith("not stored")]
     assert json.loads(json.loads(nameless["raw"].item())["extra"]) == {"$item": 7}
     assert len(store.verify()) == 0
@@ -91,13 +91,13 @@ def test_a_newer_a_damaged_and_an_unreadable_store_say_which_file(platform: Http
     store.sync(platform.client(), ["s0"])
     manifest = tmp_path / "manifest.json"
     text = manifest.read_text()
-    for wrong, said in ((text.replace('"format":1', '"format":99'), "newer agentbook"), ("{", "not the manifest"),
+    for wrong, message in ((text.replace('"format":1', '"format":99'), "newer agentbook"), ("{", "not the manifest"),
                         ('{"format":1,"parts":5}', "damaged")):  # fmt: skip
         manifest.write_text(wrong)
-        with pytest.raises(StoreError, match=said) as raised:
+        with pytest.raises(StoreError, match=message) as raised:
             Store(tmp_path)
         assert str(manifest) in str(raised.value)
-        with pytest.raises(StoreError, match=said):
+        with pytest.raises(StoreError, match=message):
             store.sync(platform.client(), ["s0"])
         assert plain_rows(tmp_path) == platform.ids("s0")
     manifest.unlink()
@@ -117,8 +117,8 @@ def test_damage_is_found_and_mended(platform: HttpPlatform, tmp_path: Path) -> N
     files[1].unlink()
     stray = files[2].with_name("part-" + "0" * 32 + ".parquet")
     stray.write_bytes(b"")
-    found = store.verify()
-    assert {problem.split(":")[0].split(" ")[0] for problem in found["problem"]} == {"damaged", "missing", "left"}
+    problems = store.verify()
+    assert {problem.split(":")[0].split(" ")[0] for problem in problems["problem"]} == {"damaged", "missing", "left"}
     with pytest.raises(StoreError, match=r"verify"):
         store.events()
     store.verify(repair=True)
@@ -150,16 +150,16 @@ def test_a_damaged_file_is_named_by_whatever_reads_it(platform: HttpPlatform, tm
             with pytest.raises(StoreError, match=f"{file.name} is damaged: its {len(damage):,} bytes"):
                 read()
     # A changed byte in the data is told by its page's checksum, even where what it makes can be decoded.
-    wanted, footer = store_rows(file, whole, store), len(whole) - 8 - int.from_bytes(whole[-8:-4], "little")
+    expected, footer = store_rows(file, whole, store), len(whole) - 8 - int.from_bytes(whole[-8:-4], "little")
     for at in range(5, footer, 13):
         file.write_bytes(whole[:at] + bytes([whole[at] ^ 0x55]) + whole[at + 1 :])
         with contextlib.suppress(StoreError):
-            assert store.events().equals(wanted), f"byte {at} of {footer}"
+            assert store.events().equals(expected), f"byte {at} of {footer}"
     file.unlink()
     file.mkdir()
-    found = store.verify()
-    assert found["file"].tolist() == [file.relative_to(tmp_path).as_posix()]
-    assert "cannot be read: Is a directory" in found["problem"][0]
+    problems = store.verify()
+    assert problems["file"].tolist() == [file.relative_to(tmp_path).as_posix()]
+    assert "cannot be read: Is a directory" in problems["problem"][0]
     file.rmdir()
     store.verify(repair=True)
     store.sync(platform.client())
@@ -203,9 +203,9 @@ KILLED = """
     storage.Path.unlink = step(storage.Path.unlink)
     os.fsync = step(os.fsync)
     platform = HttpPlatform({f"s{n}": [event_id(n + 86_400_000 * d, d) for d in range(6)] for n in range(8)})
-    one = store.Store(sys.argv[2], groups=2)
-    one.sync(platform.client(), [f"s{n}" for n in range(8)])
-    one.compact()
+    synced = store.Store(sys.argv[2], groups=2)
+    synced.sync(platform.client(), [f"s{n}" for n in range(8)])
+    synced.compact()
     print(steps[0])
 """
 
@@ -249,8 +249,8 @@ def test_a_remote_lock_is_refreshed_and_its_loss_is_noticed(monkeypatch: pytest.
     storage = open_storage("memory://a-renewed-lock")
 
     def lock() -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(storage.read(LOCK) or b"{}")
-        return found
+        holder: dict[str, Any] = json.loads(storage.read(LOCK) or b"{}")
+        return holder
 
     def until(holds: Callable[[], bool]) -> None:
         deadline = time.monotonic() + 60
