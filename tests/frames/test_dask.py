@@ -1,4 +1,4 @@
-"""Dask: the same results as pandas, whole sessions in a partition, and no secret in the task graph."""
+"""Dask: results as with pandas, whole sessions per partition, and no secret sent."""
 
 from __future__ import annotations
 

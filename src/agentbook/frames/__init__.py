@@ -1,1 +1,1 @@
-"""What pandas understands: loads, schemas, activity, credential reports, plots."""
+"""DataFrames: parsing, loading, analyses, charts, the local store and Dask."""

@@ -1,4 +1,4 @@
-"""Bad input becomes a load problem or an error that names the field, never a silent loss.
+"""Bad input becomes a load problem or an error that names the field.
 
 Each module's own tests hold the details; `test_bad_disks` tests disks.
 """

@@ -105,7 +105,7 @@ class Oracle:
         return "unknown" if any(self.seen(other, name) for other in self.all) else "not checked"
 
     def same(self, credential: Any) -> list[Any]:
-        """All credentials equal to this one, the oldest first; alone if a field is missing."""
+        """All equal credentials, oldest first; only this one if a field is missing."""
 
         def key(other: Any) -> Any:
             return other["integration"], other["owner_id"], other["auth_config_id"], json.dumps(other["params"])

@@ -1,4 +1,4 @@
-"""Loading: what reaches the frame, and that nothing is lost on the way, whatever the pages hold."""
+"""Pages to frames: what the columns hold, and that no value is ever lost."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ def test_an_event_is_opened_into_typed_columns() -> None:
 
 @pytest.mark.parametrize("resource", SCHEMAS)
 def test_every_resource_has_its_columns_and_dtypes_with_and_without_rows(resource: str) -> None:
-    wanted = describe(resource)["dtype"].to_dict()
+    expected = describe(resource)["dtype"].to_dict()
     for pages in ([], [page()], [page({"id": "x"})], [page({"id": "x"}), page({"id": 5, "created_at": "never"})]):
-        assert to_frame(resource, pages).dtypes.map(str).to_dict() == wanted
+        assert to_frame(resource, pages).dtypes.map(str).to_dict() == expected
 
 
 def test_the_schemas_name_every_field_of_the_specification() -> None:
@@ -105,13 +105,13 @@ def test_a_value_of_the_wrong_type_costs_only_itself() -> None:
     assert frame["type"].to_list()[0] == "runtime_done"
     assert frame["id"].to_list()[:2] == [EVENT["id"]] * 2
     assert frame.loc[1, ["type", "created_at", "author_type", "task_id"]].isna().all()
-    kept = {"type": 7, "created_at": "yesterday", "author": "me", "task_id": ["t"]}
-    assert json.loads(frame["extra"][1]) == kept
+    extra = {"type": 7, "created_at": "yesterday", "author": "me", "task_id": ["t"]}
+    assert json.loads(frame["extra"][1]) == extra
     assert json.loads(frame["extra"][2]) == {"$item": 3}
     assert frame["type"][3] == "message"
     about = frame.attrs["agentbook"]
-    found = {(problem["row"], problem["field"]) for problem in about["problems"]}
-    assert found == {(1, "type"), (1, "created_at"), (1, "author"), (1, "task_id"), (2, "$item"), (3, "id")}
+    locations = {(problem["row"], problem["field"]) for problem in about["problems"]}
+    assert locations == {(1, "type"), (1, "created_at"), (1, "author"), (1, "task_id"), (2, "$item"), (3, "id")}
     assert about["problem_count"] == 6
 
 
@@ -176,8 +176,8 @@ def test_what_the_item_says_goes_before_what_the_request_says() -> None:
 def test_provenance_survives_slicing_and_is_json() -> None:
     provenance = {"operation": "sessions.events", "loaded_at": datetime(2026, 10, 3, tzinfo=UTC), "requests": 2}
     frame = to_frame("events", [page(EVENT, EVENT)], provenance=provenance)
-    for one in (frame, frame.copy(), frame[frame["type"] == "runtime_done"], frame.iloc[:1], frame[["id"]]):
-        assert one.attrs == frame.attrs
+    for derived in (frame, frame.copy(), frame[frame["type"] == "runtime_done"], frame.iloc[:1], frame[["id"]]):
+        assert derived.attrs == frame.attrs
     assert json.loads(json.dumps(frame.attrs))["agentbook"]["loaded_at"] == "2026-10-03T00:00:00Z"
     assert frame.attrs["agentbook"]["complete"] is True
 
@@ -279,19 +279,19 @@ def test_whatever_an_item_holds_is_a_row_with_everything_in_it(resource: str, da
     assert frame.dtypes.map(str).to_dict() == describe(resource)["dtype"].to_dict()
     columns_of = {column.wire: column for column in schema.columns if column.name != "extra"}
     for (_, row), item in zip(frame.iterrows(), items, strict=True):
-        kept = {} if pd.isna(row["extra"]) else json.loads(row["extra"])
+        extra = {} if pd.isna(row["extra"]) else json.loads(row["extra"])
         if not isinstance(item, dict):
-            assert kept == {"$item": item}
+            assert extra == {"$item": item}
             continue
         for key, value in item.items():
-            if (key in kept and not isinstance(kept[key], dict)) or key not in wires:
-                assert kept[key] == value
+            if (key in extra and not isinstance(extra[key], dict)) or key not in wires:
+                assert extra[key] == value
             elif (
                 key in columns_of
                 and key != "content"
                 and not (columns_of[key].kind == "label" and opened(row[key], value))
             ):
-                assert holds(row[columns_of[key].name], columns_of[key].kind, value) or kept[key] == value
+                assert holds(row[columns_of[key].name], columns_of[key].kind, value) or extra[key] == value
 
 
 def holds(cell: Any, kind: str, value: Any) -> bool:
