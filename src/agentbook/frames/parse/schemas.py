@@ -12,6 +12,7 @@ unchanged.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -89,30 +90,13 @@ class Schema:
     secret: bool = False
 
 
-def _id(name: str, meaning: str, *, wire: str | None = None, documented: bool = True) -> Column:
-    return Column(name, "id", wire or name, meaning, documented=documented)
+def _column(kind: str, name: str, meaning: str, *, wire: str | None = None, documented: bool = True) -> Column:
+    return Column(name, kind, wire or name, meaning, documented=documented)
 
 
-def _text(name: str, meaning: str, *, wire: str | None = None, documented: bool = True) -> Column:
-    return Column(name, "text", wire or name, meaning, documented=documented)
-
-
-def _enum(name: str, meaning: str, *, wire: str | None = None, documented: bool = True) -> Column:
-    return Column(name, "enum", wire or name, meaning, documented=documented)
-
-
-def _time(name: str, meaning: str, *, documented: bool = True) -> Column:
-    return Column(name, "time", name, meaning, documented=documented)
-
-
-def _bool(name: str, meaning: str, *, documented: bool = True) -> Column:
-    return Column(name, "bool", name, meaning, documented=documented)
-
-
-def _json(name: str, meaning: str, *, documented: bool = False) -> Column:
-    return Column(name, "json", name, meaning, documented=documented)
-
-
+_id, _text, _enum, _time, _bool = (partial(_column, kind) for kind in ("id", "text", "enum", "time", "bool"))
+_json = partial(_column, "json", documented=False)
+_label = partial(_column, "label", documented=False)
 _CREATED = _time("created_at", "when the platform wrote it")
 _UPDATED = _time("updated_at", "when it last changed")
 _EXTRA = Column(
@@ -159,7 +143,7 @@ SCHEMAS: dict[str, Schema] = {
             _enum("owner_type", "user or organization", wire="owner.type", documented=False),
             _id("creator_id", "who created it", documented=False),
             _id("maintainer_id", "who maintains it", documented=False),
-            Column("category", "label", "category", "its category", documented=False),
+            _label("category", "its category"),
             _json("tags", "its tags"),
             _enum("template", "what it was created from", documented=False),
             _enum("setup_state", "READY once it can be configured", documented=False),
@@ -203,7 +187,7 @@ SCHEMAS: dict[str, Schema] = {
             "credentials",
             _ID,
             _text("name", "its name, where the platform says it", documented=False),
-            Column("integration", "label", "integration", "the service it opens", documented=False),
+            _label("integration", "the service it opens"),
             _id("owner_id", "the account or member it belongs to"),
             _id("creator_id", "who connected it"),
             _id("target_id", "what it points at"),
@@ -221,7 +205,7 @@ SCHEMAS: dict[str, Schema] = {
             ),
             _bool("webhook_enabled", "whether it receives webhooks", documented=False),
             Column("webhook_url", "host", "webhook_url", "host of the webhook address", documented=False),
-            Column("signature_type", "label", "signature_type", "how webhooks are signed", documented=False),
+            _label("signature_type", "how webhooks are signed"),
             _bool("has_active_webhook_triggers", "whether a webhook starts anything", documented=False),
             _text("webhook_owner_identifier", "whom the integration sends webhooks for"),
             _json("policy_resources", "what its policy names"),
@@ -236,7 +220,7 @@ SCHEMAS: dict[str, Schema] = {
             _id("workspace_id", "the workspace"),
             _id("task_id", "the task that wrote it"),
             _enum("status", "DRAFT and others"),
-            Column("type", "label", "type", "its type", documented=False),
+            _label("type", "its type"),
             _text("summary", "its summary"),
             _text("generated_context", "text an agent wrote"),
             _text("manual_context", "text a person wrote"),
@@ -253,7 +237,7 @@ SCHEMAS: dict[str, Schema] = {
             _id("creator_id", "who invited"),
             _enum("role", "ADMIN and others"),
             _enum("status", "PENDING and others"),
-            Column("type", "label", "type", "its type", documented=False),
+            _label("type", "its type"),
             _CREATED,
             _UPDATED,
             opaque=("invitee",),
