@@ -16,6 +16,10 @@ from support.services import end_services
 
 FOREIGN = ("AGENTBOOK_BASE_URL", "AGENTBOOK_API_KEY", "AGENTBOOK_LLM_MODEL", "OPENAI_BASE_URL", "OPENAI_API_KEY")
 
+TESTS = Path(__file__).parent
+# The folders whose tests take longest: their workers begin first.
+LONGEST = ["browser", "binder", "notebooks"]
+
 # Set while this file is imported, hence before any test module, and inherited by every
 # process that a test starts.
 DATA = Path(tempfile.mkdtemp(prefix="agentbook-tests-"))
@@ -26,6 +30,21 @@ for name in FOREIGN:
 # A shell starts what it runs in the background deaf to interrupts; tests that interrupt
 # would wait for ever.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep the tests of a file on one worker, where they share what the module starts.
+
+    All tests of `tests/browser` share one JupyterLab.
+    """
+
+    def folder(item: pytest.Item) -> str:
+        return item.path.relative_to(TESTS).parts[0]
+
+    for item in items:
+        group = "jupyterlab" if folder(item) == "browser" else str(item.path)
+        item.add_marker(pytest.mark.xdist_group(group))
+    items.sort(key=lambda item: folder(item) not in LONGEST)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

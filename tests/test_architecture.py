@@ -1,10 +1,16 @@
-"""The house itself: who may import whom, what `import agentbook` costs, and which names it offers."""
+"""The architecture: which module may import which, and which names are retired.
+
+Every import statement counts: those inside functions and those under `TYPE_CHECKING`
+too.
+"""
 
 from __future__ import annotations
 
 import ast
 import subprocess
 import sys
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -12,60 +18,188 @@ import pytest
 import agentbook
 
 SRC = Path(agentbook.__file__).parent
-# A package imports only from those before it. `service` stands apart: see test_service_and_client_meet_in_local_alone.
-ROAD = ["api", "events", "frames", "listing", "nouns", "client", "chat"]
+TESTS = Path(__file__).parent
+
+# From top to bottom: a package imports only from itself and from those below it.
+LAYERS = [
+    *("cli", "doctor", "jupyterlab", "_connect", "embedded", "chat", "client", "nouns", "listing"),
+    *("frames", "events", "api", "_file_lock", "_names"),
+]
+CHAT_LAYERS = ["magics", "replay", "panel", "prompt_lab", "compare", "widgets", "model", "html", "assets", "text"]
+FRAMES_LAYERS = ["dask", "store", "session_log", "plot", "load", "analysis", "parse"]
+SERVICE_LAYERS = [
+    *("http", "admin", "pages", "oauth", "operations", "state", "faults", "web", "turns"),
+    # The registry and the tools of language models know the demo's agents; these know
+    # the interface of an engine.
+    *("engines.registry", "engines.llm", "demo", "engines"),
+    *("auth", "contract", "store", "errors", "text"),
+]
+# Below both the client and the service: the version, and locks on files.
+SHARED = {"agentbook", "agentbook._file_lock"}
+# These start the service, or manage its data.
+USES_THE_SERVICE = {"cli", "doctor", "jupyterlab", "_connect", "embedded"}
 
 
-def imported(path: Path) -> set[str]:
-    """The agentbook packages a module imports, `TYPE_CHECKING` blocks included."""
-    found = set()
-    package = ("agentbook", *path.relative_to(SRC).parent.parts)
-    tree = ast.parse(path.read_text())
-    for node in ast.walk(tree):
-        names = []
-        if isinstance(node, ast.ImportFrom):
-            base = package[: len(package) - node.level + 1] if node.level else ()
-            root = ".".join([*base, *([node.module] if node.module else [])])
-            names = [f"{root}.{alias.name}" for alias in node.names]
-        elif isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        found |= {name.split(".")[1] for name in names if name.startswith("agentbook.")}
-    return found
-
-
-def modules(package: str) -> list[Path]:
-    folder = SRC / package
-    return sorted(folder.rglob("*.py")) if folder.is_dir() else [folder.with_suffix(".py")]
-
-
-@pytest.mark.parametrize("package", ROAD)
-def test_a_package_imports_only_from_those_above_it(package: str) -> None:
-    allowed = set(ROAD[: ROAD.index(package) + 1])
-    wrong = {
-        str(path.relative_to(SRC)): bad
-        for path in modules(package)
-        if (bad := imported(path) & {*ROAD, "service", "embedded", "cli"} - allowed)
+@cache
+def modules() -> dict[str, Path]:
+    """Every module of the package, by its full name."""
+    paths = sorted(SRC.rglob("*.py"))
+    return {
+        ".".join(path.relative_to(SRC.parent).with_suffix("").parts).removesuffix(".__init__"): path for path in paths
     }
-    assert wrong == {}
 
 
-def test_service_and_client_meet_in_local_alone() -> None:
-    wrong = {
-        str(path.relative_to(SRC)): bad
-        for path in modules("service")
-        if (bad := imported(path) - {"service", "__version__", "_file_lock"})
-    }
-    assert wrong == {}
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
 
 
-def test_httpx_is_touched_in_one_module() -> None:
-    touching = [
-        path.relative_to(SRC).as_posix()
-        for package in ROAD
-        for path in modules(package)
-        if "import httpx" in path.read_text() or "from httpx" in path.read_text()
+@cache
+def imports(module: str) -> frozenset[str]:
+    """The modules of the package that `module` imports, wherever the statement stands."""
+    path = modules()[module]
+    package = module.split(".") if path.name == "__init__.py" else module.split(".")[:-1]
+    names: set[str] = set()
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.Import):
+            names.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            origin = ".".join([*base, *([node.module] if node.module else [])])
+            for alias in node.names:
+                full = f"{origin}.{alias.name}"
+                names.add(full if full in modules() else origin)
+    return frozenset(names & modules().keys() - {module})
+
+
+def layer_violations(package: str, layers: list[str]) -> list[str]:
+    """Imports between the layers of a package that run upward."""
+
+    def rank(module: str) -> int | None:
+        name = module.removeprefix(f"{package}.")
+        names = [layer for layer in layers if name == layer or name.startswith(f"{layer}.")]
+        return layers.index(max(names, key=len)) if names and name != module else None
+
+    return [
+        f"{module} imports {imported}"
+        for module in modules()
+        for imported in imports(module)
+        if (upper := rank(imported)) is not None and (lower := rank(module)) is not None and upper < lower
     ]
-    assert touching == ["api/http_client.py"]
+
+
+@pytest.mark.parametrize(
+    ("package", "layers"),
+    [
+        ("agentbook", LAYERS),
+        ("agentbook.frames", FRAMES_LAYERS),
+        ("agentbook.chat", CHAT_LAYERS),
+        ("agentbook.service", SERVICE_LAYERS),
+    ],
+)
+def test_a_package_imports_only_from_those_below_it(package: str, layers: list[str]) -> None:
+    assert {f"{package}.{layer}" for layer in layers} <= modules().keys(), "a layer that is not there checks nothing"
+    assert layer_violations(package, layers) == []
+
+
+def cycles() -> Iterator[list[str]]:
+    """The strongly connected components of the import graph that hold more than one
+    module (Tarjan).
+    """
+    index: dict[str, int] = {}
+    lowest: dict[str, int] = {}
+    stack: list[str] = []
+
+    def visit(module: str) -> Iterator[list[str]]:
+        index[module] = lowest[module] = len(index)
+        stack.append(module)
+        for imported in sorted(imports(module)):
+            if imported not in index:
+                yield from visit(imported)
+                lowest[module] = min(lowest[module], lowest[imported])
+            elif imported in stack:
+                lowest[module] = min(lowest[module], index[imported])
+        if lowest[module] == index[module]:
+            component = stack[stack.index(module) :]
+            del stack[stack.index(module) :]
+            if len(component) > 1:
+                yield sorted(component)
+
+    for module in modules():
+        if module not in index:
+            yield from visit(module)
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    assert list(cycles()) == []
+
+
+def test_models_and_widgets_never_import_each_other() -> None:
+    def kind(module: str) -> str:
+        return next((name for name in ("model", "widgets") if module.startswith(f"agentbook.chat.{name}")), "")
+
+    crossing = [
+        f"{module} imports {imported}"
+        for module in modules()
+        for imported in imports(module)
+        if {kind(module), kind(imported)} == {"model", "widgets"}
+    ]
+    assert crossing == []
+
+
+@pytest.mark.parametrize(
+    ("package", "libraries"),
+    [
+        ("agentbook.chat.model", {"ipywidgets", "IPython", "anywidget"}),
+        ("agentbook.chat.html", {"ipywidgets", "anywidget"}),
+    ],
+)
+def test_models_and_html_know_no_widget_library(package: str, libraries: set[str]) -> None:
+    assert [name for name in modules() if name.startswith(package) and foreign(name) & libraries] == []
+
+
+def foreign(module: str) -> set[str]:
+    """The top-level names of the other libraries that a module imports."""
+    names = set()
+    for node in ast.walk(tree_of(modules()[module])):
+        if isinstance(node, ast.Import):
+            names.update(alias.name.split(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
+            names.add(node.module.split(".")[0])
+    return names
+
+
+def test_the_service_and_the_client_import_nothing_of_each_other() -> None:
+    def outside(module: str) -> bool:
+        return module not in SHARED and not module.startswith("agentbook.service")
+
+    upward = [
+        f"{module} imports {imported}"
+        for module in modules()
+        for imported in imports(module)
+        if module.startswith("agentbook.service") and outside(imported)
+    ]
+    users = {
+        module.split(".")[1]
+        for module in modules()
+        for imported in imports(module)
+        if imported.startswith("agentbook.service") and outside(module)
+    }
+    assert upward == []
+    assert users <= USES_THE_SERVICE
+
+
+def test_httpx_is_imported_by_one_module() -> None:
+    users = [name for name in modules() if not name.startswith("agentbook.service") and "httpx" in foreign(name)]
+    assert [name for name in users if not name.startswith("agentbook.doctor")] == ["agentbook.api.http_client"]
+
+
+def loaded_after(code: str) -> set[str]:
+    """The top-level modules that a fresh interpreter has loaded after running `code`."""
+    script = f"import sys, agentbook; {code}; print(*sorted({{name.split('.')[0] for name in sys.modules}}))"
+    return set(
+        subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout.split()
+    )
 
 
 def test_importing_agentbook_is_light() -> None:
@@ -81,51 +215,106 @@ def test_importing_agentbook_is_light() -> None:
         "nest_asyncio2",
         "httpx",
     }
-    code = "import sys, agentbook; print(*sorted({name.split('.')[0] for name in sys.modules}))"
-    loaded = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
-    assert heavy.isdisjoint(loaded)
+    assert loaded_after("pass").isdisjoint(heavy)
 
 
 def test_making_a_client_is_light() -> None:
-    code = (
-        "import sys, agentbook; agentbook.Client('http://h/v1'); print(*sorted({n.split('.')[0] for n in sys.modules}))"
-    )
-    loaded = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
-    assert {"pandas", "pyarrow", "websockets", "ipywidgets", "httpx", "starlette"}.isdisjoint(loaded)
+    heavy = {"pandas", "pyarrow", "websockets", "ipywidgets", "httpx", "starlette"}
+    assert loaded_after("agentbook.Client('http://h/v1')").isdisjoint(heavy)
 
 
-def test_every_public_name_is_there_and_listed() -> None:
-    for name in dir(agentbook):
-        assert getattr(agentbook, name) is not None, name
-    assert set(agentbook._HOMES) == set(agentbook.__all__)
+@pytest.mark.parametrize("module", sorted(modules()))
+def test_every_module_says_what_lives_there(module: str) -> None:
+    assert ast.get_docstring(tree_of(modules()[module])), module
 
 
-def test_the_error_classes_are_all_listed_by_their_module_and_not_by_the_package() -> None:
-    errors = {
-        name
-        for name, value in vars(agentbook.errors).items()
-        if isinstance(value, type)
-        and issubclass(value, (agentbook.AgentbookError, UserWarning))
-        and value.__module__.startswith("agentbook")
-    }
-    assert errors == set(dir(agentbook.errors))
-    assert errors.isdisjoint(dir(agentbook))
-    assert agentbook.NotFound is agentbook.errors.NotFound
+# What the code used to call things: a reader needed a glossary for it. None of these
+# comes back, with or without leading underscores.
+RETIRED = {
+    # modules and classes
+    *(
+        "Walk",
+        "Gate",
+        "Fetch",
+        "Got",
+        "Stretch",
+        "Pace",
+        "Picture",
+        "Place",
+        "place_of",
+        "Trouble",
+        "Standing",
+        "Written",
+        "Ledger",
+    ),
+    *(
+        "Bench",
+        "Trials",
+        "StaticTwin",
+        "Heartbeat",
+        "doors",
+        "bubbles",
+        "looks",
+        "ledger",
+        "upkeep",
+        "stretches",
+        "scribe_agent",
+    ),
+    *(
+        "heartbeat",
+        "quoting",
+        "sendable",
+        "speaking",
+        "wiretext",
+        "gate_of",
+        "twin",
+        "mint",
+        "rhythm",
+        "presence",
+        "standing",
+        "written",
+    ),
+    # variables
+    *("found", "said", "given", "one", "asked", "told", "what", "kept", "left", "most", "got", "wanted"),
+    # methods
+    *("go_on", "note_the_end", "settle", "take", "look_for_ends", "leave", "renew"),
+}
 
 
-@pytest.mark.parametrize(
-    ("misspelt", "name"), [("ChatPannel", "ChatPanel"), ("turn", "turns"), ("NotFond", "NotFound")]
-)
-def test_a_misspelt_name_suggests_the_nearest(misspelt: str, name: str) -> None:
-    with pytest.raises(AttributeError, match=f"agentbook has no attribute '{misspelt}'; did you mean '{name}'"):
-        getattr(agentbook, misspelt)
+def identifiers(tree: ast.Module) -> Iterator[tuple[str, int]]:
+    """The names that the code itself gives, each with its line.
+
+    Variables, parameters, attributes, functions, classes and modules; not what other
+    libraries call theirs, such as hypothesis' ``given``.
+    """
+    borrowed, own_attributes = set[str](), set[str]()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and not node.level and not (node.module or "").startswith("agentbook"):
+            borrowed.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            own_attributes.add(node.attr)
+    for node in ast.walk(tree):
+        name, line = "", getattr(node, "lineno", 0)
+        if isinstance(node, ast.Name):
+            name = node.id
+        elif isinstance(node, ast.arg | ast.keyword):
+            name = node.arg or ""
+        elif isinstance(node, ast.Attribute) and node.attr in own_attributes:
+            name = node.attr
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            name = node.name
+        elif isinstance(node, ast.alias):
+            name = (node.asname or node.name).split(".")[-1]
+        if name and name not in borrowed:
+            yield name, line
 
 
-def test_a_name_like_no_other_lists_the_names_that_exist() -> None:
-    with pytest.raises(AttributeError, match="it has: ApiKey, AsyncClient, "):
-        agentbook.xyz  # noqa: B018
-
-
-@pytest.mark.parametrize("path", sorted(SRC.rglob("*.py")), ids=lambda path: path.relative_to(SRC).as_posix())
-def test_every_module_says_what_lives_there(path: Path) -> None:
-    assert ast.get_docstring(ast.parse(path.read_text())), path
+@pytest.mark.parametrize("folder", [SRC, TESTS], ids=["src", "tests"])
+def test_no_retired_name_is_used(folder: Path) -> None:
+    uses = [
+        f"{path.relative_to(folder)}:{line}: {name}"
+        for path in sorted(folder.rglob("*.py"))
+        for name, line in identifiers(tree_of(path))
+        if name.strip("_") in RETIRED
+    ]
+    assert uses == []
