@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from agentbook.api.rate_limit import PROBE_POLL_S, WINDOW_S, RateLimitGate, gate_of
+from agentbook.api.rate_limit import PROBE_POLL_S, WINDOW_S, RateLimitGate, rate_limit_gate
 
 DATE = "Sat, 21 Nov 2026 10:00:{:02d} GMT"
 
@@ -80,7 +80,7 @@ def test_refusals_of_requests_under_way_do_not_move_it() -> None:
 
 def test_a_credential_has_one_gate_in_the_process() -> None:
     clock = Clock()
-    gate = gate_of("http://h/v1", "key:a", clock)
-    assert gate_of("http://h/v1", "key:a", clock) is gate
-    assert gate_of("http://h/v1", "key:b", clock) is not gate
-    assert gate_of("http://other/v1", "key:a", clock) is not gate
+    gate = rate_limit_gate("http://h/v1", "key:a", clock)
+    assert rate_limit_gate("http://h/v1", "key:a", clock) is gate
+    assert rate_limit_gate("http://h/v1", "key:b", clock) is not gate
+    assert rate_limit_gate("http://other/v1", "key:a", clock) is not gate

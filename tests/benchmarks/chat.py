@@ -149,7 +149,7 @@ class Notebook(Page):
         return at
 
 
-class Bench:
+class ChatBenchmark:
     def __init__(self, lab: Lab, browser: Browser, report: Report, kernel: str) -> None:
         self.lab, self.browser, self.report, self.kernel = lab, browser, report, kernel
         self._made = 0
@@ -371,7 +371,7 @@ def main() -> int:
         lab = Lab(Path(home) / "lab")
         try:
             with running_browser() as browser:
-                bench = Bench(lab, browser, report, kernel)
+                bench = ChatBenchmark(lab, browser, report, kernel)
                 load = os.getloadavg()[0] if hasattr(os, "getloadavg") else float("nan")
                 print(
                     f"ipykernel {options.ipykernel or 'as installed'}, {os.cpu_count()} cores, "

@@ -173,11 +173,11 @@ def test_no_text_runs_or_fetches_anything_anywhere(lab: Lab, page: Page) -> None
     page.reload()
     page.end_kernel()
     page.page.locator(".jp-OutputArea .ab-static").nth(2).wait_for(state="attached")
-    twins = page.page.locator(".jp-OutputArea .ab-static")
-    assert (twins.count(), page.panel.count()) == (3, 0)
-    for twin in range(3):
-        twins.nth(twin).scroll_into_view_if_needed()
-        harmless(page, ear, f".jp-OutputArea .ab-static >> nth={twin}")
+    transcripts = page.page.locator(".jp-OutputArea .ab-static")
+    assert (transcripts.count(), page.panel.count()) == (3, 0)
+    for number in range(3):
+        transcripts.nth(number).scroll_into_view_if_needed()
+        harmless(page, ear, f".jp-OutputArea .ab-static >> nth={number}")
     assert lab.secret() not in (lab.root / "hostile.ipynb").read_text()
 
     exported(page, ear, lab.root / "exported.html")

@@ -111,18 +111,18 @@ def what_is_saved_shows_every_session_and_its_formulas(page: Page) -> None:
     page.end_kernel()
     page.reload()
     page.end_kernel()
-    twin = page.cell(1).locator(".ab-static")
-    expect(twin).to_contain_text("It costs $5 and $10.")
-    twin.scroll_into_view_if_needed()
+    transcript = page.cell(1).locator(".ab-static")
+    expect(transcript).to_contain_text("It costs $5 and $10.")
+    transcript.scroll_into_view_if_needed()
     # JupyterLab has its own looks for what is in an HTML output.
-    word = twin.locator(".ab-md :not(pre) > code").first
+    word = transcript.locator(".ab-md :not(pre) > code").first
     assert word.evaluate("word => getComputedStyle(word).backgroundColor").startswith("color(srgb")
-    expect(twin.locator("mjx-container")).to_have_count(5)
-    other = twin.locator("summary", has_text="Session ")
-    expect(twin.get_by_text("Hello again").first).to_be_hidden()
+    expect(transcript.locator("mjx-container")).to_have_count(5)
+    other = transcript.locator("summary", has_text="Session ")
+    expect(transcript.get_by_text("Hello again").first).to_be_hidden()
     other.click()
-    expect(twin.get_by_text("Hello again").first).to_be_visible()
-    assert twin.locator(".ab-act, img, style ~ button").count() == 0
+    expect(transcript.get_by_text("Hello again").first).to_be_visible()
+    assert transcript.locator(".ab-act, img, style ~ button").count() == 0
     page.screenshot("panel-reopened")
 
 

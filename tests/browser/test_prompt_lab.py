@@ -58,9 +58,9 @@ def test_prompts_are_tried_out_by_mouse_and_by_keyboard(lab: Lab, page: Page, tm
     page.cell(1).get_by_text("[2]:", exact=True).wait_for()
     output = page.output_text(1)
     assert output.count("'status': 'answered'") == 9
-    written = json.loads((lab.root / "tried.json").read_text())
-    assert [variant["name"] for variant in written["variants"]] == ["brief", "points", "loud"]
-    assert len(written["answers"]) == 9
+    experiment = json.loads((lab.root / "tried.json").read_text())
+    assert [variant["name"] for variant in experiment["variants"]] == ["brief", "points", "loud"]
+    assert len(experiment["answers"]) == 9
     assert lab.secret() not in (lab.root / "tried.json").read_text()
     assert page.errors == []
     reopened(lab, page)

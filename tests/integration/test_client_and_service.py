@@ -62,11 +62,11 @@ def test_a_list_is_the_same_iterated_counted_framed_and_awaited(client: ab.Clien
     assert [record["id"] for record in records] == frame["id"].tolist()
 
     async def awaited() -> pd.DataFrame:
-        async with ab.AsyncClient(client.base_url, credentials=client.auth) as twin:
+        async with ab.AsyncClient(client.base_url, credentials=client.auth) as async_client:
             if name == "events":
-                session = await twin.sessions.list("acme~support").first()
-                return await twin.sessions.events(session).to_pandas()
-            return await LISTS[name](twin).to_pandas()
+                session = await async_client.sessions.list("acme~support").first()
+                return await async_client.sessions.events(session).to_pandas()
+            return await LISTS[name](async_client).to_pandas()
 
     pd.testing.assert_frame_equal(asyncio.run(awaited()), frame)
 
@@ -128,9 +128,9 @@ def test_the_analyst_counts_what_is_there(client: ab.Client) -> None:
 
 def test_an_async_client_asks(client: ab.Client) -> None:
     async def ask() -> ab.Turn:
-        async with ab.AsyncClient(client.base_url, credentials=client.auth) as twin:
-            session = await twin.sessions.start(WORKSPACE, agent_id="acme~echo", prompt="one")
-            return await twin.sessions.ask(session.id, "two", timeout_s=60)
+        async with ab.AsyncClient(client.base_url, credentials=client.auth) as async_client:
+            session = await async_client.sessions.start(WORKSPACE, agent_id="acme~echo", prompt="one")
+            return await async_client.sessions.ask(session.id, "two", timeout_s=60)
 
     turn = asyncio.run(ask())
     assert (turn.status, turn.prompt) == ("answered", "two")

@@ -164,8 +164,8 @@ def test_an_access_token_that_ran_out_is_refreshed_on_the_way(service: Service, 
 
     async def awaited() -> str:
         spoil(session)
-        async with ab.AsyncClient(service.base_url, credentials=session) as twin:
-            return str((await twin.me.get()).name)
+        async with ab.AsyncClient(service.base_url, credentials=session) as async_client:
+            return str((await async_client.me.get()).name)
 
     assert asyncio.run(awaited()) == "ada"
 

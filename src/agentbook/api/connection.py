@@ -23,7 +23,7 @@ from .calls import Call, ListCall, Reply
 from .pagination import Page, Pagination, Passes
 from .policy import Exchange, Settings, exchange
 from .prefetch import prefetch, prefetch_async
-from .rate_limit import RateLimitGate, gate_of
+from .rate_limit import RateLimitGate, rate_limit_gate
 from .record import Record
 from .transport import AsyncTransport, Network, SyncTransport
 
@@ -63,7 +63,7 @@ class _Base:
                 f"{type(credentials).__name__}. The credentials of another client are its .auth."
             )
         identity = credentials.identity if credentials is not None else "anonymous"
-        gate = gate_of(base_url, identity, time.monotonic)
+        gate = rate_limit_gate(base_url, identity, time.monotonic)
         self._settings = Settings(base_url, credentials, gate, timeout_s, deadline_s)
         self.network = Network(tls, proxy)
         self._openapi: Mapping[str, Any] | None = None

@@ -98,7 +98,7 @@ _gates: weakref.WeakValueDictionary[tuple[str, str], RateLimitGate] = weakref.We
 _gates_lock = threading.Lock()
 
 
-def gate_of(origin: str, identity: str, monotonic: Callable[[], float]) -> RateLimitGate:
+def rate_limit_gate(origin: str, identity: str, monotonic: Callable[[], float]) -> RateLimitGate:
     """The gate of a credential on a platform."""
     with _gates_lock:
         gate = _gates.get((origin, identity))

@@ -9,15 +9,16 @@ import pytest
 
 import agentbook as ab
 from agentbook.frames.load.concurrency import ConcurrencyLimit
-from frames.platform import FakeEvents, event_id
+from support.fake_platform.core import event_id
+from support.fake_platform.over_http import HttpPlatform
 
 IDS = [event_id(1000 * n, n) for n in range(200)]
 
 
 @pytest.fixture
-def platform(monkeypatch: pytest.MonkeyPatch) -> FakeEvents:
-    monkeypatch.setattr(FakeEvents, "page_limit", 10)
-    return FakeEvents({"s": IDS})
+def platform(monkeypatch: pytest.MonkeyPatch) -> HttpPlatform:
+    monkeypatch.setattr(HttpPlatform, "page_limit", 10)
+    return HttpPlatform({"s": IDS})
 
 
 def set_concurrency(monkeypatch: pytest.MonkeyPatch, requests: int) -> None:
@@ -25,7 +26,7 @@ def set_concurrency(monkeypatch: pytest.MonkeyPatch, requests: int) -> None:
 
 
 def test_a_listing_and_load_events_make_the_same_requests(
-    platform: FakeEvents, monkeypatch: pytest.MonkeyPatch
+    platform: HttpPlatform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     set_concurrency(monkeypatch, 1)
     events = ab.load_events(platform.client(), "s")
@@ -36,7 +37,7 @@ def test_a_listing_and_load_events_make_the_same_requests(
     assert frame.attrs["agentbook"]["requests"] == events.attrs["agentbook"]["requests"] == len(of_load_events)
 
 
-def test_the_events_of_one_session_are_split_by_time(platform: FakeEvents, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_events_of_one_session_are_split_by_time(platform: HttpPlatform, monkeypatch: pytest.MonkeyPatch) -> None:
     set_concurrency(monkeypatch, 6)
     frame = platform.client().sessions.events("s").to_pandas()
     assert frame["id"].tolist() == IDS
@@ -46,7 +47,7 @@ def test_the_events_of_one_session_are_split_by_time(platform: FakeEvents, monke
 
 
 @pytest.mark.anyio
-async def test_an_async_listing_splits_them_too(platform: FakeEvents, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_async_listing_splits_them_too(platform: HttpPlatform, monkeypatch: pytest.MonkeyPatch) -> None:
     set_concurrency(monkeypatch, 6)
     transport = httpx.MockTransport(platform.respond)
     async with ab.AsyncClient("http://h/v1", http_client=httpx.AsyncClient(transport=transport)) as client:
@@ -58,7 +59,7 @@ async def test_an_async_listing_splits_them_too(platform: FakeEvents, monkeypatc
 
 @pytest.mark.parametrize("options", [{"limit": 25}, {"sort_by": "-id"}, {"sort_by": "-id", "limit": 25, "offset": 3}])
 def test_lists_that_cannot_be_split_are_loaded_whole(
-    options: dict[str, Any], platform: FakeEvents, monkeypatch: pytest.MonkeyPatch
+    options: dict[str, Any], platform: HttpPlatform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     set_concurrency(monkeypatch, 6)
     ids = IDS[::-1] if options.get("sort_by") == "-id" else IDS
@@ -68,7 +69,7 @@ def test_lists_that_cannot_be_split_are_loaded_whole(
 
 
 def test_a_first_page_that_is_there_is_not_requested_again(
-    platform: FakeEvents, monkeypatch: pytest.MonkeyPatch
+    platform: HttpPlatform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     set_concurrency(monkeypatch, 1)
     listing = platform.client().sessions.events("s")

@@ -128,7 +128,7 @@ async def ended(listener: ClientConnection) -> tuple[int | None, str | None]:
     return listener.close_code, listener.close_reason
 
 
-def written(id_: str, at: str) -> str:
+def event_text(id_: str, at: str) -> str:
     return event_json.message(id=id_, text="…", task_id="t", created_at=at, author={"type": "api_key"})
 
 
@@ -156,6 +156,6 @@ async def test_a_key_that_loses_access_while_listening_is_disconnected(
             await world.platform.turns.wait_until_idle()
             world.change("workspaces", workspace, should_restrict_members=True)
             await world.store.write(
-                lambda tx: events.append(tx, session, "message", "t", written, author_type="api_key")
+                lambda tx: events.append(tx, session, "message", "t", event_text, author_type="api_key")
             )
             assert await ended(valid) == (4404, "Session not found")

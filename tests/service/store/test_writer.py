@@ -120,10 +120,10 @@ async def test_no_id_becomes_visible_after_a_greater_one(store: Store) -> None:
         return [(await store.write(lambda tx: say(tx, "s", "x"))).id for _ in range(10)]
 
     follower = asyncio.create_task(follow())
-    written = await asyncio.gather(*(write() for _ in range(40)))
+    batches = await asyncio.gather(*(write() for _ in range(40)))
     finished.set()
     await follower
-    assert sorted(id_ for batch in written for id_ in batch) == seen
+    assert sorted(id_ for batch in batches for id_ in batch) == seen
 
 
 class Jumping(Clock):
@@ -137,14 +137,14 @@ class Jumping(Clock):
 @given(st.lists(st.integers(1_000_000_000_000, 1_000_000_000_050), min_size=1), st.integers(1, 200))
 def test_ids_only_ever_grow_whatever_the_clock_does(times: list[int], count: int) -> None:
     minter = Minter(Jumping(times))
-    minted = [minter.mint("s", lambda: None) for _ in range(count)]
+    minted = [minter.new_event_id("s", lambda: None) for _ in range(count)]
     assert [id_ for id_, _ in minted] == sorted({id_ for id_, _ in minted})
     assert all(ids.instant_of_ms(ids.milliseconds_of(id_)) == at for id_, at in minted)
 
 
 def test_more_ids_than_fit_in_one_millisecond() -> None:
     minter = Minter(Jumping([1_700_000_000_000]))
-    minted = [minter.mint("s", lambda: None)[0] for _ in range(10_000)]
+    minted = [minter.new_event_id("s", lambda: None)[0] for _ in range(10_000)]
     assert minted == sorted(set(minted))
 
 
@@ -152,4 +152,4 @@ def test_more_ids_than_fit_in_one_millisecond() -> None:
 def test_a_store_written_under_a_clock_that_was_ahead_is_continued(ahead_ms: int) -> None:
     now = 1_700_000_000_000
     newest = ids.id_at(now + ahead_ms, 4095)
-    assert Minter(Jumping([now])).mint("s", lambda: newest)[0] > newest
+    assert Minter(Jumping([now])).new_event_id("s", lambda: newest)[0] > newest

@@ -228,20 +228,20 @@ def _events(
     # A long session has shorter pauses, so that it ends before now.
     max_pause_ms = max(2, (now_ms - at) // (count + 1))
     pause_ms, step_ms = min(90_000, max_pause_ms), min(4_000, max_pause_ms)
-    written = 0
-    while written < count:
+    event_count = 0
+    while event_count < count:
         at += 1 + int(chance() * pause_ms)
         task, id_, created = new_id(at - 1), new_id(at), instant(at)
         wire = event(id_, "message", _pick(texts.asks, chance()), task, person, created, created)
         yield session_id, id_, "message", task, "user", created, wire
         subtasks = rng.choices(_SUBTASKS, _SUBTASK_WEIGHTS)[0]
-        for _ in range(min(subtasks, count - written - 1)):
+        for _ in range(min(subtasks, count - event_count - 1)):
             at += 1 + int(chance() * step_ms)
             subtask, id_, created = new_id(at - 1), new_id(at), instant(at)
             wire = event(id_, "runtime_done", "{}", subtask, agent, created, created)
             yield session_id, id_, "runtime_done", subtask, "agent", created, wire
-        written += 2 + subtasks
-        if written > count:
+        event_count += 2 + subtasks
+        if event_count > count:
             return
         at += 1 + int(chance() * step_ms)
         id_, created = new_id(at), instant(at)

@@ -61,7 +61,7 @@ def append(
     `write` returns its JSON text for the new id and instant. The event is delivered to
     sockets after the commit.
     """
-    id_, at = tx.mint(session_id, lambda: newest_id(tx.db, session_id))
+    id_, at = tx.new_event_id(session_id, lambda: newest_id(tx.db, session_id))
     event = Published(session_id, id_, type, write(id_, at))
     sql = (
         "INSERT INTO events (session_id, id, type, task_id, author_type, created_at, wire) VALUES (?, ?, ?, ?, ?, ?, ?)"

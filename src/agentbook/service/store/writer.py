@@ -55,13 +55,13 @@ class Transaction:
         self.events: list[Published] = []
         self.hooks: list[Callable[[], None]] = []
 
-    def mint(self, session_id: str, newest: Callable[[], str | None]) -> tuple[str, str]:
+    def new_event_id(self, session_id: str, newest: Callable[[], str | None]) -> tuple[str, str]:
         """Return a new event id for a session, and its instant.
 
         `newest` finds the newest id of the session in the store; it is called once per
         session.
         """
-        return self._minter.mint(session_id, newest)
+        return self._minter.new_event_id(session_id, newest)
 
     def after_commit(self, hook: Callable[[], None]) -> None:
         """Call `hook` on the service's loop after the commit, unless this fails."""
@@ -77,7 +77,7 @@ class Minter:
         self._sequence = 0
         self._known: set[str] = set()
 
-    def mint(self, session_id: str, newest: Callable[[], str | None]) -> tuple[str, str]:
+    def new_event_id(self, session_id: str, newest: Callable[[], str | None]) -> tuple[str, str]:
         """Return an id greater than all earlier ones and `newest`, and its instant."""
         now = self._clock.milliseconds()
         if session_id not in self._known:

@@ -66,13 +66,13 @@ def el(tag: str, /, *children: Child, **attributes: str | int | bool | None) -> 
     >>> el("a", "x < y", href='"', class_="wide")
     '<a href="&quot;" class="wide">x &lt; y</a>'
     """
-    written = []
+    rendered = []
     for key, value in attributes.items():
         if value is None or value is False:
             continue
         key = key.rstrip("_").replace("_", "-")
-        written.append(f" {key}" if value is True else f' {key}="{html.escape(str(value))}"')
-    start = f"<{tag}{''.join(written)}>"
+        rendered.append(f" {key}" if value is True else f' {key}="{html.escape(str(value))}"')
+    start = f"<{tag}{''.join(rendered)}>"
     return Html(start) if tag in _VOID else Html(f"{start}{text(children)}</{tag}>")
 
 

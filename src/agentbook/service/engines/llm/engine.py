@@ -78,27 +78,27 @@ class LlmEngine:
     async def _converse(self, turn: TurnRequest, endpoint: Endpoint) -> AsyncGenerator[Step, None]:
         tools = offered_tools(turn)
         messages = initial_messages(turn)
-        written: list[str] = []
+        reply_parts: list[str] = []
         for round_number in range(self.max_rounds + 1):
             body = self._body(messages, tools, may_call=round_number < self.max_rounds)
             size = body_bytes(body)
             yield LlmCall(size)
             completion = Completion("", (), None, None)
-            separator = "\n\n" if written else ""
+            separator = "\n\n" if reply_parts else ""
             async with aclosing(endpoint.stream(body)) as parts:
                 async for part in parts:
                     if isinstance(part, Completion):
                         completion = part
                     elif part:
-                        written.append(separator + part)
+                        reply_parts.append(separator + part)
                         separator = ""
-                        yield Draft(written[-1])
+                        yield Draft(reply_parts[-1])
             yield LlmUsage(_tokens(completion, size))
             if not completion.tool_calls or completion.finish_reason in ("length", "content_filter"):
-                if completion.finish_reason == "length" and "".join(written).strip():
-                    written.append(_TRUNCATED)
+                if completion.finish_reason == "length" and "".join(reply_parts).strip():
+                    reply_parts.append(_TRUNCATED)
                     yield Draft(_TRUNCATED)
-                yield _last_step(completion, "".join(written))
+                yield _last_step(completion, "".join(reply_parts))
                 return
             messages.append(_assistant_message(completion))
             for call in completion.tool_calls:
