@@ -56,7 +56,7 @@ def tree_of(path: Path) -> ast.Module:
 
 @cache
 def imports(module: str) -> frozenset[str]:
-    """The modules of the package that `module` imports, wherever the statement stands."""
+    """The modules of the package that `module` imports, anywhere in its code."""
     path = modules()[module]
     package = module.split(".") if path.name == "__init__.py" else module.split(".")[:-1]
     names: set[str] = set()
@@ -195,7 +195,7 @@ def test_httpx_is_imported_by_one_module() -> None:
 
 
 def loaded_after(code: str) -> set[str]:
-    """The top-level modules that a fresh interpreter has loaded after running `code`."""
+    """The top-level modules that an interpreter has loaded after running `code`."""
     script = f"import sys, agentbook; {code}; print(*sorted({{name.split('.')[0] for name in sys.modules}}))"
     return set(
         subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout.split()

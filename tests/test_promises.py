@@ -58,7 +58,7 @@ def operations() -> list[str]:
 
 @cache
 def proven() -> dict[str, list[str]]:
-    """The tests that carry each promise, read from the `proves` markers in the source."""
+    """The tests of each promise, read from the `proves` markers in the source."""
     tests: dict[str, list[str]] = {}
     for path in sorted(TESTS.rglob("test_*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

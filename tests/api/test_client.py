@@ -14,6 +14,8 @@ import pytest
 import agentbook as ab
 from agentbook.api.calls import UNSET
 
+pytestmark = pytest.mark.python_versions
+
 OPENAPI = b"""
 paths:
   /workspaces/{workspace_id_or_name}/sessions:

@@ -11,6 +11,8 @@ import agentbook as ab
 from agentbook.api import errors
 from agentbook.api.errors import from_reply
 
+pytestmark = pytest.mark.python_versions
+
 JSON = {"x-request-id": "req-1", "content-type": "application/json"}
 
 

@@ -17,6 +17,8 @@ from agentbook.api.endpoints import me, sessions
 from agentbook.api.policy import Settings, Sleep, exchange
 from agentbook.api.rate_limit import RateLimitGate
 
+pytestmark = pytest.mark.python_versions
+
 
 class FaultyPlatform:
     """Applies writes, and fails requests before or after that, by the seed."""

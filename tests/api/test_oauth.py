@@ -10,6 +10,8 @@ import agentbook as ab
 from agentbook.api.oauth import server as oauth
 from agentbook.api.oauth import sign_in
 
+pytestmark = pytest.mark.python_versions
+
 HOST = "https://h"
 RESOURCE = {"resource": f"{HOST}/v1", "authorization_servers": [f"{HOST}/"], "extra": None}
 METADATA = {

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 import agentbook as ab
 from agentbook.api.prefetch import CONCURRENCY
 
+pytestmark = pytest.mark.python_versions
+
 
 class Platform:
     """One list of `count` items, paged by the specification; records the queries."""

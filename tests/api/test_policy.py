@@ -19,6 +19,8 @@ from agentbook.api.endpoints import agents, me, sessions, workspaces
 from agentbook.api.policy import NoReply, Send, Settings, Sleep, exchange
 from agentbook.api.rate_limit import RateLimitGate
 
+pytestmark = pytest.mark.python_versions
+
 OK = Reply(200, {}, b'{"id": "1"}')
 DOWN = NoReply("ConnectError", sent=False)
 CUT = NoReply("ReadTimeout", sent=True)

@@ -4,6 +4,8 @@ import pytest
 
 from agentbook.api.rate_limit import PROBE_POLL_S, WINDOW_S, RateLimitGate, rate_limit_gate
 
+pytestmark = pytest.mark.python_versions
+
 DATE = "Sat, 21 Nov 2026 10:00:{:02d} GMT"
 
 

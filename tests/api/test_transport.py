@@ -19,6 +19,8 @@ import pytest
 import agentbook as ab
 from agentbook.api import http_client, transport
 
+pytestmark = pytest.mark.python_versions
+
 KEY = "id1:s3cret-of-a-test"
 PLAIN = b'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 11\r\n\r\n{"id":"a1"}'
 

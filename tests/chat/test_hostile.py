@@ -25,6 +25,8 @@ from chat.fakes import event
 from chat.panels import draw_now, widgets_in
 from support.hostile import CORPUS, LONG_LINE
 
+pytestmark = pytest.mark.python_versions
+
 TAGS = set(
     re.findall(
         r"\w+",

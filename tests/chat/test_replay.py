@@ -19,6 +19,8 @@ from agentbook.chat.replay import Replay, replay
 from chat.fakes import SESSION, recorded
 from chat.panels import composer_of, on_loop, shown
 
+pytestmark = pytest.mark.python_versions
+
 AT_ONCE = float("inf")
 TALK = (("2+2?", "4, **surely**"), ("Thanks", "Gladly"))
 

@@ -18,6 +18,8 @@ from service.process import Service
 
 from .kit import SECRET, findings_about, problem, write
 
+pytestmark = pytest.mark.python_versions
+
 PAGE = manual() / "19-troubleshooting.md"
 SOURCES = sorted(Path(doctor.__file__).parent.glob("*.py"))
 

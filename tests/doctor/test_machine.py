@@ -19,6 +19,8 @@ from agentbook.doctor import machine
 
 from .kit import SECRET, answering, findings_about, no_check_fails, platform, problem, write
 
+pytestmark = pytest.mark.python_versions
+
 
 def test_a_data_directory_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AGENTBOOK_DATA", str(write(tmp_path / "file", "") / "data"))

@@ -13,6 +13,8 @@ from agentbook.doctor import notebook
 
 from .kit import findings_about, problem, versions, write
 
+pytestmark = pytest.mark.python_versions
+
 
 @pytest.mark.parametrize(
     ("about", "installed", "state", "advice"),

@@ -11,6 +11,8 @@ from agentbook.doctor import packages
 
 from .kit import problem, versions, write
 
+pytestmark = pytest.mark.python_versions
+
 
 def test_agentbook_installed_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path / "other" / "agentbook" / "__init__.py", "")

@@ -15,6 +15,8 @@ from support.certificate import make_certificate
 
 from .kit import SECRET, answering, findings_about, no_check_fails, platform, problem, send
 
+pytestmark = pytest.mark.python_versions
+
 
 def late_platform(handler: BaseHTTPRequestHandler) -> None:
     handler.server.behind_s = 300.0  # type: ignore[attr-defined]

@@ -17,6 +17,8 @@ from agentbook.events.stream import EventStream
 from support.fake_platform.core import START_MS
 from support.fake_platform.over_socket import SocketPlatform, event
 
+pytestmark = pytest.mark.python_versions
+
 KEY = "id1:s3cret-4711"
 
 

@@ -1,4 +1,6 @@
-"""Frames that were written to a file and read again: as Parquet with Arrow's own types, as CSV with texts for instants."""
+"""Frames that were written to a file and read again: as Parquet with Arrow's own types,
+as CSV with texts for instants.
+"""
 
 from __future__ import annotations
 

@@ -15,6 +15,8 @@ import pytest
 import agentbook as ab
 from service.process import Service, lasting_port
 
+pytestmark = pytest.mark.python_versions
+
 WORKSPACE = "acme~playground"
 
 # Every list operation of the specification, and those in its gaps that the embedded

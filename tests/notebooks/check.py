@@ -1,4 +1,5 @@
-"""Checks stored notebooks: ``python tests/notebooks/check.py FILE ...``, and pre-commit.
+"""Checks stored notebooks: ``python tests/notebooks/check.py FILE ...``, and
+pre-commit.
 
 Each rule is a function that yields a notebook's problems; its docstring says what it is
 for. Prints one line per problem, and exits with code 1 if there is one.

@@ -15,6 +15,8 @@ from agentbook.service.errors import HTTPError
 from agentbook.service.operations import HANDLERS
 from service.world import World, error
 
+pytestmark = pytest.mark.dependencies
+
 OPERATIONS = contract.load().operations
 
 

@@ -28,6 +28,8 @@ from agentbook.events import loop
 from chat.fakes import FakePlatform, echo, refused
 from chat.panels import on_loop, widgets_in
 
+pytestmark = pytest.mark.python_versions
+
 Reply = Callable[[FakePlatform, str], Any]
 
 

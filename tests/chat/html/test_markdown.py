@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from agentbook.chat.html.markdown import IMAGES, block_starts, render
 from agentbook.chat.html.sanitize import clean, plain, visible
 
+pytestmark = pytest.mark.python_versions
+
 SAFE_TAGS = set(
     re.findall(
         r"\w+",

@@ -13,6 +13,8 @@ from agentbook.chat.html.style import live_style
 from agentbook.chat.model.conversation import Conversation
 from chat.fakes import KEY, SESSION, FakePlatform
 
+pytestmark = pytest.mark.python_versions
+
 UID = "ap-0123456789ab"
 # How the notebook tests reduce the static transcript to one token.
 SANITIZED = re.compile(r'(?s)<div class="ap-[0-9a-f]{6,}-static.*</div>')

@@ -19,6 +19,8 @@ from agentbook.chat.model.table import COLUMNS
 from agentbook.events.turns import Turn
 from chat.fakes import KEY, NOT_OURS, OTHER, SESSION, FakePlatform, echo, refused
 
+pytestmark = pytest.mark.python_versions
+
 
 def make_conversation(platform: FakePlatform, **where: Any) -> Conversation:
     where = where or {"workspace": "acme~lab", "agent": "guide"}

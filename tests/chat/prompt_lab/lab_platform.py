@@ -24,7 +24,8 @@ def refused(kind: type[Any], status: int, message: str) -> Any:
 
 
 class LabPlatform(InProcessPlatform):
-    """Agents whose configuration decides what they reply, each question in a session of its own.
+    """Agents whose configuration decides what they reply, each question in a session of
+    its own.
 
     Attributes
     ----------

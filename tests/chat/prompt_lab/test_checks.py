@@ -14,6 +14,8 @@ from agentbook.chat.prompt_lab.checks import Check, parse_checks, read_checks
 
 from .lab_platform import LabPlatform, make_lab
 
+pytestmark = pytest.mark.python_versions
+
 SCHEMA = {"type": "object", "required": ["answer"], "properties": {"answer": {"type": "string"}}}
 
 

@@ -12,6 +12,8 @@ from agentbook.chat.prompt_lab.diff import PromptDiff
 
 from .lab_platform import make_lab
 
+pytestmark = pytest.mark.python_versions
+
 
 @settings(max_examples=200, deadline=None)
 @given(st.text(alphabet="ab .!\n", max_size=60), st.text(alphabet="ab .!\n", max_size=60))

@@ -10,6 +10,8 @@ import pytest
 
 from agentbook.chat.prompt_lab.inputs import format_inputs, parse_inputs, read_inputs
 
+pytestmark = pytest.mark.python_versions
+
 
 @pytest.mark.parametrize(
     "inputs",

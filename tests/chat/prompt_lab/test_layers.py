@@ -9,6 +9,8 @@ import pytest
 
 import agentbook.chat
 
+pytestmark = pytest.mark.python_versions
+
 CHAT = Path(agentbook.chat.__file__).parent
 MODELS = [
     "variant",

@@ -19,6 +19,8 @@ from agentbook.events import loop
 
 from .lab_platform import LabPlatform, make_lab, not_ready, refused
 
+pytestmark = pytest.mark.python_versions
+
 
 @pytest.fixture
 def platform() -> LabPlatform:

@@ -13,6 +13,8 @@ import agentbook as ab
 from agentbook.events import loop
 from service.process import Service
 
+pytestmark = pytest.mark.python_versions
+
 INPUTS = ["What is a session?", "How do I stream events?"]
 SCOPES = ("agents:write", "sessions:write", "workspaces:read")
 

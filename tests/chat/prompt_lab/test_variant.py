@@ -8,6 +8,8 @@ import pytest
 
 from agentbook.chat.prompt_lab.variant import Variant, Version, format_tools, next_number, parse_tools
 
+pytestmark = pytest.mark.python_versions
+
 
 @pytest.mark.parametrize(
     ("numbers", "expected"),

@@ -22,6 +22,8 @@ from agentbook.events import loop
 
 from .lab_platform import LabPlatform, make_lab, not_ready, refused
 
+pytestmark = pytest.mark.python_versions
+
 HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script> [go](javascript:alert(3))"
 
 

@@ -32,6 +32,8 @@ from chat.panels import (
     widgets_in,
 )
 
+pytestmark = pytest.mark.python_versions
+
 
 def test_formulas_are_typeset_once_the_turn_ends(platform: FakePlatform, panel: ChatPanel) -> None:
     platform.answer = None

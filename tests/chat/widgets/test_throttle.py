@@ -10,6 +10,8 @@ import pytest
 
 from agentbook.chat.widgets.throttle import FLUSH_S, REST, SLACK_S, Throttle
 
+pytestmark = pytest.mark.python_versions
+
 
 class Virtual(asyncio.SelectorEventLoop):
     """Waits for nobody: where it would sleep, its clock goes on by as much."""

@@ -1,4 +1,6 @@
-"""Many sessions in one frame: complete and in order however they are read, with what went wrong said."""
+"""Many sessions in one frame: complete and in order however they are read, with what
+went wrong said.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +23,8 @@ from agentbook.frames.parse import frame as load
 from agentbook.frames.parse import to_frame
 from support.fake_platform.core import event_id
 from support.fake_platform.over_http import HttpPlatform
+
+pytestmark = pytest.mark.dependencies
 
 
 @pytest.fixture(autouse=True)

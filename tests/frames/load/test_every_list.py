@@ -1,4 +1,6 @@
-"""Every list operation of the specification loads with its schema: a walk over the platform's own openapi.yaml."""
+"""Every list operation of the specification loads with its schema: a walk over the
+platform's own openapi.yaml.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +19,12 @@ import agentbook as ab
 from agentbook.frames.parse.schemas import SCHEMAS, describe
 from agentbook.nouns import Listed, Noun
 
+pytestmark = pytest.mark.dependencies
+
 DOCUMENT: dict[str, Any] = yaml.safe_load((files("agentbook.service") / "openapi.yaml").read_text("utf-8"))
 
-# Path -> what asks for it, and what its items are. The specification's ten, then those in its gaps.
+# Path -> what asks for it, and what its items are. The specification's ten, then those
+# in its gaps.
 LISTS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "/agents": (lambda c: c.agents.list(), "agents"),
     "/agents/{agent_id_or_name}/versions": (lambda c: c.agents.versions("x"), "agent_versions"),
@@ -47,7 +52,9 @@ def resolved(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def list_operations() -> dict[str, tuple[dict[str, Any], dict[str, Any]]]:
-    """Path to operation and schema of its items, of every GET that answers with the list envelope."""
+    """Path to operation and schema of its items, of every GET that answers with the
+    list envelope.
+    """
     operations = {}
     for path, methods in DOCUMENT["paths"].items():
         reply = resolved(methods.get("get", {}).get("responses", {}).get("200", {}))

@@ -1,4 +1,4 @@
-"""One loader for lists and sessions: the same history is loaded by the same requests."""
+"""Lists and sessions have one loader: the same history takes the same requests."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import agentbook as ab
 from agentbook.frames.load.concurrency import ConcurrencyLimit
 from support.fake_platform.core import event_id
 from support.fake_platform.over_http import HttpPlatform
+
+pytestmark = pytest.mark.dependencies
 
 IDS = [event_id(1000 * n, n) for n in range(200)]
 

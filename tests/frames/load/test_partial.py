@@ -1,4 +1,6 @@
-"""A load that stops half-way: what has arrived is kept, what is missing is said, and going on reads only that."""
+"""A load that stops half-way: what has arrived is kept, what is missing is said, and
+going on reads only that.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +26,15 @@ from agentbook.frames.store import sync
 from support.fake_platform.core import event_id
 from support.fake_platform.over_http import HttpPlatform
 
+pytestmark = pytest.mark.dependencies
+
 IDS = [event_id(1000 * n, n) for n in range(95)]
 
 
 class Odd(HttpPlatform):
-    """Changes the n-th page it gives, counted from 1: to other bytes, or by a function of items, total and has_more."""
+    """Changes the n-th page it gives, counted from 1: to other bytes, or by a function
+    of items, total and has_more.
+    """
 
     def __init__(self, sessions: dict[str, list[str]], pages: dict[int, Any], **options: Any) -> None:
         super().__init__(sessions, **options)
@@ -61,7 +67,7 @@ def nameless(*rows: int) -> Callable[..., Any]:
     return change
 
 
-# -- what the pages hold must not end a load silently ------------------------------------------------------------------
+# Odd pages: none ends a load silently
 
 
 def test_a_page_that_ends_without_an_id_does_not_end_the_session() -> None:
@@ -138,12 +144,12 @@ def test_a_stretch_that_failed_is_the_only_one_that_is_read_again(monkeypatch: p
         assert raised.value.resume()["id"].tolist() == ids
 
 
-# -- interrupts ----------------------------------------------------------------------------------------------------------
+# Interrupts
 
 
 @contextmanager
 def interrupted_at(step: int, *modules: Any) -> Iterator[list[int]]:
-    """A Ctrl-C when the n-th line of these modules is about to run in the main thread."""
+    """Interrupt the main thread before the n-th line of these modules runs."""
     files = {module.__file__ for module in modules}
     count = [0]
 
@@ -163,7 +169,9 @@ def interrupted_at(step: int, *modules: Any) -> Iterator[list[int]]:
 
 
 def through_interrupts(load: Callable[[], Any], *modules: Any, every: int) -> Iterator[Any]:
-    """What a load gives that is interrupted once, at this line and that, and then goes on."""
+    """What a load gives that is interrupted once, at this line and that, and then goes
+    on.
+    """
     for step in range(1, 100_000, every):
         with interrupted_at(step, *modules) as count:
             try:

@@ -1,5 +1,6 @@
-"""Disks that are full, files that are cut short, folders that may not be read or written: named, and never a store that is
-half written."""
+"""Disks that are full, files that are cut short, folders that may not be read or
+written: named, and never a store that is half written.
+"""
 
 from __future__ import annotations
 
@@ -98,7 +99,8 @@ def test_a_disk_that_is_full_at_any_step_leaves_the_store_whole(tmp_path: Path) 
     assert int(done.stdout.split()[-1]) > 40
 
 
-# A limit on the size of a file is the nearest to a full disk that a process can have to itself.
+# A limit on the size of a file is the nearest to a full disk that a process can have to
+# itself.
 LIMITED = """
 import resource, signal, sys
 sys.path.insert(0, sys.argv[1])
@@ -146,7 +148,8 @@ def test_a_ledger_on_a_full_disk_says_which_session_it_could_not_note(
     assert len(session_log.sessions()) == 0
 
 
-# As somebody else than root, whom no permission stops; imports come first, since that somebody may read no packages.
+# As somebody else than root, whom no permission stops; imports come first, since that
+# somebody may read no packages.
 UNREADABLE = """
 import os, pathlib, sys, tempfile
 sys.path.insert(0, sys.argv[1])

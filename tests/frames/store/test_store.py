@@ -1,4 +1,6 @@
-"""The local store: what is new is fetched once, whenever it became visible, and may be read in many ways."""
+"""The local store: what is new is fetched once, whenever it became visible, and may be
+read in many ways.
+"""
 
 from __future__ import annotations
 
@@ -160,7 +162,9 @@ def test_compacting_changes_no_row(platform: HttpPlatform, tmp_path: Path) -> No
 
 
 def sync_in_pieces(store: Store, platform: HttpPlatform, data: st.DataObject) -> None:
-    """A sync in small pages and commits, over some connections, that may be interrupted at a request."""
+    """A sync in small pages and commits, over some connections, that may be interrupted
+    at a request.
+    """
     stops = data.draw(st.none() | st.integers(1, 8))
     requests = itertools.count(1)
 

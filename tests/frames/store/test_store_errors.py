@@ -1,4 +1,6 @@
-"""What goes wrong with a local store is said with the file's name, and loses nothing: damage, full disks, kills, two at once."""
+"""What goes wrong with a local store is said with the file's name, and loses nothing:
+damage, full disks, kills, two at once.
+"""
 
 from __future__ import annotations
 
@@ -149,7 +151,8 @@ def test_a_damaged_file_is_named_by_whatever_reads_it(platform: HttpPlatform, tm
         ):
             with pytest.raises(StoreError, match=f"{file.name} is damaged: its {len(damage):,} bytes"):
                 read()
-    # A changed byte in the data is told by its page's checksum, even where what it makes can be decoded.
+    # A changed byte in the data is told by its page's checksum, even where what it
+    # makes can be decoded.
     expected, footer = store_rows(file, whole, store), len(whole) - 8 - int.from_bytes(whole[-8:-4], "little")
     for at in range(5, footer, 13):
         file.write_bytes(whole[:at] + bytes([whole[at] ^ 0x55]) + whole[at + 1 :])

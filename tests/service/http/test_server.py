@@ -15,6 +15,8 @@ import pytest
 
 from service.process import COMMAND, Service, command
 
+pytestmark = pytest.mark.dependencies
+
 SCOPES = ("sessions:write", "workspaces:write", "agents:write")
 
 

@@ -5,7 +5,7 @@ import pytest
 from service.oauth.flow import CALLBACK, Flow, Person, form_of, location, ready, ticked
 from service.world import World
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.dependencies, pytest.mark.anyio]
 
 
 async def test_an_invalid_client_or_redirect_uri_is_never_redirected(

@@ -12,7 +12,7 @@ from agentbook.service.oauth.clients import check_redirect_uri, is_registered
 from service.oauth.flow import CALLBACK, Flow
 from service.world import World, error
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.dependencies, pytest.mark.anyio]
 
 
 async def test_a_client_becomes_a_public_one_whatever_it_asks_for(world: World) -> None:

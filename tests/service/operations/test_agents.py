@@ -8,7 +8,7 @@ from sqlalchemy import select
 from agentbook.service.store import tables as t
 from service.world import World, error
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.dependencies, pytest.mark.anyio]
 
 LLM = {
     "system_prompt": "Be brief.",

@@ -5,7 +5,7 @@ import pytest
 from agentbook.service import auth
 from service.world import ALL, World, error
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.dependencies, pytest.mark.anyio]
 
 PATH = "/workspaces/lab/trigger_keys"
 BODY = {"agent_id": "helper", "name": "build server"}

@@ -17,6 +17,8 @@ import pytest
 
 from service.process import Service, command
 
+pytestmark = pytest.mark.dependencies
+
 SCOPES = ("sessions:write", "workspaces:write", "agents:write")
 SESSIONS, ROUNDS = 4, 6
 

@@ -13,6 +13,8 @@ from agentbook.service.store import Store, default_data
 from agentbook.service.store.lock import DataLock
 from agentbook.service.store.tables import SCHEMA_VERSION
 
+pytestmark = pytest.mark.dependencies
+
 
 def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)

@@ -12,6 +12,8 @@ from agentbook.service.store import Store, Transaction, events
 from agentbook.service.turns import event_json
 from service.databases import open_store
 
+pytestmark = pytest.mark.dependencies
+
 COUNT = 23
 AUTHOR = {"type": "user", "id": "u", "name": "u"}
 

@@ -18,6 +18,8 @@ from agentbook.service.errors import OperatorError
 from agentbook.service.store import BEGINNING, Seeding, Store
 from service.process import Service, command
 
+pytestmark = pytest.mark.dependencies
+
 SCOPES = ("agents:write", "sessions:write", "workspaces:write", "integrations:read")
 PLAYGROUND = "/workspaces/acme~playground/sessions"
 

@@ -22,6 +22,8 @@ from agentbook.service.store.snapshot import restore, snapshot
 from agentbook.service.store.tables import SCHEMA_VERSION
 from service.process import COMMAND, Service, command
 
+pytestmark = pytest.mark.dependencies
+
 
 def filled(data: Path, *names: str) -> Path:
     store = Store(data)

@@ -1,4 +1,4 @@
-"""The fake platform behind httpx's mock transport, for the tests of loads and stores."""
+"""The fake platform behind httpx's mock transport, for tests of loads and stores."""
 
 from __future__ import annotations
 

@@ -30,6 +30,8 @@ from agentbook.service.engines.llm import LlmEngine, Settings
 from service.engines.engine_runs import collect, request
 from support.fake_openai import FakeOpenAI, Scripted, calls, cut, hang, raw, refusal, refuse, text
 
+pytestmark = pytest.mark.dependencies
+
 KEY = "sk-swordfish-0123456789"
 
 

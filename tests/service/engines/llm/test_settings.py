@@ -14,6 +14,8 @@ from agentbook.service.engines.llm.settings import DEFAULT_BASE_URL, DEFAULT_MOD
 from agentbook.service.engines.registry import load_engine
 from service.engines.engine_runs import run
 
+pytestmark = pytest.mark.dependencies
+
 KEY = "sk-swordfish-0123456789"
 
 
