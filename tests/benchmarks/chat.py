@@ -130,7 +130,7 @@ class Notebook(Page):
         )
 
     def paints(self, panel: int = 0) -> list[list[Any]]:
-        """``[time_ms, greatest token, status line, questions]``, one for each change."""
+        """``[time_ms, greatest token, status line, questions]`` of each change."""
         paints: list[list[Any]] = self.page.evaluate("k => window.paints[k] || []", panel)
         return paints
 
@@ -138,7 +138,7 @@ class Notebook(Page):
         self.page.evaluate("() => { wire.bytes = 0; wire.total = 0; wire.frames.length = 0; window.paints = {}; }")
 
     def interrupt(self) -> float:
-        """Interrupt the kernel as the toolbar does; when, in seconds since the epoch."""
+        """Interrupt the kernel as the toolbar does; return when, in epoch seconds."""
         kernel = self.page.evaluate("() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.id")
         url = f"{self.lab.url}/api/kernels/{kernel}/interrupt"
         request = urllib.request.Request(

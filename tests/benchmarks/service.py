@@ -352,7 +352,7 @@ def stalled(quick: bool) -> list[Row]:
 
 
 def writers(quick: bool) -> list[Row]:
-    """64 writers, each waiting for its event to be durable before it writes the next."""
+    """64 writers; each waits until its event is durable before it writes the next."""
     from agentbook.service.store import Store, Transaction, events
     from agentbook.service.turns import event_json
 

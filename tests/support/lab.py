@@ -205,7 +205,8 @@ class Page:
     strayed : list of str
         Addresses that were asked for and are not on this machine.
     errors : list of str
-        Exceptions that no script of the page handled, without those JupyterLab itself makes of a restart.
+        Exceptions that no script of the page handled, except those that JupyterLab
+        raises on a restart.
     """
 
     def __init__(self, lab: Lab, browser: Browser, *, width: int = 1200, height: int = 1000) -> None:
@@ -304,7 +305,7 @@ class Page:
         return self.page.locator(".jp-Notebook .jp-CodeCell").nth(number)
 
     def prompt(self, number: int) -> str:
-        """``[3]:`` after a cell has run, ``[*]:`` while it does or waits for its turn."""
+        """``[3]:`` after a cell has run, ``[*]:`` while it runs or waits."""
         return self.cell(number).locator(".jp-InputPrompt").inner_text().strip()
 
     def _cells(self) -> list[dict[str, Any]]:
@@ -320,7 +321,7 @@ class Page:
         return [cell["execution_count"] for cell in self._cells() if cell["cell_type"] == "code"]
 
     def outputs(self) -> list[dict[str, Any]]:
-        """All outputs of the notebook as it stands in the page, as nbformat has them."""
+        """All outputs of the notebook in the page, as nbformat has them."""
         return [output for cell in self._cells() for output in cell.get("outputs", [])]
 
     def output_text(self, number: int) -> str:
@@ -364,7 +365,7 @@ class Page:
         return noted
 
     def wait_for_answer(self, number: int) -> str:
-        """Wait until the panel has `number` replies and the last is complete; its text."""
+        """Wait for `number` replies, the last of them complete; return its text."""
         text = str(self.page.wait_for_function(ANSWERED, arg=[self.panel.element_handle(), number]).json_value())
         assert not text.startswith("Failed."), text
         return text
