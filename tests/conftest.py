@@ -1,5 +1,7 @@
-"""What holds for every test: the user's own data, keys and settings are neither read
-nor written, and an interrupt interrupts.
+"""Set-up of all tests.
+
+No test reads or writes the user's data, keys and settings, and interrupts reach the
+tests.
 """
 
 from __future__ import annotations
@@ -12,23 +14,23 @@ from pathlib import Path
 
 import pytest
 
-from support.services import end_services
+from support.services import stop_services
 
-FOREIGN = ("AGENTBOOK_BASE_URL", "AGENTBOOK_API_KEY", "AGENTBOOK_LLM_MODEL", "OPENAI_BASE_URL", "OPENAI_API_KEY")
+USER_SETTINGS = ("AGENTBOOK_BASE_URL", "AGENTBOOK_API_KEY", "AGENTBOOK_LLM_MODEL", "OPENAI_BASE_URL", "OPENAI_API_KEY")
 
 TESTS = Path(__file__).parent
-# The folders whose tests take longest: their workers begin first.
+# The folders with the slowest tests, whose workers start first.
 LONGEST = ["browser", "binder", "notebooks"]
 
-# Set while this file is imported, hence before any test module, and inherited by every
-# process that a test starts.
+# Set on import, and so before any test module is imported. Every process that a test
+# starts inherits it.
 DATA = Path(tempfile.mkdtemp(prefix="agentbook-tests-"))
 os.environ["AGENTBOOK_DATA"] = str(DATA)
 os.environ["PYTHON_KEYRING_BACKEND"] = "keyring.backends.null.Keyring"
-for name in FOREIGN:
+for name in USER_SETTINGS:
     os.environ.pop(name, None)
-# A shell starts what it runs in the background deaf to interrupts; tests that interrupt
-# would wait for ever.
+# A shell starts background jobs with SIGINT ignored. Tests that interrupt would then
+# wait forever.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
@@ -48,6 +50,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """End the services that were started in the session's directory, and remove it."""
-    end_services(DATA)
+    """Stop the services that use the session's data directory, and remove it."""
+    stop_services(DATA)
     shutil.rmtree(DATA, ignore_errors=True)

@@ -1,10 +1,14 @@
-"""What a call costs beside the library it stands on: run ``python
-tests/benchmarks/api.py``.
+"""Measures the cost of a call compared with plain httpx.
 
-Ratios within one run, since machines differ and are shared: rounds of the contenders
-are interleaved, and the median counts. Goals: a page of 100 items through `Client` at
-most 1.2 times the CPU of raw httpx and json; 40 pages at 50 ms latency at least 6 times
-faster than one after another; ``import agentbook`` at most 1.3 times ``import httpx``.
+    python tests/benchmarks/api.py
+
+Absolute times vary by machine, so the goals are ratios within one run: the rounds of
+the contenders are interleaved, and the medians are compared. The goals:
+
+- a page of 100 items through `Client` takes at most 1.2 times the CPU of httpx with
+  json;
+- 40 pages at 50 ms latency load at least 6 times faster than one after another;
+- ``import agentbook`` takes at most 1.3 times as long as ``import httpx``.
 """
 
 from __future__ import annotations
@@ -25,8 +29,9 @@ ROUNDS, CALLS = 9, 120
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
-    """Pages of 100 items, 550 bytes each, after a delay that the path names in
-    milliseconds: ``/v1-50/agents``.
+    """Serves pages of 100 items of 550 bytes each.
+
+    The path sets the delay in milliseconds: 50 for ``/v1-50/agents``.
     """
 
     protocol_version = "HTTP/1.1"
@@ -48,7 +53,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 ITEM: dict[str, Any] = {
@@ -68,13 +73,14 @@ PAGE = json.dumps(
 ).encode()
 
 
-def serve(ready: Any) -> None:
+def serve(pipe: Any) -> None:
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    ready.send(server.server_port)
+    pipe.send(server.server_port)
     server.serve_forever()
 
 
-def cpu(work: Callable[[], Any]) -> float:
+def cpu_s(work: Callable[[], Any]) -> float:
+    """The CPU seconds of one call, averaged over `CALLS`."""
     began = time.process_time()
     for _ in range(CALLS):
         work()
@@ -82,7 +88,7 @@ def cpu(work: Callable[[], Any]) -> float:
 
 
 def page_cost(root: str) -> tuple[float, float]:
-    """CPU seconds of one page of 100 items: raw httpx and json, and the client."""
+    """The CPU seconds of a page of 100 items: with httpx and json, with the client."""
     import httpx
 
     import agentbook as ab
@@ -95,12 +101,12 @@ def page_cost(root: str) -> tuple[float, float]:
         ]
         for contender in contenders:
             contender()
-        rounds = [[cpu(contender) for contender in contenders] for _ in range(ROUNDS)]
+        rounds = [[cpu_s(contender) for contender in contenders] for _ in range(ROUNDS)]
     return statistics.median(r[0] for r in rounds), statistics.median(r[1] for r in rounds)
 
 
 def paging(root: str) -> tuple[float, float]:
-    """Seconds for 40 pages at 50 ms: one after another, and the client."""
+    """The seconds for 40 pages at 50 ms: one after another, and with the client."""
     import httpx
 
     import agentbook as ab
@@ -116,15 +122,16 @@ def paging(root: str) -> tuple[float, float]:
 
 
 def import_cost(module: str) -> float:
+    """The CPU seconds of importing a module in a new process."""
     code = f"import time; t = time.process_time(); import {module}; print(time.process_time() - t)"
     return float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
 
 
 def main() -> int:
-    ready, theirs = multiprocessing.Pipe()
-    server = multiprocessing.get_context("spawn").Process(target=serve, args=(theirs,), daemon=True)
+    port, child = multiprocessing.Pipe()
+    server = multiprocessing.get_context("spawn").Process(target=serve, args=(child,), daemon=True)
     server.start()
-    root = f"http://127.0.0.1:{ready.recv()}"
+    root = f"http://127.0.0.1:{port.recv()}"
     raw, ours = page_cost(root)
     slow, fast = paging(root)
     pairs = [(import_cost("httpx"), import_cost("agentbook")) for _ in range(7)]

@@ -1,16 +1,18 @@
-"""The chat panel in a real JupyterLab in headless Chromium: what it costs on the wire,
-and how soon a reader sees what was said.
+"""Measures the chat panel in a real JupyterLab in headless Chromium.
 
-    python tests/benchmarks/chat.py [--ipykernel 7.3] [--only
-    wire,latency,stop,open,replay] [--no-peers]
+    python tests/benchmarks/chat.py [--ipykernel 7.3]
+        [--only wire,latency,stop,open,replay] [--no-peers]
 
-Beside it, in the same run, Panel's ChatInterface and chatlas's display, installed into
-an environment of their own. The agent is a scripted one behind the panel's ``follow=``
-seam (`tests/benchmarks/chat_kernel.py`): its events are there on time whatever the
-machine does, so the figures are the panel's road from event to paint, without a
-platform's. Times count from the moment a token was due. ``--ipykernel`` runs it all on
-a kernel of another version. Prints Markdown tables; the exit code is 1 where a goal is
-missed.
+It measures the bytes that a reply takes on the wire, and the time until the reader sees
+a token. Panel's ChatInterface and chatlas's display are measured in the same run; they
+are installed into an environment of their own.
+
+A scripted agent (`tests/benchmarks/chat_kernel.py`) takes the place of a platform,
+through the panel's ``follow`` parameter. Its events arrive on time whatever the load of
+the machine, so the figures cover the panel only: from the event to the painted page.
+Times are measured from the moment at which a token was due. ``--ipykernel`` runs
+everything on another version of the kernel. Prints Markdown tables; the exit code is 1
+if a goal is missed.
 """
 
 from __future__ import annotations
@@ -40,18 +42,17 @@ from playwright.sync_api import Browser
 from support.browser import running_browser
 from support.lab import Lab, Page, write_notebook
 
-BENCH = Path(__file__).parent
+FOLDER = Path(__file__).parent
 SETUP = f"""
 import json, sys, time
-sys.path.insert(0, {str(BENCH)!r})
+sys.path.insert(0, {str(FOLDER)!r})
 from IPython.display import display
 from chat_kernel import *
 """
 ONE = "agents = [Agent(mark_every=1)]\npanels = [panel(agent) for agent in agents]\ndisplay(*panels)"
 TWO = ONE.replace("[Agent(mark_every=1)]", "[Agent(mark_every=1), Agent(mark_every=1)]")
 DUE = "print(json.dumps([agent.due for agent in agents]))"
-# How a turn is under way in each state of the kernel; {n} is what is asked, as a
-# string.
+# How a turn starts in each state of the kernel; {n} is the question, a string.
 STATES = {
     "cell finished": "for each in panels: begin(each, {n!r})",
     "sync ask": "_ = panels[0].ask({n!r})",
@@ -62,28 +63,28 @@ WAIT_MS = 180_000.0
 
 
 class Report:
-    """The tables, and how many goals are missed."""
+    """Prints the tables and counts the missed goals."""
 
     def __init__(self) -> None:
         self.missed = 0
 
-    def head(self, title: str) -> None:
+    def start_table(self, title: str) -> None:
         print(f"\n**{title}**\n\n| what | figure | goal | |\n|---|---|---|---|", flush=True)
 
     def row(
         self, label: str, figure: str, value: float | None = None, goal: float | None = None, unit: str = ""
     ) -> None:
-        """A figure; with a goal, whether `value` is at most that."""
-        verdict, aim = "", ""
+        """Print a figure and, given a goal, whether `value` is at most the goal."""
+        verdict, goal_text = "", ""
         if goal is not None and value is not None:
             met = value <= goal
             self.missed += not met
-            verdict, aim = ("met" if met else "MISSED"), f"at most {goal:g}{unit}"
-        print(f"| {label} | {figure} | {aim} | {verdict} |", flush=True)
+            verdict, goal_text = ("met" if met else "MISSED"), f"at most {goal:g}{unit}"
+        print(f"| {label} | {figure} | {goal_text} | {verdict} |", flush=True)
 
 
 class Notebook(Page):
-    """A page whose cells are run one by one, with the probe in it."""
+    """A page with the probe, whose cells are run one by one."""
 
     def __init__(self, lab: Lab, browser: Browser, name: str, cells: Sequence[str], kernel: str) -> None:
         super().__init__(lab, browser)
@@ -94,10 +95,10 @@ class Notebook(Page):
         notebook["metadata"]["kernelspec"] = {"name": kernel, "display_name": kernel, "language": "python"}
         path.write_text(json.dumps(notebook))
         self.open(f"{name}.ipynb")
-        self.run(0)
+        self.run_cell(0)
 
-    def start(self, number: int) -> None:
-        """Run a cell, without waiting."""
+    def start_cell(self, number: int) -> None:
+        """Run a cell without waiting."""
         self.page.evaluate(
             """n => { const notebook = window.jupyterapp.shell.currentWidget.content;
                 notebook.activeCellIndex = n;
@@ -107,22 +108,22 @@ class Notebook(Page):
             number,
         )
 
-    def end(self, number: int) -> None:
-        """Wait until a cell that was started has ended."""
+    def wait_for_cell(self, number: int) -> None:
+        """Wait until a started cell has ended."""
         self.page.wait_for_function("n => window.done[n]", arg=number, polling=50)
 
-    def run(self, number: int) -> str:
-        """Run a cell to its end; what it has printed."""
-        self.start(number)
-        self.end(number)
-        cell = self._cells()[number]
+    def run_cell(self, number: int) -> str:
+        """Run a cell, and return what it printed."""
+        self.start_cell(number)
+        self.wait_for_cell(number)
+        cell = self.cells()[number]
         for output in cell["outputs"]:
             if output["output_type"] == "error":
                 raise RuntimeError("\n".join(output["traceback"]))
         return "".join(str(output.get("text", "")) for output in cell["outputs"] if output.get("name") == "stdout")
 
-    def wait_token(self, token: int, panel: int = 0) -> None:
-        """Until a token is painted."""
+    def wait_for_token(self, token: int, panel: int = 0) -> None:
+        """Wait until a token is painted."""
         self.page.wait_for_function(
             "([k, n]) => { const all = window.paints[k] || []; return all.some(paint => paint[1] >= n); }",
             arg=[panel, token],
@@ -130,15 +131,15 @@ class Notebook(Page):
         )
 
     def paints(self, panel: int = 0) -> list[list[Any]]:
-        """``[time_ms, greatest token, status line, questions]`` of each change."""
+        """One ``[time_ms, greatest token, status line, questions]`` for each change."""
         paints: list[list[Any]] = self.page.evaluate("k => window.paints[k] || []", panel)
         return paints
 
-    def forget(self) -> None:
+    def reset_probe(self) -> None:
         self.page.evaluate("() => { wire.bytes = 0; wire.total = 0; wire.frames.length = 0; window.paints = {}; }")
 
     def interrupt(self) -> float:
-        """Interrupt the kernel as the toolbar does; return when, in epoch seconds."""
+        """Interrupt the kernel as the toolbar does; returns the epoch time, in s."""
         kernel = self.page.evaluate("() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.id")
         url = f"{self.lab.url}/api/kernels/{kernel}/interrupt"
         request = urllib.request.Request(
@@ -149,209 +150,212 @@ class Notebook(Page):
         return at
 
 
-class ChatBenchmark:
+class Benchmark:
+    """The measurements of the chat panel, on one kernel."""
+
     def __init__(self, lab: Lab, browser: Browser, report: Report, kernel: str) -> None:
         self.lab, self.browser, self.report, self.kernel = lab, browser, report, kernel
-        self._made = 0
+        self._notebooks = 0
 
     @contextmanager
     def notebook(self, *cells: str, kernel: str | None = None) -> Iterator[Notebook]:
-        self._made += 1
-        page = Notebook(self.lab, self.browser, f"bench-{self._made}", cells, kernel or self.kernel)
+        self._notebooks += 1
+        page = Notebook(self.lab, self.browser, f"benchmark-{self._notebooks}", cells, kernel or self.kernel)
         try:
             yield page
             if page.strayed:
-                print(f"(asked the network for {page.strayed[:2]})")
+                print(f"(requested from the network: {page.strayed[:2]})")
         finally:
             page.end_kernels()
             page.close()
 
     # Wire
 
-    def wire(self, counts: Sequence[int]) -> None:
-        self.report.head(f"{counts[-1]:,} tokens at 100 tokens/s, bytes on the kernel's socket")
+    def measure_wire(self, counts: Sequence[int]) -> None:
+        self.report.start_table(f"{counts[-1]:,} tokens at 100 tokens/s, bytes on the kernel's socket")
         per_token: dict[int, float] = {}
         for count in counts:
             show = ONE.replace("mark_every=1", "mark_every=10")
             with self.notebook(show, f"_ = begin(panels[0], '{count}')", DUE) as page:
-                page.run(1)
-                page.forget()
-                page.run(2)
-                page.wait_token(count - 1)
+                page.run_cell(1)
+                page.reset_probe()
+                page.run_cell(2)
+                page.wait_for_token(count - 1)
                 total = page.page.evaluate("() => wire.bytes")
                 frames = page.page.evaluate("() => wire.total")
-                due = json.loads(page.run(3))[0]
+                due = json.loads(page.run_cell(3))[0]
                 last = next(paint[0] for paint in page.paints() if paint[1] >= count - 1)
-                late = last - due[-1] * 1000
+                delay_ms = last - due[-1] * 1000
                 per_token[count] = total / count
                 figure = f"{total / count:.0f} B/token, {total / 1e6:.2f} MB in {frames} messages"
                 goal = 250 if count == counts[-1] else None
                 self.report.row(f"agentbook, {count:,} tokens", figure, total / count, goal, " B/token")
                 if count == counts[-1]:
-                    self.report.row(
-                        "agentbook, last token painted after it was due", f"{late:.0f} ms", late, 100, " ms"
-                    )
+                    self.report.row("agentbook, delay of the last token", f"{delay_ms:.0f} ms", delay_ms, 100, " ms")
         growth = per_token[counts[-1]] / per_token[counts[0]]
-        label = f"bytes per token at {counts[-1]:,} tokens against {counts[0]:,}"
+        label = f"bytes per token at {counts[-1]:,} tokens compared with {counts[0]:,}"
         self.report.row(label, f"{growth:.2f} times", growth, 1.25, " times")
 
-    def peers(self, count: int) -> None:
-        for name, (show, speak) in PEERS.items():
+    def measure_peers(self, count: int) -> None:
+        for name, (show, stream) in PEERS.items():
             try:
-                with self.notebook(show, speak.format(count=count, bench=str(BENCH)), kernel="peer") as page:
-                    page.run(1)
+                with self.notebook(show, stream.format(count=count, folder=str(FOLDER)), kernel="peer") as page:
+                    page.run_cell(1)
                     page.page.evaluate(
                         "() => { window.watchPeer = 2; }"
                         if "ChatInterface" in show
                         else "() => { window.watchPeer = 3; }"
                     )
-                    page.forget()
-                    due = json.loads(page.run(2).strip().splitlines()[-1])
+                    page.reset_probe()
+                    due = json.loads(page.run_cell(2).strip().splitlines()[-1])
                     total = page.page.evaluate("() => wire.bytes")
                     took = due["last"] - due["first"]
                     page.page.set_default_timeout(60_000)
                     try:
-                        page.wait_token(count - 1)
+                        page.wait_for_token(count - 1)
                         last = next(paint[0] for paint in page.paints() if paint[1] >= count - 1)
-                        late = f"last token painted {last - due['last'] * 1000:.0f} ms after it was said"
+                        late = f"last token painted {last - due['last'] * 1000:.0f} ms after it was sent"
                     except Exception:
                         late = "last token not painted within 60 s"
                     total = max(total, page.page.evaluate("() => wire.bytes"))
-                    figure = f"{total / count:.0f} B/token, {total / 1e6:.2f} MB; {late}; saying it took {took:.0f} s"
+                    figure = f"{total / count:.0f} B/token, {total / 1e6:.2f} MB; {late}; sending took {took:.0f} s"
                     self.report.row(name, figure)
             except Exception as error:
-                print(f"| {name} | did not run: {str(error).strip().splitlines()[-1][:160]} | | |", flush=True)
+                print(f"| {name} | failed: {str(error).strip().splitlines()[-1][:160]} | | |", flush=True)
 
     # Latency
 
-    def latency(self, count: int = 1000) -> None:
-        self.report.head("event due to painted page, 100 tokens/s for 10 s")
+    def measure_latency(self, count: int = 1000) -> None:
+        self.report.start_table("from a token being due to being painted, 100 tokens/s for 10 s")
         for state in STATES:
-            self._latency(state, ONE, STATES[state], count, 60 if state == "cell finished" else 150)
-        self._latency("two panels, cell finished", TWO, STATES["cell finished"], count, 60)
+            self._measure_state(state, ONE, STATES[state], count, 60 if state == "cell finished" else 150)
+        self._measure_state("two panels, cell finished", TWO, STATES["cell finished"], count, 60)
 
-    def _latency(self, name: str, show: str, state: str, count: int, goal: float) -> None:
+    def _measure_state(self, name: str, show: str, state: str, count: int, goal: float) -> None:
         with self.notebook(show, state.format(n=str(count)), DUE) as page:
-            page.run(1)
-            page.forget()
-            page.start(2)
+            page.run_cell(1)
+            page.reset_probe()
+            page.start_cell(2)
             number = 2 if show is TWO else 1
             for k in range(number):
-                page.wait_token(count - 1, k)
-            page.end(2)
-            due = json.loads(page.run(3))
+                page.wait_for_token(count - 1, k)
+            page.wait_for_cell(2)
+            due = json.loads(page.run_cell(3))
             for k in range(number):
-                # In code and tables the tokens carry no numbers, so nobody can say when
-                # one of them was painted.
+                # The tokens of code and tables carry no numbers, so the time at which
+                # they are painted is unknown.
                 numbered = [n for n, token in enumerate(tokens(len(due[k]), 1)) if f"w{n}" in token]
-                late, gap = lateness(page.paints(k), {n: 1000 * due[k][n] for n in numbered})
-                p50, p95 = statistics.median(late), sorted(late)[int(0.95 * len(late))]
-                which = f"{name}, panel {k + 1}" if number == 2 else name
+                delays, gap = token_delays(page.paints(k), {n: 1000 * due[k][n] for n in numbered})
+                p50, p95 = statistics.median(delays), sorted(delays)[int(0.95 * len(delays))]
+                label = f"{name}, panel {k + 1}" if number == 2 else name
                 self.report.row(
-                    f"{which}, p95", f"p50 {p50:.0f}, p95 {p95:.0f}, max {max(late):.0f} ms", p95, goal, " ms"
+                    f"{label}, p95", f"p50 {p50:.0f}, p95 {p95:.0f}, max {max(delays):.0f} ms", p95, goal, " ms"
                 )
-                self.report.row(f"{which}, longest gap", f"{gap:.0f} ms", gap, 500, " ms")
+                self.report.row(f"{label}, longest gap", f"{gap:.0f} ms", gap, 500, " ms")
 
     # Stop and interrupt
 
-    def stop(self) -> None:
-        self.report.head("Stop and interrupt")
+    def measure_stop(self) -> None:
+        self.report.start_table("Stop and interrupt")
         for state, code in STATES.items():
             with self.notebook(ONE, code.format(n="100000")) as page:
-                page.run(1)
-                page.start(2)
-                page.wait_token(50)
+                page.run_cell(1)
+                page.start_cell(2)
+                page.wait_for_token(50)
                 page.page.wait_for_function(SHOWS_STOP)
                 at = page.page.evaluate(CLICK, "ab-stop")
                 page.page.wait_for_function("() => paints[0].some(paint => paint[2].startsWith('Stopped'))", polling=20)
                 seen = next(paint[0] for paint in page.paints() if paint[2].startswith("Stopped"))
                 self.report.row(f"Stop painted, {state}", f"{seen - at:.0f} ms", seen - at, 500, " ms")
-                page.end(2)
+                page.wait_for_cell(2)
         for name, call in {"ask": "panels[0].ask('100000')", "aask": "await panels[0].aask('100000')"}.items():
             code = f"try:\n    {call}\nexcept BaseException as error:\n    print(time.time())"
             with self.notebook(ONE, code) as page:
-                page.run(1)
-                page.start(2)
-                page.wait_token(50)
+                page.run_cell(1)
+                page.start_cell(2)
+                page.wait_for_token(50)
                 at = page.interrupt()
-                page.end(2)
-                ended = float(page._cells()[2]["outputs"][0]["text"])
+                page.wait_for_cell(2)
+                ended = float(page.cells()[2]["outputs"][0]["text"])
                 self.report.row(
                     f"interrupt reaches {name}", f"{1000 * (ended - at):.0f} ms", 1000 * (ended - at), 300, " ms"
                 )
 
     # Long sessions
 
-    def open_long(self, turns: int = 2000) -> None:
-        self.report.head("Long sessions")
-        show = "begun = time.time()\nlong = opened(platform)\ndisplay(long)"
-        with self.notebook(f"platform = recorded({turns})", show, "print(begun)") as page:
-            page.run(1)
-            page.forget()
-            page.start(2)
+    def measure_opening(self, turns: int = 2000) -> None:
+        self.report.start_table("Long sessions")
+        show = "started = time.time()\nlong = opened(platform)\ndisplay(long)"
+        with self.notebook(f"platform = recorded({turns})", show, "print(started)") as page:
+            page.run_cell(1)
+            page.reset_probe()
+            page.start_cell(2)
             done = "n => (paints[0] || []).some(paint => paint[3] === n)"
             page.page.wait_for_function(done, arg=turns, polling=50)
-            page.end(2)
-            begun = float(page.run(3))
+            page.wait_for_cell(2)
+            started = float(page.run_cell(3))
             seen = next(paint[0] for paint in page.paints() if paint[3] == turns)
             frames = page.page.evaluate("() => wire.frames")
             opens = sum(kind == "comm_open" for _, kind, _ in frames)
             size = sum(frame[2] for frame in frames) / 1e6
-            took = seen / 1000 - begun
+            took = seen / 1000 - started
             self.report.row(
                 f"a session of {turns:,} turns painted", f"{took:.2f} s, {opens} widgets, {size:.1f} MB", took, 2, " s"
             )
             shown = page.page.evaluate(ANSWERS)
             self.report.row(
-                "all its turns, in order", str(shown == list(range(turns))), float(shown != list(range(turns))), 0
+                "all turns are shown, in order", str(shown == list(range(turns))), float(shown != list(range(turns))), 0
             )
 
-    def replay(self, turns: int = 2500) -> None:
-        self.report.head("Replay of 10,000 events at once")
+    def measure_replay(self, turns: int = 2500) -> None:
+        self.report.start_table("Replay of 10,000 events at once")
         show = "played = ab.replay(platform.events, speed=float('inf'), height='300px')\ndisplay(played)"
         check = (
             "texts = [event['content']['text'] for event in platform.events if event['author'] == AGENT and event['content']]\n"
             "print([turn.text for turn in played.conversation.turns] == texts)"
         )
         with self.notebook(f"platform = recorded({turns}, steps=2)", show, check) as page:
-            page.run(1)
-            page.forget()
-            page.start(2)
+            page.run_cell(1)
+            page.reset_probe()
+            page.start_cell(2)
             page.page.wait_for_function("n => (paints[0] || []).some(paint => paint[3] === n)", arg=turns, polling=50)
-            page.end(2)
-            page.page.wait_for_timeout(3000)  # whatever is still on its way counts
+            page.wait_for_cell(2)
+            page.page.wait_for_timeout(3000)  # messages under way count, too
             sent_ms = [
                 at
                 for at, kind, _ in page.page.evaluate("() => wire.frames")
                 if kind in ("comm_msg", "update_display_data")
             ]
-            fullest = max(bisect.bisect_right(sent_ms, at + 1000) - n for n, at in enumerate(sent_ms))
-            self.report.row("messages in its fullest second", f"{fullest} of {len(sent_ms)}", fullest, 100)
-            whole = page.run(3).strip() == "True"
+            busiest = max(bisect.bisect_right(sent_ms, at + 1000) - n for n, at in enumerate(sent_ms))
+            self.report.row("messages in the busiest second", f"{busiest} of {len(sent_ms)}", busiest, 100)
+            complete = page.run_cell(3).strip() == "True"
             shown = page.page.evaluate(ANSWERS)
-            exact = whole and shown == list(range(turns))
-            self.report.row("ends with the exact text", str(exact), float(not exact), 0)
+            exact = complete and shown == list(range(turns))
+            self.report.row("the final text is exact", str(exact), float(not exact), 0)
 
 
-def lateness(paints: Sequence[Sequence[Any]], due_ms: dict[int, float]) -> tuple[list[float], float]:
-    """For each of these tokens the ms from when it was due until it was painted, and
-    the longest time without a new one.
+def token_delays(paints: Sequence[Sequence[Any]], due_ms: dict[int, float]) -> tuple[list[float], float]:
+    """The delay of each token, and the longest time without a new one, both in ms.
+
+    The delay of a token is the time from when it was due until it was painted.
     """
     times, shown = [], []
     for paint in paints:
         if paint[1] > (shown[-1] if shown else -1):
             times.append(float(paint[0]))
             shown.append(int(paint[1]))
-    late = [times[bisect.bisect_left(shown, n)] - due for n, due in due_ms.items() if n <= shown[-1]]
-    return late, max((after - before for before, after in pairwise(times)), default=0.0)
+    delays = [times[bisect.bisect_left(shown, n)] - due for n, due in due_ms.items() if n <= shown[-1]]
+    return delays, max((after - before for before, after in pairwise(times)), default=0.0)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--ipykernel", help="run on a kernel of this version, in an environment of its own")
-    parser.add_argument("--only", default="wire,latency,stop,open,replay", help="which parts, with commas between")
+    parser.add_argument("--ipykernel", help="run on this version of the kernel, in an environment of its own")
+    parser.add_argument(
+        "--only", default="wire,latency,stop,open,replay", help="the parts to measure, separated by commas"
+    )
     parser.add_argument("--tokens", type=int, default=4000)
-    parser.add_argument("--no-peers", action="store_true", help="agentbook alone")
+    parser.add_argument("--no-peers", action="store_true", help="measure agentbook only")
     options = parser.parse_args()
     parts = options.only.split(",")
     report = Report()
@@ -362,7 +366,9 @@ def main() -> int:
             kernelspec(
                 Path(home),
                 kernel,
-                environment(f"ipykernel-{options.ipykernel}", [f"ipykernel=={options.ipykernel}.*"], ours=True),
+                environment(
+                    f"ipykernel-{options.ipykernel}", [f"ipykernel=={options.ipykernel}.*"], with_agentbook=True
+                ),
             )
         peers = "wire" in parts and not options.no_peers and shared_environment(Path(home))
         os.environ["JUPYTER_PATH"] = os.pathsep.join(
@@ -371,24 +377,24 @@ def main() -> int:
         lab = Lab(Path(home) / "lab")
         try:
             with running_browser() as browser:
-                bench = ChatBenchmark(lab, browser, report, kernel)
+                benchmark = Benchmark(lab, browser, report, kernel)
                 load = os.getloadavg()[0] if hasattr(os, "getloadavg") else float("nan")
                 print(
                     f"ipykernel {options.ipykernel or 'as installed'}, {os.cpu_count()} cores, "
                     f"load average {load:.1f} at the start"
                 )
                 if "wire" in parts:
-                    bench.wire([options.tokens // 4, options.tokens])
+                    benchmark.measure_wire([options.tokens // 4, options.tokens])
                     if peers:
-                        bench.peers(options.tokens)
+                        benchmark.measure_peers(options.tokens)
                 if "latency" in parts:
-                    bench.latency()
+                    benchmark.measure_latency()
                 if "stop" in parts:
-                    bench.stop()
+                    benchmark.measure_stop()
                 if "open" in parts:
-                    bench.open_long()
+                    benchmark.measure_opening()
                 if "replay" in parts:
-                    bench.replay()
+                    benchmark.measure_replay()
         finally:
             lab.stop()
     print(f"\n{report.missed} goals missed" if report.missed else "\nall goals met")

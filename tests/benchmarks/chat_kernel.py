@@ -1,9 +1,8 @@
-"""What runs in the kernel for `tests/benchmarks/chat.py`: an agent that says so many
-tokens at a pace, and recorded sessions.
+"""The kernel's side of `tests/benchmarks/chat.py`: a timed agent, recorded sessions.
 
-The agent is the fake platform of the panel's own tests, on the toolkit's thread, behind
-the panel's `follow=` seam: an event is there at the moment its time has come, whatever
-else the machine does, so the time to the painted page is the panel's own.
+The agent is the fake platform of the panel's tests. It runs on the toolkit's thread,
+and the panel reads it through its ``follow`` parameter. Each event arrives on time
+whatever the load of the machine, so the time until it is painted is the panel's own.
 """
 
 from __future__ import annotations
@@ -15,6 +14,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+# Not ``from chat.fakes``: this folder has a module chat.
+sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[1] / "chat"))
 from chat_text import PROSE, tokens
 from fakes import AGENT, KEY, SESSION, FakePlatform
@@ -23,43 +24,45 @@ import agentbook as ab
 from agentbook.events import loop
 
 LEAD_S = 0.5  # between the message and the first token
-# Screens are drawn 60 times a second, panels 20: the one a whole number of times within
-# the other, so where in a frame a drawing falls would be one throw of dice for a whole
-# run. Each second of tokens is this much later, a seventh of a frame.
+# A screen draws 60 frames a second, a panel updates 20 times a second. As 60 is a
+# multiple of 20, every update of a run would fall on the same point of a frame, and
+# that point would be random. So each second of tokens is delayed by this much, a
+# seventh of a frame.
 DRIFT_S = 1 / 60 / 7
 
 
 class Agent(FakePlatform):
-    """Answers "4000" with that many tokens, a hundred a second; `due` holds when each
-    was due (seconds since the epoch).
+    """Answers "4000" with that many tokens, a hundred a second.
+
+    `due` holds the time at which each token is due, in seconds since the epoch.
     """
 
     def __init__(self, rate: float = 100.0, mark_every: int = 10) -> None:
-        super().__init__(self._speak)
+        super().__init__(self._stream)
         self.rate, self.mark_every = rate, mark_every
         self.due: list[float] = []
         self.text = ""
 
-    async def _speak(self, platform: FakePlatform, question: str) -> None:
+    async def _stream(self, platform: FakePlatform, question: str) -> None:
         words = tokens(int(question), self.mark_every)
         start = time.time() + LEAD_S
         self.due = [start + n / self.rate + n / self.rate // 1 * DRIFT_S for n in range(len(words))]
         self.text = "".join(words)
-        spoken, here = asyncio.Event(), asyncio.get_running_loop()
+        complete, event_loop = asyncio.Event(), asyncio.get_running_loop()
 
-        def speak() -> None:
-            # A thread wakes when it asked to, the loop up to a millisecond and more
-            # later; a socket's news would not.
+        def send() -> None:
+            # A thread wakes on time; a timer of the loop fires a millisecond or more
+            # late, which messages from a socket would not.
             offset = 0
             for due, token in zip(self.due, words, strict=True):
                 if (wait_s := due - time.time()) > 0:
                     time.sleep(wait_s)
-                here.call_soon_threadsafe(self.write, token, offset)
+                event_loop.call_soon_threadsafe(self.write, token, offset)
                 offset += len(token)
-            here.call_soon_threadsafe(spoken.set)
+            event_loop.call_soon_threadsafe(complete.set)
 
-        threading.Thread(target=speak, daemon=True).start()
-        await spoken.wait()
+        threading.Thread(target=send, daemon=True).start()
+        await complete.wait()
         self.reply(self.text)
 
 
@@ -68,12 +71,12 @@ def panel(agent: FakePlatform) -> ab.ChatPanel:
 
 
 def begin(panel: ab.ChatPanel, text: str) -> Any:
-    """Ask and do not wait; the future of the turn."""
+    """Send a message without waiting; returns the future of the turn."""
     return loop.submit(panel._ask(text))
 
 
 def recorded(turns: int, steps: int = 0) -> FakePlatform:
-    """A session of so many finished turns, each with `steps` subtasks."""
+    """A session of `turns` finished turns, each with `steps` subtasks."""
     platform = FakePlatform()
     for n in range(turns):
         platform.persist("message", {"text": f"Question {n}: what do the figures of week {n % 52} say?"}, KEY)
@@ -87,12 +90,12 @@ def recorded(turns: int, steps: int = 0) -> FakePlatform:
 
 
 def opened(platform: FakePlatform) -> ab.ChatPanel:
-    """A panel on that session."""
+    """A panel that shows the platform's session."""
     return ab.ChatPanel(platform, session=SESSION, height="300px", follow=platform.follow)  # type: ignore[arg-type]
 
 
 def pandas_work(seconds: float) -> int:
-    """Sorting, grouping and applying, as cells do; the number of rounds."""
+    """Sort, group and apply, as notebook cells do; returns the number of rounds."""
     import numpy as np
     import pandas as pd
 

@@ -1,12 +1,13 @@
-"""What `tests/benchmarks/chat.py` notes in the page: what came over the wire, and when
-what was painted.
+"""The scripts of `tests/benchmarks/chat.py` that run in the page.
+
+They record the messages on the wire, and the time at which each change is painted.
 """
 
 from __future__ import annotations
 
-# Every frame a kernel's socket brings, with its kind; and per panel, after the frame in
-# which it was painted, the greatest token number shown, the status line and the number
-# of questions.
+# Records each frame that arrives on a kernel's socket, with its kind. For each panel it
+# records the greatest token number shown, the status line and the number of questions,
+# at the time at which a change is painted.
 PROBE = """
 (() => {
   const wire = window.wire = {bytes: 0, frames: [], total: 0};
@@ -17,9 +18,9 @@ PROBE = """
     return JSON.parse(text.decode(data.slice(at(1), at(2)))).msg_type;
   } catch (e) { return '?'; } };
   window.WebSocket = class extends Real {
-    constructor(...given) {
-      super(...given);
-      if (!String(given[0]).includes('/channels')) return;
+    constructor(...args) {
+      super(...args);
+      if (!String(args[0]).includes('/channels')) return;
       this.addEventListener('message', e => {
         const size = typeof e.data === 'string' ? e.data.length : e.data.byteLength;
         wire.bytes += size; wire.total += 1;
@@ -68,18 +69,18 @@ PROBE = """
 })();
 """
 
-# A click by the page itself, so that no driver's way to the browser is counted; the
-# time it was made, in ms.
-CLICK = """name => { const found = [...document.querySelectorAll('.jp-OutputArea .ab-chat button.' + name)]
-  .filter(b => !b.disabled && b.offsetParent); found[0].click(); return Date.now(); }"""
+# The page itself clicks, so that the driver's latency is not counted. Returns the time
+# of the click, in ms.
+CLICK = """name => { const buttons = [...document.querySelectorAll('.jp-OutputArea .ab-chat button.' + name)]
+  .filter(b => !b.disabled && b.offsetParent); buttons[0].click(); return Date.now(); }"""
 
 SHOWS_STOP = """() => {
   const button = document.querySelector('.jp-OutputArea .ab-chat button.ab-stop');
   return !!(button && button.offsetParent);
 }"""
 
-# The numbers of the answers in the panel, in the order they stand there.
+# The numbers of the answers in the panel, in the order in which they are shown.
 ANSWERS = r"""() => {
   const text = document.querySelector('.jp-OutputArea .ab-chat').textContent;
-  return (text.match(/Answer \d+\./g) || []).map(found => +found.match(/\d+/)[0]);
+  return (text.match(/Answer \d+\./g) || []).map(answer => +answer.match(/\d+/)[0]);
 }"""

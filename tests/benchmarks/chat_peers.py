@@ -1,6 +1,4 @@
-"""The environments of `tests/benchmarks/chat.py` beside its own, and the notebooks that
-measure other renderers in them.
-"""
+"""The peers of `tests/benchmarks/chat.py`: their environments and notebook cells."""
 
 from __future__ import annotations
 
@@ -13,23 +11,23 @@ import platformdirs
 
 ROOT = Path(__file__).parents[2]
 
-_SPEAK = """
+_SETUP = """
 import json, sys, time
-sys.path.insert(0, {bench!r})
+sys.path.insert(0, {folder!r})
 from chat_text import tokens
-said = tokens({count})
+stream = tokens({count})
 first = time.time()
 """
 
-# For each peer a cell that shows it, and one that says the tokens at 100 a second and
-# prints when it said the first and the last.
+# For each peer, a cell that displays it, and a cell that sends 100 tokens a second and
+# prints the times of the first and the last one.
 PEERS = {
     "Panel's ChatInterface, message.stream per token": (
         "import panel as pn\npn.extension(inline=True)\nchat = pn.chat.ChatInterface(height=300)\nchat",
-        _SPEAK
+        _SETUP
         + """
 message = None
-for n, token in enumerate(said):
+for n, token in enumerate(stream):
     time.sleep(max(0, first + n / 100 - time.time()))
     message = chat.stream(token, user="Agent", message=message)
     last = time.time()
@@ -38,13 +36,13 @@ print(json.dumps(dict(first=first, last=last)))
     ),
     "chatlas's display in a notebook": (
         "import chatlas\nfrom chatlas._display import IPyMarkdownDisplay",
-        _SPEAK
+        _SETUP
         + """
 chat = chatlas.ChatOpenAI(model="none", api_key="none")
 chat.set_echo_options()
 display = IPyMarkdownDisplay(chat._echo_options)
 with display:
-    for n, token in enumerate(said):
+    for n, token in enumerate(stream):
         time.sleep(max(0, first + n / 100 - time.time()))
         display.echo(token)
         last = time.time()
@@ -54,9 +52,10 @@ print(json.dumps(dict(first=first, last=last)))
 }
 
 
-def environment(name: str, packages: list[str], *, ours: bool = False) -> Path:
-    """The interpreter of an environment with these packages, made on first use and kept
-    in the user's cache.
+def environment(name: str, packages: list[str], *, with_agentbook: bool = False) -> Path:
+    """The interpreter of an environment with these packages.
+
+    The environment is created on first use and kept in the user's cache.
     """
     folder = (
         Path(platformdirs.user_cache_dir("agentbook-bench")) / f"{name}-py{sys.version_info[0]}{sys.version_info[1]}"
@@ -65,7 +64,7 @@ def environment(name: str, packages: list[str], *, ours: bool = False) -> Path:
     done = folder / "installed"
     if not done.exists():
         subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
-        requirements = [*(["-e", str(ROOT)] if ours else []), *packages]
+        requirements = [*(["-e", str(ROOT)] if with_agentbook else []), *packages]
         run = subprocess.run([str(python), "-m", "pip", "install", "-q", *requirements], capture_output=True, text=True)
         if run.returncode:
             raise RuntimeError(f"pip install {' '.join(packages)} failed: {run.stderr.strip()[-400:]}")
@@ -74,8 +73,9 @@ def environment(name: str, packages: list[str], *, ours: bool = False) -> Path:
 
 
 def kernelspec(home: Path, name: str, python: Path) -> None:
-    """Offer a kernel of that interpreter to a JupyterLab whose ``JUPYTER_PATH`` has
-    ``home/share``.
+    """Write a kernelspec for that interpreter to ``home/share``.
+
+    JupyterLab finds it if ``JUPYTER_PATH`` contains that folder.
     """
     folder = home / "share" / "kernels" / name
     folder.mkdir(parents=True)
@@ -84,13 +84,15 @@ def kernelspec(home: Path, name: str, python: Path) -> None:
 
 
 def shared_environment(home: Path) -> Path | None:
-    """The peers' environment with its kernelspec; the folder of its JupyterLab
-    extensions. None, and why, where it fails.
+    """Create the peers' environment and its kernelspec.
+
+    Returns the folder of its JupyterLab extensions. Prints the reason and returns None
+    if the environment cannot be created.
     """
     try:
         python = environment("peers", ["panel", "jupyter_bokeh", "chatlas", "ipykernel"])
     except (RuntimeError, OSError, subprocess.CalledProcessError) as error:
-        print(f"without the peers: {error}")
+        print(f"The peers are not measured: {error}")
         return None
     kernelspec(home, "peer", python)
     return python.parents[1] / "share" / "jupyter"

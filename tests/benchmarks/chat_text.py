@@ -1,5 +1,6 @@
-"""What the agents of `tests/benchmarks/chat.py` say, the same for every renderer; it
-needs nothing but Python.
+"""The reply that every renderer of `tests/benchmarks/chat.py` shows.
+
+Uses the standard library only, because it runs in the peers' environment, too.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ PROSE = re.findall(
 
 
 def tokens(count: int, mark_every: int = 10) -> list[str]:
-    """A reply in tokens of some 4.7 characters: headings, prose, lists, code and a
-    table; some carry their own number.
+    """A reply as tokens of about 4.7 characters each.
+
+    It has headings, prose, lists, code and a table. In prose and lists, every
+    `mark_every`-th token is its own number.
     """
     pieces: list[str] = []
     while len(pieces) < count:

@@ -1,15 +1,14 @@
-"""How fast others read their platform's history into a DataFrame, side by side with
-agentbook, in one run on this machine.
+"""Compares how fast agentbook and its peers read a history into a DataFrame.
 
     python tests/benchmarks/peers.py [--peers phoenix,mlflow,langgraph] [--rows 20000]
-    [--quick] [--cache DIR]
+        [--quick] [--cache DIR]
 
-Each peer is installed into an environment of its own below the cache, and its own
-server is started on loopback with so many rows. agentbook reads as many events from its
-embedded service, started the same way, and from pages serialised beforehand. The rows/s
-of peers hold their servers' cost too; CPU is the reading process's alone, so it
-compares the clients. Prints a Markdown table; a peer that cannot be installed or
-started is named with the reason, and the others go on.
+Each peer is installed into its own environment below the cache, and its server is
+started on loopback with `rows` rows. agentbook reads as many events from its embedded
+service, started the same way, and from pages serialised beforehand. The rows/s of a
+peer include the cost of its server. The CPU time is that of the reading process only,
+so it compares the clients. Prints a Markdown table. If a peer cannot be installed or
+started, the table says why, and the other peers are measured.
 """
 
 from __future__ import annotations
@@ -27,8 +26,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-# Instead of this folder, whose service.py would stand before the tests' folder of that
-# name.
+# Replaces this folder, whose service.py would hide the folder tests/service.
 sys.path[0] = str(HERE.parent)
 sys.path.append(str(HERE / "peers"))
 
@@ -46,7 +44,7 @@ RUN_S = 1500
 
 @dataclass(frozen=True)
 class Peer:
-    """What to install, and the script that measures it."""
+    """The packages to install, and the script that measures them."""
 
     packages: tuple[str, ...]
     script: str
@@ -60,11 +58,11 @@ PEERS = {
 
 
 class NotMeasured(Exception):
-    """Why a peer has no numbers."""
+    """A peer could not be measured; the message is the reason."""
 
 
 def environment(peer: Peer, folder: Path) -> Path:
-    """The Python of the peer's environment, installed if it is not there yet."""
+    """The interpreter of the peer's environment, which is installed on first use."""
     python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     done = folder / "installed.txt"
     requirements = "\n".join(peer.packages)
@@ -85,13 +83,13 @@ def _run(arguments: list[str], limit_s: float) -> str:
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             out, err = process.communicate(timeout=limit_s)
-        except BaseException as stopped:
-            process.terminate()  # asked, not killed: it ends its server
+        except BaseException as error:
+            process.terminate()  # not killed, so that it ends its server
             try:
                 process.communicate(timeout=60)
             except subprocess.TimeoutExpired:
                 process.kill()
-            if isinstance(stopped, subprocess.TimeoutExpired):
+            if isinstance(error, subprocess.TimeoutExpired):
                 raise NotMeasured(f"{Path(arguments[0]).name} did not end within {limit_s:.0f} s") from None
             raise
     if process.returncode:
@@ -99,19 +97,19 @@ def _run(arguments: list[str], limit_s: float) -> str:
     return out
 
 
-def peer_lines(peer: Peer, folder: Path, rows: int) -> list[dict[str, Any]]:
-    """What the peer's script measured."""
+def measure_peer(peer: Peer, folder: Path, rows: int) -> list[dict[str, Any]]:
+    """Run the peer's script; returns its measurements."""
     python = environment(peer, folder)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as work:
         output = _run([str(python), str(HERE / "peers" / peer.script), str(rows), work], RUN_S)
-    lines = [json.loads(line) for line in output.splitlines() if line.startswith('{"what"')]
+    lines = [json.loads(line) for line in output.splitlines() if line.startswith('{"measurement"')]
     if not lines:
-        raise NotMeasured("its script measured nothing")
+        raise NotMeasured("its script returned no measurement")
     return lines
 
 
-def ours(rows: int) -> list[dict[str, Any]]:
-    """agentbook on its embedded service, and on pages that cost the server nothing."""
+def measure_agentbook(rows: int) -> list[dict[str, Any]]:
+    """Measure agentbook on its embedded service, and on pages serialised beforehand."""
     sessions = -(-rows // PAGE)
     lines = []
     with tempfile.TemporaryDirectory() as work:
@@ -124,9 +122,9 @@ def ours(rows: int) -> list[dict[str, Any]]:
                     for workspace in client.workspaces.list("acme")
                     for session in client.sessions.list(workspace)
                 ]
-                known = len(ab.load_events(client, listed))
+                count = len(ab.load_events(client, listed))
                 label = "agentbook `load_events`, its embedded service on SQLite"
-                lines.append(measured(label, known, lambda: ab.load_events(client, listed)))
+                lines.append(measured(label, count, lambda: ab.load_events(client, listed)))
             service.stop()
     with Platform(sessions, PAGE, 0) as platform, ab.Client(platform.base_url) as client:
         label = "agentbook `load_events`, pages serialised beforehand"
@@ -134,34 +132,34 @@ def ours(rows: int) -> list[dict[str, Any]]:
     return lines
 
 
-def row(line: dict[str, Any], best: dict[str, Any]) -> str:
+def table_row(line: dict[str, Any], reference: dict[str, Any]) -> str:
     rate, cpu = line["rows"] / line["wall_s"], 1e6 * line["cpu_s"] / line["rows"]
-    ratio = rate / (best["rows"] / best["wall_s"])
-    cells = f"| {line['what']} | {line['rows']:,} | {rate:,.0f} | {cpu:.1f} |"
-    beside = "1" if line is best else f"{ratio:,.1f} × faster" if ratio > 1 else f"{1 / ratio:,.1f} × slower"
-    return f"{cells} {beside} |"
+    ratio = rate / (reference["rows"] / reference["wall_s"])
+    cells = f"| {line['measurement']} | {line['rows']:,} | {rate:,.0f} | {cpu:.1f} |"
+    comparison = "1" if line is reference else f"{ratio:,.1f} × faster" if ratio > 1 else f"{1 / ratio:,.1f} × slower"
+    return f"{cells} {comparison} |"
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--peers", default=",".join(PEERS), help="which, separated by commas")
+    parser.add_argument("--peers", default=",".join(PEERS), help="the peers to measure, separated by commas")
     parser.add_argument("--rows", type=int, default=20_000)
-    parser.add_argument("--quick", action="store_true", help="2,000 rows")
+    parser.add_argument("--quick", action="store_true", help="read 2,000 rows")
     parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()) / "agentbook-peers")
     options = parser.parse_args()
     names = [name for name in options.peers.split(",") if name]
     unknown = [name for name in names if name not in PEERS]
     if unknown:
-        parser.error(f"there is no peer {unknown[0]!r}; there are {', '.join(PEERS)}")
+        parser.error(f"unknown peer {unknown[0]!r}; the peers are {', '.join(PEERS)}")
     rows = 2_000 if options.quick else options.rows
-    mine = ours(rows)
-    print("| what | rows | rows/s | client CPU, µs a row | beside the first |\n|---|---|---|---|---|")
+    mine = measure_agentbook(rows)
+    print("| measurement | rows | rows/s | client CPU, µs per row | compared with the first |\n|---|---|---|---|---|")
     for line in mine:
-        print(row(line, mine[0]), flush=True)
+        print(table_row(line, mine[0]), flush=True)
     for name in names:
         try:
-            for line in peer_lines(PEERS[name], options.cache / name, rows):
-                print(row(line, mine[0]), flush=True)
+            for line in measure_peer(PEERS[name], options.cache / name, rows):
+                print(table_row(line, mine[0]), flush=True)
         except NotMeasured as reason:
             print(f"| {name}: not measured | | | | {str(reason).replace('|', '/')[:300]} |", flush=True)
     return 0

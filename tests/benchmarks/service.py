@@ -1,11 +1,11 @@
-"""How fast the service is, held against its figures, with ratios taken in one run.
+"""Measures the service against its goals; ratios are taken within one run.
 
     python tests/benchmarks/service.py [page] [sockets] [stalled] [writers] [start]
-    [--quick]
+        [--quick]
 
-Prints a Markdown table and ends with exit code 1 where a figure is missed. The service
-runs in a process of its own on a fresh data directory; CPU is what the kernel charged
-that process, memory its resident set.
+The service runs in its own process on a new data directory. CPU is the time that the
+operating system charges to that process, memory is its resident set. Prints a Markdown
+table; the exit code is 1 if a goal is missed.
 """
 
 from __future__ import annotations
@@ -31,10 +31,11 @@ import httpx
 
 SCOPES = ("agents:write", "sessions:write", "workspaces:write", "skills:write", "integrations:write")
 COMMAND = [sys.executable, "-c", "from agentbook.cli import main; main()"]
-# A service that also answers a fixed body of any size at /static, as the least that an
-# answer of that size can cost, and takes orders on stdin: "SESSION COUNT CHARACTERS"
-# commits that many events of that size, a hundred to a transaction.
-BENCHED = r"""
+# The service with two additions. /static/SIZE answers with a fixed body of that size,
+# which is the least that such a reply can cost. A line "SESSION COUNT CHARACTERS PAUSE"
+# on stdin publishes COUNT events of that size: a hundred in a transaction or, with a
+# pause in seconds, one by one.
+INSTRUMENTED = r"""
 import asyncio, sys, threading, time
 from pathlib import Path
 from agentbook.service.http import server
@@ -42,12 +43,12 @@ from agentbook.service.turns import event_json
 from agentbook.service.store import events
 
 build = server.build
-def benched(platform):
+def instrumented(platform):
     app = build(platform)
     async def outer(scope, receive, send):
         if scope["type"] == "lifespan":
             loop = asyncio.get_running_loop()
-            threading.Thread(target=orders, args=(loop,), daemon=True).start()
+            threading.Thread(target=read_commands, args=(loop,), daemon=True).start()
         if scope["type"] == "http" and scope["path"].startswith("/static/"):
             body = b"x" * int(scope["path"][8:])
             cached = bodies.setdefault(len(body), body)
@@ -57,13 +58,13 @@ def benched(platform):
             return
         await app(scope, receive, send)
     bodies = {}
-    def orders(loop):
+    def read_commands(loop):
         for line in sys.stdin:
             session, count, size, pause = line.split()
             asyncio.run_coroutine_threadsafe(publish(session, int(count), int(size), float(pause)), loop).result()
             print("published", flush=True)
     async def publish(session, count, size, pause):
-        def some(tx, number):
+        def append(tx, number):
             for _ in range(number):
                 text = f"{time.monotonic():.6f} ".ljust(size, "x")
                 author = {"type": "api_key", "id": "k", "name": "k"}
@@ -71,25 +72,25 @@ def benched(platform):
                     id=i, text=text, task_id="t", created_at=at, author=author))
         step = 1 if pause else 100
         for start in range(0, count, step):
-            await platform.store.write(lambda tx: some(tx, min(step, count - start)))
+            await platform.store.write(lambda tx: append(tx, min(step, count - start)))
             if pause:
                 await asyncio.sleep(pause)
     return outer
-server.build = benched
+server.build = instrumented
 server.run(data=Path(sys.argv[1]), port=0, bare=True, speed=0, requests_per_minute=0)
 """
 
 
 class Service:
-    """A running service, with a key, a workspace and an agent."""
+    """A running service with a key, a workspace and an agent."""
 
     def __init__(self, data: Path) -> None:
         self.data = data
         run("accounts", "create", "acme", "--type", "organization", data=data)
         scopes = [part for scope in SCOPES for part in ("--scope", scope)]
-        self.key = run("keys", "create", "--account", "acme", "--name", "bench", *scopes, data=data)
+        self.key = run("keys", "create", "--account", "acme", "--name", "benchmark", *scopes, data=data)
         self.process = subprocess.Popen(
-            [sys.executable, "-c", BENCHED, str(data)],
+            [sys.executable, "-c", INSTRUMENTED, str(data)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -107,19 +108,19 @@ class Service:
 
     def session(self) -> str:
         body = {"session_type": "chat", "agent_id": self.agent, "initial_prompt": "hello"}
-        made = str(self.http.post("/workspaces/lab/sessions", json=body).raise_for_status().json()["id"])
-        # Its own turn is over before anything is measured.
-        while self.http.get(f"/sessions/{made}/events").json()["pagination"]["total_count"] < 2:
+        session_id = str(self.http.post("/workspaces/lab/sessions", json=body).raise_for_status().json()["id"])
+        # Wait until the session's first turn is over.
+        while self.http.get(f"/sessions/{session_id}/events").json()["pagination"]["total_count"] < 2:
             time.sleep(0.01)
-        return made
+        return session_id
 
-    def order(self, session: str, count: int, size: int, pause: float = 0) -> None:
-        """Have events published; `published` waits until they are."""
+    def publish(self, session: str, count: int, size: int, pause: float = 0) -> None:
+        """Start publishing events; `wait_until_published` waits for the end."""
         assert self.process.stdin is not None
         self.process.stdin.write(f"{session} {count} {size} {pause}\n")
         self.process.stdin.flush()
 
-    async def published(self) -> None:
+    async def wait_until_published(self) -> None:
         assert self.process.stdout is not None
         await asyncio.to_thread(self.process.stdout.readline)
 
@@ -154,8 +155,8 @@ def rss_bytes(pid: int) -> int:
 
 @contextlib.contextmanager
 def service() -> Iterator[Service]:
-    with tempfile.TemporaryDirectory(prefix="agentbook-bench-") as place:
-        running = Service(Path(place) / "data")
+    with tempfile.TemporaryDirectory(prefix="agentbook-benchmark-") as folder:
+        running = Service(Path(folder) / "data")
         try:
             yield running
         finally:
@@ -165,12 +166,12 @@ def service() -> Iterator[Service]:
 Row = tuple[str, str, str, bool]
 
 
-def page(quick: bool) -> list[Row]:
-    """A page of 1,000 events against the same bytes that never change."""
+def measure_page(quick: bool) -> list[Row]:
+    """Compare the CPU time of a page of 1,000 events with that of static bytes."""
     with service() as running:
         session = running.session()
-        running.order(session, 1000, 120)
-        asyncio.run(running.published())
+        running.publish(session, 1000, 120)
+        asyncio.run(running.wait_until_published())
         path = f"/sessions/{session}/events?limit=1000&sort_by=id"
         size = len(running.http.get(path).raise_for_status().content)
         root = running.base_url.removesuffix("/v1")
@@ -186,20 +187,21 @@ def page(quick: bool) -> list[Row]:
             ratios.append(cost["page"] / cost["static"])
             costs.append(cost["page"] * 1e3)
     ratio = statistics.median(ratios)
-    seen = f"{ratio:.1f} × ({statistics.median(costs):.2f} ms CPU for {size / 1000:.0f} kB)"
-    return [("page of 1,000 events, CPU against static bytes", seen, "≤ 20 ×", ratio <= 20)]
+    figure = f"{ratio:.1f} × ({statistics.median(costs):.2f} ms CPU for {size / 1000:.0f} kB)"
+    return [("page of 1,000 events, CPU against static bytes", figure, "≤ 20 ×", ratio <= 20)]
 
 
 class Listener(asyncio.Protocol):
-    """The least that listens to a session: it counts frames and, if asked, keeps the
-    times that stand in them.
+    """A minimal subscriber to a session that counts the text frames.
+
+    With `measure`, it also collects the latency of each, from the time in its text.
     """
 
-    def __init__(self, request: bytes, opened: asyncio.Future[None], *, keep: bool = False) -> None:
-        self.request, self.opened, self.keep = request, opened, keep
+    def __init__(self, request: bytes, opened: asyncio.Future[None], *, measure: bool = False) -> None:
+        self.request, self.opened, self.measure = request, opened, measure
         self.buffer = b""
         self.frames = 0
-        self.waits: list[float] = []
+        self.latencies: list[float] = []
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport: Any = transport
@@ -226,11 +228,11 @@ class Listener(asyncio.Protocol):
                 length, start = int.from_bytes(buffer[at + 2 : at + 10], "big"), at + 10
             if len(buffer) < start + length or (length > 125 and start > len(buffer)):
                 break
-            text = buffer[at] & 15 == 1  # the rest are pings
+            text = buffer[at] & 15 == 1  # other frames are pings
             self.frames += text
-            if self.keep and text:
+            if self.measure and text:
                 sent = json.loads(buffer[start : start + length])["content"]["text"].split()[0]
-                self.waits.append(time.monotonic() - float(sent))
+                self.latencies.append(time.monotonic() - float(sent))
             at = start + length
         self.buffer = buffer[at:]
 
@@ -244,15 +246,15 @@ def handshake(running: Service, session: str) -> bytes:
     ).encode()
 
 
-async def listen(running: Service, session: str, count: int, *, keep: bool = False) -> list[Listener]:
-    """Open sockets, fifty at a time."""
+async def listen(running: Service, session: str, count: int, *, measure: bool = False) -> list[Listener]:
+    """Open `count` sockets, fifty at a time."""
     loop, request, listeners = asyncio.get_running_loop(), handshake(running, session), []
     for start in range(0, count, 50):
         opened = []
         for _ in range(min(50, count - start)):
             future: asyncio.Future[None] = loop.create_future()
             _, listener = await loop.create_connection(
-                lambda future=future: Listener(request, future, keep=keep),  # type: ignore[misc]
+                lambda future=future: Listener(request, future, measure=measure),  # type: ignore[misc]
                 "127.0.0.1",
                 running.port,
             )
@@ -262,83 +264,86 @@ async def listen(running: Service, session: str, count: int, *, keep: bool = Fal
     return listeners
 
 
-async def until_heard(listeners: list[Listener], count: int, limit_s: float = 120) -> None:
+async def wait_for_frames(listeners: list[Listener], count: int, limit_s: float = 120) -> None:
     async with asyncio.timeout(limit_s):
         while any(listener.frames < count for listener in listeners):
             await asyncio.sleep(0.01)
 
 
-def sockets(quick: bool) -> list[Row]:
-    """A thousand sockets on one session: memory while idle, deliveries by the service's
-    CPU and by the clock.
+def measure_sockets(quick: bool) -> list[Row]:
+    """Measure a thousand sockets on one session.
+
+    Figures: memory per idle socket, deliveries per second and per CPU second of the
+    service.
     """
     count, events, rounds = 1000, 40 if quick else 100, 3
 
     async def measure(running: Service) -> tuple[float, list[tuple[float, float]]]:
         session = running.session()
-        await listen(running, session, 20)  # what the first sockets load is not theirs
+        await listen(running, session, 20)  # so that lazy imports are not counted as a socket's memory
         before = running.rss
         listeners = await listen(running, session, count)
         await asyncio.sleep(0.5)
-        each = (running.rss - before) / count
+        socket_bytes = (running.rss - before) / count
         rates = []
         for number in range(1, rounds + 1):
             clock, cpu = time.monotonic(), running.cpu_s
-            running.order(session, events, 120)
-            await until_heard(listeners, events * number)
-            await running.published()
+            running.publish(session, events, 120)
+            await wait_for_frames(listeners, events * number)
+            await running.wait_until_published()
             rates.append((count * events / (time.monotonic() - clock), count * events / (running.cpu_s - cpu)))
         for listener in listeners:
             listener.transport.close()
-        return each, rates
+        return socket_bytes, rates
 
     with service() as running:
-        each, rates = asyncio.run(measure(running))
+        socket_bytes, rates = asyncio.run(measure(running))
     wall, cpu = max(rate for rate, _ in rates), statistics.median(rate for _, rate in rates)
-    seen = f"{wall:,.0f}/s by the clock, {cpu:,.0f} per CPU second"
+    figure = f"{wall:,.0f}/s wall-clock, {cpu:,.0f} per CPU second"
     return [
-        ("1,000 sockets on one session, deliveries", seen, "≥ 20,000/s", wall >= 20_000 or cpu >= 20_000),
-        ("memory of an idle socket", f"{each / 1000:.1f} kB", "≤ 45 kB", each <= 45_000),
+        ("1,000 sockets on one session, deliveries", figure, "≥ 20,000/s", wall >= 20_000 or cpu >= 20_000),
+        ("memory of an idle socket", f"{socket_bytes / 1000:.1f} kB", "≤ 45 kB", socket_bytes <= 45_000),
     ]
 
 
-def stalled(quick: bool) -> list[Row]:
-    """One socket that reads nothing while 11 MB are published past it: the others, and
-    the service's memory.
+def measure_stalled_socket(quick: bool) -> list[Row]:
+    """Measure how one stalled socket affects the others, and the service's memory.
+
+    11 MB are published to the session while that socket reads nothing.
     """
     size, count = 11_000, 1000
 
     async def measure(running: Service) -> tuple[float, float, float]:
         session = running.session()
-        listeners = await listen(running, session, 10, keep=True)
-        await listen(running, session, 1)  # warms what the first stalled one would pay for
+        listeners = await listen(running, session, 10, measure=True)
+        await listen(running, session, 1)  # warm-up, so that the stalled one does not pay for it
         p99 = {}
-        seen, grown = 0, 0.0
+        published, growth_mb = 0, 0.0
         for name in ("warm", "baseline", "stalled"):
-            held = None
+            stalled = None
             if name == "stalled":
-                held = socket.create_connection(("127.0.0.1", running.port))
-                held.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-                held.sendall(handshake(running, session))
-                held.recv(16)
+                stalled = socket.create_connection(("127.0.0.1", running.port))
+                stalled.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+                stalled.sendall(handshake(running, session))
+                stalled.recv(16)
             before = running.rss
-            running.order(session, count, size, 0.002)
-            seen += count
-            await until_heard(listeners, seen)
-            await running.published()
-            grown = (running.rss - before) / 1e6
-            waits = sorted(wait for listener in listeners for wait in listener.waits[-count:])
-            p99[name] = waits[int(len(waits) * 0.99)]
-            if held is not None:
-                held.close()
-        return p99["baseline"], p99["stalled"], grown
+            running.publish(session, count, size, 0.002)
+            published += count
+            await wait_for_frames(listeners, published)
+            await running.wait_until_published()
+            growth_mb = (running.rss - before) / 1e6
+            latencies = sorted(latency for listener in listeners for latency in listener.latencies[-count:])
+            p99[name] = latencies[int(len(latencies) * 0.99)]
+            if stalled is not None:
+                stalled.close()
+        return p99["baseline"], p99["stalled"], growth_mb
 
     runs = []
     for _ in range(1 if quick else 3):
         with service() as running:
             runs.append(asyncio.run(measure(running)))
     ratio = statistics.median(after / before for before, after, _ in runs)
-    grown = statistics.median(growth for _, _, growth in runs)
+    growth_mb = statistics.median(growth for _, _, growth in runs)
     before, after = runs[0][:2]
     return [
         (
@@ -347,19 +352,19 @@ def stalled(quick: bool) -> list[Row]:
             "≤ 2 ×",
             ratio <= 2,
         ),
-        ("memory growth meanwhile", f"{grown:.1f} MB", "< 10 MB", grown < 10),
+        ("memory growth meanwhile", f"{growth_mb:.1f} MB", "< 10 MB", growth_mb < 10),
     ]
 
 
-def writers(quick: bool) -> list[Row]:
-    """64 writers; each waits until its event is durable before it writes the next."""
+def measure_writers(quick: bool) -> list[Row]:
+    """Measure 64 writers, each of which waits until its event is durable."""
     from agentbook.service.store import Store, Transaction, events
     from agentbook.service.turns import event_json
 
     author = {"type": "api_key", "id": "k", "name": "k"}
 
-    async def measure(store: Store, each: int) -> tuple[float, float]:
-        def say(tx: Transaction, session: str) -> None:
+    async def measure(store: Store, count: int) -> tuple[float, float]:
+        def append(tx: Transaction, session: str) -> None:
             events.append(
                 tx,
                 session,
@@ -370,33 +375,34 @@ def writers(quick: bool) -> list[Row]:
 
         async def writer(number: int) -> None:
             session = f"s{number}"
-            for _ in range(each):
-                await store.write(lambda tx: say(tx, session))
+            for _ in range(count):
+                await store.write(lambda tx: append(tx, session))
 
         clock, cpu = time.monotonic(), time.process_time()
         await asyncio.gather(*(writer(number) for number in range(64)))
-        return 64 * each / (time.monotonic() - clock), 64 * each / (time.process_time() - cpu)
+        return 64 * count / (time.monotonic() - clock), 64 * count / (time.process_time() - cpu)
 
     rates = []
     for _ in range(3 if quick else 5):
-        with tempfile.TemporaryDirectory(prefix="agentbook-bench-") as place:
-            store = Store(Path(place))
+        with tempfile.TemporaryDirectory(prefix="agentbook-benchmark-") as folder:
+            store = Store(Path(folder))
             asyncio.run(measure(store, 20))
             rates.append(asyncio.run(measure(store, 100 if quick else 300)))
             store.close()
     wall, cpu = max(rate for rate, _ in rates), statistics.median(rate for _, rate in rates)
-    seen = f"{wall:,.0f}/s by the clock, {cpu:,.0f} per CPU second"
-    return [("64 durable writers, events", seen, "≥ 20,000/s", wall >= 20_000)]
+    figure = f"{wall:,.0f}/s wall-clock, {cpu:,.0f} per CPU second"
+    return [("64 durable writers, events", figure, "≥ 20,000/s", wall >= 20_000)]
 
 
-def start(quick: bool) -> list[Row]:
-    """From the command to the ready line on a store of a million events, and the memory
-    then.
+def measure_start(quick: bool) -> list[Row]:
+    """Measure the start on a store of a million events, and the memory after it.
+
+    The time is from the command to the first answered request.
     """
     count = 100_000 if quick else 1_000_000
     times, cpus, sizes = [], [], []
-    with tempfile.TemporaryDirectory(prefix="agentbook-bench-") as place:
-        data = Path(place) / "data"
+    with tempfile.TemporaryDirectory(prefix="agentbook-benchmark-") as folder:
+        data = Path(folder) / "data"
         run("fixtures", "--sessions", str(count // 100), "--events", str(count), data=data)
         for _ in range(5):
             clock = time.monotonic()
@@ -418,20 +424,26 @@ def start(quick: bool) -> list[Row]:
     ]
 
 
-BENCHES = {"page": page, "sockets": sockets, "stalled": stalled, "writers": writers, "start": start}
+MEASUREMENTS = {
+    "page": measure_page,
+    "sockets": measure_sockets,
+    "stalled": measure_stalled_socket,
+    "writers": measure_writers,
+    "start": measure_start,
+}
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("benches", nargs="*", default=list(BENCHES))
-    parser.add_argument("--quick", action="store_true", help="fewer rounds, for a look")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("measurements", nargs="*", default=list(MEASUREMENTS))
+    parser.add_argument("--quick", action="store_true", help="fewer rounds")
     options = parser.parse_args()
-    print("| what | seen | figure | |\n|---|---|---|---|")
+    print("| measurement | figure | goal | |\n|---|---|---|---|")
     missed = 0
-    for name in options.benches:
-        for label, seen, figure, good in BENCHES[name](options.quick):
-            print(f"| {label} | {seen} | {figure} | {'met' if good else 'MISSED'} |", flush=True)
-            missed += not good
+    for name in options.measurements:
+        for label, figure, goal, met in MEASUREMENTS[name](options.quick):
+            print(f"| {label} | {figure} | {goal} | {'met' if met else 'MISSED'} |", flush=True)
+            missed += not met
     return 1 if missed else 0
 
 

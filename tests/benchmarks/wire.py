@@ -1,9 +1,9 @@
-"""A platform for the benchmarks: session events in a process of its own, serialised
-beforehand, answered after a delay.
+"""A platform for the benchmarks that serves session events from its own process.
 
-It speaks just enough HTTP/1.1 for the list of events: ``from_id``, ``sort_by``,
-``limit``, keep-alive. Its own cost is a look into a table and a join of bytes, so that
-what is measured is the client.
+The events are serialised beforehand, and each reply is sent after a delay. The platform
+supports only the part of HTTP/1.1 that the list of events needs: ``from_id``,
+``sort_by``, ``limit`` and keep-alive. A reply costs it a table lookup and a join of
+bytes, so the benchmarks measure the client.
 """
 
 from __future__ import annotations
@@ -19,21 +19,22 @@ from types import TracebackType
 from urllib.parse import parse_qs, urlsplit
 
 START_MS = 1_790_000_000_000
-# What compresses as prose does: words of a vocabulary, the first ones far more often
-# than the last.
+# Text that compresses like prose: the first words of a vocabulary occur far more often
+# than the last ones.
 _draw = random.Random(1)
 WORDS = ["".join(_draw.choices("etaoinshrdlucm", k=_draw.randint(2, 9))) for _ in range(2000)]
-OFTEN = [1 / (n + 3) for n in range(len(WORDS))]
-PROSE = _draw.choices(WORDS, OFTEN, k=200_000)
+WEIGHTS = [1 / (n + 3) for n in range(len(WORDS))]
+PROSE = _draw.choices(WORDS, WEIGHTS, k=200_000)
 
 
 def session_id(n: int) -> str:
     return f"019a0b1c-0000-7000-8000-{n:012x}"
 
 
-def items_of(session: int, count: int, step_ms: int) -> tuple[list[str], list[bytes]]:
-    """The ids and the JSON of a session's events, some 375 bytes each, three in four
-    with a text.
+def make_events(session: int, count: int, step_ms: int) -> tuple[list[str], list[bytes]]:
+    """The ids and the JSON of a session's events.
+
+    An event has about 375 bytes; three in four have a text.
     """
     draw = random.Random(session)
     ids, items = [], []
@@ -55,7 +56,7 @@ def items_of(session: int, count: int, step_ms: int) -> tuple[list[str], list[by
 
 
 class Platform:
-    """Used as a context manager; `base_url` is there inside."""
+    """Starts the platform's process; the ``with`` block ends it."""
 
     def __init__(self, sessions: int, events: int, delay_ms: int, step_ms: int = 700) -> None:
         arguments = [str(value) for value in (sessions, events, delay_ms, step_ms)]
@@ -78,19 +79,19 @@ class _Http(asyncio.Protocol):
     def __init__(self, table: dict[str, tuple[list[str], list[bytes]]], delay_s: float) -> None:
         self._table = table
         self._delay_s = delay_s
-        self._waiting = b""
+        self._unread = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
-        # A page goes to the system at once: what waits in asyncio's buffer is copied
-        # again for each piece that is sent.
+        # The system's buffer takes a whole page, because asyncio copies the rest of its
+        # own buffer for each piece that it sends.
         transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        self._waiting += data
-        while b"\r\n\r\n" in self._waiting:
-            head, self._waiting = self._waiting.split(b"\r\n\r\n", 1)
+        self._unread += data
+        while b"\r\n\r\n" in self._unread:
+            head, self._unread = self._unread.split(b"\r\n\r\n", 1)
             reply = self._reply(head.split(b" ", 2)[1].decode())
             if self._delay_s:
                 asyncio.get_running_loop().call_later(self._delay_s, self._write, reply)
@@ -125,8 +126,8 @@ def page(session: str, from_id: str, limit: int, sort_by: str) -> bytes:
 async def main() -> None:
     sessions, events, delay_ms, step_ms = map(int, sys.argv[1:])
     for n in range(sessions):
-        TABLE[session_id(n)] = items_of(n, events, step_ms)
-    for session, (ids, _) in TABLE.items():  # the pages a plain walk asks for are ready beforehand
+        TABLE[session_id(n)] = make_events(n, events, step_ms)
+    for session, (ids, _) in TABLE.items():  # serialise the pages that plain pagination requests
         for at in range(0, len(ids) + 1, 1000):
             page(session, ids[at - 1] if at else "", 1000, "id")
     loop = asyncio.get_running_loop()

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from support.services import end_services
+from support.services import stop_services
 
 ROOT = Path(__file__).parents[2]
 COPIED = ("src", "docs", "notebooks", "binder", "pyproject.toml", "README.md", "LICENSE")
@@ -113,7 +113,7 @@ class Container:
         """
         self._server.terminate()
         self._server.wait(60)
-        end_services(self.image.home)
+        stop_services(self.image.home)
         shutil.rmtree(self.image.data, ignore_errors=True)
 
     def _started(self, file: Path) -> dict[str, Any]:

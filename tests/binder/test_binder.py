@@ -18,7 +18,7 @@ from playwright.sync_api import Browser, sync_playwright
 from binder.image import HOST, ROOT, Container, Image
 from support.browser import FLAGS, browser_or_skip
 from support.lab import Page
-from support.services import end_services
+from support.services import stop_services
 
 FILES = ("runtime.txt", "requirements.txt", "postBuild", "start")
 FIRST = "notebooks/01-first-look.ipynb"
@@ -34,7 +34,7 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Image]:
     try:
         yield Image(home)
     finally:
-        end_services(home)
+        stop_services(home)
         shutil.rmtree(home, ignore_errors=True)  # some 700 MB
 
 

@@ -25,7 +25,7 @@ from nbclient.util import ensure_async
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, too
 
-from support.services import end_services
+from support.services import stop_services
 
 FOLDER = Path(__file__).parents[2] / "notebooks"
 SEEDED = {"AGENTBOOK_SEED": "1", "AGENTBOOK_SPEED": "0"}
@@ -99,7 +99,7 @@ def execute(path: Path) -> None:
         try:
             client.execute(env=environment(home), cwd=str(home / "cwd"))
         finally:
-            end_services(home)
+            stop_services(home)
     nbformat.write(steady(clean(notebook), stored), path)
 
 

@@ -17,7 +17,7 @@ import pytest
 
 from notebooks.check import problems
 from notebooks.execute import FOLDER, environment, names
-from support.services import end_services
+from support.services import stop_services
 
 TUTORIALS = [name for name in names() if "/" not in name]
 HOW_TOS = [name for name in names() if "/" in name]
@@ -37,7 +37,7 @@ def run(chosen: list[str], home: Path, folder: Path) -> str:
             command, cwd=folder, env=environment(home) | plugins, capture_output=True, text=True, timeout=280
         )
     finally:
-        end_services(home)
+        stop_services(home)
     output = done.stdout + done.stderr
     cells = [cell for name in chosen for cell in nbformat.read(folder / name, 4).cells if cell.cell_type == "code"]
     assert done.returncode or f"{len(cells)} passed" in output, output

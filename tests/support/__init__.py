@@ -1,1 +1,1 @@
-"""What the tests share: the other side of a conversation, a browser, a JupyterLab."""
+"""Helpers of the tests: fake platforms and endpoints, a browser, a JupyterLab."""

@@ -1,4 +1,4 @@
-"""Finds the Chromium or Chrome of this machine and drives it without a window."""
+"""Finds a Chromium or Chrome on this machine, and runs it headless."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import Browser, sync_playwright
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "microsoft-edge")
-PLACES = (
+PATHS = (
     "/usr/lib/chromium/chromium",
     "/opt/google/chrome/chrome",
     "/snap/bin/chromium",
@@ -20,7 +20,7 @@ PLACES = (
     "/Applications/Chromium.app/Contents/MacOS/Chromium",
     "C:/Program Files/Google/Chrome/Application/chrome.exe",
 )
-HOW_TO_GET_ONE = "no Chromium or Chrome: apt-get install chromium, or set AGENTBOOK_CHROMIUM to one"
+NO_BROWSER = "no Chromium or Chrome: apt-get install chromium, or set AGENTBOOK_CHROMIUM to its path"
 FLAGS = (
     "--no-sandbox",
     "--disable-gpu",
@@ -36,38 +36,39 @@ FLAGS = (
 
 
 def find_browser() -> str | None:
-    """The executable to drive; None where there is none.
+    """The path of the browser, or None if there is none.
 
-    ``AGENTBOOK_CHROMIUM`` is taken as it is: a wrong one fails, and is not silently
-    replaced by another browser.
+    ``AGENTBOOK_CHROMIUM`` takes precedence. If it is wrong, the tests fail instead of
+    using another browser.
     """
-    named = os.environ.get("AGENTBOOK_CHROMIUM")
-    if named:
-        return named
-    in_path = (shutil.which(name) for name in NAMES)
-    in_place = (place for place in PLACES if Path(place).exists())
-    return next(filter(None, in_path), None) or next(in_place, None)
+    configured = os.environ.get("AGENTBOOK_CHROMIUM")
+    if configured:
+        return configured
+    commands = (shutil.which(name) for name in NAMES)
+    files = (path for path in PATHS if Path(path).exists())
+    return next(filter(None, commands), None) or next(files, None)
 
 
 def browser_or_skip() -> str:
-    """The executable to drive.
+    """The path of the browser.
 
-    Without one the test is skipped, or fails where ``AGENTBOOK_REQUIRE_BROWSER`` is 1.
+    Without a browser the test is skipped, or fails if ``AGENTBOOK_REQUIRE_BROWSER`` is
+    1.
     """
     executable = find_browser()
     if executable is not None:
         return executable
     if os.environ.get("AGENTBOOK_REQUIRE_BROWSER") == "1":
-        pytest.fail(HOW_TO_GET_ONE, pytrace=False)
-    pytest.skip(HOW_TO_GET_ONE)
+        pytest.fail(NO_BROWSER, pytrace=False)
+    pytest.skip(NO_BROWSER)
 
 
 @contextmanager
-def running_browser() -> Iterator[Browser]:
-    """A browser without a window."""
+def running_browser(*flags: str) -> Iterator[Browser]:
+    """A headless browser, started with these additional flags."""
     executable = browser_or_skip()
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=executable, headless=True, args=list(FLAGS))
+        browser = playwright.chromium.launch(executable_path=executable, headless=True, args=[*FLAGS, *flags])
         try:
             yield browser
         finally:

@@ -1,4 +1,4 @@
-"""A certificate for 127.0.0.1 and 127.0.0.2 that nobody trusts who was not told to."""
+"""A self-signed certificate for 127.0.0.1 and 127.0.0.2, trusted only on request."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ import pytest
 
 
 def make_certificate(folder: Path) -> tuple[Path, Path]:
-    """The files of a self-signed certificate and its key, in PEM.
+    """Write a self-signed certificate and its key as PEM files; returns their paths.
 
-    Skips the test where none can be made.
+    Skips the test if the package cryptography is missing.
     """
-    x509 = pytest.importorskip("cryptography.x509", reason="no certificates can be made here: pip install cryptography")
+    x509 = pytest.importorskip(
+        "cryptography.x509", reason="certificates need the package cryptography: pip install cryptography"
+    )
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
 
@@ -22,7 +24,7 @@ def make_certificate(folder: Path) -> tuple[Path, Path]:
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "agentbook tests")])
     now = datetime.datetime.now(datetime.UTC)
     hosts = [x509.IPAddress(ipaddress.ip_address(f"127.0.0.{n}")) for n in (1, 2)]
-    made = (
+    certificate = (
         x509.CertificateBuilder()
         .subject_name(name)
         .issuer_name(name)
@@ -33,7 +35,7 @@ def make_certificate(folder: Path) -> tuple[Path, Path]:
         .add_extension(x509.SubjectAlternativeName(hosts), critical=False)
         .sign(key, hashes.SHA256())
     )
-    pem, form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
-    (folder / "cert.pem").write_bytes(made.public_bytes(pem))
-    (folder / "key.pem").write_bytes(key.private_bytes(pem, form, serialization.NoEncryption()))
+    pem, key_format = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+    (folder / "cert.pem").write_bytes(certificate.public_bytes(pem))
+    (folder / "key.pem").write_bytes(key.private_bytes(pem, key_format, serialization.NoEncryption()))
     return folder / "cert.pem", folder / "key.pem"

@@ -1,8 +1,8 @@
-"""A fake OpenAI-compatible endpoint on a real socket that answers as a test scripts it.
+"""A fake OpenAI-compatible endpoint on a real socket, with scripted answers.
 
 Each request takes the next answer of the script. A request without an answer gets a 500
-and is recorded in `unexpected`, on which `FakeOpenAI.__exit__` fails. The fake shares
-no code with the service.
+and is recorded in `unexpected`; `FakeOpenAI.__exit__` then fails. The fake shares no
+code with the service.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ Part = bytes | str | threading.Event  # the answer pauses until an event is set
 
 @dataclass(frozen=True)
 class Scripted:
-    """One answer: its status, its headers, and its body in parts.
+    """One answer: status, headers, and the parts of the body.
 
-    Each part is sent as a chunk of its own.
+    Each part is sent as a separate chunk.
     """
 
     parts: Sequence[Part] = ()
@@ -59,7 +59,7 @@ def _end(finish: str | None, tokens: int | None) -> list[Part]:
 
 
 def text(*pieces: str | threading.Event, finish: str | None = "stop", tokens: int | None = 12) -> Scripted:
-    """An answer of these pieces, one chunk each."""
+    """An answer with this text, one chunk per piece."""
     chunks: list[Part] = [_chunk({"content": piece}) if isinstance(piece, str) else piece for piece in pieces]
     return Scripted([_chunk({"role": "assistant", "content": ""}), *chunks, *_end(finish, tokens)])
 
@@ -71,9 +71,9 @@ def refusal(message: str) -> Scripted:
 def calls(
     *functions: tuple[str, str], saying: str = "", finish: str = "tool_calls", tokens: int | None = 7, first: int = 1
 ) -> Scripted:
-    """Calls of functions: (name, arguments as JSON text).
+    """An answer that calls functions, given as (name, arguments as JSON text).
 
-    The arguments are sent in fragments of three characters, the calls interleaved.
+    The arguments are sent in fragments of three characters, interleaved between calls.
     """
     parts: list[Part] = [_chunk({"role": "assistant", "content": saying or None})]
     for index, (name, _) in enumerate(functions):
@@ -89,18 +89,18 @@ def calls(
 
 
 def refuse(status: int, message: str = "no", code: str | None = None, **headers: str) -> Scripted:
-    """An error in the format of OpenAI."""
+    """An error in OpenAI's format."""
     body = json.dumps({"error": {"message": message, "type": "error", "param": None, "code": code}}).encode()
     return Scripted([body], status, {"Content-Type": "application/json", **headers})
 
 
 def cut(*pieces: str) -> Scripted:
-    """Some text, after which the connection is dropped."""
+    """Some text; then the connection is dropped."""
     return Scripted([*(_chunk({"content": piece}) for piece in pieces), CUT])
 
 
 def hang(*pieces: str) -> Scripted:
-    """Some text, after which the endpoint stays silent."""
+    """Some text; then the endpoint stays silent."""
     return Scripted([*(_chunk({"content": piece}) for piece in pieces), HANG])
 
 
@@ -109,13 +109,13 @@ def raw(*parts: bytes, **headers: str) -> Scripted:
 
 
 class FakeOpenAI:
-    """The endpoint; it listens until the end of the ``with`` block."""
+    """The endpoint, which listens until the end of the ``with`` block."""
 
     def __init__(self, *script: Scripted) -> None:
         self.script = deque(script)
         self.requests: list[Request] = []
         self.unexpected: list[Request] = []
-        self.disconnected = threading.Event()  # a client went away during an answer
+        self.disconnected = threading.Event()  # a client disconnected during an answer
         self.hanging = threading.Event()
         self._ended = threading.Event()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
@@ -128,7 +128,7 @@ class FakeOpenAI:
         return f"http://127.0.0.1:{self._server.server_port}/v1"
 
     def script_answers(self, *script: Scripted) -> None:
-        """Reset, and give these answers from now on."""
+        """Forget the requests so far, and replace the script."""
         self.script = deque(script)
         self.requests.clear()
         self.disconnected.clear()

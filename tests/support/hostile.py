@@ -1,10 +1,10 @@
 # ruff: noqa: E501 - a payload is one line
-"""What a hostile agent, prompt, name or error may hold: one corpus for the renderer's
-tests and for those in a browser.
+"""Hostile texts that an agent, a prompt, a name or an error may contain.
 
-Each entry that could run something would call ``top.hit("<name>")``, and each that
-could fetch something would fetch from ``stray.example`` or a path that holds ``stray``:
-a test plants the function, listens to the requests, and hears of neither.
+The renderer's tests and the browser tests share this corpus. A text that runs calls
+``top.hit("<name>")``. A text that fetches does so from ``stray.example``, or from a
+path that contains ``stray``. A test defines the function, records the requests, and
+checks that there are no calls and no such requests.
 """
 
 from __future__ import annotations
@@ -110,8 +110,8 @@ FORMS = _all(
     base="<base href=http://HOST/><base target=_top>",
 )
 
-# Texts that an HTML parser reads one way, and the next that reads what it wrote
-# another.
+# Texts that one HTML parser reads in one way, and that a second parser reads
+# differently once the first has serialised them.
 MUTATIONS = _all(
     noscript="<noscript><p title='</noscript><img src=x onerror=HIT>'></noscript>",
     template="<template><img src=x onerror=HIT></template><template shadowrootmode=open><script>HIT</script></template>",
@@ -176,5 +176,5 @@ CORPUS: dict[str, str] = {
     for group in (SCRIPTS, HANDLERS, LINKS, PICTURES, EMBEDDED, STYLES, FORMS, MUTATIONS, MARKDOWN, TEX, CHARACTERS)
     for name, text in group.items()
 }
-# By itself: a megabyte in one line, with something in it that would run.
+# Not in the corpus: one line of a megabyte, with an attack in its middle.
 LONG_LINE = "x" * 500_000 + "<img src=x onerror=top.hit('long_line')>" + "y" * 500_000

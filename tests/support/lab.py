@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 import nbformat
 from playwright.sync_api import Browser, ConsoleMessage, Locator, Request
 
-from support.services import end_services
+from support.services import stop_services
 
 START_S = 90.0
 TIMEOUT_MS = 60_000.0  # generous: it is only ever spent in full by a test that fails
@@ -187,7 +187,7 @@ class Lab:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        end_services(self.data)
+        stop_services(self.data)
 
     def secret(self) -> str:
         """The secret of the API key that notebooks use here."""
@@ -308,9 +308,12 @@ class Page:
         """``[3]:`` after a cell has run, ``[*]:`` while it runs or waits."""
         return self.cell(number).locator(".jp-InputPrompt").inner_text().strip()
 
-    def _cells(self) -> list[dict[str, Any]]:
-        # The notebook's own model: a long notebook's cells are drawn only where they
-        # can be seen.
+    def cells(self) -> list[dict[str, Any]]:
+        """All cells, as nbformat stores them.
+
+        They are read from the notebook's model, because JupyterLab draws only the cells
+        near the view.
+        """
         cells: list[dict[str, Any]] = self.page.evaluate(
             "() => window.jupyterapp.shell.currentWidget.content.model.toJSON().cells"
         )
@@ -318,15 +321,15 @@ class Page:
 
     def execution_counts(self) -> list[int | None]:
         """The execution counts of all code cells."""
-        return [cell["execution_count"] for cell in self._cells() if cell["cell_type"] == "code"]
+        return [cell["execution_count"] for cell in self.cells() if cell["cell_type"] == "code"]
 
     def outputs(self) -> list[dict[str, Any]]:
         """All outputs of the notebook in the page, as nbformat has them."""
-        return [output for cell in self._cells() for output in cell.get("outputs", [])]
+        return [output for cell in self.cells() for output in cell.get("outputs", [])]
 
     def output_text(self, number: int) -> str:
         """What a code cell has printed, and its value as text."""
-        outputs = [cell for cell in self._cells() if cell["cell_type"] == "code"][number]["outputs"]
+        outputs = [cell for cell in self.cells() if cell["cell_type"] == "code"][number]["outputs"]
         return "".join("".join(output.get("text") or output["data"]["text/plain"]) for output in outputs)
 
     def screenshot(self, name: str) -> Path:

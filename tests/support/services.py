@@ -1,5 +1,6 @@
-"""Ends the embedded services that tests started: found by the file each writes, ended
-by the process id in it.
+"""Stops the embedded services that tests have started.
+
+Each service writes a file with its process id into its data directory.
 """
 
 from __future__ import annotations
@@ -13,19 +14,17 @@ from pathlib import Path
 WAIT_S = 15.0
 
 
-def end_services(root: Path) -> None:
-    """End every service whose data directory is `root` or below it, and wait until it
-    has gone.
-    """
+def stop_services(root: Path) -> None:
+    """Stop every service whose data directory is `root` or below, and wait for it."""
     for file in sorted(root.rglob("service.json")):
         try:
             pid = int(json.loads(file.read_text())["pid"])
             os.kill(pid, signal.SIGTERM)
         except (OSError, ValueError, KeyError):
-            continue  # ended meanwhile, or by its own test
+            continue  # has ended by now, or was stopped by its test
         until = time.monotonic() + WAIT_S
-        # It takes the file away as its last act; it is no child of ours, so there is
-        # nothing to wait on.
+        # The service removes the file last. It is not a child of this process, so its
+        # end cannot be waited for.
         while file.exists() and time.monotonic() < until:
             time.sleep(0.02)
         if file.exists():

@@ -1,8 +1,8 @@
-"""Waits until JupyterLab and the embedded service answer, as `agentbook lab` started
-them; fails with the log if they do not.
+"""Checks that ``agentbook lab`` has started JupyterLab and the embedded service.
 
-Usage: ``smoke.py LOG DATA PID``. Standard library only: it runs in an environment that
-has nothing but the package.
+Usage: ``smoke.py LOG DATA PID``. Waits until both answer; prints the log and fails if
+they do not. Uses the standard library only, because it runs in an environment with
+nothing but the package.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def main(log: Path, data: Path, pid: int) -> int:
                 return 0
         time.sleep(0.2)
     print(log.read_text(errors="replace"), file=sys.stderr)
-    print("agentbook lab did not come up", file=sys.stderr)
+    print("agentbook lab did not start", file=sys.stderr)
     return 1
 
 

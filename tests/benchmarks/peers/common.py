@@ -1,6 +1,6 @@
-"""What the scripts of the peers share: a server on loopback, rows to read, a
-measurement. The standard library alone, since each script runs in its peer's
-environment.
+"""Helpers of the peers' scripts: a server on loopback, rows to read, a measurement.
+
+Uses the standard library only, because each script runs in its peer's environment.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 ROUNDS = 3
-PATIENCE_S = 30
+ENOUGH_S = 30
 
 
 def free_port() -> int:
@@ -33,8 +33,10 @@ def free_port() -> int:
 
 @contextmanager
 def served(command: Sequence[str], health: str, log: Path, env: Mapping[str, str] | None = None) -> Iterator[None]:
-    """A server of its own process group, from its first good answer on; its whole group
-    is ended afterwards, also where this script is told to end.
+    """Start a server, and wait until it answers at `health`.
+
+    It has its own process group. The whole group is ended afterwards, also if this
+    script is terminated.
     """
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     with log.open("wb") as out:
@@ -43,13 +45,13 @@ def served(command: Sequence[str], health: str, log: Path, env: Mapping[str, str
             start_new_session=True,
         )  # fmt: skip
     try:
-        _wait(process, health, log)
+        _wait_until_healthy(process, health, log)
         yield
     finally:
-        for number, patience_s in ((signal.SIGTERM, 10), (signal.SIGKILL, 10)):
+        for number, timeout_s in ((signal.SIGTERM, 10), (signal.SIGKILL, 10)):
             try:
                 os.killpg(process.pid, number)
-                process.wait(patience_s)
+                process.wait(timeout_s)
                 break
             except ProcessLookupError:
                 break
@@ -57,8 +59,8 @@ def served(command: Sequence[str], health: str, log: Path, env: Mapping[str, str
                 continue
 
 
-def _wait(process: subprocess.Popen[bytes], health: str, log: Path, patience_s: float = 120) -> None:
-    until = time.monotonic() + patience_s
+def _wait_until_healthy(process: subprocess.Popen[bytes], health: str, log: Path, timeout_s: float = 120) -> None:
+    until = time.monotonic() + timeout_s
     while time.monotonic() < until:
         if process.poll() is not None:
             break
@@ -68,15 +70,15 @@ def _wait(process: subprocess.Popen[bytes], health: str, log: Path, patience_s: 
         except (urllib.error.URLError, OSError):
             time.sleep(0.3)
     last_lines = " | ".join(log.read_text(errors="replace").strip().splitlines()[-3:])
-    raise SystemExit(f"its server did not answer at {health} within {patience_s:.0f} s: {last_lines[-300:]}")
+    raise SystemExit(f"its server did not answer at {health} within {timeout_s:.0f} s: {last_lines[-300:]}")
 
 
 def grow(database: Path, table: str, rows: int, fresh: Mapping[str, str]) -> None:
-    """Copy the rows of an SQLite table until there are so many.
+    """Copy the rows of an SQLite table until it has `rows` rows.
 
-    A peer takes its rows one request at a time, a hundred a second: what is measured is
-    reading them. `fresh` gives an SQL expression for each column that must differ from
-    copy to copy; an integer key is left to SQLite.
+    Writing them through the peer would take too long, at a hundred requests a second,
+    and only reading is measured. `fresh` gives an SQL expression for each column whose
+    values must differ between copies; an empty one leaves an integer key to SQLite.
     """
     with sqlite3.connect(database) as db:
         columns = [name for _, name, kind, *_ in db.execute(f"PRAGMA table_info({table})") if fresh.get(name) != ""]
@@ -88,21 +90,22 @@ def grow(database: Path, table: str, rows: int, fresh: Mapping[str, str]) -> Non
 
 
 def measured(label: str, rows: int, call: Callable[[], Any]) -> dict[str, Any]:
-    """The best of a few rounds; a call that gives another number of rows is no
-    measurement.
+    """The least wall-clock and CPU seconds of a call, over a few rounds.
+
+    Fails if the call returns another number of rows.
     """
-    best, least = float("inf"), float("inf")
+    wall_s, cpu_s = float("inf"), float("inf")
     for _ in range(ROUNDS):
         wall, cpu = time.perf_counter(), time.process_time()
         count = len(call())
-        best, least = min(best, time.perf_counter() - wall), min(least, time.process_time() - cpu)
+        wall_s, cpu_s = min(wall_s, time.perf_counter() - wall), min(cpu_s, time.process_time() - cpu)
         if count != rows:
-            raise SystemExit(f"{label} gave {count:,} rows instead of {rows:,}")
-        if best > PATIENCE_S:  # what takes so long is not disturbed much by anything else
+            raise SystemExit(f"{label} returned {count:,} rows instead of {rows:,}")
+        if wall_s > ENOUGH_S:  # other work on the machine hardly matters in a long call
             break
-    return {"what": label, "rows": rows, "wall_s": best, "cpu_s": least}
+    return {"measurement": label, "rows": rows, "wall_s": wall_s, "cpu_s": cpu_s}
 
 
-def say(line: dict[str, Any]) -> None:
-    """Hand a measurement to `tests/benchmarks/peers.py`."""
+def report(line: dict[str, Any]) -> None:
+    """Pass a measurement to `tests/benchmarks/peers.py`, on stdout."""
     print(json.dumps(line), flush=True)

@@ -1,5 +1,6 @@
-"""langgraph-sdk: threads page by page, from ``langgraph dev``. Run by
-`tests/benchmarks/peers.py` in LangGraph's environment.
+"""Measures langgraph-sdk, which reads threads page by page from ``langgraph dev``.
+
+`tests/benchmarks/peers.py` runs this script in LangGraph's environment.
 """
 
 from __future__ import annotations
@@ -10,10 +11,10 @@ import sys
 from pathlib import Path
 
 import pandas as pd
-from common import free_port, measured, say, served
+from common import free_port, measured, report, served
 from langgraph_sdk import get_client, get_sync_client
 
-PAGE = 1000  # the most it takes
+PAGE = 1000  # the maximum that it accepts
 GRAPH = """
 from langgraph.graph import END, START, StateGraph
 
@@ -43,15 +44,15 @@ def main(rows: int, folder: Path) -> None:
                 threads += page
             return pd.json_normalize(threads)
 
-        say(measured(f"langgraph-sdk `threads.search`, pages of {PAGE:,}, `json_normalize`", rows, read))
+        report(measured(f"langgraph-sdk `threads.search`, pages of {PAGE:,}, `json_normalize`", rows, read))
 
 
 async def seed(url: str, rows: int) -> None:
     client = get_client(url=url)
-    gate = asyncio.Semaphore(16)
+    limit = asyncio.Semaphore(16)
 
     async def create_thread(n: int) -> None:
-        async with gate:
+        async with limit:
             await client.threads.create(metadata={"session": "s1", "text": "word " * 17, "n": n})
 
     await asyncio.gather(*(create_thread(n) for n in range(rows)))

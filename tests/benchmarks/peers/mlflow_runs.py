@@ -1,5 +1,6 @@
-"""MLflow: runs as a DataFrame, from its own server on SQLite. Run by
-`tests/benchmarks/peers.py` in MLflow's environment.
+"""Measures MLflow, which reads runs into a DataFrame from its server on SQLite.
+
+`tests/benchmarks/peers.py` runs this script in MLflow's environment.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import sqlite3
 import sys
 from pathlib import Path
 
-from common import free_port, grow, measured, say, served
+from common import free_port, grow, measured, report, served
 
 os.environ |= {"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true", "GIT_PYTHON_REFRESH": "quiet"}
 
@@ -36,9 +37,9 @@ def main(rows: int, folder: Path) -> None:
             client.log_metric(run.info.run_id, "latency_s", 1.5 + n)
             client.log_param(run.info.run_id, "text", "word " * 17)
             client.set_terminated(run.info.run_id)
-    copies(database, rows)
+    copy_runs(database, rows)
     with served(command, f"{url}/health", folder / "serve.log"):
-        say(
+        report(
             measured(
                 "MLflow `search_runs`",
                 rows,
@@ -47,8 +48,8 @@ def main(rows: int, folder: Path) -> None:
         )
 
 
-def copies(database: Path, rows: int) -> None:
-    """Copies of the runs, each with its metric, parameter and tags."""
+def copy_runs(database: Path, rows: int) -> None:
+    """Copy the runs, each with its metric, parameter and tags."""
     with sqlite3.connect(database) as db:
         seeds = [row[0] for row in db.execute("SELECT run_uuid FROM runs")]
     grow(database, "runs", rows, {"run_uuid": "lower(hex(randomblob(16)))"})

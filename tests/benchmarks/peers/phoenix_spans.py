@@ -1,5 +1,6 @@
-"""Phoenix: spans as a DataFrame, from its own server on SQLite. Run by
-`tests/benchmarks/peers.py` in Phoenix's environment.
+"""Measures Phoenix, which reads spans into a DataFrame from its server on SQLite.
+
+`tests/benchmarks/peers.py` runs this script in Phoenix's environment.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import time
 import uuid
 from pathlib import Path
 
-from common import free_port, grow, measured, say, served
+from common import free_port, grow, measured, report, served
 from phoenix.client import Client
 
 PROJECT = "default"
@@ -34,7 +35,7 @@ def main(rows: int, folder: Path) -> None:
     fresh = {"id": "", "span_id": "lower(hex(randomblob(8)))"}
     grow(folder / "phoenix.db", "spans", rows, fresh)
     with served(command, f"{url}/healthz", folder / "serve.log", env):
-        say(
+        report(
             measured(
                 "Phoenix `get_spans_dataframe`",
                 rows,
@@ -44,10 +45,10 @@ def main(rows: int, folder: Path) -> None:
 
 
 def seed(client: Client) -> None:
-    began = datetime.datetime(2026, 10, 3, 8, tzinfo=datetime.UTC)
+    start = datetime.datetime(2026, 10, 3, 8, tzinfo=datetime.UTC)
     spans = []
     for n in range(SEEDS):
-        at = began + datetime.timedelta(seconds=n)
+        at = start + datetime.timedelta(seconds=n)
         spans.append(
             {
                 "name": "turn",
@@ -60,7 +61,7 @@ def seed(client: Client) -> None:
             }
         )
     client.spans.log_spans(project_identifier=PROJECT, spans=spans)
-    until = time.monotonic() + 60  # Phoenix queues them
+    until = time.monotonic() + 60  # Phoenix stores spans asynchronously
     while time.monotonic() < until:
         if len(client.spans.get_spans_dataframe(project_identifier=PROJECT, limit=1000, timeout=60)) == SEEDS:
             return
