@@ -241,7 +241,7 @@ class ChatPanel(widgets.VBox):  # type: ignore[misc]
 
         The columns are role, text, event_id, session_id, asked_at,
         time_to_first_event_s, time_to_reply_s, subtasks, status and request_id. See
-        `agentbook.chat.model.transcript.Transcript.to_pandas`.
+        `Conversation.to_pandas`.
         """
         if self._attached is not None and not loop.on_loop_thread():
             concurrent.futures.wait([self._attached], READ_TIMEOUT_S)

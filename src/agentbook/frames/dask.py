@@ -121,7 +121,38 @@ def load_events(
 
 
 def from_store(store: Store) -> Any:
-    """The same as `Store.to_dask`: a partition per group of sessions."""
+    """The events of a local store as a Dask DataFrame, as `Store.to_dask` gives them.
+
+    Parameters
+    ----------
+    store : Store
+        The store to read. Worker processes need access to its folder.
+
+    Returns
+    -------
+    dask.dataframe.DataFrame
+        The columns of `Store.events`, with categories as text, in one partition per
+        group of sessions. A session is never split over two partitions.
+
+    Raises
+    ------
+    ImportError
+        If Dask is not installed; install it with ``pip install 'agentbook[dask]'``.
+
+    Notes
+    -----
+    Events are read when the result is computed.
+    Specification: "Resources and their fields", Session event.
+
+    Examples
+    --------
+    >>> import agentbook as ab
+    >>> events = ab.dask.from_store(store)
+    >>> events.npartitions
+    8
+    >>> events.compute()["session_id"].nunique()
+    3
+    """
     return store.to_dask()
 
 
@@ -185,7 +216,8 @@ def meta_of(analysis: Callable[..., pd.DataFrame], **options: Any) -> pd.DataFra
     Returns
     -------
     DataFrame
-        Without rows. Categories stay categories; `apply` converts them to text.
+        The columns of `analysis`, without rows. Categories stay categories; `apply`
+        converts them to text.
 
     Raises
     ------

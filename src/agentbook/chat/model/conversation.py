@@ -72,10 +72,15 @@ class Conversation:
     recorded : bool
         Whether the conversation replays a recording.
 
+    Raises
+    ------
+    TypeError
+        If `session` is neither an id nor a record that has one.
+
     Notes
     -----
-    The constructor raises nothing; missing arguments are reported when a message is
-    sent. Specification: "Events"; "Authentication", rule 9.
+    Missing arguments are reported when a message is sent.
+    Specification: "Events"; "Authentication", rule 9.
 
     Examples
     --------
@@ -89,15 +94,17 @@ class Conversation:
     >>> conversation.turns
     [Turn(answered: '2+2?' -> '4')]
 
-    With a platform, on the toolkit's loop::
+    With a platform, on the toolkit's loop:
 
-        exchange = await conversation.start("2+2?")    # a new session
-        exchange = await conversation.send("3+3?")     # continue it
-        exchange = conversation.submit("4+4?")         # send without waiting
-        await conversation.attach()                    # read an existing session
-        end = conversation.listen(draw)                # observe each change
-        conversation.stop()                            # stop waiting
-        await conversation.retry(exchange)             # try again after a failure
+    >>> from agentbook.events import loop
+    >>> conversation = Conversation(
+    ...     client, workspace="acme~playground", agent="acme~guide")
+    >>> exchange = loop.run(conversation.start("What is a turn?"))
+    >>> exchange.finished.result(60).status
+    'answered'
+    >>> loop.run(conversation.aclose())
+    >>> conversation.state
+    'closed'
     """
 
     def __init__(
@@ -186,13 +193,32 @@ class Conversation:
         Parameters
         ----------
         listener : callable
-            Takes the exchange that changed, or None. Must not raise; exceptions are
-            logged.
+            Takes the exchange that changed, or None if something else did, such as the
+            connection. It must not raise: an exception ends the live connection, or
+            reaches the caller of the method that made the change.
 
         Returns
         -------
         callable
-            Unsubscribes the listener.
+            Unsubscribes the listener. Calling it again does nothing.
+
+        Notes
+        -----
+        Raises nothing.
+
+        Examples
+        --------
+        >>> conversation = Conversation(None)
+        >>> statuses = []
+        >>> end = conversation.listen(lambda exchange: statuses.append(exchange.status))
+        >>> conversation.feed({"id": "0199a0b2-0000-7000-8000-000000000001",
+        ...                    "type": "message", "content": {"text": "2+2?"},
+        ...                    "author": {"type": "api_key"}})
+        >>> conversation.feed({"id": "0199a0b2-0000-7000-8000-000000000002",
+        ...                    "type": "runtime_done", "content": {"text": "4"}})
+        >>> statuses
+        ['waiting', 'answered']
+        >>> end()
         """
         self._listeners.append(listener)
 
@@ -227,6 +253,19 @@ class Conversation:
         ------
         TypeError, ValueError
             As in `submit`.
+
+        Examples
+        --------
+        >>> from agentbook.events import loop
+        >>> conversation = Conversation(
+        ...     client, workspace="acme~playground", agent="acme~guide")
+        >>> first = loop.run(conversation.start("What is a turn?"))
+        >>> second = loop.run(conversation.start("And an event?"))
+        >>> len(conversation.sessions)
+        2
+        >>> second.finished.result(60).status
+        'answered'
+        >>> loop.run(conversation.aclose())
         """
         self._check_sendable(prompt)
         await self._switch(None)
@@ -256,12 +295,34 @@ class Conversation:
     async def attach(self, session: Any = None) -> None:
         """Read the session's events, then follow it live.
 
-        Errors are not raised but stored in `error`; `resume` tries again.
+        Returns once the events so far have been read, or reading them has failed.
+        Without a session or a client, nothing is read.
 
         Parameters
         ----------
         session : str or Record, optional
-            None for the current session.
+            The session to read; None for the current session.
+
+        Raises
+        ------
+        TypeError
+            If `session` is neither an id nor a record that has one.
+
+        Notes
+        -----
+        Errors of the platform and of the connection are not raised but stored in
+        `error`; `resume` tries again.
+
+        Examples
+        --------
+        >>> from agentbook.events import loop
+        >>> conversation = Conversation(client)
+        >>> loop.run(conversation.attach(session))
+        >>> conversation.turns[0].prompt
+        'What is a turn?'
+        >>> conversation.connection
+        'live'
+        >>> loop.run(conversation.aclose())
         """
         if session is not None and ref(session) != self.session_id:
             await self._switch(ref(session))
@@ -271,18 +332,35 @@ class Conversation:
     async def send(self, text: str) -> Exchange:
         """Send a message; starts the session if there is none.
 
-        Returns once the platform has accepted or refused it. A refusal is not raised
-        but stored in the exchange's ``error``.
-
         Parameters
         ----------
         text : str
             The message.
 
+        Returns
+        -------
+        Exchange
+            Once the platform has accepted or refused the message. A refusal is not
+            raised but stored in the exchange's ``error``. Await
+            ``asyncio.wrap_future(exchange.finished)`` for the turn.
+
         Raises
         ------
         TypeError, ValueError
             As in `submit`.
+
+        Examples
+        --------
+        >>> from agentbook.events import loop
+        >>> conversation = Conversation(
+        ...     client, workspace="acme~playground", agent="acme~guide")
+        >>> first = loop.run(conversation.send("What is a turn?"))
+        >>> second = loop.run(conversation.send("And an event?"))
+        >>> second.finished.result(60).status
+        'answered'
+        >>> len(conversation.turns), len(conversation.sessions)
+        (2, 1)
+        >>> loop.run(conversation.aclose())
         """
         exchange = self.submit(text)
         if exchange.posting is not None:
@@ -292,10 +370,18 @@ class Conversation:
     def submit(self, text: str) -> Exchange:
         """Send a message and return at once; call it on the loop's thread.
 
+        Starts the session if there is none.
+
         Parameters
         ----------
         text : str
             The message.
+
+        Returns
+        -------
+        Exchange
+            The last of `exchanges`, before the platform has the message. If the
+            platform refuses it, the reason is stored in the exchange's ``error``.
 
         Raises
         ------
@@ -304,6 +390,22 @@ class Conversation:
         ValueError
             If the message is empty or not valid Unicode, if the conversation is closed
             or a recording, or if it has no session and cannot start one.
+        RuntimeError
+            If called on a thread without a running event loop.
+
+        Examples
+        --------
+        >>> from agentbook.events import loop
+        >>> conversation = Conversation(
+        ...     client, workspace="acme~playground", agent="acme~guide")
+        >>> async def ask():
+        ...     exchange = conversation.submit("What is a turn?")
+        ...     before = exchange.status
+        ...     turn = await asyncio.wrap_future(exchange.finished)
+        ...     return before, turn.status
+        >>> loop.run(ask(), 60)
+        ('sending', 'answered')
+        >>> loop.run(conversation.aclose())
         """
         self._check_sendable(text)
         if self.session_id is None and (self.workspace is None or self.agent is None):
@@ -388,10 +490,30 @@ class Conversation:
         exchange : Exchange
             One of `exchanges`.
 
+        Returns
+        -------
+        Exchange
+            The same exchange if the platform has the message, else that of the new
+            message, accepted or refused as in `send`.
+
         Raises
         ------
-        ValueError
+        TypeError, ValueError
             As in `submit`.
+
+        Examples
+        --------
+        >>> from agentbook.events import loop
+        >>> conversation = Conversation(
+        ...     client, workspace="acme~playground", agent="acme~nobody")
+        >>> exchange = loop.run(conversation.send("What is a turn?"))
+        >>> exchange.status
+        'failed'
+        >>> conversation.agent = "acme~guide"
+        >>> exchange = loop.run(conversation.retry(exchange))
+        >>> exchange.finished.result(60).status
+        'answered'
+        >>> loop.run(conversation.aclose())
         """
         if exchange.bound and exchange.turn.status == "open":
             exchange.wait_again()
@@ -417,6 +539,24 @@ class Conversation:
         ----------
         exchange : Exchange, optional
             One of `exchanges`, also one that has ended; None for all pending ones.
+
+        Notes
+        -----
+        Raises nothing. `resume` waits again.
+
+        Examples
+        --------
+        >>> conversation = Conversation(None)
+        >>> conversation.feed({"id": "0199a0b2-0000-7000-8000-000000000001",
+        ...                    "type": "message", "content": {"text": "2+2?"},
+        ...                    "author": {"type": "api_key"}})
+        >>> conversation.stop(conversation.exchanges[0])
+        >>> conversation.exchanges[0].status
+        'stopped'
+        >>> conversation.feed({"id": "0199a0b2-0000-7000-8000-000000000002",
+        ...                    "type": "runtime_done", "content": {"text": "4"}})
+        >>> conversation.exchanges[0].status
+        'answered'
         """
         for each in [exchange] if exchange is not None else self.pending:
             each.stop()
@@ -464,8 +604,23 @@ class Conversation:
         Parameters
         ----------
         event : mapping
-            As the stream delivers it. An event of an unknown type is kept and shown as
-            it is.
+            As the stream delivers it, persisted event or draft. An event of an unknown
+            type is kept and shown as it is.
+
+        Notes
+        -----
+        Raises nothing for an event that lacks fields. Specification: "Events", rules 2
+        to 5.
+
+        Examples
+        --------
+        >>> conversation = Conversation(None)
+        >>> question = {"id": "0199a0b2-0000-7000-8000-000000000001", "type": "message",
+        ...             "content": {"text": "2+2?"}, "author": {"type": "api_key"}}
+        >>> conversation.feed(question)
+        >>> conversation.feed(question)
+        >>> len(conversation.exchanges)
+        1
         """
         exchange = self._log.feed(event, time.monotonic())
         if exchange is None:
@@ -483,9 +638,56 @@ class Conversation:
         return Transcript(self.exchanges, self.session_id, self.agent_name)
 
     def to_pandas(self) -> pd.DataFrame:
-        """The transcript as a DataFrame.
+        """The current session's exchanges as a DataFrame.
 
-        `agentbook.chat.model.transcript.Transcript.to_pandas` lists the columns.
+        Returns
+        -------
+        DataFrame
+            One row for each question and one for its outcome, in order. Empty frames
+            have the same dtypes.
+
+            =====================  ===================  ====  ==========================
+            column                 dtype                unit  meaning
+            =====================  ===================  ====  ==========================
+            role                   category                   ``user`` or ``agent``
+            text                   str                        message; reason of a
+                                                              failed turn
+            event_id               str                        persisted event; missing
+                                                              until there is one
+            session_id             str
+            asked_at               datetime64[us, UTC]        time of the question, on
+                                                              both rows
+            time_to_first_event_s  float64              s     from sending to the first
+                                                              event of the agent; agent
+                                                              rows
+            time_to_reply_s        float64              s     from sending to the reply;
+                                                              agent rows
+            subtasks               Int64                      finished subtasks and tool
+                                                              runs; agent rows
+            status                 category                   sending, waiting,
+                                                              streaming, stopped,
+                                                              answered or failed
+            request_id             str                        the refused request
+            =====================  ===================  ====  ==========================
+
+        Notes
+        -----
+        Times to the first event are known for questions asked here. For others, the
+        time to the reply is the difference of the two events' ``created_at``.
+        Specification: "Events", rules 3 to 5.
+
+        Examples
+        --------
+        >>> conversation = Conversation(None)
+        >>> conversation.feed({"id": "0199a0b2-0000-7000-8000-000000000001",
+        ...                    "type": "message", "content": {"text": "2+2?"},
+        ...                    "author": {"type": "api_key"}})
+        >>> conversation.feed({"id": "0199a0b2-0000-7000-8000-000000000002",
+        ...                    "type": "runtime_done", "content": {"text": "4"}})
+        >>> conversation.to_pandas()[["role", "text", "status"]]
+            role  text    status
+        0   user  2+2?  answered
+        1  agent     4  answered
         """
         return self.transcript.to_pandas()
 
@@ -538,7 +740,32 @@ class Conversation:
 
     @classmethod
     def from_transcript(cls, transcript: Transcript) -> Self:
-        """A conversation without a client that holds a transcript's exchanges."""
+        """A conversation without a client that holds a transcript's exchanges.
+
+        Parameters
+        ----------
+        transcript : Transcript
+            Such as `Conversation.transcript`. The exchanges are shared, not copied.
+
+        Returns
+        -------
+        Conversation
+            To read and analyse; nothing can be sent to it.
+
+        Notes
+        -----
+        Raises nothing.
+
+        Examples
+        --------
+        >>> conversation = Conversation(None)
+        >>> conversation.feed({"id": "0199a0b2-0000-7000-8000-000000000001",
+        ...                    "type": "message", "content": {"text": "2+2?"},
+        ...                    "author": {"type": "api_key"}})
+        >>> copy = Conversation.from_transcript(conversation.transcript)
+        >>> copy == conversation
+        True
+        """
         conversation = cls(None, session=transcript.session_id)
         conversation.agent_name = transcript.agent_name
         conversation._log.restore(transcript.exchanges)

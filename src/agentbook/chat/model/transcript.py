@@ -50,43 +50,7 @@ class Transcript:
         return [event for exchange in self.exchanges for event in exchange.turn.events]
 
     def to_pandas(self) -> pd.DataFrame:
-        """The transcript as a DataFrame.
-
-        Returns
-        -------
-        DataFrame
-            One row for each question and one for its outcome, in order. Empty frames
-            have the same dtypes.
-
-            =====================  ===================  ====  ==========================
-            column                 dtype                unit  meaning
-            =====================  ===================  ====  ==========================
-            role                   category                   ``user`` or ``agent``
-            text                   str                        message; reason of a
-                                                              failed turn
-            event_id               str                        persisted event; missing
-                                                              until there is one
-            session_id             str
-            asked_at               datetime64[us, UTC]        time of the question, on
-                                                              both rows
-            time_to_first_event_s  float64              s     from sending to the first
-                                                              event of the agent; agent
-                                                              rows
-            time_to_reply_s        float64              s     from sending to the reply;
-                                                              agent rows
-            subtasks               Int64                      finished subtasks and tool
-                                                              runs; agent rows
-            status                 category                   sending, waiting,
-                                                              streaming, stopped,
-                                                              answered or failed
-            request_id             str                        the refused request
-            =====================  ===================  ====  ==========================
-
-        Notes
-        -----
-        Times to the first event are known for questions asked here. For others, the
-        time to the reply is the difference of the two events' ``created_at``.
-        Specification: "Events", rules 3 to 5.
+        """The transcript as a DataFrame; `Conversation.to_pandas` lists its columns.
 
         Examples
         --------
