@@ -143,7 +143,7 @@ class Notebook(Page):
         kernel = self.page.evaluate("() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.id")
         url = f"{self.lab.url}/api/kernels/{kernel}/interrupt"
         request = urllib.request.Request(
-            url, method="POST", headers={"Authorization": f"token {self.lab.facts['token']}"}
+            url, method="POST", headers={"Authorization": f"token {self.lab.server['token']}"}
         )
         at = time.time()
         urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=30).close()
@@ -163,8 +163,8 @@ class Benchmark:
         page = Notebook(self.lab, self.browser, f"benchmark-{self._notebooks}", cells, kernel or self.kernel)
         try:
             yield page
-            if page.strayed:
-                print(f"(requested from the network: {page.strayed[:2]})")
+            if page.outside_requests:
+                print(f"(requested from the network: {page.outside_requests[:2]})")
         finally:
             page.end_kernels()
             page.close()

@@ -1,6 +1,4 @@
-"""Binder's own steps, on the very files in binder/: a fresh environment, postBuild,
-start, and a visitor's browser.
-"""
+"""Binder's steps on the files in binder/: build, start, and a visitor's browser."""
 
 from __future__ import annotations
 
@@ -13,17 +11,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser
 
 from binder.image import HOST, ROOT, Container, Image
-from support.browser import FLAGS, browser_or_skip
+from support.browser import running_browser
 from support.lab import Page
 from support.services import stop_services
 
 FILES = ("runtime.txt", "requirements.txt", "postBuild", "start")
 FIRST = "notebooks/01-first-look.ipynb"
-GUARANTEED_BYTES = 450_000_000  # what Binder keeps free for a container
-MOST_BYTES = 2_000_000_000  # where it ends one
+GUARANTEED_BYTES = 450_000_000  # Binder reserves this for a container
+MAX_BYTES = 2_000_000_000  # Binder stops a container that uses more
 
 pytestmark = pytest.mark.timeout(400)
 
@@ -35,18 +33,14 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Image]:
         yield Image(home)
     finally:
         stop_services(home)
-        shutil.rmtree(home, ignore_errors=True)  # some 700 MB
+        shutil.rmtree(home, ignore_errors=True)  # about 700 MB
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """A browser that knows the hub by a name, as a visitor's does."""
-    executable = browser_or_skip()
-    flags = [*FLAGS, f"--host-resolver-rules=MAP {HOST} 127.0.0.1"]
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=executable, headless=True, args=flags)
-        yield started
-        started.close()
+    """A browser that reaches the hub by its host name, as a visitor's does."""
+    with running_browser(f"--host-resolver-rules=MAP {HOST} 127.0.0.1") as browser:
+        yield browser
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -58,7 +52,7 @@ def test_the_folder_has_what_binder_reads(name: str) -> None:
         assert os.access(ROOT / "binder" / name, os.X_OK)
 
 
-def test_binder_takes_a_python_that_the_package_takes() -> None:
+def test_binder_uses_a_python_version_that_the_package_supports() -> None:
     kind, _, version = (ROOT / "binder" / "runtime.txt").read_text().strip().partition("-")
     major, minor = map(int, version.split("."))
     assert kind == "python"
@@ -88,19 +82,18 @@ def test_repo2docker_accepts_the_folder() -> None:
 @pytest.mark.browser
 def test_a_visitor_runs_the_first_tutorial_and_sees_the_services_pages(image: Image, browser: Browser) -> None:
     with Container(image) as container:
-        page = Page(container, browser)  # type: ignore[arg-type] - of a Lab it needs the address and the token
-        page.open(FIRST)  # the badge's deep link: lab/tree/notebooks/...
-        runs_the_tutorial(page)
-        held = container.memory()
-        needed, all_of_it = (sum(sizes) for sizes in zip(*held.values(), strict=True))
-        print(f"{needed / 1e6:.0f} MB, with mapped files {all_of_it / 1e6:.0f} MB: {held}")
-        assert needed < GUARANTEED_BYTES, held
-        assert all_of_it < MOST_BYTES / 2, held
+        page = Page(container, browser)  # type: ignore[arg-type] - uses only `url` and `server`
+        page.open(FIRST)  # the link of the badge: lab/tree/notebooks/...
+        run_the_tutorial(page)
+        processes = container.memory()
+        anonymous, total = (sum(sizes) for sizes in zip(*processes.values(), strict=True))
+        print(f"{anonymous / 1e6:.0f} MB, with mapped files {total / 1e6:.0f} MB: {processes}")
+        assert anonymous < GUARANTEED_BYTES, processes
+        assert total < MAX_BYTES / 2, processes
 
-        sees_the_pages(page, container)
+        visit_the_pages(page, container)
 
-        # A restarted kernel brings the tutorial back, also where the service was killed
-        # meanwhile.
+        # The tutorial runs again after a restart, even if the service was killed.
         page.page.goto(f"{container.url}/lab/tree/{FIRST}?reset")
         page.wait_for_kernel()
         os.kill(container.service["pid"], 9)
@@ -108,26 +101,24 @@ def test_a_visitor_runs_the_first_tutorial_and_sees_the_services_pages(image: Im
             "() => window.jupyterapp.shell.currentWidget.sessionContext.restartKernel().then(() => true)"
         )
         page.wait_for_kernel()
-        runs_the_tutorial(page)
-        assert {address for address in page.strayed if HOST not in address} == set()
+        run_the_tutorial(page)
+        assert {url for url in page.outside_requests if HOST not in url} == set()
         assert page.errors == []
         page.close()
 
 
 @pytest.mark.browser
-def test_a_container_that_was_started_again_brings_the_tutorial_back(image: Image, browser: Browser) -> None:
-    assert not image.data.exists()  # of the earlier container nothing is left
+def test_the_tutorial_runs_in_a_restarted_container(image: Image, browser: Browser) -> None:
+    assert not image.data.exists()  # nothing of the first container remains
     with Container(image) as container:
         page = Page(container, browser)  # type: ignore[arg-type]
         page.open(FIRST)
-        runs_the_tutorial(page)
+        run_the_tutorial(page)
         page.close()
 
 
-def runs_the_tutorial(page: Page) -> None:
-    """Every cell runs, in order and without an error; the chart is there, and the panel
-    shows its answer.
-    """
+def run_the_tutorial(page: Page) -> None:
+    """Run all cells, and check their order, the chart and the panel's reply."""
     page.run_all()
     cells = [cell for cell in json.loads((ROOT / FIRST).read_text())["cells"] if cell["cell_type"] == "code"]
     assert page.execution_counts() == list(range(1, len(cells) + 1))
@@ -137,9 +128,10 @@ def runs_the_tutorial(page: Page) -> None:
     assert page.wait_for_answer(1)
 
 
-def sees_the_pages(page: Page, container: Container) -> None:
-    """The service's pages below the hub's proxy: documentation, sign-in by the printed
-    link, settings, sign-out.
+def visit_the_pages(page: Page, container: Container) -> None:
+    """Visit the service's pages below the hub's proxy.
+
+    Documentation, sign-in by the printed link, settings, sign-out.
     """
     base = f"{container.url}/proxy/{container.service['port']}/v1"
     page.page.goto(f"{base}/docs")
@@ -149,8 +141,8 @@ def sees_the_pages(page: Page, container: Container) -> None:
     page.page.goto(f"{base}/signin?code={code}")
     page.page.wait_for_url(f"{base}/settings")
     cookies = [cookie for cookie in page.page.context.cookies() if cookie["name"].startswith("agentbook_")]
-    # Not sent to other people's containers on the same hub, nor to this one's
-    # JupyterLab.
+    # The browser sends the cookies neither to other containers on the hub nor to this
+    # container's JupyterLab.
     assert [cookie["path"] for cookie in cookies] == [f"/user/someone/proxy/{container.service['port']}/v1"]
     page.page.get_by_label("Name").fill("from binder")
     page.page.get_by_role("button", name="Create key").click()
@@ -160,12 +152,12 @@ def sees_the_pages(page: Page, container: Container) -> None:
     page.page.wait_for_url(f"{base}/signin")
 
 
-def test_start_finds_a_place_where_home_cannot_be_written(tmp_path: Path) -> None:
+def test_start_uses_a_temporary_directory_if_home_is_read_only(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    # Below a file no folder can be made, not even by root.
+    # Not even root can create a folder below a file.
     environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path / "file"), "TMPDIR": str(tmp_path)}
     command = [str(ROOT / "binder" / "start"), sys.executable, "-c", "import os; print(os.environ['AGENTBOOK_DATA'])"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    place = Path(done.stdout.strip())
-    assert place.parent == tmp_path
-    assert place.is_dir()
+    folder = Path(done.stdout.strip())
+    assert folder.parent == tmp_path
+    assert folder.is_dir()

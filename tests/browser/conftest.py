@@ -1,4 +1,4 @@
-"""One JupyterLab for these tests, a browser for each module, a page for each test."""
+"""Fixtures: one JupyterLab per session, a browser per module, a page per test."""
 
 from __future__ import annotations
 
@@ -13,32 +13,30 @@ from support.lab import TIMEOUT_MS, Lab, Page
 
 @pytest.fixture(scope="session")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    browser_or_skip()  # before anything is started for nothing
-    running = Lab(tmp_path_factory.mktemp("lab"))
-    yield running
-    running.stop()
+    browser_or_skip()  # before JupyterLab starts
+    lab = Lab(tmp_path_factory.mktemp("lab"))
+    yield lab
+    lab.stop()
 
 
-# Not for the whole session: Playwright's loop would run in this thread while other
-# modules run their own.
+# Not one per session: while Playwright's sync API is open, its event loop counts as
+# running in this thread, and asyncio.run fails in the tests of other modules.
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    with running_browser() as started:
-        yield started
+    with running_browser() as browser:
+        yield browser
 
 
 @pytest.fixture(autouse=True)
-def _patient() -> None:
+def _long_timeout() -> None:
     expect.set_options(timeout=TIMEOUT_MS)
 
 
 @pytest.fixture
 def page(lab: Lab, browser: Browser) -> Iterator[Page]:
-    """A page of JupyterLab; whatever a test does with it, nothing may leave this
-    machine.
-    """
-    opened = Page(lab, browser)
-    yield opened
-    opened.end_kernels()
-    opened.close()
-    assert opened.strayed == []
+    """A page of JupyterLab. The test fails if it requests anything from outside."""
+    page = Page(lab, browser)
+    yield page
+    page.end_kernels()
+    page.close()
+    assert page.outside_requests == []

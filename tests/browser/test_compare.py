@@ -1,4 +1,4 @@
-"""Comparisons in JupyterLab: by mouse, by keyboard, and reopened without a kernel."""
+"""A comparison in JupyterLab: by mouse, by keyboard, and reopened without a kernel."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator, expect
 
-from support.lab import Lab, Page, grave_faults, write_notebook
+from support.lab import Lab, Page, axe_violations, write_notebook
 
 pytestmark = pytest.mark.browser
 
@@ -17,40 +17,42 @@ CONNECT = "import agentbook as ab\nclient = ab.connect()"
 COMPARE = (
     'compare = ab.Compare(client, workspace="acme~playground", agents=["guide", "slow", "limit-turn-timeout"])\ncompare'
 )
-HIDDEN = 'agents=["echo", "verbose"], blind=True, seed=4, height="300px"'
-BLIND = f'blind = ab.Compare(client, workspace="acme~playground", {HIDDEN})\nblind'
+BLIND_OPTIONS = 'agents=["echo", "verbose"], blind=True, seed=4, height="300px"'
+BLIND = f'blind = ab.Compare(client, workspace="acme~playground", {BLIND_OPTIONS})\nblind'
 TABLE = "compare.preferences[['round', 'message', 'preferred', 'column']].to_dict('records')"
-# A panel below repeats the rules of all panels; those of a comparison must still apply.
-BELOW = 'below = ab.ChatPanel(client, workspace="acme~playground", agent="echo", height="120px")\nbelow'
-QUESTION = "How do I load the events of 5 sessions?"
-# Records which columns have text, whenever one of them changes.
-WATCH = """log => {
-  window.grown = [];
+# A panel below brings the style sheet of all panels again; the comparison's own rules
+# must still apply.
+PANEL_BELOW = 'below = ab.ChatPanel(client, workspace="acme~playground", agent="echo", height="120px")\nbelow'
+# Agent "slow" waits for as many seconds as the first number says.
+QUESTION = "How do I load the events of 3 sessions?"
+# Records the length of each column's text, whenever one of them changes.
+RECORD = """log => {
+  window.lengths = [];
   new MutationObserver(() => {
     const round = log.querySelector('.ab-round:last-child');
     const bodies = round ? [...round.querySelectorAll('.ab-agent-body')] : [];
-    if (bodies.length === 3) window.grown.push(bodies.map(body => body.textContent.length));
+    if (bodies.length === 3) window.lengths.push(bodies.map(body => body.textContent.length));
   }).observe(log, {subtree: true, childList: true, characterData: true});
 }"""
-# Whether the round is there, all its columns have ended, and the status line says so.
-ENDED = """([log, words, rounds]) => {
+# Whether all columns of the round have ended, and the status line says so.
+ENDED = """([log, status, rounds]) => {
   const round = log.querySelectorAll('.ab-round')[rounds - 1];
   const columns = round ? [...round.querySelectorAll('.ab-column')] : [];
   return columns.length > 1 && columns.every(column => column.querySelector('.ab-foot, .ab-failed'))
-    && log.closest('.ab-chat').querySelector('.ab-statusline').textContent.includes(words);
+    && log.closest('.ab-chat').querySelector('.ab-statusline').textContent.includes(status);
 }"""
 
 
-def test_asked_by_mouse_and_by_keyboard_and_read_again(lab: Lab, page: Page) -> None:
-    write_notebook(lab.root / "compare.ipynb", [CONNECT, COMPARE, BLIND, TABLE, BELOW])
+def test_compare_agents_by_mouse_and_keyboard_and_reopen(lab: Lab, page: Page) -> None:
+    write_notebook(lab.root / "compare.ipynb", [CONNECT, COMPARE, BLIND, TABLE, PANEL_BELOW])
     page.open("compare.ipynb")
     page.command("application:toggle-left-area")
     page.run_all()
     compare, blind = page.panel.nth(0), page.panel.nth(1)
-    by_mouse(page, compare)
-    by_keyboard(page, compare)
-    look(page, compare)
-    with_hidden_names(page, blind)
+    ask_and_prefer_by_mouse(page, compare)
+    ask_and_prefer_by_keyboard(page, compare)
+    check_themes_and_narrow_page(page, compare)
+    compare_blind(page, blind)
 
     page.cell(3).scroll_into_view_if_needed()
     page.cell(3).locator(".jp-InputArea-editor").click()
@@ -59,12 +61,12 @@ def test_asked_by_mouse_and_by_keyboard_and_read_again(lab: Lab, page: Page) -> 
     assert "'preferred': 'slow'" in output
     assert "'preferred': 'tie'" in output
     assert page.errors == []
-    reopened(lab, page)
+    reopen_without_kernel(lab, page)
 
 
-def by_mouse(page: Page, compare: Locator) -> None:
+def ask_and_prefer_by_mouse(page: Page, compare: Locator) -> None:
     compare.scroll_into_view_if_needed()
-    compare.locator(".ab-log").evaluate(WATCH)
+    compare.locator(".ab-log").evaluate(RECORD)
     compare.locator(".ab-input textarea").fill(QUESTION)
     compare.get_by_role("button", name="Send to all").click()
     wait_for_end(page, compare, "2 of 3 answered; 1 failed")
@@ -77,11 +79,11 @@ def by_mouse(page: Page, compare: Locator) -> None:
     expect(columns.nth(2).locator("button.ab-retry")).to_be_visible()
     for n in (0, 1):
         expect(columns.nth(n)).to_contain_text("eply after")
-    # Both answers grew in steps and at the same time: none waited for another.
-    grown = page.page.evaluate("() => window.grown")
+    # Both answers streamed, and neither waited for the other.
+    recorded = page.page.evaluate("() => window.lengths")
     for n in (0, 1):
-        assert len({lengths[n] for lengths in grown if lengths[n]}) >= 2, "the answer came in one piece"
-    assert any(lengths[0] and not lengths[1] for lengths in grown), "the fast agent waited for the slow one"
+        assert len({lengths[n] for lengths in recorded if lengths[n]}) >= 2, "the answer came in one piece"
+    assert any(lengths[0] and not lengths[1] for lengths in recorded), "the fast agent waited for the slow one"
 
     page.cell(4).scroll_into_view_if_needed()
     page.cell(4).locator(".ab-chat").wait_for()
@@ -92,7 +94,7 @@ def by_mouse(page: Page, compare: Locator) -> None:
     )
     assert (prefer.bounding_box() or {})["height"] == 32
     compare.scroll_into_view_if_needed()
-    short_answers_go_along_with_long_ones(compare)
+    check_that_short_answers_stay_in_view(compare)
     prefer.click()
     compare.get_by_role("button", name="✓ guide preferred").wait_for()
     compare.get_by_role("button", name="Prefer slow").click()
@@ -101,18 +103,18 @@ def by_mouse(page: Page, compare: Locator) -> None:
     expect(compare.get_by_role("button", name="Prefer limit-turn-timeout")).to_be_disabled()
 
 
-def short_answers_go_along_with_long_ones(compare: Locator) -> None:
+def check_that_short_answers_stay_in_view(compare: Locator) -> None:
     log = compare.locator(".ab-log")
     height = log.evaluate(
-        "log => { const was = log.style.height; log.style.height = '280px'; log.scrollTop = 0; return was; }"
+        "log => { const height = log.style.height; log.style.height = '280px'; log.scrollTop = 0; return height; }"
     )
-    inside = """log => [...log.querySelectorAll('.ab-column .ab-agent .ab-who')].map(who =>
+    names_in_view = """log => [...log.querySelectorAll('.ab-column .ab-agent .ab-who')].map(who =>
         who.getBoundingClientRect().top >= log.getBoundingClientRect().top - 1)"""
-    assert log.evaluate(inside)[1:] == [True, True], "the names of the short answers scrolled away"
+    assert log.evaluate(names_in_view)[1:] == [True, True], "the names of the short answers scrolled away"
     log.evaluate("(log, height) => { log.style.height = height; }", height)
 
 
-def by_keyboard(page: Page, compare: Locator) -> None:
+def ask_and_prefer_by_keyboard(page: Page, compare: Locator) -> None:
     keyboard = page.page.keyboard
     compare.locator(".ab-input textarea").focus()
     keyboard.type("0")
@@ -123,7 +125,7 @@ def by_keyboard(page: Page, compare: Locator) -> None:
     expect(compare.locator(".ab-round").nth(1).locator(".ab-said").first).to_have_text(
         re.compile(r"0\s+and one more line")
     )
-    # From the box back to Tie by Shift+Tab, past Stop and the last verdict.
+    # From the input back to Tie by Shift+Tab, past Stop and the last verdict.
     compare.locator(".ab-input textarea").focus()
     for _ in range(30):
         keyboard.press("Shift+Tab")
@@ -131,7 +133,7 @@ def by_keyboard(page: Page, compare: Locator) -> None:
             break
     keyboard.press("Space")
     compare.get_by_role("button", name="✓ Tie").wait_for()
-    assert page.page.evaluate("() => document.activeElement.textContent") == "✓ Tie", "the focus was stolen"
+    assert page.page.evaluate("() => document.activeElement.textContent") == "✓ Tie", "the button lost the focus"
     # Escape stops waiting for a slow agent.
     compare.locator(".ab-input textarea").focus()
     keyboard.type("60")
@@ -143,15 +145,15 @@ def by_keyboard(page: Page, compare: Locator) -> None:
     compare.locator("button.ab-stop").wait_for(state="hidden")
 
 
-def look(page: Page, compare: Locator) -> None:
+def check_themes_and_narrow_page(page: Page, compare: Locator) -> None:
     page.page.set_viewport_size({"width": 1200, "height": 1500})
     compare.locator(".ab-log").evaluate("log => { log.scrollTop = -log.scrollHeight; }")
     for theme in ("JupyterLab Dark", "JupyterLab Light"):
-        page.theme(theme)
+        page.set_theme(theme)
         page.cell(1).scroll_into_view_if_needed()
         compare.locator(".ab-input textarea").wait_for()
         page.screenshot(f"compare-{theme.split()[-1].lower()}")
-        assert grave_faults(compare) == []
+        assert axe_violations(compare) == []
     page.page.set_viewport_size({"width": 520, "height": 1500})
     compare.locator(".ab-input textarea").wait_for()
     tops = compare.locator(".ab-round").first.locator(".ab-column")
@@ -161,7 +163,7 @@ def look(page: Page, compare: Locator) -> None:
     page.page.set_viewport_size({"width": 1200, "height": 1000})
 
 
-def with_hidden_names(page: Page, blind: Locator) -> None:
+def compare_blind(page: Page, blind: Locator) -> None:
     blind.scroll_into_view_if_needed()
     blind.locator(".ab-input textarea").fill("2 tasks, please")
     blind.locator(".ab-input textarea").press("Enter")
@@ -177,13 +179,13 @@ def with_hidden_names(page: Page, blind: Locator) -> None:
     ]
 
 
-def wait_for_end(page: Page, compare: Locator, words: str, rounds: int = 1) -> None:
-    page.page.wait_for_function(ENDED, arg=[compare.locator(".ab-log").element_handle(), words, rounds])
+def wait_for_end(page: Page, compare: Locator, status: str, rounds: int = 1) -> None:
+    page.page.wait_for_function(ENDED, arg=[compare.locator(".ab-log").element_handle(), status, rounds])
 
 
-def reopened(lab: Lab, page: Page) -> None:
-    page.wait_for_notebook_to_hold("It was a tie.")
-    page.wait_for_notebook_to_hold("B · ")
+def reopen_without_kernel(lab: Lab, page: Page) -> None:
+    page.wait_for_notebook_text("It was a tie.")
+    page.wait_for_notebook_text("B · ")
     page.save()
     page.end_kernel()
     page.reload()
@@ -193,7 +195,7 @@ def reopened(lab: Lab, page: Page) -> None:
     transcripts.first.scroll_into_view_if_needed()
     columns = transcripts.first.locator(".ab-round").first.locator(".ab-column")
     boxes = [columns.nth(n).bounding_box() for n in range(3)]
-    assert len({round(box["y"]) for box in boxes if box}) == 1, "side by side in the static transcript, too"
+    assert len({round(box["y"]) for box in boxes if box}) == 1, "the columns of the static transcript are in one row"
     assert page.panel.count() == 0
     assert page.page.locator(".jupyter-widgets-error:visible").count() == 0
     page.screenshot("compare-reopened")

@@ -1,6 +1,4 @@
-"""The panel when things go wrong around it: the service killed, sockets cut, messages
-refused, nested loops.
-"""
+"""The panel under faults: a killed service, cut sockets, refusals, nested loops."""
 
 from __future__ import annotations
 
@@ -23,12 +21,12 @@ pytestmark = pytest.mark.browser
 SCOPES = ("agents:read", "sessions:write", "workspaces:read")
 CONNECT = "import agentbook as ab\nclient = ab.connect({url!r}, api_key={key!r}, deadline_s=20)\nreader = client"
 PANEL = '{name} = ab.ChatPanel(client, workspace="acme~playground", agent={agent!r}, height="300px")\n{name}'
-# What the panels show against what the platform holds: each message and each reply
-# once, in order.
-HELD = """
+# The turns that the platform has stored, and those that the panel shows. They must be
+# equal: each message and each reply once, in order.
+TURNS = """
 import json
-def held(panel):
-    if panel.session_id is None:  # nothing was said yet
+def stored(panel):
+    if panel.session_id is None:  # no message was sent yet
         return []
     turns = ab.turns(reader.sessions.events(panel.session_id).to_pandas(), texts=True).sort_values("asked_at")
     return [[str(v) if v == v else "" for v in row] for row in turns[["prompt", "status"]].astype(object).values.tolist()]
@@ -36,9 +34,9 @@ def held(panel):
 def shown(panel):
     return [[turn.prompt, turn.status] for turn in panel.conversation.turns if turn.message_id]
 
-print(json.dumps([[held(panel), shown(panel)] for panel in ({panels})]))
+print(json.dumps([[stored(panel), shown(panel)] for panel in ({panels})]))
 """
-# The last reply has ended in one way or another, and the panel says so.
+# The text of the last reply, once it has ended in any way and the status line agrees.
 ENDED = """([panel, number]) => {
   const answers = panel.querySelectorAll('.ab-agent');
   return answers.length === number && answers[number - 1].querySelector('.ab-foot, .ab-failed')
@@ -47,8 +45,9 @@ ENDED = """([panel, number]) => {
 
 
 class Platform:
-    """A service of our own, with faults on demand, that can be killed and started again
-    at the same address.
+    """A service with faults on demand.
+
+    It can be killed, and started again at the same address.
     """
 
     def __init__(self, data: Path) -> None:
@@ -62,22 +61,22 @@ class Platform:
     def start(self) -> None:
         self.service = Service(self.data, "--faults", "--port", self.port)
 
-    def fault(self, **wish: Any) -> None:
+    def inject_fault(self, **fault: Any) -> None:
         token = (self.data / "admin-token").read_text().strip()
         root = self.service.base_url.removesuffix("/v1")
         bearer = {"Authorization": f"Bearer {token}"}
-        httpx.post(f"{root}/_admin/faults", json=wish, headers=bearer, timeout=60, trust_env=False).raise_for_status()
+        httpx.post(f"{root}/_admin/faults", json=fault, headers=bearer, timeout=60, trust_env=False).raise_for_status()
 
 
 @pytest.fixture
 def platform(tmp_path: Path) -> Iterator[Platform]:
-    made = Platform(tmp_path)
-    yield made
-    if made.service.process.poll() is None:
-        made.service.stop()
+    platform = Platform(tmp_path)
+    yield platform
+    if platform.service.process.poll() is None:
+        platform.service.stop()
 
 
-def test_nothing_that_goes_wrong_is_lost_twice_or_silent(lab: Lab, page: Page, platform: Platform) -> None:
+def test_faults_are_shown_and_nothing_is_lost_or_repeated(lab: Lab, page: Page, platform: Platform) -> None:
     key, other = platform.service.key(*SCOPES), platform.service.key(*SCOPES)
     url = platform.service.base_url
     limited = f"client = ab.connect({url!r}, api_key={other!r}, deadline_s=4)"
@@ -86,7 +85,7 @@ def test_nothing_that_goes_wrong_is_lost_twice_or_silent(lab: Lab, page: Page, p
         PANEL.format(name="killed", agent="slow"),
         PANEL.format(name="cut", agent="slow"),
         PANEL.format(name="refused", agent="echo"),
-        HELD.format(panels="killed, cut, refused"),
+        TURNS.format(panels="killed, cut, refused"),
         limited + "\n" + PANEL.format(name="limited", agent="echo"),
     ]
     write_notebook(lab.root / "faults.ipynb", cells)
@@ -94,59 +93,58 @@ def test_nothing_that_goes_wrong_is_lost_twice_or_silent(lab: Lab, page: Page, p
     page.command("application:toggle-left-area")
     page.run_all()
     killed, cut, refused, limited_panel = (page.panel.nth(n) for n in range(4))
-    the_service_is_killed_mid_reply(page, platform, killed)
-    the_socket_is_cut(page, platform, cut)
-    messages_are_refused(page, platform, refused)
-    the_rate_limit_is_reached(page, platform, limited_panel)
+    kill_the_service_during_a_reply(page, platform, killed)
+    cut_the_socket(page, platform, cut)
+    refuse_messages(page, platform, refused)
+    reach_the_rate_limit(page, platform, limited_panel)
 
-    # The second session of `refused` is the one that counts: the first was given up by
-    # the person.
+    # `refused` shows its second session: the first was abandoned for it.
     page.cell(4).scroll_into_view_if_needed()
     page.cell(4).locator(".jp-InputArea-editor").click()
     page.command("notebook:run-cell")
-    for held, shown in json.loads(page.output_text(4)):
-        assert held == shown
-        assert held
+    for stored, shown in json.loads(page.output_text(4)):
+        assert stored == shown
+        assert stored
     assert page.errors == []
 
 
-def say(panel: Locator, text: str) -> None:
+def send(panel: Locator, text: str) -> None:
     panel.scroll_into_view_if_needed()
     box = panel.locator(".ab-input textarea")
     box.fill(text)
     box.press("Enter")
 
 
-def ended(page: Page, panel: Locator, number: int) -> str:
-    """Wait until the panel holds `number` answers and the last has ended; its words."""
+def wait_for_end(page: Page, panel: Locator, number: int) -> str:
+    """Wait until the panel has `number` replies and the last has ended; its text."""
     panel.scroll_into_view_if_needed()
     return str(page.page.wait_for_function(ENDED, arg=[panel.element_handle(), number], timeout=60_000).json_value())
 
 
-def the_service_is_killed_mid_reply(page: Page, platform: Platform, panel: Locator) -> None:
-    say(panel, "1")
-    assert "That took 1.0 seconds" in ended(page, panel, 1)
-    say(panel, "60")
+def kill_the_service_during_a_reply(page: Page, platform: Platform, panel: Locator) -> None:
+    send(panel, "1")
+    assert "That took 1.0 seconds" in wait_for_end(page, panel, 1)
+    send(panel, "60")
     panel.locator(".ab-chip.ab-running").wait_for()
     platform.kill()
     panel.get_by_text("The connection was lost. Reconnecting").wait_for()
     page.screenshot("faults-reconnecting")
     platform.start()
-    # At its start the service ends what it had left open; the panel is told so, by
-    # itself.
-    status = ended(page, panel, 2)
+    # On start, the service ends the turns that it had left open. The panel learns of it
+    # without any action by the person.
+    status = wait_for_end(page, panel, 2)
     assert "Failed. Something went wrong: the service stopped before the turn was complete" in status
-    assert panel.locator(".ab-me").count() == 2, "nothing twice"
+    assert panel.locator(".ab-me").count() == 2, "no message twice"
     page.screenshot("faults-killed")
-    say(panel, "0")
-    assert "That took 0.0 seconds" in ended(page, panel, 3)
+    send(panel, "0")
+    assert "That took 0.0 seconds" in wait_for_end(page, panel, 3)
 
 
-def the_socket_is_cut(page: Page, platform: Platform, panel: Locator) -> None:
-    # Twice in the middle of the drafts, without a word; then the platform fails once,
-    # so that the wait lasts until it is drawn.
-    platform.fault(then={"socket_cut": None, "after_frames": 4}, match={"operation": "streamEvents"}, times=2)
-    platform.fault(row="server_error", match={"operation": "streamEvents"})
+def cut_the_socket(page: Page, platform: Platform, panel: Locator) -> None:
+    # The socket is cut twice amid the drafts, without a close frame. Then connecting
+    # fails once, so that the panel waits long enough to draw "Reconnecting".
+    platform.inject_fault(then={"socket_cut": None, "after_frames": 4}, match={"operation": "streamEvents"}, times=2)
+    platform.inject_fault(row="server_error", match={"operation": "streamEvents"})
     panel.scroll_into_view_if_needed()
     page.page.evaluate(
         """panel => { window.states = [];
@@ -154,64 +152,65 @@ def the_socket_is_cut(page: Page, platform: Platform, panel: Locator) -> None:
           .observe(panel, {subtree: true, childList: true, characterData: true}); }""",
         panel.element_handle(),
     )
-    say(panel, "4")
-    assert "That took 4.0 seconds" in ended(page, panel, 1)
+    send(panel, "4")
+    assert "That took 4.0 seconds" in wait_for_end(page, panel, 1)
     assert any("Reconnecting" in state for state in page.page.evaluate("() => window.states"))
     assert panel.locator(".ab-me").count() == 1
     assert panel.locator(".ab-failed:visible").count() == 0
 
 
-def messages_are_refused(page: Page, platform: Platform, panel: Locator) -> None:
-    say(panel, "well")
-    assert "well" in ended(page, panel, 1)
+def refuse_messages(page: Page, platform: Platform, panel: Locator) -> None:
+    send(panel, "well")
+    assert "well" in wait_for_end(page, panel, 1)
     refusals = [
         ("invalid_key", "did not accept the credential"),
         ("insufficient_scope", "lacks the scope workspaces:read"),
         ("server_error", "The message was sent, but no confirmation came back"),
         ("not_found", "can be read here but not continued"),
     ]
-    for number, (row, words) in enumerate(refusals, 1):
-        platform.fault(row=row, match={"method": "POST", "path": "/v1/sessions/*"})
-        say(panel, f"message {number}")
-        failed = ended(page, panel, number + 1)
-        assert words in failed, failed
-        assert "Request " in failed, "its request id"
+    for number, (row, message) in enumerate(refusals, 1):
+        platform.inject_fault(row=row, match={"method": "POST", "path": "/v1/sessions/*"})
+        send(panel, f"message {number}")
+        failed = wait_for_end(page, panel, number + 1)
+        assert message in failed, failed
+        assert "Request " in failed, "the request id is missing"
         if row != "not_found":
             expect(panel.locator(".ab-input textarea")).to_be_enabled()
             expect(panel.locator("button.ab-retry:visible")).to_have_count(number)
-    # Each can be sent again, in place; what cannot be continued can be begun anew.
+    # Each message can be retried in place. A session that cannot be continued can be
+    # replaced by a new one.
     page.screenshot("faults-refused")
     panel.get_by_role("button", name="New session").click()
     expect(panel.locator(".ab-log")).to_contain_text("No messages yet.")
-    say(panel, "and on")
-    assert "and on" in ended(page, panel, 1)
+    send(panel, "and on")
+    assert "and on" in wait_for_end(page, panel, 1)
 
 
-def the_rate_limit_is_reached(page: Page, platform: Platform, panel: Locator) -> None:
-    platform.fault(row="too_many_requests", match={"method": "POST"}, times=3)
-    say(panel, "too much")
-    status = ended(page, panel, 1)
+def reach_the_rate_limit(page: Page, platform: Platform, panel: Locator) -> None:
+    platform.inject_fault(row="too_many_requests", match={"method": "POST"}, times=3)
+    send(panel, "too much")
+    status = wait_for_end(page, panel, 1)
     assert "rate limit" in status.lower(), status
     expect(panel.locator(".ab-input textarea")).to_be_enabled()
     expect(panel.locator("button.ab-retry:visible")).to_have_count(1)
     page.screenshot("faults-limited")
 
 
-def test_asking_in_the_first_cell_loses_no_cell_under_a_nested_loop(lab: Lab, page: Page) -> None:
-    # nest_asyncio 1.6 loses cells itself, but only while something blocks on the
-    # kernel's loop: ours never does.
-    nested = [name for name in ("nest_asyncio2", "nest_asyncio") if importlib.util.find_spec(name)]
-    assert "nest_asyncio2" in nested
-    for name in nested:
-        first = f"import {name}, asyncio\n{name}.apply()\nimport agentbook as ab\nclient = ab.connect()\n"
-        first += 'panel = ab.ChatPanel(client, workspace="acme~playground", agent="echo")\ndisplay(panel)\n'
-        first += 'one = panel.ask("one", timeout_s=60)'
+def test_asking_under_a_nested_event_loop_loses_no_queued_cell(lab: Lab, page: Page) -> None:
+    # nest_asyncio 1.6 itself loses cells while something blocks the kernel's loop;
+    # agentbook never does.
+    packages = [name for name in ("nest_asyncio2", "nest_asyncio") if importlib.util.find_spec(name)]
+    assert "nest_asyncio2" in packages
+    for name in packages:
+        setup = f"import {name}, asyncio\n{name}.apply()\nimport agentbook as ab\nclient = ab.connect()\n"
+        setup += 'panel = ab.ChatPanel(client, workspace="acme~playground", agent="echo")\ndisplay(panel)\n'
+        setup += 'first = panel.ask("one", timeout_s=60)'
         cells = [
-            first,
+            setup,
             "x = 1",
-            'two = await panel.aask("two", timeout_s=60)\nx += 1',
-            'three = asyncio.run(panel.aask("three", timeout_s=60))\nx += 1',
-            "print(x, one.text, two.text, three.text)",
+            'second = await panel.aask("two", timeout_s=60)\nx += 1',
+            'third = asyncio.run(panel.aask("three", timeout_s=60))\nx += 1',
+            "print(x, first.text, second.text, third.text)",
         ]
         write_notebook(lab.root / f"{name}.ipynb", cells)
         page.open(f"{name}.ipynb")

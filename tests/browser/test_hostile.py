@@ -1,8 +1,8 @@
-"""What an agent says is shown and never run: live, played again, compared, saved,
-exported and reopened.
+"""Hostile text is shown and never run: in panels, replays, comparisons and exports.
 
-The whole corpus goes through each of them in one notebook. A function planted in every
-page and frame hears of each attack that runs, and every request is listened to.
+One notebook passes the whole corpus through each of them, live and reopened. A function
+that is defined in every page and frame records each attack that runs, and every request
+is recorded.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from support.lab import Lab, Page, write_notebook
 
 pytestmark = pytest.mark.browser
 
-# Planted before any script of a page or frame.
-EAR = "window.hits = window.hits || []; window.hit = name => { top.hits.push(name); };"
+# Runs before any script of a page or frame.
+RECORD_HITS = "window.hits = window.hits || []; window.hit = name => { top.hits.push(name); };"
 CONNECT = (
     "import json\nimport agentbook as ab\nclient = ab.connect()\n*texts, long_line = json.load(open('corpus.json'))"
 )
-# Every text as question, reply, name of agent and person, error and kind of event;
-# played at once and written out.
+# Each text as question, reply, name of agent and person, error and event type; replayed
+# at once.
 EVENTS = """
 def event(number, type, content, author):
     return {"id": f"01900000-0000-7000-8000-{number:012x}", "type": type, "content": content, "author": author, "task_id": "t"}
@@ -45,19 +45,19 @@ events.append(event(8 * n + 10, "runtime_done", {"text": long_line}, {}))
 at_once = ab.replay(events, speed=float("inf"), height="900px")
 at_once
 """
-WRITTEN = """
-written = ab.replay(events[:-2], speed=1e9, max_pause_s=0, height="900px")
-display(written)
-written.played.result(120), at_once.played.result(120)
-len(written.conversation.turns)
+STREAMED = """
+streamed = ab.replay(events[:-2], speed=1e9, max_pause_s=0, height="900px")
+display(streamed)
+streamed.played.result(120), at_once.played.result(120)
+len(streamed.conversation.turns)
 """
-# The real road: asked, streamed in drafts, answered, side by side.
-ASKED = """
+# Asked on the platform, streamed in drafts, answered, side by side.
+COMPARED = """
 named = {"id": client.agents.get("acme~echo")["id"], "name": "\\n\\n".join(texts)}
 compare = ab.Compare(client, workspace="acme~playground", agents=["echo", named], height="900px")
 display(compare)
 half = len(texts) // 2
-halves = ["\\n\\n".join(part).replace("\\0", "") for part in (texts[:half], texts[half:])]  # the platform takes no null character
+halves = ["\\n\\n".join(part).replace("\\0", "") for part in (texts[:half], texts[half:])]  # the platform refuses null characters
 answers = [compare.ask(part, timeout_s=120) for part in halves]
 compare.prefer("tie")
 [turn.status for turn in answers[-1].values()]
@@ -66,21 +66,21 @@ MARKDOWN = """
 from IPython.display import Markdown
 Markdown(at_once.conversation.to_markdown())
 """
-# TeX's definitions belong to the page: whatever was typeset before, here `\\hr` is a
-# name that nobody has defined.
+# TeX's definitions hold for the whole page. Whatever was typeset before, `\\hr` must be
+# undefined here.
 DEFINED = r"""
 import ipywidgets
 ipywidgets.HTMLMath(r'<span class="defined">\(\hr\ef{a}{b}\)</span>')
 """
 PAGE = "open('exported.html', 'w').write(at_once.conversation.to_html())"
-# What must not be in what we made of it, wherever it came from.
-FOUND = """root => {
+# The dangerous elements and attributes of a part of the page.
+DANGEROUS = """root => {
   const bad = [];
   for (const e of root.querySelectorAll('*')) {
     if (e.tagName === 'STYLE' && !e.closest('.ab-md')) continue;
-    // In Markdown, a heading's own anchor and a task's box are JupyterLab's.
+    // JupyterLab adds the checkboxes of task lists in Markdown.
     if (e.matches('input[type=checkbox][disabled]')) continue;
-    // What MathJax made of formulas: its own elements, which may have styles but no handlers and no addresses.
+    // MathJax's own elements may have styles, but no handlers and no URLs.
     const math = e.closest('mjx-container, .MathJax');
     for (const a of e.attributes) {
       if (/^on/i.test(a.name)) bad.push(e.tagName + ' ' + a.name);
@@ -93,7 +93,7 @@ FOUND = """root => {
   }
   return bad;
 }"""
-# Everything a mouse can reach is moved over and pressed, without leaving the page.
+# Hovers over and clicks every element, without leaving the page.
 PRESS = """root => {
   const stay = event => event.preventDefault();
   root.addEventListener('click', stay);
@@ -105,36 +105,37 @@ PRESS = """root => {
   root.removeEventListener('click', stay);
   return root.querySelectorAll('a').length;
 }"""
-SETTLED = "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 300))))"
+NEXT_TASKS = (
+    "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 300))))"
+)
 
 
-class Ear:
-    """Hears what runs and what is asked for in a page."""
+class AttackRecorder:
+    """Records the attacks that run in a page, and the requests that they make."""
 
     def __init__(self, page: Page) -> None:
         self.page = page
         self.stray: list[str] = []
         self.dialogs: list[str] = []
-        page.page.add_init_script(EAR)
-        page.page.context.on("request", lambda request: self._heard(request.url))
-        page.page.on("dialog", self._dialog)
+        page.page.add_init_script(RECORD_HITS)
+        page.page.context.on("request", lambda request: self._record_request(request.url))
+        page.page.on("dialog", self._record_dialog)
         page.page.on("popup", lambda popup: self.stray.append(f"popup {popup.url}"))
 
-    def _heard(self, url: str) -> None:
-        # JupyterLab asks its own server whether an address in Markdown is a file of its
-        # own; that is no request of the text's.
+    def _record_request(self, url: str) -> None:
+        # JupyterLab asks its server whether a link in Markdown is one of its files; the
+        # text does not make that request.
         own = url.startswith(self.page.lab.url) and "/api/contents/" in url and "content=0" in url
         if not own and "stray" in url.lower():
             self.stray.append(url)
 
-    def _dialog(self, dialog: Any) -> None:
+    def _record_dialog(self, dialog: Any) -> None:
         self.dialogs.append(dialog.message)
         dialog.dismiss()
 
-    def has_heard_nothing(self) -> None:
-        # What runs, runs in tasks of its own: after two frames and a moment they have
-        # had their turn.
-        self.page.page.evaluate(SETTLED)
+    def check_that_nothing_ran(self) -> None:
+        # Attacks may run in later tasks: wait for two frames and 300 ms.
+        self.page.page.evaluate(NEXT_TASKS)
         assert self.page.page.evaluate("() => window.hits") == []
         assert (self.stray, self.dialogs) == ([], [])
         assert [frame.url for frame in self.page.page.frames[1:]] == []
@@ -142,25 +143,25 @@ class Ear:
 
 def test_no_text_runs_or_fetches_anything_anywhere(lab: Lab, page: Page) -> None:
     (lab.root / "corpus.json").write_text(json.dumps([*CORPUS.values(), LONG_LINE]))
-    cells = [CONNECT, EVENTS, WRITTEN, ASKED, MARKDOWN, PAGE, DEFINED]
+    cells = [CONNECT, EVENTS, STREAMED, COMPARED, MARKDOWN, PAGE, DEFINED]
     write_notebook(lab.root / "hostile.ipynb", cells)
-    ear = Ear(page)
+    recorder = AttackRecorder(page)
     page.open("hostile.ipynb")
     page.run_all()
     assert [output for output in page.outputs() if output["output_type"] == "error"] == []
     assert page.execution_counts() == list(range(1, len(cells) + 1))
 
-    # Live: in few widgets, in many, side by side, and as Markdown.
+    # Live: in a few widgets, in many, side by side, and as Markdown.
     names = list(CORPUS)
-    for panel in (0, 1, 2):
-        shown = page.panel.nth(panel)
-        shown.scroll_into_view_if_needed()
-        shown.get_by_text(f"top.hit('{names[0]}')").first.wait_for()
-        harmless(page, ear, f".jp-OutputArea .ab-chat .ab-log >> nth={panel}")
-        page.screenshot(f"hostile-{panel}")
+    for number in range(3):
+        panel = page.panel.nth(number)
+        panel.scroll_into_view_if_needed()
+        panel.get_by_text(f"top.hit('{names[0]}')").first.wait_for()
+        check_harmless(page, recorder, f".jp-OutputArea .ab-chat .ab-log >> nth={number}")
+        page.screenshot(f"hostile-{number}")
     markdown = ".jp-Notebook .jp-CodeCell >> nth=4 >> .jp-RenderedMarkdown"
     page.page.locator(markdown).scroll_into_view_if_needed()
-    harmless(page, ear, markdown)
+    check_harmless(page, recorder, markdown)
     defined = page.page.locator(".jp-OutputArea .defined mjx-container")
     defined.scroll_into_view_if_needed()
     assert (defined.count(), defined.locator("a").count()) == (1, 0)
@@ -177,19 +178,20 @@ def test_no_text_runs_or_fetches_anything_anywhere(lab: Lab, page: Page) -> None
     assert (transcripts.count(), page.panel.count()) == (3, 0)
     for number in range(3):
         transcripts.nth(number).scroll_into_view_if_needed()
-        harmless(page, ear, f".jp-OutputArea .ab-static >> nth={number}")
+        check_harmless(page, recorder, f".jp-OutputArea .ab-static >> nth={number}")
     assert lab.secret() not in (lab.root / "hostile.ipynb").read_text()
 
-    exported(page, ear, lab.root / "exported.html")
+    check_exported_page(page, recorder, lab.root / "exported.html")
 
 
-def harmless(page: Page, ear: Ear, where: str) -> None:
-    """Click and hover what can be clicked; then nothing has run, and nothing dangerous
-    is in the page.
+def check_harmless(page: Page, recorder: AttackRecorder, where: str) -> None:
+    """Check that a part of the page has nothing dangerous, and that nothing runs in it.
+
+    Hovers over and clicks all elements.
     """
     region = page.page.locator(where)
     region.evaluate("root => root.querySelectorAll('details').forEach(each => { each.open = true; })")
-    assert region.evaluate(FOUND) == []
+    assert region.evaluate(DANGEROUS) == []
     for link in region.locator("a[href]").evaluate_all(
         "links => links.map(each => [each.href, each.rel, each.target])"
     ):
@@ -197,19 +199,20 @@ def harmless(page: Page, ear: Ear, where: str) -> None:
         if "ab-" in where:
             assert "noopener" in link[1], link
     assert region.evaluate(PRESS) >= 0
-    ear.has_heard_nothing()
+    recorder.check_that_nothing_ran()
 
 
-def exported(page: Page, ear: Ear, path: Path) -> None:
-    """The exported page, with its policy and, to hold the sanitizer alone to it,
-    without.
+def check_exported_page(page: Page, recorder: AttackRecorder, path: Path) -> None:
+    """Check the exported page with its security policy, and without it.
+
+    Without it, only the sanitizer protects the page.
     """
-    whole = path.read_text()
-    policy = re.search(r"<meta http-equiv[^>]*>", whole)
+    html = path.read_text()
+    policy = re.search(r"<meta http-equiv[^>]*>", html)
     assert policy is not None
-    for text in (whole, whole.replace(policy[0], "")):
+    for text in (html, html.replace(policy[0], "")):
         path.write_text(text)
         page.page.goto(path.as_uri())
         page.page.locator(".ab-static").wait_for()
-        harmless(page, ear, ".ab-static")
-    page.strayed = [address for address in page.strayed if address != path.as_uri()]
+        check_harmless(page, recorder, ".ab-static")
+    page.outside_requests = [url for url in page.outside_requests if url != path.as_uri()]

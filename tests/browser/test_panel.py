@@ -1,6 +1,4 @@
-"""The chat panel as a person uses it: by keyboard, by mouse and by screen reader, in
-one notebook.
-"""
+"""The chat panel in use: by keyboard, by mouse and by screen reader."""
 
 from __future__ import annotations
 
@@ -9,7 +7,7 @@ import re
 import pytest
 from playwright.sync_api import Locator, Route, expect
 
-from support.lab import Lab, Page, grave_faults, write_notebook
+from support.lab import Lab, Page, axe_violations, write_notebook
 
 pytestmark = pytest.mark.browser
 
@@ -53,14 +51,14 @@ class Panel:
         self.replies = self.root.locator(".ab-agent-body")
         self.status = self.root.get_by_role("status")
 
-    def say(self, text: str) -> None:
+    def send(self, text: str) -> None:
         self.box.fill(text)
         self.box.press("Enter")
 
     def button(self, name: str) -> Locator:
         return self.root.get_by_role("button", name=name, exact=True)
 
-    def answered(self, number: int, text: str) -> None:
+    def wait_for_reply(self, number: int, text: str) -> None:
         expect(self.replies).to_have_count(number)
         expect(self.replies.nth(number - 1)).to_contain_text(text)
         expect(self.status).to_have_text("Answered.")
@@ -80,33 +78,33 @@ def test_a_person_uses_the_panel(lab: Lab, page: Page) -> None:
     echo, slow, lost = Panel(page, 1), Panel(page, 3), Panel(page, 4)
     echo.root.scroll_into_view_if_needed()
 
-    formulas_are_typeset_and_nothing_is_fetched(echo)
-    code_and_messages_are_copied(echo)
-    a_message_is_edited_and_sent_again(echo)
-    keys_do_what_is_promised(echo)
-    the_log_follows_its_end_unless_a_person_reads_above(echo)
-    a_new_session_is_begun_and_the_old_one_found_again(echo)
-    pictures_load_once_the_reader_has_allowed_it(page, echo)
+    check_formulas_and_that_nothing_is_fetched(echo)
+    copy_code_and_messages(echo)
+    edit_a_message(echo)
+    use_the_keyboard(echo)
+    check_that_the_log_scrolls_to_the_end_only_from_the_end(echo)
+    start_a_session_and_return_to_the_old_one(echo)
+    allow_pictures(page, echo)
 
     slow.root.scroll_into_view_if_needed()
-    stopped_by_escape_and_listened_for_again(slow)
+    stop_by_escape_and_listen_again(slow)
     lost.root.scroll_into_view_if_needed()
-    a_refusal_is_told_in_the_panel(lost)
+    check_a_refusal(lost)
     gone = Panel(page, 5)
     gone.root.scroll_into_view_if_needed()
-    a_session_out_of_reach_is_told_whole(gone)
+    check_that_a_missing_session_is_reported_in_full(gone)
 
     for theme in ("JupyterLab Dark", "JupyterLab Light"):
-        page.theme(theme)
+        page.set_theme(theme)
         for name, panel in (("echo", echo), ("slow", slow), ("refused", lost), ("gone", gone)):
             panel.root.scroll_into_view_if_needed()
             page.screenshot(f"panel-{name}-{theme.split()[-1].lower()}")
-            assert grave_faults(panel.root) == []
+            assert axe_violations(panel.root) == []
     assert page.errors == []
-    what_is_saved_shows_every_session_and_its_formulas(page)
+    reopen_with_all_sessions_and_formulas(page)
 
 
-def what_is_saved_shows_every_session_and_its_formulas(page: Page) -> None:
+def reopen_with_all_sessions_and_formulas(page: Page) -> None:
     page.save()
     page.end_kernel()
     page.reload()
@@ -114,7 +112,7 @@ def what_is_saved_shows_every_session_and_its_formulas(page: Page) -> None:
     transcript = page.cell(1).locator(".ab-static")
     expect(transcript).to_contain_text("It costs $5 and $10.")
     transcript.scroll_into_view_if_needed()
-    # JupyterLab has its own looks for what is in an HTML output.
+    # JupyterLab has its own styles for HTML outputs.
     word = transcript.locator(".ab-md :not(pre) > code").first
     assert word.evaluate("word => getComputedStyle(word).backgroundColor").startswith("color(srgb")
     expect(transcript.locator("mjx-container")).to_have_count(5)
@@ -126,8 +124,8 @@ def what_is_saved_shows_every_session_and_its_formulas(page: Page) -> None:
     page.screenshot("panel-reopened")
 
 
-def formulas_are_typeset_and_nothing_is_fetched(panel: Panel) -> None:
-    panel.answered(1, "Energy")
+def check_formulas_and_that_nothing_is_fetched(panel: Panel) -> None:
+    panel.wait_for_reply(1, "Energy")
     reply = panel.replies.first
     expect(reply.locator("mjx-container")).to_have_count(5)
     expect(reply.locator(".ab-display mjx-container")).to_have_count(1)
@@ -156,11 +154,10 @@ def copied(panel: Panel, button: Locator, label: str) -> str:
     return clipboard(panel)
 
 
-def code_and_messages_are_copied(panel: Panel) -> None:
+def copy_code_and_messages(panel: Panel) -> None:
     assert copied(panel, panel.replies.first.locator(".ab-copy"), "code") == CODE + "\n"
     assert copied(panel, panel.root.locator(".ab-foot .ab-copy"), "message") == REPLY.strip()
-    # Where a page is not from this machine nor by https, there is no such thing as
-    # navigator.clipboard.
+    # navigator.clipboard exists only on pages from localhost or over https.
     panel.page.evaluate("() => Object.defineProperty(navigator, 'clipboard', {value: undefined, configurable: true})")
     button = panel.root.locator(".ab-me .ab-copy")
     expect(button).to_have_text("Copy")
@@ -172,9 +169,9 @@ def code_and_messages_are_copied(panel: Panel) -> None:
     assert clipboard(panel) == REPLY
 
 
-def a_message_is_edited_and_sent_again(panel: Panel) -> None:
-    panel.say("What is a sesion?")
-    panel.answered(2, "What is a sesion?")
+def edit_a_message(panel: Panel) -> None:
+    panel.send("What is a sesion?")
+    panel.wait_for_reply(2, "What is a sesion?")
     edit = panel.root.locator(".ab-me").last.get_by_role("button", name="Edit")
     edit.focus()
     assert "a new message, as the platform has no way to change one" in (edit.get_attribute("title") or "")
@@ -185,34 +182,34 @@ def a_message_is_edited_and_sent_again(panel: Panel) -> None:
     panel.button("Send").focus()
     panel.page.keyboard.press("Enter")
     expect(panel.box).to_be_focused()
-    panel.answered(3, "What is a session?")
+    panel.wait_for_reply(3, "What is a session?")
     expect(panel.questions).to_have_text([re.compile("Energy"), "What is a sesion?", "What is a session?"])
     expect(panel.box).to_have_value("")
 
 
-def keys_do_what_is_promised(panel: Panel) -> None:
+def use_the_keyboard(panel: Panel) -> None:
     panel.box.fill("")
     panel.box.press_sequentially("one")
     panel.box.press("Shift+Enter")
     panel.box.press_sequentially("two")
     expect(panel.box).to_have_value("one\ntwo")
-    # An input method's Enter chooses a word; it comes with isComposing, or with key
-    # code 229.
+    # In an input method, Enter chooses a word: isComposing is set, or the key code is
+    # 229.
     for composing in ("{isComposing: true}", "{keyCode: 229}"):
         event = f"Object.assign({{key: 'Enter', bubbles: true, cancelable: true}}, {composing})"
         panel.box.evaluate(f"box => box.dispatchEvent(new KeyboardEvent('keydown', {event}))")
     assert panel.questions.count() == 3
     panel.box.press("Enter")
-    panel.answered(4, "one\ntwo")
+    panel.wait_for_reply(4, "one\ntwo")
     expect(panel.box).to_be_focused()
-    # From the box on, Tab reaches what can be pressed, and nothing traps it.
+    # Tab reaches every control, and Shift+Tab leaves the input.
     panel.box.press("Shift+Tab")
     assert panel.root.evaluate("root => root.contains(document.activeElement)")
     unreachable = "all => all.filter(each => each.checkVisibility() && !each.disabled && each.tabIndex < 0).length"
     assert panel.root.locator("button, select, textarea, summary, a[href]").evaluate_all(unreachable) == 0
 
 
-def the_log_follows_its_end_unless_a_person_reads_above(panel: Panel) -> None:
+def check_that_the_log_scrolls_to_the_end_only_from_the_end(panel: Panel) -> None:
     def above_the_end() -> float:
         distance: float = panel.log.evaluate("log => Math.abs(log.scrollTop)")
         return distance
@@ -227,16 +224,16 @@ def the_log_follows_its_end_unless_a_person_reads_above(panel: Panel) -> None:
             .requestExecute({code, store_history: false}).done.then(() => true)""",
         "echo.ask('Something that comes meanwhile.', timeout_s=60)",
     )
-    panel.answered(5, "comes meanwhile")
+    panel.wait_for_reply(5, "comes meanwhile")
     after = top.bounding_box()
     assert after is not None
     assert abs(after["y"] - before["y"]) < 1
-    panel.say("A message of my own leads to the end.")
-    panel.answered(6, "leads to the end")
+    panel.send("A message of my own leads to the end.")
+    panel.wait_for_reply(6, "leads to the end")
     assert above_the_end() < 2
 
 
-def a_new_session_is_begun_and_the_old_one_found_again(panel: Panel) -> None:
+def start_a_session_and_return_to_the_old_one(panel: Panel) -> None:
     new = panel.button("New session")
     new.focus()
     panel.page.keyboard.press("Enter")
@@ -244,8 +241,8 @@ def a_new_session_is_begun_and_the_old_one_found_again(panel: Panel) -> None:
     expect(panel.box).to_be_focused()
     sessions = panel.root.get_by_role("combobox", name="Session")
     expect(sessions).to_be_visible()
-    panel.say("Hello again")
-    panel.answered(1, "Hello again")
+    panel.send("Hello again")
+    panel.wait_for_reply(1, "Hello again")
     expect(sessions.locator("option")).to_have_count(2)
     sessions.select_option(index=0)
     expect(panel.replies).to_have_count(6)
@@ -256,9 +253,8 @@ def a_new_session_is_begun_and_the_old_one_found_again(panel: Panel) -> None:
     expect(panel.replies).to_have_count(6)
 
 
-def pictures_load_once_the_reader_has_allowed_it(page: Page, panel: Panel) -> None:
-    # A single grey dot, answered here: the request itself is what must wait for the
-    # reader.
+def allow_pictures(page: Page, panel: Panel) -> None:
+    # The picture is served here, because only the time of its request matters.
     requests: list[str] = []
 
     def answer(route: Route) -> None:
@@ -280,11 +276,12 @@ def pictures_load_once_the_reader_has_allowed_it(page: Page, panel: Panel) -> No
     panel.button("Hide pictures").click()
     expect(panel.replies.first.locator("img")).to_have_count(0)
     panel.page.unroute("http://stray.example/**")
-    page.strayed.remove("http://stray.example/cat.png")
+    page.outside_requests.remove("http://stray.example/cat.png")
 
 
-def stopped_by_escape_and_listened_for_again(panel: Panel) -> None:
-    panel.say("9")
+def stop_by_escape_and_listen_again(panel: Panel) -> None:
+    # The agent thinks for 4 seconds, then writes for about as long.
+    panel.send("4")
     expect(panel.root.locator(".ab-chip.ab-running")).to_be_visible()
     expect(panel.box).to_be_focused()
     panel.box.press("Escape")
@@ -293,10 +290,10 @@ def stopped_by_escape_and_listened_for_again(panel: Panel) -> None:
     again.focus()
     panel.page.keyboard.press("Enter")
     expect(panel.button("Stop")).to_be_visible()
-    # Whoever goes on with a cell meanwhile is left there.
+    # The focus stays in a cell in which the person works meanwhile.
     elsewhere = panel.page.locator(".jp-CodeCell .cm-content").last
     elsewhere.evaluate("editor => editor.focus({preventScroll: true})")
-    panel.answered(1, "That took 9.0 seconds")
+    panel.wait_for_reply(1, "That took 4.0 seconds")
     expect(elsewhere).to_be_focused()
     expect(again).to_be_hidden()
     panel.root.locator("summary").focus()
@@ -304,18 +301,18 @@ def stopped_by_escape_and_listened_for_again(panel: Panel) -> None:
     expect(panel.root.locator(".ab-chip").first).to_be_visible()
 
 
-def a_session_out_of_reach_is_told_whole(panel: Panel) -> None:
+def check_that_a_missing_session_is_reported_in_full(panel: Panel) -> None:
     failure = panel.root.locator(".ab-notice .ab-failed")
     expect(failure).to_contain_text("Session not found")
     edge = panel.root.evaluate("root => root.getBoundingClientRect().right")
     for part in (failure, panel.button("Reconnect")):
         box = part.bounding_box()
         assert box is not None
-        assert box["x"] + box["width"] <= edge, "it reaches beyond the panel"
+        assert box["x"] + box["width"] <= edge, "it extends beyond the panel"
 
 
-def a_refusal_is_told_in_the_panel(panel: Panel) -> None:
-    panel.say("Is anybody there?")
+def check_a_refusal(panel: Panel) -> None:
+    panel.send("Is anybody there?")
     expect(panel.root.locator(".ab-failed")).to_contain_text("Not found")
     expect(panel.root.locator(".ab-failed")).to_contain_text("Request ")
     expect(panel.button("Retry")).to_be_visible()

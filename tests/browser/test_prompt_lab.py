@@ -1,4 +1,4 @@
-"""The prompt lab in JupyterLab: by mouse, by keyboard, in a busy kernel, reopened."""
+"""The prompt lab in JupyterLab: by mouse and keyboard, with a busy kernel, reopened."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator, expect
 
-from support.lab import Lab, Page, grave_faults, write_notebook
+from support.lab import Lab, Page, axe_violations, write_notebook
 
 pytestmark = pytest.mark.browser
 
@@ -39,7 +39,7 @@ PASTE = """([area, text]) => {
 }"""
 
 
-def test_prompts_are_tried_out_by_mouse_and_by_keyboard(lab: Lab, page: Page, tmp_path: Path) -> None:
+def test_try_out_prompts_by_mouse_and_keyboard_and_reopen(lab: Lab, page: Page, tmp_path: Path) -> None:
     flag = tmp_path / "flag"
     write_notebook(lab.root / "prompts.ipynb", [LAB, BUSY.format(flag=str(flag))])
     page.open("prompts.ipynb")
@@ -50,8 +50,8 @@ def test_prompts_are_tried_out_by_mouse_and_by_keyboard(lab: Lab, page: Page, tm
     root.get_by_text("1.2.0 (current)").wait_for()
     apply_by_mouse(root)
     add_and_run_by_mouse(page, root)
-    by_keyboard(page, root)
-    look(page, root)
+    add_and_run_by_keyboard(page, root)
+    check_themes(page, root)
     page.cell(1).scroll_into_view_if_needed()
     page.cell(1).get_by_text("[*]:", exact=True).wait_for()
     flag.touch()
@@ -63,7 +63,7 @@ def test_prompts_are_tried_out_by_mouse_and_by_keyboard(lab: Lab, page: Page, tm
     assert len(experiment["answers"]) == 9
     assert lab.secret() not in (lab.root / "tried.json").read_text()
     assert page.errors == []
-    reopened(lab, page)
+    reopen_without_kernel(lab, page)
 
 
 def apply_by_mouse(root: Locator) -> None:
@@ -105,24 +105,24 @@ def add_and_run_by_mouse(page: Page, root: Locator) -> None:
     assert cells.nth(0).locator("li").count() == 0
     summary = root.get_by_role("region", name="Summary")
     expect(summary.get_by_role("row").nth(2)).to_contain_text(re.compile(r"points\s*2\.0\.1"))
-    picture = root.locator(".ab-picture img")
-    expect(picture).to_have_attribute("alt", re.compile("points: 3 of 3 answered"))
-    assert picture.evaluate("image => image.decode().then(() => image.naturalWidth)") > 200
+    chart = root.locator(".ab-picture img")
+    expect(chart).to_have_attribute("alt", re.compile("points: 3 of 3 answered"))
+    assert chart.evaluate("image => image.decode().then(() => image.naturalWidth)") > 200
     assert page.page.evaluate("() => window.pwned") is None
 
 
-def by_keyboard(page: Page, root: Locator) -> None:
+def add_and_run_by_keyboard(page: Page, root: Locator) -> None:
     keyboard = page.page.keyboard
 
     def focused() -> str:
         return str(page.page.evaluate("() => document.activeElement.textContent || document.activeElement.value"))
 
-    def tab_to(words: str) -> None:
+    def tab_to(label: str) -> None:
         for _ in range(60):
             keyboard.press("Tab")
-            if focused().strip() == words:
+            if focused().strip() == label:
                 return
-        raise AssertionError(f"{words!r} cannot be reached by Tab")
+        raise AssertionError(f"{label!r} cannot be reached by Tab")
 
     root.get_by_label("Name of the variant").focus()
     keyboard.type("loud")
@@ -136,7 +136,7 @@ def by_keyboard(page: Page, root: Locator) -> None:
     tab_to("Run")
     keyboard.press("Space")
     root.get_by_text("9 of 9 answered.").wait_for()
-    # A button that is disabled while it works loses the focus; it must get it back.
+    # A button loses the focus while it is disabled, and must get it back.
     page.page.wait_for_function("() => document.activeElement.textContent.trim() === 'Run'")
     expect(root.locator(".ab-result.widget-html").nth(0)).to_contain_text("A SESSION IS")
     root.get_by_label("File").fill("tried.json")
@@ -147,18 +147,18 @@ def by_keyboard(page: Page, root: Locator) -> None:
     root.get_by_text("Saved to tried.json").wait_for()
 
 
-def look(page: Page, root: Locator) -> None:
+def check_themes(page: Page, root: Locator) -> None:
     root.evaluate("root => root.scrollIntoView({block: 'start'})")
     page.screenshot("prompt-lab-light")
-    assert grave_faults(root) == []
-    page.theme("JupyterLab Dark")
+    assert axe_violations(root) == []
+    page.set_theme("JupyterLab Dark")
     page.screenshot("prompt-lab-dark")
-    assert grave_faults(root) == []
-    page.theme("JupyterLab Light")
+    assert axe_violations(root) == []
+    page.set_theme("JupyterLab Light")
 
 
-def reopened(lab: Lab, page: Page) -> None:
-    page.wait_for_notebook_to_hold("ab-static")
+def reopen_without_kernel(lab: Lab, page: Page) -> None:
+    page.wait_for_notebook_text("ab-static")
     page.save()
     assert lab.secret() not in (lab.root / "prompts.ipynb").read_text()
     page.end_kernel()

@@ -1,8 +1,7 @@
-"""A real JupyterLab in a process of its own, and a page of it as a person would use it.
+"""A real JupyterLab in its own process, and a browser page to use it.
 
-Nothing of the user's is read or written: configuration, data, runtime files, settings
-and IPython's profile are private to it, and so is the embedded service's data
-directory.
+JupyterLab has its own configuration, data, runtime files, settings, IPython profile and
+data directory of the embedded service. It neither reads nor writes the user's.
 """
 
 from __future__ import annotations
@@ -24,15 +23,15 @@ from playwright.sync_api import Browser, ConsoleMessage, Locator, Request
 from support.services import stop_services
 
 START_S = 90.0
-TIMEOUT_MS = 60_000.0  # generous: it is only ever spent in full by a test that fails
+TIMEOUT_MS = 60_000.0  # long, because only a failing test waits for all of it
 ARTEFACTS = Path(__file__).parents[1] / "artefacts"
 SETTINGS: dict[str, dict[str, Any]] = {
     "apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False, "doNotDisturbMode": True},
     "docmanager-extension/plugin": {"autosave": False},
 }
 
-# The toolbar says "idle" before the session exists, and Run All would then ask for a
-# kernel: so the session itself is asked.
+# The toolbar shows "idle" before the session exists, and Run All would then ask for a
+# kernel. So this checks the session itself.
 KERNEL_READY = """() => {
   const widget = window.jupyterapp && window.jupyterapp.shell.currentWidget;
   const session = widget && widget.sessionContext;
@@ -40,36 +39,36 @@ KERNEL_READY = """() => {
   return !!kernel && kernel.connectionStatus === 'connected' && kernel.status === 'idle' && widget.context.isReady;
 }"""
 
-# Notes the text of the last reply, and the status line, whenever either has changed and
-# stood for a frame: one drawing of the panel is several messages, and what stands
-# between two of them is nothing a person sees.
-WATCH = """panel => {
-  window.seen = [];
+# Records the text of the last reply, and the status line, whenever one of them has
+# changed and stayed the same for a frame. One update of the panel is several messages;
+# a person does not see the states between them.
+RECORD = """panel => {
+  window.states = [];
   const read = () => {
     const replies = panel.querySelectorAll('.ab-agent-body');
     const text = replies.length ? replies[replies.length - 1].textContent : '';
     const status = (panel.querySelector('.ab-statusline') || {textContent: ''}).textContent;
     return {text, status, replies: replies.length};
   };
-  const same = (one, other) => one && one.text === other.text && one.status === other.status;
+  const same = (a, b) => a && a.text === b.text && a.status === b.status;
   let before = read();
-  window.seen.push(before);
-  const note = () => {
+  window.states.push(before);
+  const record = () => {
     const now = read();
-    if (same(before, now) && !same(window.seen[window.seen.length - 1], now)) window.seen.push(now);
+    if (same(before, now) && !same(window.states[window.states.length - 1], now)) window.states.push(now);
     before = now;
-    if (panel.isConnected) requestAnimationFrame(note);
+    if (panel.isConnected) requestAnimationFrame(record);
   };
-  requestAnimationFrame(note);
+  requestAnimationFrame(record);
 }"""
-SEEN = """() => new Promise(done => {
+RECORDED = """() => new Promise(done => {
   let frames = 4;
-  const wait = () => frames-- ? requestAnimationFrame(wait) : done(window.seen);
+  const wait = () => frames-- ? requestAnimationFrame(wait) : done(window.states);
   wait();
 })"""
 
-# The text of a complete reply, or why it failed. JupyterLab draws only what is near the
-# view, so what is read is brought there.
+# The text of a complete reply, or why it failed. The panel is scrolled into view first,
+# because JupyterLab draws only what is near the view.
 ANSWERED = """([panel, number]) => {
   panel.scrollIntoView({block: 'nearest'});
   const failed = panel.querySelector('.ab-failed');
@@ -82,33 +81,34 @@ ANSWERED = """([panel, number]) => {
 }"""
 
 STATIC = """words => {
-  const found = document.querySelectorAll('.jp-OutputArea .ab-static');
-  if (found.length !== 1) return false;
-  found[0].scrollIntoView({block: 'start'});
-  const text = found[0].checkVisibility({contentVisibilityAuto: true}) ? found[0].innerText : '';
+  const transcripts = document.querySelectorAll('.jp-OutputArea .ab-static');
+  if (transcripts.length !== 1) return false;
+  transcripts[0].scrollIntoView({block: 'start'});
+  const text = transcripts[0].checkVisibility({contentVisibilityAuto: true}) ? transcripts[0].innerText : '';
   return words.every(word => text.includes(word)) && text;
 }"""
 
 
-# What axe-core calls serious or critical, with the elements it means.
-GRAVE = """(root, script) => {
+# The violations that axe-core rates as serious or critical, with their elements.
+VIOLATIONS = """(root, script) => {
   if (!window.axe) (0, eval)(script);
-  return axe.run(root, {resultTypes: ['violations']}).then(found => found.violations
-    .filter(each => ['serious', 'critical'].includes(each.impact))
-    .map(each => each.id + ': ' + each.nodes.map(node => node.html.slice(0, 300) + ' ' + node.failureSummary).join('\\n')));
+  return axe.run(root, {resultTypes: ['violations']}).then(results => results.violations
+    .filter(rule => ['serious', 'critical'].includes(rule.impact))
+    .map(rule => rule.id + ': ' + rule.nodes.map(node => node.html.slice(0, 300) + ' ' + node.failureSummary).join('\\n')));
 }"""
 
 
-def grave_faults(root: Locator) -> list[str]:
-    """What axe-core calls serious or critical in this part of a page; empty, and said
-    so, where it is not installed.
+def axe_violations(root: Locator) -> list[str]:
+    """The serious and critical violations that axe-core reports in a part of a page.
+
+    Empty if axe-core is not installed; a message says so.
     """
     try:
         from axe_playwright_python.base import AXE_SCRIPT
     except ImportError:
-        print("axe-core is not installed (the package axe-playwright-python): its rules were not applied.")
+        print("The package axe-playwright-python is not installed: the rules of axe-core were not checked.")
         return []
-    violations: list[str] = root.evaluate(GRAVE, AXE_SCRIPT)
+    violations: list[str] = root.evaluate(VIOLATIONS, AXE_SCRIPT)
     return violations
 
 
@@ -122,14 +122,16 @@ def write_notebook(path: Path, cells: Sequence[str]) -> Path:
 
 
 class Lab:
-    """JupyterLab, running until `stop`.
+    """JupyterLab, which runs until `stop`.
 
     Attributes
     ----------
     root : Path
-        Its folder of notebooks.
+        The folder of its notebooks.
     data : Path
-        The embedded service's data directory of its kernels.
+        The data directory of the embedded service that its kernels use.
+    server : dict
+        What the server wrote about itself: port, token and more.
     """
 
     def __init__(self, home: Path) -> None:
@@ -159,20 +161,20 @@ class Lab:
         self._log = home / "lab.log"
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
-        # It says where it listens in a file of its own, so no port has to be guessed.
-        self.facts = self._started(runtime / f"jpserver-{self._process.pid}.json")
-        self.url = f"http://127.0.0.1:{self.facts['port']}"
+        # The server writes its port into this file, so the port need not be known.
+        self.server = self._wait_until_started(runtime / f"jpserver-{self._process.pid}.json")
+        self.url = f"http://127.0.0.1:{self.server['port']}"
 
-    def _started(self, file: Path) -> dict[str, Any]:
+    def _wait_until_started(self, file: Path) -> dict[str, Any]:
         until = time.monotonic() + START_S
         while self._process.poll() is None and time.monotonic() < until:
             if file.exists():
-                facts: dict[str, Any] = json.loads(file.read_text())
-                url = f"http://127.0.0.1:{facts['port']}/api/status?token={facts['token']}"
+                server: dict[str, Any] = json.loads(file.read_text())
+                url = f"http://127.0.0.1:{server['port']}/api/status?token={server['token']}"
                 opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
                 try:
                     with opener.open(url, timeout=10):
-                        return facts
+                        return server
                 except OSError:
                     pass
             time.sleep(0.1)
@@ -180,7 +182,7 @@ class Lab:
         raise AssertionError(f"JupyterLab did not start:\n{self._log.read_text(errors='replace')}")
 
     def stop(self) -> None:
-        """End JupyterLab with its kernels, and the service that they started."""
+        """Stop JupyterLab with its kernels, and the service that they started."""
         self._process.terminate()
         try:
             self._process.wait(60)
@@ -190,20 +192,20 @@ class Lab:
         stop_services(self.data)
 
     def secret(self) -> str:
-        """The secret of the API key that notebooks use here."""
+        """The secret of the API key that the notebooks use."""
         key: str = json.loads((self.data / "local-key.json").read_text())["api_key"]
         return key.partition(":")[2]
 
 
 class Page:
-    """One browser page on one JupyterLab.
+    """A browser page of JupyterLab.
 
     Attributes
     ----------
     page
         Playwright's page.
-    strayed : list of str
-        Addresses that were asked for and are not on this machine.
+    outside_requests : list of str
+        URLs that the page requested and that are not on this machine.
     errors : list of str
         Exceptions that no script of the page handled, except those that JupyterLab
         raises on a restart.
@@ -214,25 +216,25 @@ class Page:
         self._context = browser.new_context(viewport={"width": width, "height": height})
         self._context.set_default_timeout(TIMEOUT_MS)
         self.page = self._context.new_page()
-        self.strayed: list[str] = []
+        self.outside_requests: list[str] = []
         self.errors: list[str] = []
         self.console: list[str] = []
-        self._context.on("request", self._requested)
-        self.page.on("pageerror", self._failed)
-        self.page.on("console", self._note_console)
+        self._context.on("request", self._record_request)
+        self.page.on("pageerror", self._record_error)
+        self.page.on("console", self._record_console)
 
-    def _failed(self, error: Any) -> None:
-        # A kernel that restarts makes no more subshells it was asked for before;
-        # JupyterLab handles that nowhere.
+    def _record_error(self, error: Any) -> None:
+        # A kernel that restarts cancels pending requests for subshells; JupyterLab does
+        # not handle that.
         if not str(error).startswith("Error: Canceled future for create_subshell_request "):
             self.errors.append(str(error))
 
-    def _requested(self, request: Request) -> None:
+    def _record_request(self, request: Request) -> None:
         address = urlsplit(request.url)
         if address.scheme not in ("data", "blob", "about") and address.hostname not in ("127.0.0.1", "localhost"):
-            self.strayed.append(request.url)
+            self.outside_requests.append(request.url)
 
-    def _note_console(self, message: ConsoleMessage) -> None:
+    def _record_console(self, message: ConsoleMessage) -> None:
         self.console.append(f"{message.type}: {message.text}")
 
     def close(self) -> None:
@@ -242,11 +244,11 @@ class Page:
 
     def open(self, name: str) -> None:
         """Open a notebook in a fresh workspace, and wait for its kernel."""
-        self.page.goto(f"{self.lab.url}/lab/tree/{name}?token={self.lab.facts['token']}&reset")
+        self.page.goto(f"{self.lab.url}/lab/tree/{name}?token={self.lab.server['token']}&reset")
         self.wait_for_kernel()
 
     def reload(self) -> None:
-        """Reload the page; the kernel goes on."""
+        """Reload the page; the kernel keeps running."""
         self.page.reload()
         self.page.wait_for_selector(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-Cell")
 
@@ -255,33 +257,31 @@ class Page:
         self.page.wait_for_function(KERNEL_READY)
 
     def command(self, name: str, **arguments: Any) -> None:
-        """Run a command of JupyterLab and wait for what it promises."""
+        """Run a command of JupyterLab, and wait for its promise."""
         call = "([name, args]) => window.jupyterapp.commands.execute(name, args).then(() => true)"
         self.page.evaluate(call, [name, arguments])
 
     def run_all(self) -> None:
-        """Run all cells; returns when the last has ended."""
+        """Run all cells, and wait for the last one."""
         self.command("notebook:run-all-cells")
 
     def start_run_all(self) -> None:
-        """Run all cells, without waiting."""
+        """Run all cells without waiting."""
         self.page.evaluate("() => { window.jupyterapp.commands.execute('notebook:run-all-cells'); }")
 
-    def wait_for_notebook_to_hold(self, words: str) -> None:
-        """Until the notebook's own document, not only what is drawn, has these words in
-        an output.
-        """
+    def wait_for_notebook_text(self, text: str) -> None:
+        """Wait until the notebook's model, not only the page, contains this text."""
         self.page.wait_for_function(
-            """words => JSON.stringify(window.jupyterapp.shell.currentWidget.context.model.toJSON())
-                .replace(/<[^>]*>/g, '').replace(/(\\\\n|\\s)+/g, ' ').includes(words)""",
-            arg=words,
+            """text => JSON.stringify(window.jupyterapp.shell.currentWidget.context.model.toJSON())
+                .replace(/<[^>]*>/g, '').replace(/(\\\\n|\\s)+/g, ' ').includes(text)""",
+            arg=text,
         )
 
     def save(self) -> None:
         self.command("docmanager:save")
 
     def end_kernel(self) -> None:
-        """Shut the notebook's kernel down and leave the page without one."""
+        """Shut down the notebook's kernel; the page then has none."""
         self.page.evaluate("() => window.jupyterapp.shell.currentWidget.sessionContext.shutdown().then(() => true)")
         self.page.wait_for_function("() => !window.jupyterapp.shell.currentWidget.sessionContext.session")
 
@@ -291,17 +291,17 @@ class Page:
             "() => window.jupyterapp && window.jupyterapp.serviceManager.sessions.shutdownAll().then(() => true)"
         )
 
-    def theme(self, name: str) -> None:
-        """Change JupyterLab's theme and wait until the page wears it."""
+    def set_theme(self, name: str) -> None:
+        """Change JupyterLab's theme, and wait until the page shows it."""
         self.command("apputils:change-theme", theme=name)
         light = "true" if "Light" in name else "false"
-        worn = f"body[data-jp-theme-name='{name}'][data-jp-theme-light='{light}']"
-        self.page.wait_for_selector(worn, state="attached")
-        # A splash veils the page while the theme loads.
+        body = f"body[data-jp-theme-name='{name}'][data-jp-theme-light='{light}']"
+        self.page.wait_for_selector(body, state="attached")
+        # A splash screen covers the page while the theme loads.
         self.page.wait_for_selector("#jupyterlab-splash", state="detached")
 
     def cell(self, number: int) -> Locator:
-        """A code cell, counted from 0."""
+        """A code cell; the first is 0."""
         return self.page.locator(".jp-Notebook .jp-CodeCell").nth(number)
 
     def prompt(self, number: int) -> str:
@@ -328,12 +328,12 @@ class Page:
         return [output for cell in self.cells() for output in cell.get("outputs", [])]
 
     def output_text(self, number: int) -> str:
-        """What a code cell has printed, and its value as text."""
+        """The printed output of a code cell, and its value as text."""
         outputs = [cell for cell in self.cells() if cell["cell_type"] == "code"][number]["outputs"]
         return "".join("".join(output.get("text") or output["data"]["text/plain"]) for output in outputs)
 
     def screenshot(self, name: str) -> Path:
-        """Keep a picture of the page among the test artefacts."""
+        """Save a picture of the page among the test artefacts."""
         ARTEFACTS.mkdir(exist_ok=True)
         path = ARTEFACTS / f"{name}.png"
         self.page.screenshot(path=path)
@@ -350,22 +350,23 @@ class Page:
         """The agent's replies in the panel, in order."""
         return self.panel.locator(".ab-agent-body")
 
-    def say(self, text: str) -> None:
+    def send(self, text: str) -> None:
         """Type a message into the panel and press Enter."""
         box = self.panel.locator(".ab-input textarea")
         box.fill(text)
         box.press("Enter")
 
-    def watch(self) -> None:
-        """Begin to note what the panel shows, change by change."""
-        self.panel.evaluate(WATCH)
+    def start_recording(self) -> None:
+        """Start to record each change of what the panel shows."""
+        self.panel.evaluate(RECORD)
 
-    def seen(self) -> list[dict[str, Any]]:
-        """What was noted since `watch`: text of the last reply, status line, number of
-        replies.
+    def recorded_states(self) -> list[dict[str, Any]]:
+        """The changes since `start_recording`.
+
+        Each has the text of the last reply, the status line and the number of replies.
         """
-        noted: list[dict[str, Any]] = self.page.evaluate(SEEN)
-        return noted
+        states: list[dict[str, Any]] = self.page.evaluate(RECORDED)
+        return states
 
     def wait_for_answer(self, number: int) -> str:
         """Wait for `number` replies, the last of them complete; return its text."""
@@ -374,7 +375,8 @@ class Page:
         return text
 
     def static_transcript(self, *words: str) -> str:
-        """Wait until the one static transcript can be seen and holds all of `words`;
-        its text.
+        """Wait until the only static transcript is visible and contains all `words`.
+
+        Returns its text.
         """
         return str(self.page.wait_for_function(STATIC, arg=list(words)).json_value())
