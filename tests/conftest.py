@@ -34,6 +34,7 @@ for name in USER_SETTINGS:
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keep the tests of a file on one worker, where they share what the module starts.
 
@@ -44,7 +45,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return item.path.relative_to(TESTS).parts[0]
 
     for item in items:
-        group = "jupyterlab" if folder(item) == "browser" else str(item.path)
+        group = "jupyterlab" if folder(item) == "browser" else str(item.path.relative_to(TESTS))
         item.add_marker(pytest.mark.xdist_group(group))
     items.sort(key=lambda item: folder(item) not in LONGEST)
 
