@@ -34,20 +34,9 @@ for name in USER_SETTINGS:
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep the tests of a file on one worker, where they share what the module starts.
-
-    All tests of `tests/browser` share one JupyterLab.
-    """
-
-    def folder(item: pytest.Item) -> str:
-        return item.path.relative_to(TESTS).parts[0]
-
-    for item in items:
-        group = "jupyterlab" if folder(item) == "browser" else str(item.path.relative_to(TESTS))
-        item.add_marker(pytest.mark.xdist_group(group))
-    items.sort(key=lambda item: folder(item) not in LONGEST)
+    """Run the longest tests first, so that no worker is left with one at the end."""
+    items.sort(key=lambda item: item.path.relative_to(TESTS).parts[0] not in LONGEST)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
