@@ -113,11 +113,11 @@ def test_consent_leads_back_to_the_client_with_what_was_left_ticked(page: Page, 
         page.get_by_role("button", name="Allow").click()
         page.wait_for_url(re.compile(re.escape(callback)))
         (came,) = [path for path in seen if path.startswith("/callback")]
-    callback = {name: values[0] for name, values in parse_qs(urlsplit(came).query).items()}
-    assert (callback["state"], callback["iss"]) == ("s", service.base_url.removesuffix("/v1"))
+    answer = {name: values[0] for name, values in parse_qs(urlsplit(came).query).items()}
+    assert (answer["state"], answer["iss"]) == ("s", service.base_url.removesuffix("/v1"))
     form = {
         "grant_type": "authorization_code", "client_id": client, "redirect_uri": callback,
-        "code": callback["code"], "code_verifier": pkce.verifier,
+        "code": answer["code"], "code_verifier": pkce.verifier,
     }  # fmt: skip
     tokens = httpx.post(f"{service.base_url}/oauth/token", data=form)
     assert tokens.json()["scope"] == "agents:read"
