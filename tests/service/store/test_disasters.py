@@ -78,7 +78,8 @@ class Poster(threading.Thread):
                     return
                 if answer.status_code == 201:
                     self.acknowledged.append(answer.json())
-                    self.started.set()
+                    if len(self.acknowledged) > 10:  # however slow the machine is
+                        self.started.set()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no kill -9")
