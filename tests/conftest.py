@@ -34,11 +34,6 @@ for name in USER_SETTINGS:
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def pytest_xdist_auto_num_workers() -> int:
-    """One worker more than cores: most tests wait for sockets and processes."""
-    return (os.cpu_count() or 1) + 1
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run the longest tests first, so that no worker is left with one at the end."""
     items.sort(key=lambda item: item.path.relative_to(TESTS).parts[0] not in LONGEST)
