@@ -53,17 +53,15 @@ class FileLock:
     Parameters
     ----------
     path : Path
-        The file to lock. It is created if it does not exist.
+        The file to lock. It is created, for this user alone, if it does not exist.
     holder : str
         Written to the file once the lock is held, for the message of a process that
         finds it locked.
-    mode : int
-        Permissions of a new file.
 
     Raises
     ------
     OSError
-        If the file cannot be opened.
+        If the file cannot be opened, or is a symbolic link.
 
     Examples
     --------
@@ -75,9 +73,10 @@ class FileLock:
     (False, 'process 1')
     """
 
-    def __init__(self, path: Path, *, holder: str = "", mode: int = 0o600) -> None:
+    def __init__(self, path: Path, *, holder: str = "") -> None:
         self._name = holder
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT, mode)
+        # A link would make the file that it points to hold the holder's name.
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
 
     def acquire(self, *, timeout_s: float = math.inf) -> bool:
         """Take the lock within `timeout_s` seconds; False if another holder kept it."""

@@ -11,14 +11,14 @@ import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 import msgspec
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 
 from ..api.auth import Credentials, Hidden, without_credential
-from ..api.calls import UNREADABLE
+from ..api.calls import UNREADABLE, path
 from ..api.connection import AsyncConnection
 from ..api.errors import ApiError, from_reply, unreachable
 from ..api.record import Record
@@ -189,5 +189,5 @@ def _uri(base_url: str, session_id: str, from_id: str | None, types: Sequence[st
         query["from_id"] = from_id
     if types:
         query["types"] = ",".join(types)
-    address = "ws" + base_url.removeprefix("http") + f"/sessions/{quote(session_id, safe='')}/events/ws"
+    address = f"ws{base_url.removeprefix('http')}/{path('sessions', session_id, 'events', 'ws')}"
     return f"{address}?{urlencode(query)}" if query else address

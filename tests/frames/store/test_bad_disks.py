@@ -52,7 +52,7 @@ class Writes:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         return self.file.write(data)
 real_open = open
-storage.open = failing(lambda *args: Writes(real_open(*args)))
+storage.open = failing(lambda *args, **options: Writes(real_open(*args, **options)))
 storage.Path.replace, storage.Path.mkdir = failing(storage.Path.replace), failing(storage.Path.mkdir)
 os.fsync = failing(os.fsync)
 
@@ -173,6 +173,8 @@ try:
     Store(path).sync(platform.client(), "s")
     Store(path).events(), Store(path).verify()
     day = next((path / "events").iterdir())
+    for file in path.rglob("*"):  # a store that its owner shares
+        file.chmod(0o755 if file.is_dir() else 0o644)
     folder.chmod(0o777), path.chmod(0o777), (path / "lock").chmod(0o666)
     opened = Store(path)
     for name in (path, path / "manifest.json", day):
@@ -186,7 +188,7 @@ try:
         os.seteuid(os.getuid())
         name.chmod(usual | 0o444)
     path.chmod(0o555), (path / "lock").chmod(0o444)
-    orphan = day / ".writing-0"
+    orphan = next(day.iterdir()) / (".writing-" + "0" * 32)
     orphan.touch()
     if os.getuid() == 0:
         os.seteuid(65534)

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from . import parts
-from .manifest import Manifest, Part, SessionCursor, save
+from .manifest import ROOT, Manifest, Part, SessionCursor, save
 from .storage import Storage, StoreError
 
 
@@ -45,7 +45,7 @@ def check(storage: Storage, manifest: Manifest, *, locked: bool = True) -> tuple
     orphan = "left by an interrupted change; the next sync removes it"
     if not locked:
         orphan = "belongs to a change that is under way or was interrupted; then the next sync removes it"
-    file_names = storage.files(parts.ROOT)
+    file_names = storage.files(ROOT)
     problems: list[tuple[str, str]] = []
     damaged: list[Part] = []
     ids: list[Any] = []

@@ -6,6 +6,8 @@ to the store, whatever lies in the directory.
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 
 from .storage import Storage, StoreError
@@ -13,15 +15,25 @@ from .storage import Storage, StoreError
 NAME = "manifest.json"
 FORMAT = 1  # raised when an older agentbook could no longer read it
 GROUPS = 8
+MAX_GROUPS = 65_536
+ROOT = "events"
+# What Hive, Spark, DuckDB and Arrow read as null.
+NO_DAY = "__HIVE_DEFAULT_PARTITION__"
+DIRECTORY = rf"{ROOT}/day=([0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}|{NO_DAY})/group=([0-9]{{1,5}})"
+# A manifest may come from somebody else. Every path that is read or removed is made of
+# these names, so only those that a store itself writes are accepted.
+PART_NAME = rf"^{DIRECTORY}/part-[0-9a-f]{{32}}\.parquet\Z"
+
+_Count = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class Part(msgspec.Struct):
     """One Parquet file: its name, its size, and a checksum of its bytes."""
 
-    name: str
-    rows: int
-    size: int
-    crc32: int
+    name: Annotated[str, msgspec.Meta(pattern=PART_NAME)]
+    rows: _Count
+    size: _Count
+    crc32: _Count
 
 
 class SessionCursor(msgspec.Struct, omit_defaults=True):
@@ -48,7 +60,7 @@ class Manifest(msgspec.Struct):
     """The store's table of contents."""
 
     format: int = FORMAT
-    groups: int = GROUPS
+    groups: Annotated[int, msgspec.Meta(ge=1, le=MAX_GROUPS)] = GROUPS
     generation: int = 0
     synced_at: str | None = None
     platform: str | None = None

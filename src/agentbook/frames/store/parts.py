@@ -22,14 +22,12 @@ import pyarrow.compute as pc
 from ..parse.columns import arrow_schema
 from ..parse.ids import parse_ids
 from ..parse.schemas import schema_of
-from .manifest import Manifest, Part
+from .manifest import DIRECTORY, NO_DAY, PART_NAME, ROOT, Manifest, Part
 from .storage import TEMPORARY_PREFIX, Storage, StoreError
 
-ROOT = "events"
 SCHEMA = arrow_schema(schema_of("events"))
-# What Hive, Spark, DuckDB and Arrow read as null.
-_NO_DAY = "__HIVE_DEFAULT_PARTITION__"
-_NAME = re.compile(rf"{ROOT}/day=([^/]+)/group=(\d+)/part-[0-9a-f]+\.parquet")
+_NAME = re.compile(PART_NAME)
+_UNFINISHED = re.compile(rf"^{DIRECTORY}/{re.escape(TEMPORARY_PREFIX)}[0-9a-f]{{32}}\Z")
 _DICTIONARY_COLUMNS = ["session_id", "type", "author_type", "author_id", "author_name", "content", "extra"]
 _DAY_US = 86_400_000_000
 _FIRST_DAY = -719_162  # of Python's calendar, in days since 1970
@@ -42,13 +40,13 @@ def group_of(session: str, groups: int) -> int:
 
 def partition_of(name: str) -> tuple[str, int]:
     """The day and group of a part by its name; ``("", -1)`` if it is not a part."""
-    match = _NAME.fullmatch(name)
+    match = _NAME.match(name)
     return ("", -1) if match is None else (match[1], int(match[2]))
 
 
 def written_by_store(name: str) -> bool:
     """Whether a store wrote this file: a part, or one that was being written."""
-    return _NAME.fullmatch(name) is not None or name.rpartition("/")[2].startswith(TEMPORARY_PREFIX)
+    return _NAME.match(name) is not None or _UNFINISHED.match(name) is not None
 
 
 def split_by_day(table: Any, group: int) -> Iterator[tuple[str, Any]]:
@@ -62,7 +60,7 @@ def split_by_day(table: Any, group: int) -> Iterator[tuple[str, Any]]:
     for start, end in itertools.pairwise(cuts):
         if end > start:
             number = int(days[start])
-            day = _NO_DAY if number < _FIRST_DAY else str(datetime.date(1970, 1, 1) + datetime.timedelta(days=number))
+            day = NO_DAY if number < _FIRST_DAY else str(datetime.date(1970, 1, 1) + datetime.timedelta(days=number))
             yield f"{ROOT}/day={day}/group={group}", table.slice(start, end - start)
 
 

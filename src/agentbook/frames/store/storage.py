@@ -1,8 +1,9 @@
 """Where a store lies: a directory of this machine, or any fsspec URL.
 
-Files appear as a whole, or not at all. Names are relative, with ``/``. A local file is
-written under a temporary name, synced to disk and renamed. Object stores replace an
-object as a whole by themselves.
+Files appear as a whole, or not at all. Names are relative, with ``/``, and never lead
+out of the store. A local file is written under a temporary name, synced to disk and
+renamed; only its owner can read it. Object stores replace an object as a whole by
+themselves.
 """
 
 from __future__ import annotations
@@ -40,7 +41,10 @@ class Storage(Protocol):
     """What a store needs of a file system."""
 
     def full_path(self, name: str) -> str:
-        """The full path of a file, for messages and for readers."""
+        """The full path of a file, for messages and for readers.
+
+        A `StoreError` if the path leads out of the store.
+        """
         ...
 
     def read(self, name: str) -> bytes | None:
@@ -83,22 +87,41 @@ class LocalStorage:
         self.root = root
 
     def full_path(self, name: str) -> str:
-        return str(self.root / name) if name else str(self.root)
+        return str(self._path(name))
+
+    def _path(self, name: str, *, replaces: bool = False) -> Path:
+        """The path of a file; a `StoreError` if it leads out of the store.
+
+        A store may come from somebody else, and then a link in it can point anywhere.
+        With `replaces` the file itself may be a link, since only the link changes.
+        """
+        path, members = self.root, name.split("/") if name else []
+        for number, member in enumerate(members, 1):
+            if member in ("", ".", "..") or any(sign in member for sign in "\\:\0"):
+                raise StoreError(f"The store {self.root} has no file {name!r}: such a name leads out of it.")
+            path /= member
+            if os.path.islink(path) and not (replaces and number == len(members)):
+                raise StoreError(
+                    f"The store's {path} is a symbolic link, which may lead out of the store. Replace it by what it "
+                    "points to, or remove it."
+                )
+        return path
 
     def read(self, name: str) -> bytes | None:
+        path = self._path(name)
         try:
-            return (self.root / name).read_bytes()
+            return path.read_bytes()
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise StoreError(f"The store's {self.full_path(name)} cannot be read: {_reason(error)}.") from error
+            raise StoreError(f"The store's {path} cannot be read: {_reason(error)}.") from error
 
     def write(self, name: str, data: Any) -> None:
-        path = self.root / name
+        path = self._path(name, replaces=True)
         temporary = path.with_name(f"{TEMPORARY_PREFIX}{uuid.uuid4().hex}")
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with open(temporary, "wb") as file:
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with open(temporary, "xb", opener=_open_private) as file:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
@@ -110,24 +133,25 @@ class LocalStorage:
             raise StoreError(f"The store's {path} cannot be written: {_reason(error)}. {UNHARMED}") from error
 
     def remove(self, name: str) -> None:
+        path = self._path(name, replaces=True)
         try:
-            (self.root / name).unlink(missing_ok=True)
+            path.unlink(missing_ok=True)
         except OSError as error:
-            raise StoreError(f"The store's {self.full_path(name)} cannot be removed: {_reason(error)}.") from error
+            raise StoreError(f"The store's {path} cannot be removed: {_reason(error)}.") from error
 
     def files(self, name: str) -> list[str]:
         return [
             (Path(directory) / file_name).relative_to(self.root).as_posix()
-            for directory, _, file_names in os.walk(self.root / name)
+            for directory, _, file_names in os.walk(self._path(name))
             for file_name in file_names
         ]
 
     @contextlib.contextmanager
     def lock(self, wait_s: float) -> Iterator[None]:
-        path = self.root / LOCK
+        path = self._path(LOCK)
         try:
-            self.root.mkdir(parents=True, exist_ok=True)
-            lock = FileLock(path, holder=_process_name(), mode=0o666)
+            self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
+            lock = FileLock(path, holder=_process_name())
         except OSError as error:
             raise StoreError(f"The store's {path} cannot be opened: {_reason(error)}.") from error
         try:
@@ -267,6 +291,11 @@ class RemoteStorage:
         from pyarrow.fs import FSSpecHandler, PyFileSystem
 
         return PyFileSystem(FSSpecHandler(self._fs))
+
+
+def _open_private(path: str, flags: int) -> int:
+    # Events hold what people wrote: nobody else on this machine may read them.
+    return os.open(path, flags, 0o600)
 
 
 def _process_name() -> str:

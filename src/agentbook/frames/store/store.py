@@ -17,7 +17,7 @@ from ..load.session_ids import require_client, session_ids
 from ..parse.frame import jsonable, to_pandas
 from ..partitions import from_map, without_categories
 from . import maintenance
-from .manifest import GROUPS, Manifest, load
+from .manifest import GROUPS, MAX_GROUPS, Manifest, load
 from .query import Selection, run_sql
 from .storage import StoreBusy, StoreError, open_storage
 from .sync import Sync, SyncReport
@@ -72,8 +72,8 @@ class Store:
     """
 
     def __init__(self, path: str | os.PathLike[str], *, groups: int = GROUPS) -> None:
-        if groups < 1:
-            raise ValueError(f"groups must be 1 or more, not {groups}.")
+        if not 1 <= groups <= MAX_GROUPS:
+            raise ValueError(f"groups must be from 1 to {MAX_GROUPS:,}, not {groups}.")
         self.path = os.path.expanduser(os.fspath(path))
         self._storage = open_storage(self.path)
         self._groups = groups
