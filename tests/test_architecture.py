@@ -28,7 +28,7 @@ LAYERS = [
 CHAT_LAYERS = ["magics", "replay", "panel", "prompt_lab", "compare", "widgets", "model", "html", "assets", "text"]
 FRAMES_LAYERS = ["dask", "store", "session_log", "plot", "load", "analysis", "parse"]
 SERVICE_LAYERS = [
-    *("http", "admin", "pages", "oauth", "operations", "state", "faults", "web", "turns"),
+    *("http", "admin", "pages", "oauth", "operations", "members", "state", "faults", "web", "turns"),
     # The registry and the tools of language models know the demo's agents; these know
     # the interface of an engine.
     *("engines.registry", "engines.llm", "demo", "engines"),

@@ -112,3 +112,43 @@ def test_the_environment_names_the_data_directory(tmp_path: Path, monkeypatch: p
     monkeypatch.setenv("AGENTBOOK_DATA", str(tmp_path / "here"))
     assert CliRunner().invoke(main, ["accounts", "create", "acme", "--type", "user"]).exit_code == 0
     assert (tmp_path / "here" / "store.db").exists()
+
+
+def test_members_and_workspaces(tmp_path: Path) -> None:
+    from agentbook.service.store import Store
+
+    for name, kind in {"acme": "organization", "ada": "user", "bob": "user"}.items():
+        run(tmp_path, "accounts", "create", name, "--type", kind)
+    group = ("--organization", "acme")
+    assert run(tmp_path, "members", "list", *group).output == ""
+    assert run(tmp_path, "members", "add", "ada", "--role", "admin", *group).output == ""
+    assert run(tmp_path, "members", "add", "bob", *group).exit_code == 0
+    rows = [line.split("\t") for line in run(tmp_path, "members", "list", *group).stdout.splitlines()]
+    assert [row[1:3] for row in rows] == [["ada", "admin"], ["bob", "member"]]
+    store = Store(tmp_path)
+    store.write_now(
+        lambda tx: tx.db.exec_driver_sql(
+            "INSERT INTO workspaces (id, owner_id, creator_id, name, created_at, updated_at) "
+            "SELECT 'w', id, id, 'lab', '', '' FROM accounts WHERE name = 'acme'"
+        )
+    )
+    store.close()
+    shown = run(tmp_path, "workspaces", "configure", "lab", "--restrict-members", "--credentials", "member")
+    assert dict(line.split("\t") for line in shown.stdout.splitlines()) == {
+        "required_credentials_mode": "member",
+        "restrict_account_credentials": "false",
+        "should_restrict_members": "true",
+        "unlimited_power_mode": "false",
+    }
+    shown = run(tmp_path, "workspaces", "configure", "acme~lab", "--credentials", "any")
+    assert "required_credentials_mode\t-\n" in shown.stdout
+    assert run(tmp_path, "members", "add", "bob", "--workspace", "lab").exit_code == 0
+    assert "bob\tmember" in run(tmp_path, "members", "list", "--workspace", "acme~lab").stdout
+    assert run(tmp_path, "members", "remove", "bob", "--workspace", "acme~lab").exit_code == 0
+    assert run(tmp_path, "members", "list", "--workspace", "acme~lab").output == ""
+    failed(run(tmp_path, "members", "remove", "ada", *group), 1, "the last admin of acme")
+    failed(run(tmp_path, "members", "remove", "zoe", *group), 1, "There is no account 'zoe'")
+    failed(run(tmp_path, "members", "add", "ada", "--workspace", "x"), 1, "(there are: acme~lab)")
+    failed(run(tmp_path, "members", "list"), 2, "Name either an --organization or a --workspace")
+    failed(run(tmp_path, "members", "list", *group, "--workspace", "lab"), 2, "Name either")
+    failed(run(tmp_path, "members", "add", "bob", "--workspace", "lab", "--role", "admin"), 2, "a workspace has none")

@@ -13,14 +13,27 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection, insert, select, update
 
-from . import auth, contract
+from . import auth, contract, members
 from .errors import OperatorError
 from .operations import access
 from .pages.visitor import create_link
 from .store import Store, Transaction
-from .store.tables import accounts, api_keys
+from .store.tables import accounts, api_keys, workspaces
 
 ACCOUNT_TYPES = ("user", "organization")
+
+
+@dataclass(frozen=True, slots=True)
+class MemberFacts:
+    """A member of an organization or workspace.
+
+    `role` is ``ADMIN`` or ``MEMBER``, of the organization; `since` is an ISO 8601 text.
+    """
+
+    id: str
+    name: str
+    role: str
+    since: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +205,112 @@ def revoke_key(store: Store, key_id: str) -> None:
         tx.db.execute(update(api_keys).where(live).values(revoked_at=now, updated_at=now))
 
     store.write_now(revoke)
+
+
+def list_members(store: Store, *, organization: str | None = None, workspace: str | None = None) -> list[MemberFacts]:
+    """List the members of an organization or a workspace, by name.
+
+    Name one of the two. Raises `OperatorError` if it does not exist.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from agentbook.service.store import Store
+    >>> store = Store(pathlib.Path(tempfile.mkdtemp()))
+    >>> _ = create_account(store, "acme", "organization")
+    >>> _ = create_account(store, "ada", "user")
+    >>> add_member(store, "ada", organization="acme", role="ADMIN")
+    >>> [(row.name, row.role) for row in list_members(store, organization="acme")]
+    [('ada', 'ADMIN')]
+    """
+
+    def read(db: Connection) -> list[MemberFacts]:
+        if workspace is not None:
+            rows = members.workspace_members_of(db, [_workspace(db, workspace)["id"]])
+        else:
+            rows = members.organization_members(db, _account(db, organization or "")["id"])
+        return [MemberFacts(row["id"], row["name"], row["role"], row["created_at"]) for row in rows]
+
+    return store.read_now(read)
+
+
+def add_member(
+    store: Store, user: str, *, organization: str | None = None, workspace: str | None = None, role: str = "MEMBER"
+) -> None:
+    """Add a user to an organization, or to a workspace of one they belong to.
+
+    Adding a member again changes their role in the organization, and nothing else.
+
+    Parameters
+    ----------
+    store
+        The store to write to.
+    user
+        Id or name.
+    organization, workspace
+        Name one of the two, by id or name; a workspace also as ``<owner>~<name>``.
+    role
+        ``ADMIN`` or ``MEMBER``, of the organization.
+
+    Raises
+    ------
+    OperatorError
+        One of them does not exist, the user does not belong to the organization that
+        owns the workspace, or the organization would be left without an admin.
+    """
+
+    def add(tx: Transaction) -> None:
+        person = _account(tx.db, user)
+        if workspace is not None:
+            members.add_to_workspace(tx, _workspace(tx.db, workspace), person, None)
+        else:
+            members.set_role(tx, _account(tx.db, organization or ""), person, role)
+
+    store.write_now(add)
+
+
+def remove_member(store: Store, user: str, *, organization: str | None = None, workspace: str | None = None) -> None:
+    """Remove a user from an organization and its workspaces, or from one workspace.
+
+    Raises `OperatorError` if one of them does not exist, or if the user is not a member
+    or the last admin.
+    """
+
+    def remove(tx: Transaction) -> None:
+        person = _account(tx.db, user)
+        if workspace is not None:
+            members.remove_from_workspace(tx, _workspace(tx.db, workspace), person)
+        else:
+            members.remove_from_organization(tx, _account(tx.db, organization or ""), person)
+
+    store.write_now(remove)
+
+
+def configure_workspace(store: Store, workspace: str, **changes: Any) -> dict[str, Any]:
+    """Change who and what a workspace admits; return its settings.
+
+    `changes` are among the settings in `members.SETTINGS`. Raises `OperatorError` if
+    the workspace does not exist.
+    """
+
+    def configure(tx: Transaction) -> dict[str, Any]:
+        members.configure_workspace(tx, _workspace(tx.db, workspace), changes)
+        row = _workspace(tx.db, workspace)
+        return {name: row[name] for name in sorted(members.SETTINGS)}
+
+    return store.write_now(configure)
+
+
+def _workspace(db: Connection, reference: str) -> access.Row:
+    rows = db.execute(select(workspaces).where(access.matches(workspaces, reference)).limit(2)).mappings().all()
+    if len(rows) == 1:
+        return rows[0]
+    names = select(accounts.c.name + "~" + workspaces.c.name).join(accounts, accounts.c.id == workspaces.c.owner_id)
+    known = db.execute(names.order_by(accounts.c.name, workspaces.c.name).limit(6)).scalars().all()
+    listed = f"there are: {', '.join(known)}" if known else "there are none yet"
+    if rows:
+        raise OperatorError(f"Several accounts have a workspace {reference!r}; write it as OWNER~{reference}.")
+    raise OperatorError(f"There is no workspace {reference!r} ({listed}); write it as OWNER~NAME.")
 
 
 def _account(db: Connection, reference: str) -> access.Row:

@@ -21,7 +21,7 @@ import msgspec
 from sqlalchemy import Connection, bindparam, insert, select
 
 from . import errors, ids
-from .store.tables import accounts, api_keys, oauth_authorizations, oauth_clients, oauth_tokens
+from .store.tables import accounts, api_keys, memberships, oauth_authorizations, oauth_clients, oauth_tokens
 
 if TYPE_CHECKING:
     from .store import Transaction
@@ -64,11 +64,13 @@ _TOKEN = (
         accounts.c.id.label("account_id"),
         accounts.c.name.label("account_name"),
         accounts.c.type.label("account_type"),
+        memberships.c.role,
     )
     .join(oauth_authorizations, oauth_authorizations.c.id == oauth_tokens.c.authorization_id)
     .join(oauth_clients, oauth_clients.c.id == oauth_authorizations.c.client_id)
     .join(_person, _person.c.id == oauth_authorizations.c.person_id)
     .join(accounts, accounts.c.id == oauth_authorizations.c.account_id)
+    .outerjoin(memberships, (memberships.c.organization_id == accounts.c.id) & (memberships.c.user_id == _person.c.id))
     .where(oauth_tokens.c.sha256 == bindparam("sha256"), oauth_tokens.c.kind == "access")
 )
 
@@ -236,6 +238,9 @@ def _check_key(credential: Credential, row: Mapping[Any, Any] | None) -> Princip
 def _check_token(digest: str, row: Mapping[Any, Any] | None, now: str) -> Principal:
     fits = hmac.compare_digest(digest, _DUMMY if row is None else row["sha256"])
     if row is None or not fits or row["revoked_at"] is not None or row["expires_at"] <= now:
+        raise errors.invalid_token()
+    # A person may act as an organization for as long as they administer it.
+    if row["account_id"] != row["person_id"] and row["role"] != "ADMIN":
         raise errors.invalid_token()
     scopes: Sequence[str] = msgspec.json.decode(row["scopes_json"])
     return Principal(

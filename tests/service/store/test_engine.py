@@ -7,11 +7,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from sqlalchemy import func, insert, select, update
 
 from agentbook.service.errors import OperatorError
-from agentbook.service.store import Store, default_data
+from agentbook.service.store import Store, Transaction, default_data, tables
 from agentbook.service.store.lock import DataLock
 from agentbook.service.store.tables import SCHEMA_VERSION
+from service.databases import open_store
 
 pytestmark = pytest.mark.dependencies
 
@@ -51,25 +53,30 @@ def test_a_store_of_another_version_is_left_alone(tmp_path: Path) -> None:
         Store(tmp_path)
 
 
-def test_a_store_from_before_oauth_gets_its_tables_and_keeps_what_it_has(tmp_path: Path) -> None:
-    Store(tmp_path).close()
-    with sqlite3.connect(tmp_path / "store.db") as connection:
-        for table in (
-            "oauth_tokens",
-            "oauth_authorizations",
-            "oauth_requests",
-            "oauth_clients",
-            "signin_links",
-            "page_sessions",
-        ):
-            connection.execute(f"DROP TABLE {table}")
-        connection.execute("UPDATE meta SET value = '1' WHERE name = 'schema_version'")
-        connection.execute("INSERT INTO meta VALUES ('kept', 'yes')")
-    Store(tmp_path).close()
-    with sqlite3.connect(tmp_path / "store.db") as connection:
-        facts = dict(connection.execute("SELECT name, value FROM meta"))
-        assert (facts["schema_version"], facts["kept"]) == (str(SCHEMA_VERSION), "yes")
-        assert connection.execute("SELECT count(*) FROM oauth_tokens").fetchone() == (0,)
+OAUTH = ("oauth_tokens", "oauth_authorizations", "oauth_requests", "oauth_clients", "signin_links", "page_sessions")
+# Schema version -> the tables that came later.
+LATER = {"1": (*OAUTH, "workspace_members", "agent_states"), "2": ("workspace_members", "agent_states")}
+
+
+@pytest.mark.parametrize("version", LATER)
+def test_a_store_of_an_earlier_version_gets_its_tables_and_keeps_what_it_has(tmp_path: Path, version: str) -> None:
+    store = open_store(tmp_path)
+
+    def take_back(tx: Transaction) -> None:
+        for table in LATER[version]:
+            tx.db.exec_driver_sql(f"DROP TABLE {table}")
+        tx.db.execute(update(tables.meta).where(tables.meta.c.name == "schema_version").values(value=version))
+        tx.db.execute(insert(tables.meta), {"name": "kept", "value": "yes"})
+
+    store.write_now(take_back)
+    store.close()
+    store = open_store(tmp_path)
+    facts = store.read_now(lambda db: {row.name: row.value for row in db.execute(select(tables.meta))})
+    assert (facts["schema_version"], facts["kept"]) == (str(SCHEMA_VERSION), "yes")
+    for table in LATER[version]:
+        count = select(func.count()).select_from(tables.metadata.tables[table])
+        assert store.read_now(lambda db, count=count: db.execute(count).scalar()) == 0
+    store.close()
 
 
 def test_a_file_that_is_no_store(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from sqlalchemy import Boolean, ColumnElement, Connection, Select, and_, case, f
 
 from .. import errors, ids
 from ..auth import Principal
-from ..store.tables import accounts, agents, memberships, sessions, workspaces
+from ..store.tables import accounts, agents, memberships, sessions, workspace_members, workspaces
 from .registry import OperationCall
 
 Row = Mapping[Any, Any]
@@ -75,19 +75,20 @@ def require_admin(call: OperationCall, account_id: str, action: str) -> None:
 def visible_workspace(caller: Principal) -> ColumnElement[bool]:
     """The condition that the caller can see a workspace.
 
-    An account sees its own workspaces and those of its organizations. Keys do not see
-    restricted ones.
+    An account sees its own workspaces and those of its organizations. A restricted
+    workspace is seen by its owner, by admins of the organization that owns it, and by
+    its members, who are people: no key sees it.
     """
     mine = or_(workspaces.c.owner_id == caller.account_id, workspaces.c.owner_id.in_(organizations_of(caller)))
     if caller.kind == "triggerApiKey":
         mine = and_(mine, workspaces.c.id == caller.workspace_id)
     if caller.kind == "oauth2":
-        # A person sees a restricted workspace as its owner or as an admin of the
-        # organization that owns it.
+        admitted = select(workspace_members.c.workspace_id).where(workspace_members.c.user_id == caller.account_id)
         is_open = or_(
             ~workspaces.c.should_restrict_members,
             workspaces.c.owner_id == caller.account_id,
             workspaces.c.owner_id.in_(organizations_administered_by(caller)),
+            workspaces.c.id.in_(admitted),
         )
         return and_(mine, is_open)
     return and_(mine, ~workspaces.c.should_restrict_members)
@@ -97,7 +98,7 @@ def require_workspace(call: OperationCall, reference: str) -> Row:
     """Return the visible workspace with this id or name, or raise the 404."""
     query = (
         select(workspaces)
-        .where(_matches(workspaces, reference), visible_workspace(call.caller))
+        .where(matches(workspaces, reference), visible_workspace(call.caller))
         .order_by(_own_first(workspaces, call.caller), workspaces.c.id)
     )
     return _require(call.db.execute(query).mappings().first(), "Workspace")
@@ -132,7 +133,7 @@ def require_agent(call: OperationCall, reference: str, *, reading: bool) -> Row:
     """Return the visible agent with this id or name, or raise the 404."""
     query = (
         select(agents)
-        .where(_matches(agents, reference), visible_agent(call.principal, reading=reading))
+        .where(matches(agents, reference), visible_agent(call.principal, reading=reading))
         .order_by(_own_first(agents, call.principal), agents.c.is_archived, agents.c.id)
     )
     return _require(call.db.execute(query).mappings().first(), "Agent")
@@ -228,8 +229,11 @@ def _require(row: Row | None, entity: str) -> Row:
     return row
 
 
-def _matches(table: Any, reference: str) -> ColumnElement[bool]:
-    """The condition that `reference` names a row of `table` (owned, named entities)."""
+def matches(table: Any, reference: str) -> ColumnElement[bool]:
+    """The condition that `reference` names a row of `table` (owned, named entities).
+
+    It is an id, a name, or ``<owner>~<name>``.
+    """
     if "\x00" in reference:  # PostgreSQL rejects null characters
         return false()
     if ids.is_id(reference.lower()):

@@ -12,7 +12,15 @@ import msgspec
 from sqlalchemy import Connection, func, select
 
 from ..auth import Principal
-from ..store.tables import accounts, agent_versions, agents, api_keys, memberships, workspace_agents
+from ..store.tables import (
+    accounts,
+    agent_versions,
+    agents,
+    api_keys,
+    memberships,
+    workspace_agents,
+    workspace_members,
+)
 
 Row = Mapping[Any, Any]
 Record = dict[str, Any]
@@ -103,6 +111,7 @@ def workspace_records(db: Connection, rows: Sequence[Row], viewer: Principal | N
     """Return Workspace records."""
     owners = accounts_by_id(db, (row["owner_id"] for row in rows), viewer)
     people = people_by_id(db, (row[column] for row in rows for column in ("creator_id", "archived_by_id")))
+    member_of = _memberships(db, rows, owners, viewer)
     return [
         {
             **pick(row, "id", "name"),
@@ -114,14 +123,35 @@ def workspace_records(db: Connection, rows: Sequence[Row], viewer: Principal | N
             **pick(row, "restrict_account_credentials", "should_restrict_members", "unlimited_power_mode"),
             "unlimited_power_mode_enabled": row["unlimited_power_mode"],
             "required_credentials_mode": row["required_credentials_mode"],
-            "is_viewer_member": viewer is not None
-            and (row["owner_id"] == viewer.account_id or owners[row["owner_id"]]["viewer_membership_id"] is not None),
+            "is_viewer_member": row["id"] in member_of,
             **pick(row, "archived_at", "archived_by_id"),
             "archived_by": people.get(row["archived_by_id"]),
             **pick(row, "created_at", "updated_at"),
         }
         for row in rows
     ]
+
+
+def _memberships(
+    db: Connection, rows: Sequence[Row], owners: Mapping[str, Record], viewer: Principal | None
+) -> set[str]:
+    """Return which of these workspaces the viewer is a member of.
+
+    Those of the viewer's account, those that list it, and open ones of its
+    organizations.
+    """
+    if viewer is None:
+        return set()
+    listed = select(workspace_members.c.workspace_id).where(
+        workspace_members.c.user_id == viewer.account_id,
+        workspace_members.c.workspace_id.in_([row["id"] for row in rows]),
+    )
+    member_of = set(db.execute(listed).scalars())
+    for row in rows:
+        is_colleague = owners[row["owner_id"]]["viewer_membership_id"] is not None
+        if row["owner_id"] == viewer.account_id or (is_colleague and not row["should_restrict_members"]):
+            member_of.add(row["id"])
+    return member_of
 
 
 def agent_records(db: Connection, rows: Sequence[Row], viewer: Principal | None) -> list[Record]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import delete, insert, select
 
-from .. import errors, ids
+from .. import errors, ids, members
 from ..store.tables import agents, contexts, credential_grants, workspace_agents, workspaces
 from . import access, records
 from .registry import OperationCall, page, reads, writes
@@ -33,7 +33,10 @@ def list_account_workspaces(call: OperationCall) -> dict[str, Any]:
 
 @writes("createWorkspace")
 def create_workspace(call: OperationCall) -> dict[str, Any]:
-    """Create a workspace of the caller's account; its creator may be a key."""
+    """Create a workspace of the caller's account; its creator may be a key.
+
+    A person who creates one for an organization is its first member.
+    """
     caller, name = call.caller, call.body["name"]
     owner_id = access.require_own_account(call, call.body.get("owner_id"), "create a workspace")
     access.require_unused_name(call, workspaces, owner_id, name, "Workspace")
@@ -49,6 +52,8 @@ def create_workspace(call: OperationCall) -> dict[str, Any]:
     }
     call.db.execute(insert(workspaces), new)
     rows = call.db.execute(select(workspaces).where(workspaces.c.id == new["id"])).mappings().all()
+    if caller.kind == "oauth2" and owner_id != caller.id:
+        members.add_to_workspace(call.writing, rows[0], {"id": caller.id, "name": caller.name}, caller.id)
     return records.workspace_records(call.db, rows, caller)[0]
 
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from sqlalchemy import BigInteger, Boolean, Column, ForeignKey, Index, MetaData, Table, Text, UniqueConstraint, text
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 # Earlier versions that only lack some tables.
-UPGRADABLE_FROM = frozenset({"1"})
+UPGRADABLE_FROM = frozenset({"1", "2"})
 
 metadata = MetaData()
 
@@ -93,6 +93,19 @@ workspaces = Table(
     Column("archived_by_id", Text),
     *_times(),
     UniqueConstraint("owner_id", "name"),
+)
+
+# Who has access to a workspace with `should_restrict_members`, besides the admins of
+# the organization that owns it.
+workspace_members = Table(
+    "workspace_members",
+    metadata,
+    _id(),
+    Column("workspace_id", Text, ForeignKey("workspaces.id"), nullable=False),
+    Column("user_id", Text, ForeignKey("accounts.id"), nullable=False, index=True),
+    Column("creator_id", Text),  # who added the member; null: the command line
+    *_times(),
+    UniqueConstraint("workspace_id", "user_id"),
 )
 
 agents = Table(
@@ -265,6 +278,16 @@ pending_turns = Table(
     Column("session_id", Text, nullable=False, index=True),
     Column("message_id", Text, nullable=False),
     Column("created_at", Text, nullable=False),
+)
+
+# What an agent keeps from turn to turn of one session, as it encoded it.
+agent_states = Table(
+    "agent_states",
+    metadata,
+    Column("session_id", Text, ForeignKey("sessions.id"), primary_key=True),
+    Column("agent_id", Text, ForeignKey("agents.id"), primary_key=True),
+    Column("state", Text, nullable=False),
+    Column("updated_at", Text, nullable=False),
 )
 
 # Tokens that agents used in a calendar month, one row for each budget they count

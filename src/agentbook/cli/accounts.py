@@ -1,0 +1,109 @@
+"""Accounts, their API keys, and signing in to the pages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from .common import open_store, report_errors, store_options
+
+
+@click.group()
+def accounts() -> None:
+    """Manage accounts of the embedded service."""
+
+
+@accounts.command("create")
+@click.argument("name")
+@click.option("--type", "kind", type=click.Choice(["user", "organization"]), required=True)
+@store_options
+@report_errors
+def accounts_create(name: str, kind: str, data: Path | None, database: str | None) -> None:
+    """Create an account and print its id."""
+    from ..service import admin
+
+    with open_store(data, database) as store:
+        click.echo(admin.create_account(store, name, kind))
+
+
+@click.group()
+def keys() -> None:
+    """Manage API keys of the embedded service."""
+
+
+@keys.command("create")
+@click.option("--account", required=True, help="Name or id of the account that the key acts as.")
+@click.option("--name", required=True, help="A label that says what the key is for.")
+@click.option(
+    "--scope",
+    "scopes",
+    multiple=True,
+    metavar="GROUP:ACCESS",
+    help="A scope such as sessions:write. Can be repeated.",
+)
+@store_options
+@report_errors
+def keys_create(account: str, name: str, scopes: tuple[str, ...], data: Path | None, database: str | None) -> None:
+    """Create a key and print `<api_key_id>:<api_key_secret>`. It is shown only once."""
+    from ..service import admin, auth
+
+    try:
+        auth.parse_scopes(scopes)
+    except ValueError as error:
+        raise click.BadParameter(f"{error}.", param_hint="--scope") from None
+    with open_store(data, database) as store:
+        click.echo(admin.create_key(store, account, name, scopes))
+
+
+@keys.command("list", short_help="List keys, without their secrets.")
+@click.option("--account", help="Name or id of an account. Default: all accounts.")
+@store_options
+@report_errors
+def keys_list(account: str | None, data: Path | None, database: str | None) -> None:
+    """List keys, without their secrets.
+
+    Tab-separated columns: id, account, name, scopes, time of creation, and `active` or
+    the time of revocation.
+    """
+    from ..service import admin
+
+    with open_store(data, database) as store:
+        for key in admin.list_keys(store, account):
+            state = f"revoked {key.revoked_at}" if key.revoked_at else "active"
+            row: list[Any] = [key.id, key.account, key.name, " ".join(key.scopes) or "-", key.created_at, state]
+            click.echo("\t".join(row))
+
+
+@keys.command("revoke")
+@click.argument("key_id")
+@store_options
+@report_errors
+def keys_revoke(key_id: str, data: Path | None, database: str | None) -> None:
+    """Revoke a key. It stops working at once."""
+    from ..service import admin
+
+    with open_store(data, database) as store:
+        admin.revoke_key(store, key_id)
+
+
+@click.command(short_help="Print a link that signs in to the service's pages.")
+@click.option("--account", required=True, help="Name or id of the account to sign in as.")
+@store_options
+@report_errors
+def signin(account: str, data: Path | None, database: str | None) -> None:
+    """Print a link that signs in to the service's pages, once within 15 minutes."""
+    import os
+
+    from ..service import admin, discovery_file
+    from ..service.store import default_data
+
+    base_url = discovery_file.base_url(data or default_data())
+    with open_store(data, database) as store:
+        code = admin.create_signin(store, account)
+    click.echo(f"{base_url}/signin?code={code}")
+    prefix = os.environ.get("JUPYTERHUB_SERVICE_PREFIX")
+    if prefix:  # the user's browser is on another machine and connects through the hub
+        port = base_url.rpartition(":")[2]
+        click.echo(f"On this hub, open {prefix}proxy/{port}/signin?code={code} on the hub's address.", err=True)

@@ -1,0 +1,58 @@
+"""What commands share: the options that choose the store, and printing errors."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from ..service.store import Store
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+data_option = click.option(
+    "--data",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Data directory. Default: AGENTBOOK_DATA, or the system's directory for application data.",
+)
+
+
+def store_options(command: Callable[P, R]) -> Callable[P, R]:
+    """Add the options that choose the store: ``--data`` and ``--database``."""
+    database = click.option("--database", metavar="URL", help="A PostgreSQL database instead of the directory's store.")
+    return data_option(database(command))
+
+
+def report_errors(command: Callable[P, R]) -> Callable[P, R]:
+    """Print an expected error as one line on stderr and exit with code 1."""
+
+    @functools.wraps(command)
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        from ..api.errors import AgentbookError
+        from ..service.errors import OperatorError
+
+        try:
+            return command(*args, **kwargs)
+        except (AgentbookError, OperatorError) as error:
+            click.echo(f"agentbook: {error}", err=True)
+            sys.exit(1)
+
+    return run
+
+
+@contextmanager
+def open_store(data: Path | None, database: str | None) -> Iterator[Store]:
+    from ..service.store import Store, default_data
+
+    store = Store(data or default_data(), database)
+    try:
+        yield store
+    finally:
+        store.close()

@@ -1,0 +1,177 @@
+"""Members of organizations and workspaces: list, add, remove; who a workspace admits.
+
+Used by the `agentbook members` command and by the page "Members". Only people are
+members. A workspace's members belong to the organization that owns it; a user's own
+workspace has no others. Whoever leaves takes with them what they granted: their
+credentials no longer serve the agents there. Specification: "Resources and their
+fields", Workspace, ``should_restrict_members``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Select, and_, delete, func, insert, select, update
+
+from .errors import OperatorError
+from .store import Transaction
+from .store.tables import (
+    accounts,
+    credential_grants,
+    credentials,
+    memberships,
+    workspace_agents,
+    workspace_members,
+    workspaces,
+)
+
+Row = Mapping[Any, Any]
+
+ROLES = ("ADMIN", "MEMBER")
+CREDENTIALS_MODES = ("SHARED", "MEMBER")
+# What `configure_workspace` changes.
+SETTINGS = frozenset(
+    {"should_restrict_members", "restrict_account_credentials", "unlimited_power_mode", "required_credentials_mode"}
+)
+
+
+def organization_members(db: Connection, organization_id: str) -> Sequence[Row]:
+    """Return ``id``, ``name`` and ``role`` of an organization's people, by name."""
+    query = (
+        select(accounts.c.id, accounts.c.name, memberships.c.role, memberships.c.created_at)
+        .join(memberships, memberships.c.user_id == accounts.c.id)
+        .where(memberships.c.organization_id == organization_id)
+        .order_by(accounts.c.name)
+    )
+    return db.execute(query).mappings().all()
+
+
+def workspace_members_of(db: Connection, workspace_ids: Sequence[str]) -> Sequence[Row]:
+    """Return ``workspace_id``, ``id``, ``name`` and ``role`` of members, by name.
+
+    `role` is the person's in the organization that owns the workspace.
+    """
+    query = (
+        select(
+            workspace_members.c.workspace_id,
+            accounts.c.id,
+            accounts.c.name,
+            memberships.c.role,
+            workspace_members.c.created_at,
+        )
+        .join(accounts, accounts.c.id == workspace_members.c.user_id)
+        .join(workspaces, workspaces.c.id == workspace_members.c.workspace_id)
+        .join(memberships, and_(memberships.c.organization_id == workspaces.c.owner_id, _is_user(accounts.c.id)))
+        .where(workspace_members.c.workspace_id.in_(workspace_ids))
+        .order_by(accounts.c.name)
+    )
+    return db.execute(query).mappings().all()
+
+
+def set_role(tx: Transaction, organization: Row, user: Row, role: str) -> None:
+    """Make a user a member of an organization, or change the role of one.
+
+    Raises `OperatorError` if they are not a user and an organization, or if the
+    organization would be left without an admin.
+    """
+    if organization["type"] != "organization":
+        raise OperatorError(f"{organization['name']} is a user, and only organizations have members.")
+    if user["type"] != "user":
+        raise OperatorError(f"{user['name']} is an organization, and only users can be members.")
+    current = tx.db.execute(select(memberships.c.role).where(_membership(organization, user))).scalar()
+    now = tx.clock.instant()
+    if current is None:
+        row = {"id": tx.clock.new_id(), "organization_id": organization["id"], "user_id": user["id"], "role": role}
+        tx.db.execute(insert(memberships), {**row, "created_at": now, "updated_at": now})
+    elif current != role:
+        _require_another_admin(tx, organization, user)
+        tx.db.execute(update(memberships).where(_membership(organization, user)).values(role=role, updated_at=now))
+
+
+def remove_from_organization(tx: Transaction, organization: Row, user: Row) -> None:
+    """Remove a person from an organization and from all its workspaces.
+
+    Raises `OperatorError` if they are not a member, or are its last admin.
+    """
+    if tx.db.execute(select(memberships.c.id).where(_membership(organization, user))).first() is None:
+        raise OperatorError(f"{user['name']} is not a member of {organization['name']}, so nothing was changed.")
+    _require_another_admin(tx, organization, user)
+    owned = select(workspaces.c.id).where(workspaces.c.owner_id == organization["id"])
+    tx.db.execute(delete(workspace_members).where(_member_of(owned, user)))
+    tx.db.execute(delete(credential_grants).where(_granted_in(owned, user)))
+    tx.db.execute(delete(memberships).where(_membership(organization, user)))
+
+
+def add_to_workspace(tx: Transaction, workspace: Row, user: Row, creator_id: str | None) -> None:
+    """Make a person a member of a workspace. A member is not added twice.
+
+    Raises `OperatorError` if the person does not belong to the organization that owns
+    the workspace.
+    """
+    owner = tx.db.execute(select(accounts).where(accounts.c.id == workspace["owner_id"])).mappings().one()
+    if owner["type"] != "organization":
+        raise OperatorError(f"{workspace['name']} belongs to the user {owner['name']} alone, so it has no members.")
+    if tx.db.execute(select(memberships.c.id).where(_membership(owner, user))).first() is None:
+        raise OperatorError(
+            f"{user['name']} is not a member of {owner['name']}, which owns the workspace; add them there first."
+        )
+    if tx.db.execute(select(workspace_members.c.id).where(_is_member(workspace, user))).first() is None:
+        now = tx.clock.instant()
+        row = {"id": tx.clock.new_id(), "workspace_id": workspace["id"], "user_id": user["id"]}
+        row |= {"creator_id": creator_id, "created_at": now, "updated_at": now}
+        tx.db.execute(insert(workspace_members), row)
+
+
+def remove_from_workspace(tx: Transaction, workspace: Row, user: Row) -> None:
+    """Remove a member of a workspace.
+
+    Raises `OperatorError` if they are not one.
+    """
+    if tx.db.execute(delete(workspace_members).where(_is_member(workspace, user))).rowcount == 0:
+        raise OperatorError(f"{user['name']} is not a member of {workspace['name']}, so nothing was changed.")
+    if workspace["should_restrict_members"]:
+        this = select(workspaces.c.id).where(workspaces.c.id == workspace["id"])
+        tx.db.execute(delete(credential_grants).where(_granted_in(this, user)))
+
+
+def configure_workspace(tx: Transaction, workspace: Row, changes: Mapping[str, Any]) -> None:
+    """Change settings of a workspace (`SETTINGS`)."""
+    unknown = set(changes) - SETTINGS
+    assert not unknown, unknown
+    if changes:
+        values = {**changes, "updated_at": tx.clock.instant()}
+        tx.db.execute(update(workspaces).where(workspaces.c.id == workspace["id"]).values(values))
+
+
+def _require_another_admin(tx: Transaction, organization: Row, user: Row) -> None:
+    """Raise `OperatorError` if `user` is the only admin of the organization."""
+    admins = memberships.c.organization_id == organization["id"], memberships.c.role == "ADMIN"
+    is_admin = tx.db.execute(select(memberships.c.id).where(*admins, _is_user(user["id"]))).first() is not None
+    if is_admin and tx.db.execute(select(func.count()).select_from(memberships).where(*admins)).scalar() == 1:
+        raise OperatorError(
+            f"{user['name']} is the last admin of {organization['name']}; make somebody else an admin first."
+        )
+
+
+def _is_user(user_id: Any) -> ColumnElement[bool]:
+    return memberships.c.user_id == user_id  # type: ignore[no-any-return]
+
+
+def _membership(organization: Row, user: Row) -> ColumnElement[bool]:
+    return and_(memberships.c.organization_id == organization["id"], _is_user(user["id"]))
+
+
+def _is_member(workspace: Row, user: Row) -> ColumnElement[bool]:
+    return and_(workspace_members.c.workspace_id == workspace["id"], workspace_members.c.user_id == user["id"])
+
+
+def _member_of(workspace_ids: Select[Any], user: Row) -> ColumnElement[bool]:
+    return and_(workspace_members.c.workspace_id.in_(workspace_ids), workspace_members.c.user_id == user["id"])
+
+
+def _granted_in(workspace_ids: Select[Any], user: Row) -> ColumnElement[bool]:
+    """The condition that a grant gives agents of these workspaces the user's own."""
+    own = select(credentials.c.id).where(credentials.c.owner_id == user["id"])
+    installed = select(workspace_agents.c.id).where(workspace_agents.c.workspace_id.in_(workspace_ids))
+    return and_(credential_grants.c.credential_id.in_(own), credential_grants.c.workspace_agent_id.in_(installed))
