@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import signal
 import subprocess
@@ -13,7 +12,9 @@ from types import TracebackType
 from typing import Any
 
 import httpx
+from click.testing import CliRunner
 
+from agentbook.cli import main
 from agentbook.embedded import port_is_free
 
 COMMAND = [sys.executable, "-c", "from agentbook.cli import main; main()"]
@@ -83,8 +84,15 @@ def lasting_port() -> str:
 
 
 def command(*arguments: str, data: Path, check: bool = True) -> subprocess.CompletedProcess[str]:
-    """Run the `agentbook` command to its end."""
-    environment = {**os.environ, "AGENTBOOK_DATA": str(data)}
-    return subprocess.run(
-        [*COMMAND, *arguments], env=environment, capture_output=True, text=True, timeout=60, check=check
-    )
+    """Run the `agentbook` command to its end.
+
+    It runs in this process: a process of its own imports for a second. `COMMAND` starts
+    one where the process matters.
+    """
+    ended = CliRunner().invoke(main, arguments, env={"AGENTBOOK_DATA": str(data)}, prog_name="agentbook")
+    if ended.exception is not None and not isinstance(ended.exception, SystemExit):
+        raise ended.exception
+    process = subprocess.CompletedProcess(["agentbook", *arguments], ended.exit_code, ended.stdout, ended.stderr)
+    if check:
+        process.check_returncode()
+    return process

@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import httpx
@@ -174,7 +175,7 @@ def test_acknowledged_writes_survive_a_kill(data: Path) -> None:
         for thread in threads:
             thread.start()
         while len(acknowledged) < 200:
-            pass
+            time.sleep(0.01)
         service.stop(signal.SIGKILL)
         for thread in threads:
             thread.join()

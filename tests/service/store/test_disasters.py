@@ -8,6 +8,7 @@ import signal
 import sqlite3
 import sys
 import threading
+import time
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -154,7 +155,7 @@ def test_a_full_disk_is_a_5xx_and_the_store_stays_readable(tmp_path: Path) -> No
             assert http.post("/workspaces", json={"name": "more"}).status_code == 201
             # Turns that could not be stored were kept, and are stored now.
             while http.get(f"/sessions/{session}").json()["status"] != "IDLE":
-                pass
+                time.sleep(0.02)
             assert_whole(all_events(http, session))
         service.stop()
     with closing(sqlite3.connect(tmp_path / "store.db")) as db:
