@@ -153,6 +153,8 @@ def test_the_source_distribution_has_what_its_tests_need(built: Built) -> None:
         "-m",
         "pytest",
         "-q",
+        "-n",
+        "0",
         "-p",
         "no:cacheprovider",
         "tests/test_jupyterlab.py",

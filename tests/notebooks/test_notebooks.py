@@ -29,9 +29,18 @@ pytestmark = pytest.mark.timeout(300)
 def run(chosen: list[str], home: Path, folder: Path) -> str:
     """Run notebooks with nbval on one platform; returns what a failed run printed."""
     command = [sys.executable, "-m", "pytest", "-c", os.devnull, f"--rootdir={folder}", "-p", "no:cacheprovider"]
-    command += ["--nbval", f"--nbval-sanitize-with={HERE / 'sanitize.cfg'}", "--nbval-current-env"]
+    command += [
+        "-p",
+        "nbval.plugin",
+        "--nbval",
+        f"--nbval-sanitize-with={HERE / 'sanitize.cfg'}",
+        "--nbval-current-env",
+    ]
     command += ["-p", "notebooks.updates", "--nbval-cell-timeout=120", "-q", *(str(folder / name) for name in chosen)]
+    # The other installed plugins have nothing to do with notebooks, and take seconds to
+    # import.
     plugins = {"PYTHONPATH": os.pathsep.join(filter(None, [str(HERE.parent), os.environ.get("PYTHONPATH")]))}
+    plugins["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     try:
         done = subprocess.run(
             command, cwd=folder, env=environment(home) | plugins, capture_output=True, text=True, timeout=280
