@@ -38,6 +38,7 @@ def request(
     seed: int = 1,
     pace: float = 0.0,
     mode: str = "multi-turn",
+    prompt_is_visible: bool = True,
 ) -> TurnRequest:
     return TurnRequest(
         session_id="session",
@@ -55,6 +56,7 @@ def request(
         activity=activity or NoActivity(),
         rng=random.Random(seed),
         pace=pace,
+        prompt_is_visible=prompt_is_visible,
     )
 
 

@@ -3,9 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from sqlalchemy import select
 
-from agentbook.service.store import tables as t
 from service.world import World, error
 
 pytestmark = [pytest.mark.dependencies, pytest.mark.anyio]
@@ -109,6 +107,19 @@ async def test_long_filters_are_answered(filled: World, params: dict[str, str]) 
     assert error(refused) == (400, "InvalidInputError", f"query.{name}: Input should have at most 10000 characters")
 
 
+@pytest.mark.parametrize("path", ["/agents", "/agents/public one", "/agents/public one/versions", "/agents/twin"])
+async def test_a_key_without_agents_read_gets_what_no_credential_would(filled: World, path: str) -> None:
+    """To the last field: not even who looks at the owner shows."""
+    for owner in ("acme", "bob"):  # of two agents of a name, a reader's own comes first
+        filled.agent_row(owner, name="twin", is_public=True, is_archived=owner == "acme")
+    expected = (await filled.get(path)).json()
+    for account in ("acme", "ada"):
+        for scopes in ((), ("skills:read", "sessions:write")):
+            assert (await filled.get(path, filled.key(account, *scopes))).json() == expected
+    reader = (await filled.get(path, filled.full)).json()
+    assert (reader != expected) == (not path.endswith("versions"))
+
+
 async def test_a_key_without_scopes_learns_nothing_of_a_workspace(filled: World) -> None:
     assert await names(filled, filled.full, for_workspace="lab") == ["bob public"]
     for key in (None, filled.key("acme"), filled.key("acme", "skills:read")):
@@ -189,7 +200,10 @@ async def test_every_template(world: World, template: str | None, state: str, en
     assert (answer.json()["template"], answer.json()["setup_state"]) == (template, state)
     assert world.rows("agents")[0]["engine"] == engine
     answer = await world.post("/agents/fresh/configure-llm", LLM, world.full)
-    if state == "READY":
+    if template == "PLATFORM_NATIVE":
+        reason = "Only an LLM agent can be configured; the template of this agent is PLATFORM_NATIVE."
+        assert error(answer) == (409, "Conflict", reason)
+    elif state == "READY":
         assert answer.status_code == 201
     else:
         assert error(answer) == (409, "Conflict", "Agent must be READY before it can be configured.")
@@ -263,30 +277,3 @@ async def test_publishing(world: World) -> None:
     world.change("agents", agent, is_public=True)
     other = await world.ask("POST", path.format(good), world.key("bob", "agents:write"))
     assert error(other)[:2] == (403, "Forbidden")
-
-
-async def test_an_id_in_a_body_is_the_same_in_any_case(world: World) -> None:
-    source = world.agent_row(owner="bob", name="source", is_public=True)
-    version = world.add("agent_versions", agent_id=source, creator_id="x", type="COMMITTED", version_number="1")
-    ada = world.accounts["ada"]
-    body = {"name": "fork", "forked_from_version": version.upper(), "maintainer_id": ada.upper()}
-    made = (await world.post("/agents", body, world.full)).json()
-    assert (made["forked_from_version"], made["maintainer_id"]) == (version, ada)
-    agents_ = (await world.get("/agents", world.full, contributor="ada")).json()["items"]
-    assert [agent["name"] for agent in agents_] == ["fork"]
-    assert (await world.get("/agents/source")).json()["owner"]["cached_forks_count"] == 1
-
-
-async def test_a_fork_runs_what_its_source_ran(world: World) -> None:
-    source = world.agent_row(owner="bob", name="source", is_public=True, engine="echo", template="LLM")
-    row = {"agent_id": source, "creator_id": "x", "type": "COMMITTED", "version_number": "3", "system_prompt": "p"}
-    version = world.add("agent_versions", **row)
-    made = (await world.post("/agents", {"name": "fork", "forked_from_version": version}, world.full)).json()
-    assert (made["forked_from_version"], made["latest_version"], made["template"]) == (version, "3", "LLM")
-    engines = world.store.read_now(lambda db: db.execute(select(t.agents.c.name, t.agents.c.engine)).all())
-    assert dict(map(tuple, engines)) == {"source": "echo", "fork": "echo"}
-    owner = (await world.get("/agents/source")).json()["owner"]
-    assert (owner["cached_forks_count"], owner["cached_forks_public_count"]) == (1, 0)
-    world.change("agents", source, is_public=False)
-    answer = await world.post("/agents", {"name": "fork 2", "forked_from_version": version}, world.full)
-    assert error(answer) == (404, "NotFound", "Agent version not found")

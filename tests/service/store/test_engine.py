@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import func, insert, select, update
 
+from agentbook.service import admin
 from agentbook.service.errors import OperatorError
 from agentbook.service.store import Store, Transaction, default_data, tables
 from agentbook.service.store.lock import DataLock
@@ -77,6 +78,45 @@ def test_a_store_of_an_earlier_version_gets_its_tables_and_keeps_what_it_has(tmp
         count = select(func.count()).select_from(tables.metadata.tables[table])
         assert store.read_now(lambda db, count=count: db.execute(count).scalar()) == 0
     store.close()
+
+
+def test_a_store_of_an_earlier_version_gets_the_columns_and_hides_copied_prompts(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    owners = {name: admin.create_account(store, name, "user") for name in ("ada", "bob", "eve")}
+    store.close()
+    times = {"created_at": "2026-01-01T00:00:00.000000Z", "updated_at": "2026-01-01T00:00:00.000000Z"}
+
+    def add(connection: sqlite3.Connection, table: str, **row: str | None) -> None:
+        values = {**row, **times}
+        marks = ", ".join("?" * len(values))
+        connection.execute(f"INSERT INTO {table} ({', '.join(values)}) VALUES ({marks})", tuple(values.values()))
+
+    with sqlite3.connect(tmp_path / "store.db") as connection:
+        # Ada's agent, Bob's fork of it with a prompt of his own as well, Eve's fork of
+        # Bob's copy, and Ada's fork of her own agent.
+        forks = {"a": ("ada", None), "b": ("bob", "av"), "e": ("eve", "bv"), "s": ("ada", "av")}
+        for name, (owner, source) in forks.items():
+            agent = {"id": name, "owner_id": owners[owner], "creator_id": owners[owner], "name": name}
+            add(connection, "agents", **agent, engine="llm", forked_from_version=source)
+            version = {"agent_id": name, "creator_id": "x", "type": "COMMITTED", "version_number": "1"}
+            add(connection, "agent_versions", id=f"{name}v", **version, system_prompt="ada's")
+        add(connection, "agent_versions", id="own", **{**version, "agent_id": "b"}, system_prompt="bob's")
+        skill = {"id": "0199c2f0-0000-7000-8000-000000000001", "owner_id": owners["ada"], "creator_id": "x"}
+        add(connection, "skills", **skill, name="s", overview="o")
+        connection.execute("DROP INDEX ix_api_keys_authorization_id")
+        for table, column in (("api_keys", "authorization_id"), ("agent_versions", "prompt_owner_id")):
+            connection.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
+        connection.execute("DROP TABLE skill_versions")
+        connection.execute("UPDATE meta SET value = '2' WHERE name = 'schema_version'")
+    for _ in range(2):  # the second time there is nothing to do
+        Store(tmp_path).close()
+    with sqlite3.connect(tmp_path / "store.db") as connection:
+        owned = dict(connection.execute("SELECT id, prompt_owner_id FROM agent_versions"))
+        assert owned == {"av": None, "bv": owners["ada"], "own": None, "ev": owners["ada"], "sv": None}
+        assert connection.execute("SELECT count(*) FROM api_keys WHERE authorization_id IS NULL").fetchone() == (0,)
+        assert connection.execute("SELECT version_number, overview FROM skill_versions").fetchall() == [("1.0.0", "o")]
+        indexes = {row[1] for row in connection.execute("PRAGMA index_list(api_keys)")}
+        assert "ix_api_keys_authorization_id" in indexes
 
 
 def test_a_file_that_is_no_store(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ def write_prompt_agent(
         "description": DESCRIPTION,
         "category": "teaching",
         "tags_json": as_json(["teaching", "prompts"]),
-        "template": "PLATFORM_NATIVE",
+        "template": "LLM",
         "engine": "scribe",
         "setup_state": "READY",
         **seeded.timestamps(created, now_ms - prompts[-1].days * DAY_MS),

@@ -10,6 +10,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from ..engines.run_limits import RUN_FAILURES, teaching_agent
+from ..ids import milliseconds_of
 from ..store import tables
 from .people import People
 from .seeded_rows import DAY_MS, HOUR_MS, MINUTE_MS, SeededIds, as_json, insert
@@ -133,7 +134,9 @@ def write_workspaces(connection: Connection, seeded: SeededIds, now_ms: int, peo
     insert(connection, tables.agent_versions, _versions(seeded, now_ms, people, agent_ids))
     installed = _workspace_agents(seeded, now_ms, people, ids, agent_ids)
     insert(connection, tables.workspace_agents, list(installed.values()))
-    insert(connection, tables.skills, _skills(seeded, now_ms, people))
+    skills = _skills(seeded, now_ms, people)
+    insert(connection, tables.skills, skills)
+    insert(connection, tables.skill_versions, [_first_version(skill) for skill in skills])
     workspaces = Workspaces(ids, agent_ids, {pair: row["id"] for pair, row in installed.items()})
     _set_triggers(connection, people, workspaces)
     return workspaces
@@ -277,6 +280,19 @@ def _skills(seeded: SeededIds, now_ms: int, people: People) -> list[dict[str, An
             }
         )
     return rows
+
+
+def _first_version(skill: Mapping[str, Any]) -> dict[str, Any]:
+    created_ms = milliseconds_of(skill["id"])
+    return {
+        "id": SeededIds(skill["id"]).id(created_ms),  # a seed of its own: the demo's other ids stay what they are
+        "skill_id": skill["id"],
+        "creator_id": skill["creator_id"],
+        "version_number": "1.0.0",
+        "overview": skill["overview"],
+        "created_at": skill["created_at"],
+        "updated_at": skill["created_at"],
+    }
 
 
 def _set_triggers(connection: Connection, people: People, workspaces: Workspaces) -> None:

@@ -144,6 +144,9 @@ class TurnRequest:
         The earlier messages and replies of the session, oldest first.
     system_prompt, mode, tools, platform_tools
         The configuration of the agent's committed version.
+    prompt_is_visible : bool
+        Whether the account that owns the workspace may read the system prompt. If not,
+        no reply and no failure quotes it.
     rng : random.Random
         Seeded from the service's seed, the agent's version and the history.
     pace : float
@@ -165,6 +168,7 @@ class TurnRequest:
     activity: ActivityReader
     rng: random.Random
     pace: float
+    prompt_is_visible: bool = False
 
 
 class Engine(Protocol):

@@ -115,28 +115,43 @@ def require_own_workspace(call: OperationCall, reference: str) -> Row:
     return row
 
 
-def visible_agent(caller: Principal | None, *, reading: bool) -> ColumnElement[bool]:
-    """The condition that the caller can see an agent: public, or the account's own.
+def agents_viewer(call: OperationCall) -> Principal | None:
+    """Return who reads agents: the caller, or nobody without agents:read.
 
-    With `reading`, own agents require agents:read, as in the agent operations; writes
-    that name an agent require their own scope instead.
+    So a credential without that scope gets what no credential would get, to the last
+    field.
     """
+    return call.principal if call.principal is not None and call.principal.may("agents:read") else None
+
+
+def visible_agent(caller: Principal | None) -> ColumnElement[bool]:
+    """The condition that the caller can see an agent: public, or the account's own."""
     own: ColumnElement[bool] = false()
-    if caller is not None and (not reading or caller.may("agents:read")):
+    if caller is not None:
         own = agents.c.owner_id == caller.account_id
         if caller.kind == "oauth2":
             own = or_(own, agents.c.owner_id.in_(organizations_of(caller)))
     return or_(agents.c.is_public == true(), own)
 
 
-def require_agent(call: OperationCall, reference: str, *, reading: bool) -> Row:
-    """Return the visible agent with this id or name, or raise the 404."""
+def find_agent(call: OperationCall, reference: str, *, reading: bool) -> Row | None:
+    """Return the visible agent with this id or name, or None."""
+    viewer = agents_viewer(call) if reading else call.principal
     query = (
         select(agents)
-        .where(matches(agents, reference), visible_agent(call.principal, reading=reading))
-        .order_by(_own_first(agents, call.principal), agents.c.is_archived, agents.c.id)
+        .where(matches(agents, reference), visible_agent(viewer))
+        .order_by(_own_first(agents, viewer), agents.c.is_archived, agents.c.id)
     )
-    return _require(call.db.execute(query).mappings().first(), "Agent")
+    return call.db.execute(query).mappings().first()
+
+
+def require_agent(call: OperationCall, reference: str, *, reading: bool) -> Row:
+    """Return the visible agent with this id or name, or raise the 404.
+
+    With `reading`, private agents require agents:read, as in the agent operations;
+    writes that name an agent require their own scope instead.
+    """
+    return _require(find_agent(call, reference, reading=reading), "Agent")
 
 
 def require_own_agent(call: OperationCall, reference: str) -> Row:

@@ -19,27 +19,30 @@ SET_UP_ELSEWHERE = frozenset({"GOOSE", "OPENCLAW", "LANGGRAPH", "ADK"})
 SERVICE_TAGS = frozenset({"official", "featured", "tutorial"})
 _VERSION_FIELDS = ("version_number", "description", "summary", "system_prompt", "mode")
 _ENGINES = {None: "llm", "LLM": "llm", "PLATFORM_NATIVE": "guide"}
+# Templates of LLM agents, and of agents without an engine, which configure-llm makes
+# LLM agents.
+_CONFIGURABLE = frozenset({None, "LLM", "BLANK", "AUTO_MANAGED_STATE"})
 
 
 @reads("listAgents")
 def list_agents(call: OperationCall) -> dict[str, Any]:
     """List the visible agents that match every filter."""
     params = call.query
-    query = select(agents).where(access.visible_agent(call.principal, reading=True), ~agents.c.is_archived)
+    viewer = access.agents_viewer(call)
+    query = select(agents).where(access.visible_agent(viewer), ~agents.c.is_archived)
     for name, condition in _FILTERS.items():
         if params[name] is not None and params[name] is not False:
             query = query.where(*condition(call, params[name]))
     if params["is_pinned"] is not None:
         query = query.where(agents.c.is_pinned if params["is_pinned"] else ~agents.c.is_pinned)
     rows, total = access.fetch_page(call, access.order_by_column(query, agents, params["sort_by"], "name"))
-    return page(records.agent_records(call.db, rows, call.principal), total, params)
+    return page(records.agent_records(call.db, rows, viewer), total, params)
 
 
 def _installed_in(call: OperationCall, reference: str) -> list[ColumnElement[bool]]:
     try:
         # Requires agents:read ("Authentication", rule 4), else nothing is installed.
-        may_read = call.principal is not None and call.principal.may("agents:read")
-        workspace = access.require_workspace(call, reference) if may_read else None
+        workspace = access.require_workspace(call, reference) if access.agents_viewer(call) else None
     except errors.HTTPError:
         workspace = None
     if workspace is None:
@@ -102,22 +105,24 @@ def create_agent(call: OperationCall) -> dict[str, Any]:
     owner_id = access.require_own_account(call, body.get("owner_id"), "create an agent")
     if body["is_public"]:
         access.require_admin(call, owner_id, "make an agent public")
-    access.require_unused_name(call, agents, owner_id, body["name"], "Agent")
+    maintainer_id = _maintainer_id(call, body["maintainer_id"])
     source = _version_to_fork(call, body["forked_from_version"])
+    access.require_unused_name(call, agents, owner_id, body["name"], "Agent")
     template = body["template"] or (source["template"] if source else None)
+    is_as_source = source is not None and template == source["template"]
     now = call.writing.clock.instant()
     agent_id = call.writing.clock.new_id()
     new = {
         "id": agent_id,
         "owner_id": owner_id,
         "creator_id": caller.id,
-        "maintainer_id": _id(body["maintainer_id"]),
+        "maintainer_id": maintainer_id,
         **records.pick(body, "name", "description", "avatar_url", "category"),
         "tags_json": msgspec.json.encode(body["tags"] or []).decode(),
         "template": template,
-        "engine": source["engine"] if source else _ENGINES.get(template, str(template).lower()),
+        "engine": source["engine"] if source and is_as_source else _ENGINES.get(template, str(template).lower()),
         "setup_state": "PENDING" if template in SET_UP_ELSEWHERE else "READY",
-        "forked_from_version": _id(body["forked_from_version"]),
+        "forked_from_version": source["id"] if source else None,
         "is_public": body["is_public"],
         "created_at": now,
         "updated_at": now,
@@ -125,35 +130,63 @@ def create_agent(call: OperationCall) -> dict[str, Any]:
     call.db.execute(insert(agents), new)
     if source is not None:
         fields = (*_VERSION_FIELDS, "tools_json", "platform_tools_json")
-        _commit_version(call, agent_id, records.pick(source, *fields))
+        prompt_owner_id = source["prompt_owner_id"] or source["owner_id"]
+        copied = prompt_owner_id if prompt_owner_id != owner_id else None
+        _commit_version(call, agent_id, {**records.pick(source, *fields), "prompt_owner_id": copied})
     return _record(call, agent_id)
 
 
-def _id(reference: str | None) -> str | None:
-    """Return an id in lower case, as stored."""
-    return None if reference is None else reference.lower()
+def _maintainer_id(call: OperationCall, reference: str | None) -> str | None:
+    """Return the id of the account that a body names as maintainer, or raise 400."""
+    if reference is None:
+        return None
+    account = access.find_account(call.db, reference)
+    if account is None:
+        raise errors.invalid_input(["body.maintainer_id: no user or organization has this id or name"])
+    return str(account["id"])
 
 
-def _version_to_fork(call: OperationCall, version_id: str | None) -> access.Row | None:
-    """Return a version with its agent's template and engine; 404 if not visible."""
-    if version_id is None:
+def _version_to_fork(call: OperationCall, reference: str | None) -> access.Row | None:
+    """Return a version with its agent's owner, template and engine, or raise the 404.
+
+    `reference` is the version's id, or names it by its agent, as in ``acme~helper`` for
+    the newest committed version and ``acme~helper@1.1.0`` for the newest of a number.
+    """
+    if reference is None:
         return None
     query = (
-        select(agent_versions, agents.c.template, agents.c.engine)
+        select(agent_versions, agents.c.owner_id, agents.c.template, agents.c.engine)
         .join(agents, agents.c.id == agent_versions.c.agent_id)
-        .where(agent_versions.c.id == version_id.lower(), access.visible_agent(call.principal, reading=False))
+        .where(access.visible_agent(call.principal))
+        .order_by(agent_versions.c.id.desc())
     )
-    row = call.db.execute(query).mappings().first()
+    if ids.is_id(reference.lower()):
+        query = query.where(agent_versions.c.id == reference.lower())
+    else:
+        query = query.where(agent_versions.c.type == "COMMITTED", *_version_named(call, reference))
+    row = call.db.execute(query.limit(1)).mappings().first()
     if row is None:
         raise errors.not_found("Agent version")
     return row
+
+
+def _version_named(call: OperationCall, reference: str) -> list[ColumnElement[bool]]:
+    """The conditions that a version is the one of this name; a name may hold an @."""
+    agent, number = access.find_agent(call, reference, reading=False), None
+    if agent is None:
+        name, _, number = reference.rpartition("@")
+        agent = access.find_agent(call, name, reading=False)
+    if agent is None:
+        return [false()]
+    is_of_agent = agent_versions.c.agent_id == agent["id"]
+    return [is_of_agent] if number is None else [is_of_agent, agent_versions.c.version_number == number]
 
 
 @reads("getAgent", brief=True)
 def get_agent(call: OperationCall) -> dict[str, Any]:
     """Return an agent; a denied read is the same 404 as a missing agent."""
     row = access.require_agent(call, call.path["agent_id_or_name"], reading=True)
-    return records.agent_records(call.db, [row], call.principal)[0]
+    return records.agent_records(call.db, [row], access.agents_viewer(call))[0]
 
 
 @writes("updateAgent")
@@ -165,7 +198,7 @@ def update_agent(call: OperationCall) -> dict[str, Any]:
         access.require_admin(call, row["owner_id"], "make an agent public")
     changes: dict[str, Any] = {name: body[name] for name in ("avatar_url", "category") if name in body}
     if "maintainer_id" in body:
-        changes["maintainer_id"] = _id(body["maintainer_id"])
+        changes["maintainer_id"] = _maintainer_id(call, body["maintainer_id"])
     changes |= {name: body[name] for name in ("is_public", "is_archived", "is_pinned") if body.get(name) is not None}
     if "tags" in body:
         changes["tags_json"] = msgspec.json.encode(body["tags"] or []).decode()
@@ -186,6 +219,8 @@ def configure_llm(call: OperationCall) -> dict[str, Any]:
     row = access.require_own_agent(call, call.path["agent_id_or_name"])
     if row["setup_state"] != "READY":
         raise errors.conflict("Agent must be READY before it can be configured.")
+    if row["template"] not in _CONFIGURABLE:
+        raise errors.conflict(f"Only an LLM agent can be configured; the template of this agent is {row['template']}.")
     body = call.body
     version = {
         **records.pick(body, *_VERSION_FIELDS),
@@ -198,7 +233,8 @@ def configure_llm(call: OperationCall) -> dict[str, Any]:
     changes = {"description": body["description"], "engine": engine, "updated_at": call.writing.clock.instant()}
     call.db.execute(update(agents).where(agents.c.id == row["id"]).values(changes))
     job = {"id": call.writing.clock.new_id(), "type": "configure_llm", "status": "COMPLETED"}
-    return {**_version_record(call, version_id), "job": job}
+    # Whoever sends a prompt gets it back, also where only its owner may read it later.
+    return {**_version_record(call, row, version_id), "system_prompt": body["system_prompt"], "job": job}
 
 
 def _commit_version(call: OperationCall, agent_id: str, fields: dict[str, Any]) -> str:
@@ -212,13 +248,12 @@ def _commit_version(call: OperationCall, agent_id: str, fields: dict[str, Any]) 
 def list_agent_versions(call: OperationCall) -> dict[str, Any]:
     """List the versions of a visible agent, newest first."""
     agent = access.require_agent(call, call.path["agent_id_or_name"], reading=True)
-    own = call.principal is not None and call.principal.account_id == agent["owner_id"]
+    viewer = access.agents_viewer(call)
     query = select(agent_versions).where(agent_versions.c.agent_id == agent["id"])
     if call.query["type"] is not None:
         query = query.where(agent_versions.c.type == call.query["type"])
     rows, total = access.fetch_page(call, query.order_by(agent_versions.c.id.desc()))
-    may_read = own and call.principal is not None and call.principal.may("agents:read")
-    return page((records.version_record(row, with_prompt=may_read) for row in rows), total, call.query)
+    return page((records.version_record(row, agent["owner_id"], viewer) for row in rows), total, call.query)
 
 
 @writes("publishAgentVersion")
@@ -243,7 +278,7 @@ def publish_agent_version(call: OperationCall) -> dict[str, Any]:
     call.db.execute(
         update(agent_versions).where(agent_versions.c.id == reference).values(published_at=now, updated_at=now)
     )
-    return _version_record(call, reference)
+    return _version_record(call, agent, reference)
 
 
 def _record(call: OperationCall, agent_id: str) -> dict[str, Any]:
@@ -251,6 +286,6 @@ def _record(call: OperationCall, agent_id: str) -> dict[str, Any]:
     return records.agent_records(call.db, rows, call.principal)[0]
 
 
-def _version_record(call: OperationCall, version_id: str) -> dict[str, Any]:
-    rows = call.db.execute(select(agent_versions).where(agent_versions.c.id == version_id)).mappings()
-    return next(records.version_record(row, with_prompt=True) for row in rows)
+def _version_record(call: OperationCall, agent: access.Row, version_id: str) -> dict[str, Any]:
+    row = call.db.execute(select(agent_versions).where(agent_versions.c.id == version_id)).mappings().one()
+    return records.version_record(row, agent["owner_id"], call.principal)

@@ -185,11 +185,17 @@ def agent_records(db: Connection, rows: Sequence[Row], viewer: Principal | None)
     ]
 
 
-def version_record(row: Row, *, with_prompt: bool) -> Record:
-    """Return an AgentVersion record; only its owner sees the system prompt."""
+def version_record(row: Row, owner_id: str, viewer: Principal | None) -> Record:
+    """Return an AgentVersion record of an agent of this owner.
+
+    Only the account that wrote the system prompt sees it, with agents:read. Whoever
+    forks another account's agent runs its prompt and does not read it.
+    """
+    writer_id = row["prompt_owner_id"] or owner_id
+    may_read = viewer is not None and viewer.account_id == writer_id and viewer.may("agents:read")
     return {
         **pick(row, "id", "agent_id", "creator_id", "type", "version_number", "description", "summary"),
-        "system_prompt": row["system_prompt"] if with_prompt else None,
+        "system_prompt": row["system_prompt"] if may_read else None,
         "mode": row["mode"],
         "tools": msgspec.json.decode(row["tools_json"]),
         "platform_tools": msgspec.json.decode(row["platform_tools_json"]),

@@ -82,7 +82,7 @@ def list_workspace_agents(call: OperationCall) -> dict[str, Any]:
     query = (
         select(workspace_agents)
         .join(agents, agents.c.id == workspace_agents.c.agent_id)
-        .where(workspace_agents.c.workspace_id == workspace["id"], access.visible_agent(call.caller, reading=True))
+        .where(workspace_agents.c.workspace_id == workspace["id"], access.visible_agent(call.caller))
     )
     rows, total = access.fetch_page(call, query.order_by(workspace_agents.c.id))
     return page(_installed(call, rows), total, call.query)

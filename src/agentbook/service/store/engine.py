@@ -20,6 +20,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 from .. import ids
 from ..errors import OperatorError
 from .tables import SCHEMA_VERSION, UPGRADABLE_FROM, meta, metadata
+from .upgrade import upgrade
 
 STORE_FILE = "store.db"
 _BUSY_TIMEOUT_S = 30.0
@@ -157,6 +158,7 @@ def _create_schema(connection: Connection) -> None:
         facts = {"schema_version": str(SCHEMA_VERSION), "created_at": ids.now()}
         connection.execute(insert(meta), [{"name": name, "value": value} for name, value in facts.items()])
     elif version in UPGRADABLE_FROM:  # `create_all` has just created the missing tables
+        upgrade(connection)
         connection.execute(update(meta).where(meta.c.name == "schema_version").values(value=str(SCHEMA_VERSION)))
     elif version != str(SCHEMA_VERSION):
         raise OperatorError(

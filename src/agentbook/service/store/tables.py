@@ -11,7 +11,7 @@ from __future__ import annotations
 from sqlalchemy import BigInteger, Boolean, Column, ForeignKey, Index, MetaData, Table, Text, UniqueConstraint, text
 
 SCHEMA_VERSION = 3
-# Earlier versions that only lack some tables.
+# Earlier versions that `upgrade` brings up to this one.
 UPGRADABLE_FROM = frozenset({"1", "2"})
 
 metadata = MetaData()
@@ -70,6 +70,7 @@ api_keys = Table(
     Column("account_id", Text, ForeignKey("accounts.id"), nullable=False, index=True),
     Column("workspace_id", Text),  # trigger keys: the one workspace they reach
     Column("agent_id", Text),  # trigger keys: the one agent they run
+    Column("authorization_id", Text, index=True),  # trigger keys: the OAuth authorization that they end with
     Column("name", Text, nullable=False),
     Column("secret_sha256", Text, nullable=False),
     Column("scopes_json", Text, nullable=False, server_default="[]"),
@@ -142,6 +143,8 @@ agent_versions = Table(
     Column("description", Text),
     Column("summary", Text),
     Column("system_prompt", Text),
+    # Who wrote the prompt, if a fork copied it from another account's agent.
+    Column("prompt_owner_id", Text),
     Column("mode", Text, nullable=False, server_default="one-shot"),
     Column("tools_json", Text, nullable=False, server_default="[]"),
     Column("platform_tools_json", Text, nullable=False, server_default="[]"),
@@ -175,6 +178,17 @@ skills = Table(
     Column("archived_at", Text),
     *_times(),
     UniqueConstraint("owner_id", "name"),
+)
+
+skill_versions = Table(
+    "skill_versions",
+    metadata,
+    _id(),
+    Column("skill_id", Text, ForeignKey("skills.id"), nullable=False, index=True),
+    Column("creator_id", Text, nullable=False),
+    Column("version_number", Text, nullable=False),
+    Column("overview", Text),
+    *_times(),
 )
 
 credentials = Table(
@@ -314,7 +328,8 @@ oauth_clients = Table(
     Index("oauth_clients_by_address", "registered_from", "created_at"),
 )
 
-# Authorization requests that no person has answered yet.
+# Authorization requests that no person has answered yet. One with an error waits for
+# the person to send it back.
 oauth_requests = Table(
     "oauth_requests",
     metadata,
@@ -324,6 +339,8 @@ oauth_requests = Table(
     Column("state", Text),
     Column("code_challenge", Text, nullable=False),
     Column("scopes_json", Text),  # null: the client named none
+    Column("error", Text),  # of RFC 6749, if the request is invalid
+    Column("error_description", Text),
     Column("expires_at", Text, nullable=False, index=True),
 )
 

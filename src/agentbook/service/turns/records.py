@@ -71,6 +71,7 @@ def read_request(db: Connection, store: Store, turn: PendingTurn, *, seed: int, 
             agents.c.name,
             agents.c.engine,
             agents.c.id,
+            agents.c.owner_id.label("agent_owner_id"),
             workspaces.c.name.label("workspace_name"),
             workspaces.c.owner_id,
             workspaces.c.unlimited_power_mode,
@@ -101,6 +102,7 @@ def read_request(db: Connection, store: Store, turn: PendingTurn, *, seed: int, 
         activity=store.activity(row["owner_id"]),
         rng=random.Random(hashlib.sha256(rng_key.encode()).digest()),  # noqa: S311 - repeatable on purpose
         pace=pace,
+        prompt_is_visible=(version.get("prompt_owner_id") or row["agent_owner_id"]) == row["owner_id"],
     )
 
 

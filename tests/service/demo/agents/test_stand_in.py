@@ -1,11 +1,11 @@
-"""The stand-in says what it is, and shows which parts of the prompt apply."""
+"""The stand-in says what it is, and counts which rules of the prompt apply."""
 
 from __future__ import annotations
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentbook.service.demo.agents.stand_in import NOTICE, StandIn, match_prompt
+from agentbook.service.demo.agents.stand_in import NOTICE, PromptMatch, StandIn, match_prompt
 from agentbook.service.engines.base import Message
 from service.engines.engine_runs import reply
 
@@ -21,21 +21,35 @@ def test_every_reply_says_that_it_is_a_stand_in(prompt: str | None, message: str
     assert reply(StandIn(), message, system_prompt=prompt).startswith(NOTICE)
 
 
-def test_the_rules_that_share_words_with_the_message_come_first() -> None:
+def test_the_rules_that_share_words_with_the_message_are_counted() -> None:
     match = match_prompt(PROMPT, "A customer demands two refunds for one order")
-    assert match.role == "You are the help desk of Acme."
-    assert set(match.rules) == {"Never promise refunds.", "Always name the order number."}
-    assert set(match.shared_words) == {"refunds", "order"}
-    assert match.forms == ("as a table", "as a list")
+    assert match == PromptMatch(has_role=True, rules=4, matching=(2, 3), forms=("as a table", "as a list"))
+    assert "gives 4 rules. 2 of them share words with the message: 2, 3." in reply(
+        StandIn(), "A customer demands two refunds for one order", system_prompt=PROMPT
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.sampled_from(PROMPT.split()), max_size=8).map(" ".join), st.booleans())
+def test_no_reply_quotes_the_prompt(message: str, visible: bool) -> None:
+    text = reply(StandIn(), message, system_prompt=PROMPT, prompt_is_visible=visible)
+    text = text.partition("”")[2]  # after the question, which is repeated
+    assert not [sentence for sentence in PROMPT.split(". ") if sentence in text]
+    assert not {"Acme", "refunds", "promise", "four"} & set(text.split())
+
+
+def test_a_stranger_learns_nothing_of_the_prompt() -> None:
+    prompts = (PROMPT, "Be kind.", "x")
+    replies = {reply(StandIn(), "refunds?", system_prompt=prompt, prompt_is_visible=False) for prompt in prompts}
+    assert len(replies) == 1
+    assert "belongs to another account" in replies.pop()
 
 
 def test_another_prompt_gives_another_reply() -> None:
     question = "Do I get refunds?"
-    strict, kind = (
-        reply(StandIn(), question, system_prompt=prompt) for prompt in (PROMPT, "You are kind. Always offer refunds.")
-    )
-    assert "Never promise refunds" in strict
-    assert "Always offer refunds" in kind
+    prompts = (PROMPT, "You are kind. Always offer refunds.")
+    strict, kind = (reply(StandIn(), question, system_prompt=prompt) for prompt in prompts)
+    assert strict != kind
 
 
 def test_history_counts_in_multi_turn_mode_only() -> None:

@@ -238,6 +238,25 @@ def test_a_permanent_problem_fails_at_once(fake: FakeOpenAI, problem: Scripted, 
     assert len(fake.requests) == 1
 
 
+@pytest.mark.parametrize(
+    ("problem", "message"),
+    [
+        (refuse(400, "cannot read: You are a clerk"), "endpoint answered 400"),
+        (
+            raw(text("Hel").parts[1], b'data: {"error": {"message": "You are a clerk"}}\n\n'),
+            "endpoint broke off with an error",
+        ),
+    ],
+)
+def test_a_failure_of_anothers_agent_does_not_quote_the_endpoint(
+    fake: FakeOpenAI, problem: Scripted, message: str
+) -> None:
+    fake.script_answers(problem)
+    failure = run(llm(fake), turn(prompt_is_visible=False))[-1]
+    assert isinstance(failure, Failure)
+    assert failure.message.endswith(message)
+
+
 def test_retry_after_is_honoured(fake: FakeOpenAI, monkeypatch: pytest.MonkeyPatch) -> None:
     waits: list[float] = []
     sleep = asyncio.sleep

@@ -1,9 +1,10 @@
 """The stand-in: answers for an LLM agent if no endpoint is configured.
 
-Every reply says that it is a stand-in. It writes no prose of its own: it shows which
-parts of the system prompt apply to the message, that is the role, the rules that share
-words with it, and the form it asks for. So a prompt can be tried out, compared and
-tested without a key, and nobody takes the result for a model's.
+Every reply says that it is a stand-in. It writes no prose of its own and quotes nothing
+of the system prompt. The prompt's owner sees how much of it applies to the message: how
+many rules share words with it, and the form that the prompt asks for. So a prompt can
+be tried out, compared and tested without a key, and nobody takes the result for a
+model's.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 
 from ...engines.base import Step, TurnRequest
 from ...engines.streaming import run_subtask, stream_reply
-from .tokenize import keyword_stems, keywords, stem
+from .tokenize import keyword_stems
 
 NOTICE = (
     "*I am a rule-based stand-in: no language model is configured for this agent. "
@@ -22,6 +23,7 @@ NOTICE = (
 )
 
 _MAX_QUESTION = 240
+_MAX_LISTED = 20
 _SENTENCE = re.compile(r"[^.!?\n]+[.!?]*")
 _RULE = re.compile(
     r"\b(always|never|must|only|do not|don't|avoid|keep|use|answer|reply|write|ask|refuse|start|end|list|include|cite|say|give|"
@@ -40,91 +42,96 @@ _FORMS = [
 
 @dataclass(frozen=True, slots=True)
 class PromptMatch:
-    """Which parts of a system prompt apply to a message.
+    """How a system prompt applies to a message.
 
     Attributes
     ----------
-    role : str or None
-    rules : tuple of str
-        The rules that share words with the message; if there are none, the first two.
-    shared_words : tuple of str
-        The words that rules and message share.
+    has_role : bool
+        Whether a sentence says who the agent is.
+    rules : int
+        How many sentences are rules.
+    matching : tuple of int
+        Which of the rules share words with the message, counted from 1.
     forms : tuple of str
         The forms of answer that the prompt asks for.
     """
 
-    role: str | None
-    rules: tuple[str, ...]
-    shared_words: tuple[str, ...]
+    has_role: bool
+    rules: int
+    matching: tuple[int, ...]
     forms: tuple[str, ...]
 
 
-def match_prompt(system_prompt: str | None, message: str) -> PromptMatch:
+def match_prompt(system_prompt: str, message: str) -> PromptMatch:
     """Match a message against a system prompt.
 
     Examples
     --------
-    >>> prompt = "You are a shop clerk. Never promise refunds. Be brief."
-    >>> match_prompt(prompt, "Can I get refunds?").rules
-    ('Never promise refunds.',)
+    >>> prompt = "You are a shop clerk. Be polite. Never promise refunds."
+    >>> match_prompt(prompt, "Can I get refunds?")
+    PromptMatch(has_role=True, rules=2, matching=(2,), forms=('in a friendly tone',))
     """
-    sentences = [sentence.strip(" -*#\t") for sentence in _SENTENCE.findall(system_prompt or "")]
+    sentences = [sentence.strip(" -*#\t") for sentence in _SENTENCE.findall(system_prompt)]
     sentences = [sentence for sentence in sentences if len(sentence) > 3]
     role = next((line for line in sentences if line.lower().startswith(("you are", "you're", "act as"))), None)
     rules = [line for line in sentences if line != role and _RULE.search(line)]
     message_stems = keyword_stems(message)
-    matching = sorted(rules, key=lambda line: -len(keyword_stems(line) & message_stems))
-    matching = [line for line in matching if keyword_stems(line) & message_stems][:3]
-    rule_stems = set().union(*map(keyword_stems, matching))
     return PromptMatch(
-        role=role,
-        rules=tuple(matching or rules[:2]),
-        shared_words=tuple(word for word in keywords(message) if stem(word) in rule_stems),
-        forms=tuple(form for pattern, form in _FORMS if pattern.search(system_prompt or "")),
+        has_role=role is not None,
+        rules=len(rules),
+        matching=tuple(n for n, line in enumerate(rules, 1) if keyword_stems(line) & message_stems),
+        forms=tuple(form for pattern, form in _FORMS if pattern.search(system_prompt)),
     )
 
 
-def compose(turn: TurnRequest, match: PromptMatch) -> str:
-    """The reply: the notice, the question, and what the prompt says about it."""
-    lines = [NOTICE, ""]
-    question = " ".join(turn.message.split())
+def compose(turn: TurnRequest) -> str:
+    """The reply: the notice, the question, and how the prompt applies to it."""
+    paragraphs = [NOTICE]
+    question = " ".join(turn.message[: 10 * _MAX_QUESTION].split())
     if len(question) > _MAX_QUESTION:
         question = question[: _MAX_QUESTION - 1] + "…"
-    lines.append(
+    paragraphs.append(
         f"You asked **{turn.agent_name}**: “{question}”"
         if question
         else f"You sent **{turn.agent_name}** an empty message."
     )
     if turn.system_prompt is None:
-        lines += ["", "This agent has no system prompt yet; configure one and I will hold messages against it."]
-        return "\n".join(lines)
-    lines.append("")
-    lines.append(
-        f"A model would answer as told: {match.role}"
-        if match.role
-        else "The system prompt names no role (“You are …”)."
-    )
-    if match.rules:
-        if match.shared_words:
-            lines += ["", f"Rules of the prompt that bear on this (shared words: {', '.join(match.shared_words)}):", ""]
-        else:
-            lines += ["", "No rule of the prompt shares a word with the message. Its first ones are:", ""]
-        lines += [f"- {rule}" for rule in match.rules]
+        paragraphs.append("This agent has no system prompt yet; configure one and I will hold messages against it.")
+        return "\n\n".join(paragraphs)
+    if not turn.prompt_is_visible:
+        paragraphs.append("Its system prompt belongs to another account, so I say nothing about it.")
     else:
-        lines += ["", "The prompt gives no rules (sentences with always, never, use, answer …)."]
-    if match.forms:
-        lines += ["", f"It asks for answers {', '.join(match.forms)}."]
+        paragraphs += _describe(match_prompt(turn.system_prompt, turn.message))
     earlier = sum(message.role == "user" for message in turn.history)
     if turn.mode == "multi-turn" and earlier:
         plural = "s" if earlier > 1 else ""
-        lines += [
-            "",
-            f"Mode multi-turn: the model would also see {earlier} earlier message{plural} of this session.",
-        ]
+        paragraphs.append(
+            f"Mode multi-turn: the model would also see {earlier} earlier message{plural} of this session."
+        )
     names = [str(tool.get("integration")) for tool in turn.tools if tool.get("integration")] + list(turn.platform_tools)
     if names:
-        lines += ["", f"Tools it could call: {', '.join(f'`{name}`' for name in names)}."]
-    return "\n".join(lines)
+        paragraphs.append(f"Tools it could call: {', '.join(f'`{name}`' for name in names)}.")
+    return "\n\n".join(paragraphs)
+
+
+def _describe(match: PromptMatch) -> list[str]:
+    """Say in numbers what the prompt contains: its words stay with its owner."""
+    role = "names a role" if match.has_role else "names no role (“You are …”)"
+    if not match.rules:
+        texts = [f"The system prompt {role} and gives no rules (sentences with always, never, use, answer …)."]
+    else:
+        texts = [f"The system prompt {role} and gives {match.rules} rule{'s' if match.rules > 1 else ''}."]
+        numbers = ", ".join(str(number) for number in match.matching[:_MAX_LISTED])
+        if len(match.matching) > _MAX_LISTED:
+            numbers += " …"
+        texts[0] += (
+            f" {len(match.matching)} of them share words with the message: {numbers}."
+            if match.matching
+            else " None of them shares a word with the message."
+        )
+    if match.forms:
+        texts.append(f"It asks for answers {', '.join(match.forms)}.")
+    return texts
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,9 +140,7 @@ class StandIn:
 
     async def run(self, turn: TurnRequest) -> AsyncIterator[Step]:
         """Read the prompt as a subtask, then reply with what applies to the message."""
-        async for step in run_subtask(
-            turn, "read_prompt", turn.rng.uniform(0.05, 0.2), characters=len(turn.system_prompt or "")
-        ):
+        async for step in run_subtask(turn, "read_prompt", turn.rng.uniform(0.05, 0.2)):
             yield step
-        async for step in stream_reply(turn, compose(turn, match_prompt(turn.system_prompt, turn.message))):
+        async for step in stream_reply(turn, compose(turn)):
             yield step

@@ -36,11 +36,21 @@ class EndpointError(Exception):
         Whether the same request may succeed later.
     retry_after_s : float
         How long to wait before the next attempt, in seconds.
+    without_quotation : Failure
+        The failure without the endpoint's own words, which may repeat the request.
     """
 
-    def __init__(self, failure: Failure, *, is_retryable: bool = False, retry_after_s: float = 0.0) -> None:
+    def __init__(
+        self,
+        failure: Failure,
+        *,
+        is_retryable: bool = False,
+        retry_after_s: float = 0.0,
+        without_quotation: Failure | None = None,
+    ) -> None:
         super().__init__(failure.message)
         self.failure = failure
+        self.without_quotation = without_quotation or failure
         self.is_retryable = is_retryable
         self.retry_after_s = retry_after_s
 
@@ -135,7 +145,8 @@ class Endpoint:
             return self._explain_status(error)
         if isinstance(error, openai.APIError):  # an error in the middle of the stream
             problem = f"broke off with an error: {self._settings.redact(str(error))}"
-            return EndpointError(_bad_gateway(problem), is_retryable=True)
+            bare = _bad_gateway("broke off with an error")
+            return EndpointError(_bad_gateway(problem), is_retryable=True, without_quotation=bare)
         if isinstance(error, ValueError | TypeError | LookupError | AttributeError | RecursionError):
             return EndpointError(_bad_gateway("sent an answer that is not a stream of chat completion chunks"))
         # A transport error that the package did not wrap.
@@ -163,6 +174,7 @@ class Endpoint:
             _bad_gateway(f"answered {status}: {self._settings.redact(str(error.message))}"),
             is_retryable=status >= 500 or status in _RETRYABLE,
             retry_after_s=_retry_after(error),
+            without_quotation=_bad_gateway(f"answered {status}"),
         )
 
 

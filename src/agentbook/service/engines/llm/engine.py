@@ -73,7 +73,7 @@ class LlmEngine:
                 log.warning(
                     "turn %s, model %r at %s: %s", turn.task_id, self.settings.model, self.settings.base_url, error
                 )
-                yield error.failure
+                yield error.failure if turn.prompt_is_visible else error.without_quotation
 
     async def _converse(self, turn: TurnRequest, endpoint: Endpoint) -> AsyncGenerator[Step, None]:
         tools = offered_tools(turn)

@@ -12,7 +12,7 @@ import asyncio
 import json
 import re
 from collections.abc import AsyncIterator, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ....engines.base import Message, Step, ToolDone, ToolStarted, TurnRequest
 from ....engines.streaming import pause, stream_reply
@@ -72,6 +72,8 @@ class PromptAgent:
         """Read the prompt and search as tool runs, then reply."""
         instructions = parse_instructions(turn.system_prompt)
         lines = {"followed": list(instructions.understood), "not_understood": list(instructions.ignored)}
+        if not turn.prompt_is_visible:
+            instructions, lines = replace(instructions, secret=True), {}
         yield ToolStarted("read_prompt", lines)
         await pause(turn, 0.05)
         yield ToolDone("read_prompt")

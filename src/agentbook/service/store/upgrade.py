@@ -1,0 +1,81 @@
+"""Bringing the store of an earlier version up to this one.
+
+A newer schema only adds: tables, which ``create_all`` creates, and columns that may be
+null or have a default, which are added here. Data that the new columns need is derived
+from what is there.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection, insert, inspect, select, update
+from sqlalchemy.schema import CreateColumn
+
+from .. import ids
+from .tables import agent_versions, agents, metadata, skill_versions, skills
+
+
+def upgrade(connection: Connection) -> None:
+    """Add the columns and the data that the store lacks."""
+    _add_columns(connection)
+    _hide_copied_prompts(connection)
+    _number_skills(connection)
+    # The prompt agent became configurable by its template, not by its engine.
+    connection.execute(update(agents).where(agents.c.engine == "scribe").values(template="LLM"))
+
+
+def _add_columns(connection: Connection) -> None:
+    inspector = inspect(connection)
+    for table in metadata.sorted_tables:
+        present = {column["name"] for column in inspector.get_columns(table.name)}
+        for column in table.columns:
+            if column.name not in present:
+                definition = CreateColumn(column).compile(dialect=connection.dialect)
+                connection.exec_driver_sql(f"ALTER TABLE {table.name} ADD COLUMN {definition}")
+        for index in table.indexes:
+            index.create(connection, checkfirst=True)
+
+
+def _hide_copied_prompts(connection: Connection) -> None:
+    """Record whose prompts the forks of earlier versions carry.
+
+    Forks are visited in the order of their creation, so that a fork of a fork inherits
+    the owner of the first.
+    """
+    source = agent_versions.alias("source")
+    source_agent = agents.alias("source_agent")
+    forks = (
+        select(
+            agents.c.id,
+            agents.c.owner_id,
+            source.c.id.label("version_id"),
+            source.c.system_prompt,
+            source_agent.c.owner_id.label("source_owner_id"),
+        )
+        .join(source, source.c.id == agents.c.forked_from_version)
+        .join(source_agent, source_agent.c.id == source.c.agent_id)
+        .order_by(agents.c.created_at, agents.c.id)
+    )
+    for fork in connection.execute(forks).all():
+        inherited = select(agent_versions.c.prompt_owner_id).where(agent_versions.c.id == fork.version_id)
+        owner_id = connection.execute(inherited).scalar() or fork.source_owner_id
+        if owner_id != fork.owner_id:
+            is_copy = (agent_versions.c.agent_id == fork.id) & (agent_versions.c.system_prompt == fork.system_prompt)
+            connection.execute(update(agent_versions).where(is_copy).values(prompt_owner_id=owner_id))
+
+
+def _number_skills(connection: Connection) -> None:
+    """Give each skill without versions its first."""
+    numbered = select(skill_versions.c.skill_id)
+    columns = (skills.c.id, skills.c.creator_id, skills.c.overview, skills.c.created_at)
+    for row in connection.execute(select(*columns).where(skills.c.id.not_in(numbered))).all():
+        at_ms = ids.milliseconds_of(row.id)
+        version = {
+            "id": ids.id_at(at_ms, 0),
+            "skill_id": row.id,
+            "creator_id": row.creator_id,
+            "version_number": "1.0.0",
+            "overview": row.overview,
+            "created_at": row.created_at,
+            "updated_at": row.created_at,
+        }
+        connection.execute(insert(skill_versions), version)
