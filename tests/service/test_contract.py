@@ -52,6 +52,15 @@ def test_operation_ids_and_marks() -> None:
     assert all(len(op["x-agentbook-choice"]) > 20 for op in operations if "x-agentbook-choice" in op)
 
 
+def test_each_read_of_agents_says_what_a_key_without_scopes_gets() -> None:
+    paths = contract.load().document["paths"]
+    for path in ("/agents", "/agents/{agent_id_or_name}", "/agents/{agent_id_or_name}/versions"):
+        assert (
+            "such as a key without scopes, gets what no credential would get"
+            in paths[path]["get"]["x-agentbook-choice"]
+        )
+
+
 def test_records_with_gaps_say_what_was_chosen() -> None:
     schemas = contract.load().document["components"]["schemas"]
     gaps = {"Account", "Workspace", "IntegrationCredentials", "Context", "Invitation", "Session", "Event"}
@@ -124,7 +133,7 @@ def test_defaults_and_unknown_parameters() -> None:
             "body.tags.0: Input should be a valid string; body.tags.1: Input should be a valid string",
         ),
         ("createAgent", {"name": "n", "template": "COBOL"}, "body.template: Input should be one of LLM, "),
-        ("createAgent", {"name": "n", "maintainer_id": "me"}, "body.maintainer_id: Input should be a valid uuid"),
+        ("createAgent", {"name": "n", "maintainer_id": 7}, "body.maintainer_id: Input should be a valid string"),
         ("createAgent", {"name": "n", "description": "\x00"}, "body.description: Input should not hold a null character"),
         ("createAgent", [], "body: Input should be a valid object"),
         ("configureLlm", {"system_prompt": "", "description": "", "tools": [{"integration": "x"}]},
