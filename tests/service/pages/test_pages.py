@@ -51,6 +51,7 @@ async def every_page(world: World) -> list[httpx.Response]:
         await flow.person.get("/docs"),
         await flow.person.get("/signin"),
         await flow.person.get("/settings"),
+        await flow.person.get("/members"),
         await flow.consent_page(),
         await new_key(flow.person),
         await flow.person.get("/oauth/authorize"),

@@ -20,7 +20,7 @@ from .history import write_history
 from .people import People, write_people
 from .prompt_agent import write_prompt_agent
 from .seeded_rows import DemoSummary, SeededIds, to_milliseconds
-from .workspaces import Workspaces, write_workspaces
+from .workspaces import Workspaces, write_members, write_workspaces
 
 __all__ = ["DemoSummary", "fixtures", "write"]
 
@@ -70,8 +70,9 @@ def write(connection: Connection, *, seed: int, now: datetime) -> DemoSummary:
     write_credentials(connection, seeded, now_ms, people, workspaces)
     tasks = write_history(connection, seeded, now_ms, people, workspaces)
     write_contexts(connection, seeded, now_ms, people, workspaces, tasks)
-    # Last, and with random numbers of its own, so that all other demo data are what
-    # they would be without this agent.
+    # Last, and with random numbers of their own, so that all other demo data are what
+    # they would be without them.
+    write_members(connection, SeededIds(f"members:{seed}:{now_ms}"), now_ms, people, workspaces)
     workspaces = write_prompt_agent(connection, SeededIds(f"scribe:{seed}:{now_ms}"), now_ms, people, workspaces)
     return _summary(connection, people, workspaces)
 

@@ -95,6 +95,9 @@ _INSTALLED: dict[str, tuple[str, ...]] = {
 # A workspace agent's own mode overrides its workspace's.
 _OWN_MODE = {("sales", "helpdesk"): "SHARED", ("data", "data-desk"): "MEMBER"}
 
+# Restricted workspace -> its members, and the days since they were added.
+_MEMBERS = {"finance": {"grace": 165, "katherine": 120, "alan": 40}}
+
 # (owner, name, overview, created days ago, public, archived)
 _SKILLS: tuple[tuple[str, str, str, int, bool, bool], ...] = (
     ("acme", "track-a-parcel", "Finds a parcel by order number with any of our carriers.", 150, False, False),
@@ -140,6 +143,19 @@ def write_workspaces(connection: Connection, seeded: SeededIds, now_ms: int, peo
     workspaces = Workspaces(ids, agent_ids, {pair: row["id"] for pair, row in installed.items()})
     _set_triggers(connection, people, workspaces)
     return workspaces
+
+
+def write_members(
+    connection: Connection, seeded: SeededIds, now_ms: int, people: People, workspaces: Workspaces
+) -> None:
+    """Write the members of restricted workspaces."""
+    rows = []
+    for workspace, added_days in _MEMBERS.items():
+        for name, days in added_days.items():
+            added = now_ms - days * DAY_MS + HOUR_MS
+            row = {"id": seeded.id(added), "workspace_id": workspaces.ids[workspace], "user_id": people.accounts[name]}
+            rows.append({**row, "creator_id": people.accounts["grace"], **seeded.timestamps(added)})
+    insert(connection, tables.workspace_members, rows)
 
 
 def _workspace(

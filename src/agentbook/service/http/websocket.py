@@ -27,8 +27,9 @@ CheckAccess = Callable[[Connection], object]  # raises the error of a caller who
 
 log = logging.getLogger("agentbook.service")
 
-# A key may be revoked, or a workspace closed to it, while its socket is open: access is
-# checked again before a delivery if the last check is older than this.
+# A key may be revoked, or a workspace closed to it, while its socket is open. What this
+# process changes is checked at once; other processes (the command line) may change it
+# too, so access is also checked before a delivery if the last check is older than this.
 RECHECK_S = 5.0
 
 _GOING_AWAY = 1001
@@ -61,6 +62,7 @@ class EventSocket:
             readable_session(db, principal, session_id)
             return params
 
+        access_changes = hub.access_changes
         from_id, types = await self.platform.store.read(check_access, brief=True)
         # Listen first and read the store second: events committed in between are in
         # the ring.
@@ -72,7 +74,7 @@ class EventSocket:
             if from_id is None and channel.ring:
                 cursor.position = channel.start  # ids up to `newest` are skipped
             await send({"type": "websocket.accept"})
-            feed = asyncio.create_task(self._feed(session_id, cursor, send, check_access))
+            feed = asyncio.create_task(self._feed(session_id, cursor, send, check_access, access_changes))
             try:
                 while (await receive())["type"] != "websocket.disconnect":
                     pass  # the socket only delivers; incoming messages are ignored
@@ -81,9 +83,11 @@ class EventSocket:
                 with contextlib.suppress(asyncio.CancelledError):
                     await feed
 
-    async def _feed(self, session_id: str, cursor: Cursor, send: Send, check_access: CheckAccess) -> None:
+    async def _feed(
+        self, session_id: str, cursor: Cursor, send: Send, check_access: CheckAccess, access_changes: int
+    ) -> None:
         try:
-            await self._deliver(session_id, cursor, send, check_access)
+            await self._deliver(session_id, cursor, send, check_access, access_changes)
             await send({"type": "websocket.close", "code": _GOING_AWAY, "reason": "The service is shutting down."})
         except errors.HTTPError as error:
             await send({"type": "websocket.close", "code": _REFUSED + error.status, "reason": error.message[:100]})
@@ -94,11 +98,19 @@ class EventSocket:
             with contextlib.suppress(Exception):
                 await send({"type": "websocket.close", "code": _INTERNAL_ERROR, "reason": "Something went wrong"})
 
-    async def _deliver(self, session_id: str, cursor: Cursor, send: Send, check_access: CheckAccess) -> None:
-        """Send events after the cursor, until the service stops or access is lost."""
-        checked_at = time.monotonic()
-        while not self.platform.hub.closed:
+    async def _deliver(
+        self, session_id: str, cursor: Cursor, send: Send, check_access: CheckAccess, access_changes: int
+    ) -> None:
+        """Send events after the cursor, until the service stops or access is lost.
+
+        Access was checked after `access_changes` changes (`Hub.recheck_access`).
+        """
+        hub, checked_at = self.platform.hub, time.monotonic()
+        while not hub.closed:
             changed = cursor.channel.changed  # read before the texts, so that no change is missed
+            if hub.access_changes != access_changes:
+                access_changes, checked_at = hub.access_changes, time.monotonic()
+                await self.platform.store.read(check_access, brief=True)
             texts = cursor.next_texts()
             if not texts and cursor.behind:
                 last_id = cursor.last_id

@@ -1,4 +1,4 @@
-"""The service's pages for people: sign-in, settings, consent and the API reference.
+"""The service's pages for people: sign-in, settings, members, consent, API reference.
 
 They are rendered here, with no script and no other file. Every address is relative, so
 they work below a path prefix such as Binder's proxy. `visitor` knows who looks at a
@@ -17,7 +17,7 @@ from starlette.routing import BaseRoute, Route
 
 from ..web.endpoints import Handler, MethodEndpoint
 from ..web.html import error_page
-from . import consent, docs, settings, signin
+from . import consent, docs, members, settings, signin
 from .visitor import UntrustedForm
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ def routes(platform: Platform) -> list[BaseRoute]:
         Route("/v1/signin", endpoint=form_page(signin.show, signin.submit)),
         Route("/v1/signout", endpoint=MethodEndpoint(POST=sign_out)),
         Route("/v1/settings", endpoint=form_page(settings.show, settings.submit)),
+        Route("/v1/members", endpoint=form_page(members.show, members.submit)),
         Route("/v1/oauth/consent", endpoint=form_page(consent.show, consent.submit)),
     ]
 

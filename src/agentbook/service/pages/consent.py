@@ -22,7 +22,8 @@ from ..store import Transaction
 from ..web.endpoints import NO_STORE, Fields
 from ..web.html import Html, el, error_page, hidden, page
 from . import visitor as visitors
-from .settings import page_bar, scope_choices
+from .layout import page_bar
+from .settings import scope_choices
 from .visitor import Visitor
 
 if TYPE_CHECKING:

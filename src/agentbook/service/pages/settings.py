@@ -21,8 +21,9 @@ from ..oauth import grants
 from ..store import Transaction
 from ..store.tables import accounts, api_keys, oauth_authorizations
 from ..web.endpoints import NO_STORE, Fields
-from ..web.html import Html, el, header_bar, hidden, page, row, table, text
+from ..web.html import Html, el, hidden, page, row, table, text
 from . import visitor as visitors
+from .layout import action_button, day, page_bar
 from .visitor import Row, UntrustedForm, Visitor
 
 if TYPE_CHECKING:
@@ -78,6 +79,7 @@ async def submit(platform: Platform, request: Request) -> Response:
         return await _create(platform, request, visitor, form, target)
     if action == "revoke":
         await platform.store.write(lambda tx: _revoke_key(tx, visitor, target))
+        platform.hub.recheck_access()
         return RedirectResponse(f"settings?{urlencode({'done': 'revoked'})}", 303, NO_STORE)
     if action == "end":
         await platform.store.write(lambda tx: _revoke_client(tx, visitor, target))
@@ -184,24 +186,6 @@ async def _page(
     return page(request, "Settings", page_bar(visitor, "settings"), body, status=status)
 
 
-def page_bar(visitor: Visitor, here: str, up: str = "") -> Html:
-    """Return the bar of a signed-in page; `up` is the path to the sign-in page."""
-    pages = {"settings": "Settings", "docs": "API"}
-    links = [
-        el("a", title, href=f"{up}{name}", aria_current="page" if name == here else None)
-        for name, title in pages.items()
-    ]
-    name = visitor.account["name"] if visitor.account else ""
-    out = el(
-        "form",
-        hidden("token", visitor.token("signout")),
-        el("button", "Sign out", class_="plain small"),
-        method="post",
-        action=f"{up}signout",
-    )
-    return header_bar(el("nav", links, aria_label="Pages"), el("div", el("span", name), out, class_="who"))
-
-
 def scope_choices(scopes: Iterable[str], ticked: Iterable[str]) -> Html:
     """Return check boxes for scopes, with what they allow."""
     chosen = set(ticked)
@@ -271,8 +255,8 @@ def _new_key(visitor: Visitor, key_id: str, draft: Draft) -> Html:
 
 def _key_table(visitor: Visitor, keys: Sequence[Row]) -> Html:
     def cells(key: Row) -> Html:
-        button = _button(visitor, "revoke", key["id"], "Revoke", key["name"])
-        return row(_key_name(key), key["account"], _scope_tags(key), _day(key["created_at"]), button)
+        button = action_button(visitor, "settings", "revoke", key["id"], "Revoke", key["name"])
+        return row(_key_name(key), key["account"], _scope_tags(key), day(key["created_at"]), button)
 
     return table(["Name", "Account", "Scopes", "Created", ""], map(cells, keys))
 
@@ -280,16 +264,16 @@ def _key_table(visitor: Visitor, keys: Sequence[Row]) -> Html:
 def _revoked_keys(keys: Sequence[Row]) -> Html | None:
     if not keys:
         return None
-    rows = (row(_key_name(key), key["account"], _day(key["revoked_at"])) for key in keys)
+    rows = (row(_key_name(key), key["account"], day(key["revoked_at"])) for key in keys)
     revoked = table(["Name", "Account", "Revoked"], rows)
     return el("details", el("summary", f"Revoked ({len(keys)})"), revoked, class_="off")
 
 
 def _client_table(visitor: Visitor, clients: Sequence[Row]) -> Html:
     def cells(client: Row) -> Html:
-        button = _button(visitor, "end", client["id"], "End", client["client_name"])
+        button = action_button(visitor, "settings", "end", client["id"], "End", client["client_name"])
         name = el("strong", client["client_name"])
-        return row(name, client["account_name"], _scope_tags(client), _day(client["created_at"]), button)
+        return row(name, client["account_name"], _scope_tags(client), day(client["created_at"]), button)
 
     return table(["Client", "Acts as", "Scopes", "Allowed", ""], map(cells, clients))
 
@@ -302,19 +286,3 @@ def _key_name(key: Row) -> Html:
 def _scope_tags(row: Mapping[Any, Any]) -> Html:
     scopes: list[str] = msgspec.json.decode(row["scopes_json"])
     return text([el("span", scope, class_="tag") for scope in scopes] or el("span", "none", class_="soft"))
-
-
-def _day(instant: str) -> Html:
-    return el("time", instant[:10], datetime=instant)
-
-
-def _button(visitor: Visitor, action: str, target: str, label: str, name: str) -> Html:
-    return el(
-        "form",
-        hidden("token", visitor.token(f"{action} {target}")),
-        hidden("action", action),
-        hidden("id", target),
-        el("button", label, class_="plain small danger", aria_label=f"{label} {name}"),
-        method="post",
-        action="settings",
-    )

@@ -165,12 +165,19 @@ class Cursor:
 
 
 class Hub:
-    """The channels of all sessions that have a listener or a running turn."""
+    """The channels of all sessions that have a listener or a running turn.
+
+    Attributes
+    ----------
+    access_changes : int
+        How many times access has changed: a socket checks its own again.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._channels: dict[str, Channel] = {}
         self.closed = False
+        self.access_changes = 0
         self.sockets = 0
         self.empty = asyncio.Event()
         self.empty.set()
@@ -219,6 +226,12 @@ class Hub:
             channel.users -= 1
             if not channel.users:
                 del self._channels[session_id]
+
+    def recheck_access(self) -> None:
+        """Have every socket check at once whether its caller may still listen."""
+        self.access_changes += 1
+        for channel in self._channels.values():
+            channel.wake()
 
     def close(self) -> None:
         """Have every socket close."""
