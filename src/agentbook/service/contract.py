@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
+from itertools import islice
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -23,9 +24,23 @@ from . import errors
 
 METHODS = ("get", "post", "put", "patch", "delete")
 _MAX_PARAMETERS = 100
+# Bounds on a body, checked before it is decoded: an array of 500,000 numbers takes
+# 16 ms to decode, 200 ms to decode as objects, and 13 s to validate.
+MAX_DEPTH = 64
+MAX_ITEMS = 1_000
 _INTEGER = re.compile(r"-?[0-9]{1,30}")
 _NO_NULL = r"^[^\x00]*$"  # openapi.yaml, Text
+# A string of a JSON text, complete or not, or a character of its structure. Possessive,
+# so that no input makes it backtrack.
+_STRUCTURE = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[\]{},]', re.DOTALL)
 _JSON_TYPE = re.compile(rb"\s*application/json\s*(;.*)?", re.IGNORECASE)
+
+
+Check = Callable[[Mapping[str, Any]], Iterable[str]]  # what is wrong with a body, each with its location
+
+
+def _no_problems(_body: Mapping[str, Any]) -> Iterable[str]:
+    return ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,33 +88,60 @@ class Operation:
         except ValueError:
             raise errors.invalid_input([f"query: more than {_MAX_PARAMETERS} parameters"]) from None
         values = {name: _coerced(text, self._query_types[name]) for name, text in pairs if name in self._query_types}
-        problems = [problem for e in self._query.iter_errors(values) for problem in _explain(e, "query")]
+        problems = _problems(self._query, values, "query")
         if problems:
             raise errors.invalid_input(problems)
         params.update(values)
         return params
 
-    def body(self, raw: bytes, content_type: bytes | None) -> dict[str, Any]:
+    def body(self, raw: bytes, content_type: bytes | None, check: Check = _no_problems) -> dict[str, Any]:
         """Parse and validate the body.
 
         Defaults are filled in for a POST only, so fields left out of an update stay
-        out. Raises the matching 400: not sent as JSON, not valid JSON, or invalid
-        fields, each named.
+        out. Raises the matching 400: not sent as JSON, not valid JSON, too many items,
+        or invalid fields, each named. `check` adds problems that openapi.yaml cannot
+        express; it is given any object, also one with fields of the wrong type.
         """
         if self._body is None or (not raw and not self.body_required):
             return {}
         if content_type is None or not _JSON_TYPE.fullmatch(content_type):
             raise errors.invalid_input(["body: send it with Content-Type: application/json"])
+        _check_size(raw)
         try:
             value = msgspec.json.decode(raw)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            # NaN, numbers beyond a double, lone surrogates and JSON nested a thousand
-            # levels deep end here too.
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            # NaN, numbers beyond a double and lone surrogates end here too.
             raise errors.bad_request() from None
-        problems = [problem for e in self._body.iter_errors(value) for problem in _explain(e, "body")]
+        problems = _problems(self._body, value, "body")
+        if isinstance(value, dict):
+            problems += islice(check(value), errors.MAX_PROBLEMS)
         if problems:
             raise errors.invalid_input(problems)
         return {**self._body_defaults, **value}
+
+
+def _check_size(raw: bytes) -> None:
+    """Raise the 400 if a JSON text has too many items, or is nested too deep.
+
+    Stops at the bound, so it costs a few milliseconds at most.
+    """
+    openings = raw.count(b"[") + raw.count(b"{")
+    if openings <= MAX_DEPTH and openings + raw.count(b",") <= MAX_ITEMS:
+        return
+    items, strings, depth = 0, 0, 0
+    for match in _STRUCTURE.finditer(raw):
+        token = match[0][:1]
+        if token in b"[{":
+            depth += 1
+            if depth > MAX_DEPTH:
+                raise errors.bad_request(f"The body is nested deeper than {MAX_DEPTH} levels.")
+        elif token in b"]}":
+            depth -= 1
+        elif token == b'"':
+            strings += 1
+        items += token in b",[{"
+        if items > MAX_ITEMS or strings > 2 * MAX_ITEMS + 2:
+            raise errors.invalid_input([f"body: Input should have at most {MAX_ITEMS} items in all"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +235,8 @@ def _defaults(schema: dict[str, Any] | None) -> dict[str, Any]:
 
 def _validator(schema: dict[str, Any], components: dict[str, Any]) -> jsonschema_rs.Validator:
     # References inside the schema resolve against `components`.
-    return jsonschema_rs.Draft202012Validator({**schema, "components": components}, validate_formats=True)
+    # The mask keeps values out of the library's messages: a repr of 1 MB takes 100 ms.
+    return jsonschema_rs.Draft202012Validator({**schema, "components": components}, validate_formats=True, mask="Input")
 
 
 def _coerced(text: str, kind: str) -> Any:
@@ -210,6 +253,8 @@ _REASONS: dict[str, Callable[[Any], str]] = {
     "minimum": lambda kind: f"Input should be greater than or equal to {kind.limit}",
     "maxLength": lambda kind: f"Input should have at most {kind.limit} characters",
     "minLength": lambda kind: f"Input should have at least {kind.limit} character{'s' if kind.limit != 1 else ''}",
+    "maxItems": lambda kind: f"Input should have at most {kind.limit} items",
+    "minItems": lambda kind: f"Input should have at least {kind.limit} item{'s' if kind.limit != 1 else ''}",
     "enum": lambda kind: f"Input should be one of {', '.join(map(str, kind.options))}",
     "format": lambda kind: f"Input should be a valid {kind.format}",
     "type": lambda kind: f"Input should be a valid {' or '.join(map(str, kind.types))}",
@@ -220,6 +265,12 @@ _REASONS: dict[str, Callable[[Any], str]] = {
     ),
     "required": lambda kind: "Field required",
 }
+
+
+def _problems(validator: jsonschema_rs.Validator, value: Any, where: str) -> list[str]:
+    """List ``<location>: <reason>`` for the first invalid fields."""
+    problems = (problem for error in validator.iter_errors(value) for problem in _explain(error, where))
+    return list(islice(problems, errors.MAX_PROBLEMS))
 
 
 def _explain(error: jsonschema_rs.ValidationError, where: str) -> list[str]:

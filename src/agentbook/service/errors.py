@@ -10,6 +10,7 @@ from __future__ import annotations
 import html
 from collections.abc import Iterable, Mapping
 from http import HTTPStatus
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -58,9 +59,17 @@ class HTTPError(Exception):
         self.challenge = dict(challenge or {})
 
 
+MAX_PROBLEMS = 20
+_PROBLEM_CHARACTERS = 400
+
+
 def invalid_input(problems: Iterable[str]) -> HTTPError:
-    """Each problem is ``<where>: <reason>``, such as ``body.name: Field required``."""
-    return HTTPError(400, "InvalidInputError", "; ".join(problems))
+    """Each problem is ``<where>: <reason>``, such as ``body.name: Field required``.
+
+    The message names the first `MAX_PROBLEMS`; a body can have half a million.
+    """
+    named = [problem[:_PROBLEM_CHARACTERS] for problem in islice(problems, MAX_PROBLEMS)]
+    return HTTPError(400, "InvalidInputError", "; ".join(named))
 
 
 def bad_request(message: str = "The server could not understand the request.") -> HTTPError:

@@ -104,13 +104,7 @@ def registered_metadata(row: Mapping[Any, Any]) -> dict[str, Any]:
 async def register(platform: Platform, request: Request) -> Response:
     """POST /oauth/register: 201 with the client's record, which has no secret."""
     content_type, raw = request.headers.get("content-type", "").encode("latin-1"), await read_body(request)
-    try:
-        metadata = contract.load().oauth_operations["registerClient"].body(raw, content_type or None)
-    except errors.HTTPError as error:
-        if error.error != "InvalidInputError":
-            raise
-        # Name every invalid field at once, also those that openapi.yaml cannot check.
-        raise errors.invalid_input([error.message, *_problems(_decode_object(raw))]) from None
+    metadata = contract.load().oauth_operations["registerClient"].body(raw, content_type or None, _problems)
     accepted = accept_metadata(metadata)
     address = request.client.host if request.client else "unknown"
     record = await platform.store.write(lambda tx: _store_client(tx, accepted, address))
@@ -162,15 +156,6 @@ def _problems(metadata: Mapping[str, Any]) -> list[str]:
     except ValueError as error:
         problems.append(f"body.scope: {error}")
     return problems
-
-
-def _decode_object(raw: bytes) -> Mapping[str, Any]:
-    """Return the fields of an invalid body; none if it is not a JSON object."""
-    try:
-        value = msgspec.json.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}
 
 
 def _store_client(tx: Transaction, accepted: dict[str, Any], address: str) -> dict[str, Any]:
