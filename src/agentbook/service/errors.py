@@ -61,6 +61,7 @@ class HTTPError(Exception):
 
 MAX_PROBLEMS = 20
 _PROBLEM_CHARACTERS = 400
+_ACCEPT_BYTES = 4_000  # of an Accept header; the rest is not read
 
 
 def invalid_input(problems: Iterable[str]) -> HTTPError:
@@ -157,6 +158,16 @@ def too_many_requests() -> HTTPError:
     return HTTPError(429, "TooManyRequests", "This user has exceeded an allotted request count. Try again later.")
 
 
+def too_many_connections() -> HTTPError:
+    """There is no room for a connection without a valid credential."""
+    return HTTPError(503, "ServiceUnavailable", "The service has too many connections. Try again later.")
+
+
+def too_busy() -> HTTPError:
+    """The requests that are being received take all the memory that they may."""
+    return HTTPError(503, "ServiceUnavailable", "The service is receiving too much at once. Try again later.")
+
+
 def server_error() -> HTTPError:
     """An unexpected failure."""
     return HTTPError(500, None, "Something went wrong")
@@ -167,7 +178,7 @@ def accepts_json(headers: Headers) -> bool:
 
     A request without an Accept header does not (specification: "Errors").
     """
-    accept = b",".join(value for name, value in headers if name == b"accept").decode("latin-1").lower()
+    accept = b",".join(value for name, value in headers if name == b"accept")[:_ACCEPT_BYTES].decode("latin-1").lower()
     for part in accept.split(","):
         kind, *parameters = (piece.strip() for piece in part.split(";"))
         if kind in ("*/*", "application/*", "application/json") and not any(_is_zero(p) for p in parameters):

@@ -5,20 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
 
 import pytest
-from uvicorn import Config
-from uvicorn.server import ServerState
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
 from agentbook.service.http import websocket
-from agentbook.service.http.app import build
-from agentbook.service.http.connection import MAX_HEAD_BYTES, connection_class
+from agentbook.service.http.connection import MAX_HEAD_BYTES, MAX_HEADERS, MAX_PIPELINED
 from agentbook.service.store import events
 from agentbook.service.turns import event_json
+from service.http.raw import JSON, listening, served, status
 from service.pages.test_pages import forms, signed_in
 from service.world import World, basic
 
@@ -26,48 +22,6 @@ pytestmark = pytest.mark.anyio
 
 HANDSHAKE = b"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
 KEY = b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
-JSON = b"Accept: application/json\r\n"
-
-Say = Callable[[bytes], Awaitable[bytes]]
-
-
-@asynccontextmanager
-async def listening(world: World, timeout_s: float = 30.0) -> AsyncIterator[tuple[str, int]]:
-    """Where the world is served by uvicorn's protocol, in this process."""
-    kind = connection_class(world.platform, timeout_s=timeout_s)
-    config, state = Config(build(world.platform), log_config=None, ws="websockets-sansio"), ServerState()
-    loop = asyncio.get_running_loop()
-    server = await loop.create_server(lambda: kind(config=config, server_state=state, app_state={}), "127.0.0.1", 0)
-
-    async with server:
-        yield server.sockets[0].getsockname()
-
-
-@asynccontextmanager
-async def served(world: World, timeout_s: float = 30.0) -> AsyncIterator[Say]:
-    """Send bytes; return the response, or its head if the connection stays open."""
-
-    async def say(sent: bytes) -> bytes:
-        reader, writer = await asyncio.open_connection(*address)
-        try:
-            async with asyncio.timeout(20):
-                writer.write(sent)
-                head = b""
-                while line := await reader.readline():
-                    head += line
-                    if line == b"\r\n":
-                        break
-                return head + (await reader.read() if b"connection: close" in head else b"")
-        finally:
-            writer.close()
-
-    async with listening(world, timeout_s) as address:
-        yield say
-
-
-def status(answer: bytes) -> int:
-    assert b"x-request-id: " in answer.lower(), answer
-    return int(answer.split()[1])
 
 
 async def test_unreadable_requests_get_the_services_own_error(world: World) -> None:
@@ -92,11 +46,21 @@ async def test_a_request_head_is_limited_in_size_and_time(world: World) -> None:
         large = await say(begun + b"X: " + b"x" * (2 << 20) + b"\r\n\r\n")
         assert status(large) == 431
         assert large.endswith(b'"The request\'s headers are larger than 65536 bytes."}')
+        many = await say(begun + b"X: x\r\n" * MAX_HEADERS + b"\r\n")
+        assert status(many) == 431
     async with served(world, timeout_s=0.5) as say:
         slow, silent = await asyncio.gather(say(begun), say(b""))
         assert status(slow) == 408
         assert b"The request head did not arrive within 0.5 seconds." in slow
         assert silent == b"", "nothing was asked, so nothing is answered"
+
+
+async def test_requests_do_not_pile_up_on_a_connection(world: World) -> None:
+    request = b"GET /v1/openapi.yaml HTTP/1.1\r\nHost: test\r\n\r\n"
+    async with served(world) as say:
+        answer = await say(request * (MAX_PIPELINED + 2))
+        assert status(answer) == 400
+        assert b"connection: close" in answer
 
 
 async def test_every_handshake_is_answered(world: World) -> None:

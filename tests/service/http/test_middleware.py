@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from starlette.types import Message, Receive, Scope, Send
 
 from agentbook.service.errors import HTTPError
+from agentbook.service.http.admission import KNOWN
 from agentbook.service.http.middleware import BodyLimits, host_name, loopback_hosts
 from service.world import World, error
 
@@ -62,6 +63,53 @@ async def test_a_body_that_never_arrives_times_out() -> None:
     with pytest.raises(HTTPError) as caught:
         await BodyLimits(app, timeout_s=0.02)({"type": "http", "headers": []}, receive, send)
     assert caught.value.status == 408
+
+
+async def test_a_body_that_arrives_byte_by_byte_times_out_as_a_whole() -> None:
+    async def app(_scope: Scope, receive: Receive, _send: Send) -> None:
+        while True:
+            await receive()
+
+    async def receive() -> Message:
+        await asyncio.sleep(0.01)
+        return {"type": "http.request", "body": b"x", "more_body": True}
+
+    async def send(_message: Message) -> None:
+        raise AssertionError
+
+    with pytest.raises(HTTPError) as caught:
+        await BodyLimits(app, timeout_s=0.1)({"type": "http", "headers": []}, receive, send)
+    assert caught.value.status == 408
+
+
+async def test_the_bodies_of_all_requests_are_limited_together() -> None:
+    async def app(scope: Scope, receive: Receive, _send: Send) -> None:
+        scope[KNOWN] = scope["path"] == "/known"
+        await receive()
+        await scope["release"].wait()
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": b"x" * 40, "more_body": False}
+
+    async def send(_message: Message) -> None:
+        raise AssertionError
+
+    limits, release = BodyLimits(app, total_bytes=100, unknown_bytes=50), asyncio.Event()
+
+    def start(path: str) -> asyncio.Task[None]:
+        scope = {"type": "http", "headers": [], "path": path, "release": release}
+        return asyncio.create_task(limits(scope, receive, send))
+
+    first = start("/unknown")
+    with pytest.raises(HTTPError) as caught:
+        await start("/unknown")
+    assert caught.value.status == 503
+    second = start("/known")
+    with pytest.raises(HTTPError):
+        await start("/known")
+    release.set()
+    await asyncio.gather(first, second)
+    await start("/unknown")
 
 
 async def test_the_disconnect_after_the_body_has_no_timeout() -> None:

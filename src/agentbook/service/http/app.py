@@ -19,7 +19,8 @@ from ..faults import ConnectionAccess, FaultAdministration, FaultInjection
 from ..operations import HANDLERS, OperationCall, RegisteredHandler
 from ..state import Platform
 from ..store import Transaction
-from ..web.endpoints import read_body
+from ..web.endpoints import read_json
+from .admission import KNOWN
 from .middleware import BodyLimits, ErrorResponses, HostCheck, RequestIds
 from .rate_limit import RateLimit, Window
 from .websocket import EventSocket
@@ -142,6 +143,7 @@ class Endpoint:
         def run(db: Connection) -> Mapping[str, Any] | bytes:
             principal = authorize(operation, credential, db, self.platform.store.clock.instant())
             query = operation.query(request.scope["query_string"])
+            request.scope[KNOWN] = principal is not None
             return handler.run(OperationCall(self.platform, principal, request.path_params, query, _EMPTY, db))
 
         return await self.platform.store.read(run, brief=handler.kind == "brief")
@@ -151,11 +153,11 @@ class Endpoint:
     ) -> Mapping[str, Any] | bytes:
         now = self.platform.store.clock.instant()
         principal = await self.platform.store.read(lambda db: authorize(operation, credential, db, now), brief=True)
+        request.scope[KNOWN] = principal is not None
         query = operation.query(request.scope["query_string"])
         body: Mapping[str, Any] = _EMPTY
         if operation.has_body:
-            kind = next((value for name, value in request.scope["headers"] if name == b"content-type"), None)
-            body = operation.body(await read_body(request), kind)
+            body = await read_json(request, operation)
 
         if self.platform.store.clock.repeats:
             # A turn that is about to end must have the same outcome every time.

@@ -1,10 +1,11 @@
 """One HTTP connection: uvicorn's protocol with limits and error responses of ours.
 
 uvicorn accepts a request head of any size (5 MB in one header) for any time (one that
-never ended was held open for ever), answers what is not HTTP without a request id, and
-passes every handshake to the websockets package, which leaves unreadable ones (a line
-over 8 KiB, say) without an answer. Here all of these get the service's own error
-responses (specification: "Errors").
+never ended was held open for ever), any number of pipelined requests, and readers that
+stop reading. It answers what is not HTTP without a request id, and passes every
+handshake to the websockets package, which leaves unreadable ones (a line over 8 KiB,
+say) without an answer. Here all of these get the service's own error responses
+(specification: "Errors").
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from typing import ClassVar
+from collections.abc import Callable
+from typing import ClassVar, NoReturn
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from websockets.http11 import Request
@@ -20,9 +22,18 @@ from websockets.server import ServerProtocol
 
 from .. import errors
 from ..state import Platform
+from .admission import KNOWN, Admission
 
 MAX_HEAD_BYTES = 64 * 1024
+MAX_HEADERS = 256
 MAX_HEAD_S = 30.0
+MAX_PIPELINED = 16  # requests that wait for the response to an earlier one
+# How long a connection for which there is no room may take to send a credential.
+_CROWDED_HEAD_S = 2.0
+# `middleware.BodyLimits` answers sooner, unless the request was answered already.
+_MAX_BODY_S = 40.0
+# A reader that takes nothing for so long has stopped.
+MAX_STALL_S = 60.0
 # Time for the rest of a response to arrive; closing at once would discard it.
 _LINGER_S = 2.0
 
@@ -30,12 +41,28 @@ _UNKNOWN_METHOD = re.compile(rb"[!#-'*+.0-9A-Z^-z|~-]{1,40} [!-~]+ HTTP/1\.[01]\
 _HEADER = re.compile(rb"([!-9;-~]+):[ \t]*([^\r\n]*)\r\n")
 
 
-def connection_class(platform: Platform, *, timeout_s: float = MAX_HEAD_S) -> type[Connection]:
+def connection_class(
+    platform: Platform,
+    *,
+    timeout_s: float = MAX_HEAD_S,
+    stall_s: float = MAX_STALL_S,
+    admission: Admission | None = None,
+) -> type[Connection]:
     """Return the connection class of a platform, for uvicorn.
 
-    `timeout_s` is how long a request's head may take to arrive.
+    Parameters
+    ----------
+    platform
+        What the connections serve.
+    timeout_s
+        How long a request's head may take to arrive.
+    stall_s
+        How long a reader may take nothing of what was sent to it.
+    admission
+        The limits of their number; None for the default ones.
     """
-    return type("PlatformConnection", (Connection,), {"platform": platform, "timeout_s": timeout_s})
+    settings = {"platform": platform, "timeout_s": timeout_s, "stall_s": stall_s}
+    return type("PlatformConnection", (Connection,), {**settings, "admission": admission or Admission()})
 
 
 class Connection(HttpToolsProtocol):
@@ -43,20 +70,35 @@ class Connection(HttpToolsProtocol):
 
     platform: ClassVar[Platform]
     timeout_s: ClassVar[float]
+    stall_s: ClassVar[float]
+    admission: ClassVar[Admission]
 
     _in_head = True  # from the start of a request (or of the connection) to the end of its head
+    _complete = True  # whether the whole request has arrived
     _head_bytes = 0
-    _head_timer: asyncio.TimerHandle | None = None
+    _crowded = False  # there is no room for it without a credential
+    _known = False  # it has shown a valid credential
     _refused = False
+    _problem: errors.HTTPError | None = None  # why parsing was given up
     _last = b""
     _upgrades: bool | None = None  # None: not known yet for this request
 
+    @property
+    def address(self) -> str:
+        """The other side's IP address."""
+        return self.client[0] if self.client else ""
+
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._head_timer = self.loop.call_later(self.timeout_s, self._too_slow)
+        self._head_timer, self._body_timer, self._stall_timer = Timer(), Timer(), Timer()
+        self._crowded = not self.admission.add(self, self.connections)
+        self._start_head_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self.admission.remove(self)
         self._end_head()
+        self._body_timer.cancel()
+        self._stall_timer.cancel()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -64,31 +106,73 @@ class Connection(HttpToolsProtocol):
             return
         self._last = data
         super().data_received(data)
-        if self._in_head and not self._refused:
+        if self._refused or self.parser is None:
+            return
+        if self._in_head:
             self._head_bytes += len(data)
             if self._head_bytes > MAX_HEAD_BYTES:
                 self._refuse(errors.head_too_large(MAX_HEAD_BYTES))
-            elif self._head_timer is None:
-                self._head_timer = self.loop.call_later(self.timeout_s, self._too_slow)
+            else:
+                self._start_head_timer()
+        elif not self._complete:
+            self._body_timer.start(self.loop, _MAX_BODY_S, self.transport.close)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._stall_timer.start(self.loop, self.stall_s, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        self._stall_timer.cancel()
+        super().resume_writing()
+
+    def turn_away(self) -> None:
+        """Answer 503 and close: there are too many connections without a credential."""
+        if not self._refused:
+            self._refuse(errors.too_many_connections())
+            self.transport.close()
 
     def on_message_begin(self) -> None:
-        self._in_head, self._upgrades = True, None
+        self._in_head, self._complete, self._upgrades = True, False, None
         super().on_message_begin()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        super().on_header(name, value)
+        if len(self.headers) > MAX_HEADERS:
+            self._give_up(errors.head_too_large(MAX_HEAD_BYTES))
 
     def on_headers_complete(self) -> None:
         self._in_head = False
-        if self._head_timer is not None or self._head_bytes:
-            self._end_head()
+        self._end_head()
+        if len(self.pipeline) >= MAX_PIPELINED:
+            self._give_up(errors.bad_request(f"More than {MAX_PIPELINED} requests wait for the response to another."))
+        if self._crowded and not self._known and not any(name == b"authorization" for name, _ in self.headers):
+            self._give_up(errors.too_many_connections())
         super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        self._complete = True
+        self._body_timer.cancel()
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        if not self._known and self.cycle.scope.get(KNOWN):
+            self._known = True
+            self.admission.remove(self)
+        super().on_response_complete()
+        if self._crowded and not self._known:
+            self.transport.close()
 
     def handle_websocket_upgrade(self) -> None:
         # Behind a proxy a browser may send many cookies, and the socket reads none.
         self.scope["headers"] = [(name, value) for name, value in self.scope["headers"] if name != b"cookie"]
+        self.admission.remove(self)
         super().handle_websocket_upgrade()
 
     def send_400_response(self, msg: str) -> None:
         """Answer what cannot be parsed, unknown methods included."""
-        if not self.url and _UNKNOWN_METHOD.match(self._last):
+        if self._problem is not None:
+            self._refuse(self._problem)
+        elif not self.url and _UNKNOWN_METHOD.match(self._last):
             self.headers = [(name.lower(), value) for name, value in _HEADER.findall(self._last)]
             self._refuse(errors.method_not_allowed(["GET", "HEAD", "POST", "PATCH", "DELETE"]))
         else:
@@ -105,20 +189,28 @@ class Connection(HttpToolsProtocol):
             self._upgrades = super()._should_upgrade() and _is_answered(head)
         return self._upgrades
 
+    def _start_head_timer(self) -> None:
+        timeout_s = min(self.timeout_s, _CROWDED_HEAD_S) if self._crowded and not self._known else self.timeout_s
+        self._head_timer.start(self.loop, timeout_s, self._too_slow)
+
     def _end_head(self) -> None:
         self._head_bytes = 0
-        if self._head_timer is not None:
-            self._head_timer.cancel()
-            self._head_timer = None
+        self._head_timer.cancel()
 
     def _too_slow(self) -> None:
-        self._head_timer = None
         if self.parser is None or self.transport.is_closing():
             return
-        if self.cycle is None and self.headers is None:  # there is no request to answer
+        if self._crowded and not self._known:
+            self.turn_away()
+        elif self.cycle is None and self.headers is None:  # there is no request to answer
             self.transport.close()
         else:
             self._refuse(errors.too_slow(self.timeout_s, "head"))
+
+    def _give_up(self, problem: errors.HTTPError) -> NoReturn:
+        """Stop parsing and answer with `problem`; for the parser's callbacks."""
+        self._problem = problem
+        raise problem
 
     def _refuse(self, error: errors.HTTPError) -> None:
         self._refused = True
@@ -126,12 +218,37 @@ class Connection(HttpToolsProtocol):
         status, fields, body = errors.render(error, self.headers or (), self.platform.root_url)
         fields += [(b"x-request-id", self.platform.store.clock.request_id().encode()), (b"connection", b"close")]
         head = b"".join(b"%b: %b\r\n" % field for field in (*self.server_state.default_headers, *fields))
-        self.transport.write(STATUS_LINE[status] + head + b"\r\n" + body)
+        if self.cycle is None or self.cycle.response_complete or not self.cycle.response_started:
+            self.transport.write(STATUS_LINE[status] + head + b"\r\n" + body)
         if self.cycle is not None and not self.cycle.response_complete:
             self.transport.close()
         else:
             self.transport.write_eof()
             self.loop.call_later(_LINGER_S, self.transport.close)
+
+
+class Timer:
+    """A call after some time, at most one at once."""
+
+    __slots__ = ("_handle",)
+
+    def __init__(self) -> None:
+        self._handle: asyncio.TimerHandle | None = None
+
+    def start(self, loop: asyncio.AbstractEventLoop, delay_s: float, action: Callable[[], object]) -> None:
+        """Call `action` after `delay_s` seconds, unless the timer is running."""
+        if self._handle is None:
+            self._handle = loop.call_later(delay_s, self._run, action)
+
+    def cancel(self) -> None:
+        """Stop the timer, if it is running."""
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle = None
+
+    def _run(self, action: Callable[[], object]) -> None:
+        self._handle = None
+        action()
 
 
 def _is_answered(head: bytes) -> bool:

@@ -17,6 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from .. import errors
 from ..clock import Clock
+from .admission import KNOWN
 
 log = logging.getLogger("agentbook.service")
 
@@ -134,35 +135,72 @@ class BodyLimits:
     """Limits the size of a request's body and the time it may take to arrive.
 
     By default Starlette accepted a body of 200 MB, and uvicorn kept a half-sent one
-    open for ever.
+    open for ever. The bodies of all requests in progress are limited together, because
+    a hundred slow ones of 1 MiB take 100 MiB: requests without a valid credential may
+    only use a part of it.
     """
 
-    def __init__(self, app: ASGIApp, *, max_bytes: int = 1 << 20, timeout_s: float = 30.0) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        max_bytes: int = 1 << 20,
+        timeout_s: float = 30.0,
+        total_bytes: int = 32 << 20,
+        unknown_bytes: int = 8 << 20,
+    ) -> None:
         self.app = app
         self.max_bytes = max_bytes
         self.timeout_s = timeout_s
+        self.total_bytes = total_bytes
+        self.unknown_bytes = unknown_bytes
+        self._in_progress = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return await self.app(scope, receive, send)
         length = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
-        if length.isdigit() and int(length) > self.max_bytes:
+        if length.isdigit() and (len(length) > 15 or int(length) > self.max_bytes):
             raise errors.too_large(self.max_bytes)
-        received, complete = 0, False
+        body = _Body(self, scope, receive)
+        try:
+            await self.app(scope, body.receive, send)
+        finally:
+            self._in_progress -= body.received
 
-        async def receive_bounded() -> Message:
-            nonlocal received, complete
-            if complete:  # the next message is the client's disconnect, which may take its time
-                return await receive()
-            try:
-                async with asyncio.timeout(self.timeout_s):
-                    message = await receive()
-            except TimeoutError:
-                raise errors.too_slow(self.timeout_s) from None
-            received += len(message.get("body", b""))
-            if received > self.max_bytes:
-                raise errors.too_large(self.max_bytes)
-            complete = not message.get("more_body", False)
-            return message
+    def reserve(self, size: int, *, is_known: bool) -> None:
+        """Count bytes that arrived; raises the 503 if requests hold too many."""
+        self._in_progress += size
+        if self._in_progress > (self.total_bytes if is_known else self.unknown_bytes):
+            raise errors.too_busy()
 
-        await self.app(scope, receive_bounded, send)
+
+class _Body:
+    """The body of one request while it arrives."""
+
+    def __init__(self, limits: BodyLimits, scope: Scope, receive: Receive) -> None:
+        self.received = 0
+        self._limits = limits
+        self._scope = scope
+        self._receive = receive
+        self._complete = False
+        self._deadline: float | None = None
+
+    async def receive(self) -> Message:
+        if self._complete:  # the next message is the client's disconnect, which may take its time
+            return await self._receive()
+        limits = self._limits
+        if self._deadline is None:
+            self._deadline = asyncio.get_running_loop().time() + limits.timeout_s
+        try:
+            async with asyncio.timeout_at(self._deadline):
+                message = await self._receive()
+        except TimeoutError:
+            raise errors.too_slow(limits.timeout_s) from None
+        size = len(message.get("body", b""))
+        self.received += size
+        limits.reserve(size, is_known=self._scope.get(KNOWN, False))
+        if self.received > limits.max_bytes:
+            raise errors.too_large(limits.max_bytes)
+        self._complete = not message.get("more_body", False)
+        return message

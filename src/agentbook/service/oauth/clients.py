@@ -19,7 +19,7 @@ from starlette.responses import Response
 from .. import auth, contract, errors, ids
 from ..store import Transaction
 from ..store.tables import oauth_clients
-from ..web.endpoints import NO_STORE, json_response, read_body
+from ..web.endpoints import NO_STORE, json_response, read_json
 
 if TYPE_CHECKING:
     from ..state import Platform
@@ -103,8 +103,7 @@ def registered_metadata(row: Mapping[Any, Any]) -> dict[str, Any]:
 
 async def register(platform: Platform, request: Request) -> Response:
     """POST /oauth/register: 201 with the client's record, which has no secret."""
-    content_type, raw = request.headers.get("content-type", "").encode("latin-1"), await read_body(request)
-    metadata = contract.load().oauth_operations["registerClient"].body(raw, content_type or None, _problems)
+    metadata = await read_json(request, contract.load().oauth_operations["registerClient"], _problems)
     accepted = accept_metadata(metadata)
     address = request.client.host if request.client else "unknown"
     record = await platform.store.write(lambda tx: _store_client(tx, accepted, address))

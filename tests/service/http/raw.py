@@ -1,0 +1,58 @@
+"""The service in this process, reached by bytes on a socket."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from uvicorn import Config
+from uvicorn.server import ServerState
+
+from agentbook.service.http.app import build
+from agentbook.service.http.connection import connection_class
+from service.world import World
+
+JSON = b"Accept: application/json\r\n"
+
+Say = Callable[[bytes], Awaitable[bytes]]
+
+
+@asynccontextmanager
+async def listening(world: World, timeout_s: float = 30.0, **settings: Any) -> AsyncIterator[tuple[str, int]]:
+    """Where the world is served by uvicorn's protocol, in this process."""
+    kind = connection_class(world.platform, timeout_s=timeout_s, **settings)
+    config, state = Config(build(world.platform), log_config=None, ws="websockets-sansio"), ServerState()
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(lambda: kind(config=config, server_state=state, app_state={}), "127.0.0.1", 0)
+
+    async with server:
+        yield server.sockets[0].getsockname()
+
+
+@asynccontextmanager
+async def served(world: World, timeout_s: float = 30.0, **settings: Any) -> AsyncIterator[Say]:
+    """Send bytes; return the response, or its head if the connection stays open."""
+
+    async def say(sent: bytes) -> bytes:
+        reader, writer = await asyncio.open_connection(*address)
+        try:
+            async with asyncio.timeout(20):
+                writer.write(sent)
+                head = b""
+                while line := await reader.readline():
+                    head += line
+                    if line == b"\r\n":
+                        break
+                return head + (await reader.read() if b"connection: close" in head else b"")
+        finally:
+            writer.close()
+
+    async with listening(world, timeout_s, **settings) as address:
+        yield say
+
+
+def status(answer: bytes) -> int:
+    assert b"x-request-id: " in answer.lower(), answer
+    return int(answer.split()[1])

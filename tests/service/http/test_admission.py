@@ -1,0 +1,110 @@
+"""Connections without a credential are limited, and keys always have room."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+
+import pytest
+
+from agentbook.service.http import connection
+from agentbook.service.http.admission import Admission
+from service.http.raw import JSON, listening, served, status
+from service.world import World, basic
+
+pytestmark = pytest.mark.anyio
+
+REQUEST = b"GET /v1/me HTTP/1.1\r\nHost: test\r\n" + JSON
+ANONYMOUS = b"GET /v1/openapi.yaml HTTP/1.1\r\nHost: test\r\n" + JSON + b"\r\n"
+FEW = {"limit": 12, "unknown": 6, "unknown_per_address": 3}
+
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+def signed(world: World) -> bytes:
+    return REQUEST + b"Authorization: " + basic(world.full).encode() + b"\r\n\r\n"
+
+
+async def opened(address: tuple[str, int], count: int, sent: bytes = b"") -> list[Streams]:
+    """Connections that send something and then nothing."""
+    streams = [await asyncio.open_connection(*address) for _ in range(count)]
+    for _, writer in streams:
+        writer.write(sent)
+    return streams
+
+
+async def answer(reader: asyncio.StreamReader) -> tuple[int, bytes]:
+    """Status and body of the next response."""
+    async with asyncio.timeout(20):
+        head = await reader.readuntil(b"\r\n\r\n")
+        length = re.search(rb"content-length: (\d+)", head)
+        return status(head), await reader.readexactly(int(length[1]) if length else 0)
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /v1/me HTTP/1.1\r\nHost: t", ANONYMOUS], ids=["idle", "slow head", "kept"])
+async def test_beyond_the_limit_of_an_address_only_keys_are_answered(world: World, sent: bytes) -> None:
+    async with listening(world, admission=Admission(**FEW)) as address:
+        waiting = await opened(address, 3, sent)
+        if sent == ANONYMOUS:
+            assert [(await answer(reader))[0] for reader, _ in waiting] == [200] * 3
+        anonymous, keyed, wrong = [
+            (await opened(address, 1, request))[0]
+            for request in (ANONYMOUS, signed(world), REQUEST + b"Authorization: Basic eDp5\r\n\r\n")
+        ]
+        assert await answer(anonymous[0]) == (
+            503,
+            b'{"error":"ServiceUnavailable","message":"The service has too many connections. Try again later."}',
+        )
+        assert (await answer(keyed[0]))[0] == 200
+        assert (await answer(wrong[0]))[0] == 401
+        async with asyncio.timeout(20):
+            assert await wrong[0].read() == b"", "the connection is closed"
+        keyed[1].write(ANONYMOUS)
+        assert (await answer(keyed[0]))[0] == 200, "a connection that has shown a key stays"
+        for _, writer in (*waiting, anonymous, keyed, wrong):
+            writer.close()
+
+
+async def test_a_connection_that_shows_nothing_gets_a_moment_only(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "_CROWDED_HEAD_S", 0.05)
+    async with listening(world, admission=Admission(**FEW)) as address:
+        waiting = await opened(address, 4)
+        assert (await answer(waiting[3][0]))[0] == 503
+        for _, writer in waiting:
+            writer.close()
+
+
+async def test_a_full_service_turns_away_the_oldest_without_a_key(world: World) -> None:
+    async with listening(world, admission=Admission(limit=4, unknown=50, unknown_per_address=50)) as address:
+        keyed = await opened(address, 2, signed(world))
+        assert [(await answer(reader))[0] for reader, _ in keyed] == [200, 200]
+        waiting = await opened(address, 2)
+        (late,) = await opened(address, 1, signed(world))
+        assert (await answer(late[0]))[0] == 200
+        assert (await answer(waiting[0][0]))[0] == 503
+        keyed[0][1].write(signed(world))
+        assert (await answer(keyed[0][0]))[0] == 200
+        for _, writer in (*keyed, *waiting, late):
+            writer.close()
+
+
+async def test_room_is_released(world: World) -> None:
+    admission = Admission(**FEW)
+    async with served(world, admission=admission) as say:
+        for _ in range(3 * FEW["limit"]):
+            assert status(await say(ANONYMOUS)) == 200
+
+
+async def test_a_reader_that_stops_is_disconnected(world: World) -> None:
+    async with listening(world, stall_s=0.05) as address:
+        (stalled,) = await opened(address, 1, ANONYMOUS.replace(b"openapi.yaml", b"docs") * 15)
+        reader, writer = stalled
+        reader._transport.pause_reading()  # type: ignore[attr-defined]  # the stream has no way to read nothing
+        await asyncio.sleep(0.5)
+        reader._transport.resume_reading()  # type: ignore[attr-defined]
+        with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
+            async with asyncio.timeout(20):
+                await reader.readexactly(1 << 30)
+        writer.close()
