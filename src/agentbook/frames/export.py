@@ -1,18 +1,222 @@
-"""Loaded frames for other libraries: Arrow tables and Polars frames of the same
-columns.
-"""
+"""Frames for other programs: files, Arrow tables and Polars frames."""
 
 from __future__ import annotations
 
+import csv
 import json
-from typing import TYPE_CHECKING, Any
+import os
+import re
+from collections.abc import Callable, Mapping
+from functools import partial
+from html import escape
+from pathlib import Path
+from string import Template
+from typing import Any, BinaryIO
 
+import pandas as pd
 import pyarrow as pa
 
-if TYPE_CHECKING:
-    import pandas as pd
+from .._whole_file import whole_file
+from .excel import write_excel
+from .parse.frame import jsonable
 
 KEY = b"agentbook"
+# What spreadsheet programs read as a formula, also behind spaces and invisible signs,
+# and in the wide forms of Chinese and Japanese keyboards. A tab, a line feed or a
+# carriage return may begin a cell of its own.
+_FORMULA = re.compile("^(?:[\\s\x00-\x1f\u200b-\u200f\u2060\ufeff]*[=+\\-@＝＋－＠]|[\t\r\n])")
+# All texts in quotes: otherwise a carriage return within one would begin a new row.
+_CSV_OPTIONS: dict[str, Any] = {"quoting": csv.QUOTE_NONNUMERIC, "errors": "replace"}
+_ABOUT = ("resource", "operation", "derived", "loaded_at", "complete")
+
+
+def export(table: Any, path: str | os.PathLike[str], *, escape_formulas: bool | None = None) -> Path:
+    """Write a frame to a file; the suffix says how. Returns the path.
+
+    Parameters
+    ----------
+    table : DataFrame or Series
+        Or anything with ``to_pandas()``: a `Listing`, an Arrow table, a Polars frame.
+    path : str or path
+        The file. It is written as a whole or not at all, and replaced if it exists.
+
+        ============ ===============================================================
+        suffix       content
+        ============ ===============================================================
+        ``.csv``     for spreadsheet programs: all texts in quotes
+        ``.xlsx``    an Excel workbook: needs ``pip install 'agentbook[excel]'``
+        ``.html``    one page without scripts; opens without a network
+        ``.parquet`` all columns with their types, and where they come from
+        ``.jsonl``   one JSON object per row, times in ISO 8601
+        ============ ===============================================================
+    escape_formulas : bool, optional
+        For ``.csv``: whether to put ``'`` before texts that a spreadsheet program would
+        run as a formula, which begin with ``=``, ``+``, ``-``, ``@``, a tab or a line
+        break. None, the default, means True, because people open CSV files. Pass False
+        for a program that reads the texts as they are: Markdown lists begin with ``-``.
+        No other kind of file holds formulas.
+
+    Returns
+    -------
+    Path
+        The path of the file.
+
+    Raises
+    ------
+    ImportError
+        If the file needs a library that is not installed.
+    OSError
+        If the file cannot be written.
+    TypeError
+        If `table` is not a frame; the message names the call that makes one.
+    ValueError
+        If the suffix is unknown, `escape_formulas` does not apply to it, or a sheet
+        cannot hold so many rows.
+
+    Warns
+    -----
+    UserWarning
+        If texts are longer than the 32,767 characters of an Excel cell: they are cut.
+
+    Notes
+    -----
+    An index is written as columns, unless it only counts the rows. Excel has no time
+    zones: cells hold the time by the clock of the column's zone, which their format
+    shows. Values of objects are written as JSON.
+
+    Specification: "Resources and their fields".
+
+    Examples
+    --------
+    >>> turns = ab.turns(store.events())
+    >>> path = export(turns, folder / "turns.csv")
+    >>> pd.read_csv(path)["session_id"].nunique()
+    3
+    """
+    frame = _frame_of(table)
+    target = Path(path).expanduser()
+    write = _WRITERS.get(target.suffix.lower())
+    if write is None:
+        suffix = repr(target.suffix) if target.suffix else "no suffix"
+        raise ValueError(f"ab.export does not know {suffix} of {target.name!r}: use one of {', '.join(_WRITERS)}.")
+    if target.suffix.lower() == ".csv":
+        write = partial(_write_csv, escape_formulas=escape_formulas is not False)
+    elif escape_formulas:
+        raise ValueError(
+            f"escape_formulas is for .csv files; {target.suffix} files hold texts as texts, so leave it out."
+        )
+    with whole_file(target) as file:
+        write(frame, file)
+    return target
+
+
+def _frame_of(table: Any) -> pd.DataFrame:
+    if isinstance(table, pd.Series):
+        return table.to_frame()
+    convert = getattr(table, "to_pandas", None)
+    frame = convert() if convert is not None else table
+    if not isinstance(frame, pd.DataFrame):
+        raise TypeError(
+            f"ab.export needs a frame, not {type(table).__name__}: load one with ab.load_events(client, sessions) or "
+            "listing.to_pandas(), or make one with pandas.DataFrame(rows)."
+        )
+    return frame
+
+
+# -- one writer per suffix ---------------------------------------------------------
+
+
+def _write_csv(frame: pd.DataFrame, file: BinaryIO, escape_formulas: bool = True) -> None:
+    flat = _flat(frame)
+    if escape_formulas:
+        flat = flat.apply(_escaped).rename(columns=_escape_text)
+    flat.to_csv(file, index=False, **_CSV_OPTIONS)
+
+
+def _write_excel(frame: pd.DataFrame, file: BinaryIO) -> None:
+    write_excel(_flat(frame), file, _about(frame))
+
+
+def _write_html(frame: pd.DataFrame, file: BinaryIO) -> None:
+    about = _about(frame)
+    template = Template(Path(__file__).with_name("table.html").read_text("utf-8"))
+    flat = _flat(frame)
+    # pandas would spell line breaks and shorten texts as for a terminal.
+    formatters: Any = [_html_text if _holds_texts(dtype) else None for dtype in flat.dtypes]
+    with pd.option_context("display.max_colwidth", None):
+        rows = flat.to_html(index=False, na_rep="", border=0, formatters=formatters)
+    page = template.substitute(
+        title=escape(f"{about.get('derived') or about.get('resource') or 'table'}: {len(frame):,} rows"),
+        origin=escape(", ".join(f"{name} {value}" for name, value in about.items())),
+        table=rows,
+    )
+    file.write(page.encode("utf-8", "replace"))
+
+
+def _write_parquet(frame: pd.DataFrame, file: BinaryIO) -> None:
+    frame.to_parquet(file, engine="pyarrow", compression="zstd")
+
+
+def _write_lines(frame: pd.DataFrame, file: BinaryIO) -> None:
+    lines = _flat(frame).to_json(orient="records", lines=True, date_format="iso", date_unit="us", force_ascii=False)
+    file.write(str(lines).encode("utf-8", "replace"))
+
+
+_WRITERS: dict[str, Callable[[pd.DataFrame, BinaryIO], None]] = {
+    ".csv": _write_csv,
+    ".xlsx": _write_excel,
+    ".html": _write_html,
+    ".parquet": _write_parquet,
+    ".jsonl": _write_lines,
+}
+
+
+def _flat(frame: pd.DataFrame) -> pd.DataFrame:
+    """The frame with its index as columns, one row of names, and objects as JSON."""
+    counts_rows = isinstance(frame.index, pd.RangeIndex) and frame.index.name is None
+    flat = frame.copy(deep=False) if counts_rows else frame.reset_index()
+    flat.columns = pd.Index(
+        [" ".join(filter(None, map(str, name))) if isinstance(name, tuple) else str(name) for name in flat.columns]
+    )
+    for number, dtype in enumerate(flat.dtypes):
+        column = flat.iloc[:, number]
+        if pd.api.types.is_object_dtype(dtype):
+            flat.isetitem(number, column.map(_plain).array)
+        elif isinstance(dtype, pd.CategoricalDtype | pd.PeriodDtype | pd.IntervalDtype):
+            flat.isetitem(number, column.astype("str").array)
+    return flat
+
+
+def _plain(value: Any) -> Any:
+    """A list or mapping as JSON text; a text, number or time as it is."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    return json.dumps(jsonable(value), ensure_ascii=False) if isinstance(value, (list, tuple, dict, set)) else value
+
+
+def _escaped(column: pd.Series) -> pd.Series:
+    return column.map(_escape_text, na_action="ignore") if _holds_texts(column.dtype) else column
+
+
+def _holds_texts(dtype: Any) -> bool:
+    return pd.api.types.is_object_dtype(dtype) or isinstance(dtype, pd.StringDtype)
+
+
+def _html_text(value: Any) -> str:
+    return "" if pd.isna(value) else str(value)
+
+
+def _escape_text(value: Any) -> Any:
+    return f"'{value}" if isinstance(value, str) and _FORMULA.match(value) else value
+
+
+def _about(frame: pd.DataFrame) -> Mapping[str, Any]:
+    """Where the frame comes from, in a few words."""
+    provenance = frame.attrs.get("agentbook", {})
+    return {name: provenance[name] for name in _ABOUT if provenance.get(name) is not None}
+
+
+# -- other libraries ---------------------------------------------------------------
 
 
 def to_arrow(frame: pd.DataFrame) -> Any:
@@ -51,4 +255,4 @@ def to_polars(frame: pd.DataFrame) -> Any:
     return polars.from_arrow(to_arrow(frame))
 
 
-__all__ = ["KEY", "to_arrow", "to_polars"]
+__all__ = ["KEY", "export", "to_arrow", "to_polars"]

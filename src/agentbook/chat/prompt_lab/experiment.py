@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from ..._whole_file import whole_file
 from . import summary
 from .answers import COLUMNS, LAST_COLUMNS, Answer, Key, to_frame
 from .checks import Check, read_checks
@@ -210,12 +210,8 @@ def write_file(path: str | Path, data: Mapping[str, Any]) -> Path:
     # Half a surrogate pair, which broken JSON may hold, is not valid UTF-8; its escape
     # is.
     text = _SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
-    part = target.with_name(f".{target.name}.{os.getpid()}.part")
-    try:
-        part.write_text(text + "\n", encoding="utf-8")
-        part.replace(target)
-    finally:
-        part.unlink(missing_ok=True)
+    with whole_file(target) as file:
+        file.write(f"{text}\n".encode())
     return target
 
 

@@ -18,6 +18,8 @@ from typing import Any
 
 import pandas as pd
 
+from ..._whole_file import whole_file
+
 MAX_ROWS = 5_000
 _COUNTED = re.compile(r"(?<=[\"#])(clip|gradient_?)\d+(?=[\")])")
 INK = "#767676"  # contrast 4.5:1 with white and with #111
@@ -60,10 +62,11 @@ class Chart:
 
     def save(self, path: str | Path) -> Path:
         """Write the chart to a ``.svg`` or ``.png`` file; returns the path."""
-        target = Path(path)
+        target = Path(path).expanduser()
         if target.suffix not in (".svg", ".png"):
             raise ValueError(f"A chart is saved as .svg or .png, not as {target.name!r}.")
-        target.write_bytes(self.png() if target.suffix == ".png" else self.svg().encode())
+        with whole_file(target) as file:
+            file.write(self.png() if target.suffix == ".png" else self.svg().encode())
         return target
 
     def __repr__(self) -> str:

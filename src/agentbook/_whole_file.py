@@ -1,0 +1,59 @@
+"""Writing a file as a whole, or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+
+@contextlib.contextmanager
+def whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """A file to write to, which replaces `path` when the block ends.
+
+    If the block raises, `path` is as it was before, and nothing else is left behind.
+
+    Parameters
+    ----------
+    path : str or path
+        The file, whose permissions stay; a new one gets those that this process gives
+        to any new file. ``~`` is the home directory. Of a link, the target is replaced.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be written; the message names it.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "notes.txt"
+    >>> with whole_file(path) as file:
+    ...     size = file.write(b"all or nothing")
+    >>> path.read_text()
+    'all or nothing'
+    """
+    target = Path(path).expanduser().resolve()
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"{target} cannot be written: there is no folder {target.parent}. Create it first.")
+    if target.is_dir():
+        raise IsADirectoryError(f"{target} cannot be written: it is a folder. Add the name of a file.")
+    temporary = target.with_name(f".{uuid.uuid4().hex}.part")
+    try:
+        with open(temporary, "xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        if target.exists():
+            shutil.copymode(target, temporary)
+        temporary.replace(target)
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+
+
+__all__ = ["whole_file"]
