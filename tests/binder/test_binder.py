@@ -139,6 +139,7 @@ def visit_the_pages(page: Page, container: Container) -> None:
     page.page.wait_for_url(f"{base}/signin")
     code = container.image.run("agentbook", "signin", "--account", "ada", timeout_s=60).strip().partition("code=")[2]
     page.page.goto(f"{base}/signin?code={code}")
+    page.page.get_by_role("button", name="Sign in as ada").click()
     page.page.wait_for_url(f"{base}/settings")
     cookies = [cookie for cookie in page.page.context.cookies() if cookie["name"].startswith("agentbook_")]
     # The browser sends the cookies neither to other containers on the hub nor to this

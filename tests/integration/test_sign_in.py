@@ -37,7 +37,8 @@ class Browser:
         self.scopes: list[str] | None = None
         self.ended_at = ""
         link = command("signin", "--account", account, data=service.data).stdout.strip()
-        assert self.http.get(link).status_code in (200, 303)
+        form = form_of(self.http.get(link))
+        assert self.http.post(link.partition("?")[0], data=form).status_code == 303
 
     def open(self, address: str) -> None:
         answer = self.http.get(address)

@@ -46,7 +46,11 @@ class Person:
         return await self.http.post(url, data=data, headers=headers_)
 
     async def sign_in(self, store: Store, account: str = "ada") -> httpx.Response:
-        return await self.get(f"/signin?code={admin.create_signin(store, account)}")
+        return await self.open_link(admin.create_signin(store, account))
+
+    async def open_link(self, code: str) -> httpx.Response:
+        """Open a sign-in link and use its button."""
+        return await self.post("/signin", form_of(await self.get(f"/signin?code={code}")))
 
 
 def form_of(answer: httpx.Response, **more: Any) -> dict[str, Any]:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from service.oauth.flow import CALLBACK, Flow, Person, form_of, location, ready, ticked
@@ -54,12 +56,39 @@ async def test_every_other_error_goes_to_the_client(
     world: World, omit: tuple[str, ...], changed: dict[str, str], error: str, message: str
 ) -> None:
     flow = await ready(world)
-    answer = await flow.ask(*omit, **changed)
+    redirect = await flow.ask(*omit, **changed)
+    assert redirect.headers["location"].startswith("consent?request=")
+    answer = await flow.person.get("/oauth/" + redirect.headers["location"])
     assert answer.status_code == 303
     assert answer.headers["location"].startswith(CALLBACK + "?")
     params = location(answer)
     assert message in params.pop("error_description")
     assert params == {"error": error, "state": "st/ate & more", "iss": "http://test"}
+
+
+async def test_an_error_leads_nowhere_before_a_person_is_there(world: World) -> None:
+    """Or whoever registers a client could send people anywhere from our address."""
+    flow = Flow(world)
+    elsewhere = "https://evil.example/path"
+    await flow.register(redirect_uris=[elsewhere, CALLBACK])
+    for uri in (elsewhere, CALLBACK):
+        redirect = await flow.ask("code_challenge", redirect_uri=uri)
+        assert (redirect.status_code, redirect.headers["location"][:16]) == (303, "consent?request=")
+        consent = await flow.person.get("/oauth/" + redirect.headers["location"])
+        assert (consent.status_code, consent.headers["location"][:18]) == (303, "../signin?request=")
+    # Even to a person who is signed in, the way to another site is a button.
+    await flow.person.sign_in(world.store)
+    redirect = await flow.ask("code_challenge", redirect_uri=elsewhere, scope="agents:read")
+    page = await flow.person.get("/oauth/" + redirect.headers["location"])
+    assert page.status_code == 200
+    assert "invalid_request: code_challenge: Field required" in page.text
+    assert "Return to evil.example" in page.text
+    assert world.accounts["acme"] not in page.text  # there is nothing to allow
+    forced = form_of(page, decision="allow", scope="agents:read", account=world.accounts["ada"])
+    answer = await flow.person.post("/oauth/consent", forced)
+    assert answer.headers["location"].startswith(elsewhere + "?error=invalid_request&")
+    assert world.rows("oauth_authorizations") == []
+    assert (await flow.person.post("/oauth/consent", forced)).status_code == 400  # it is answered
 
 
 async def test_consent_gives_a_code_the_state_and_the_issuer(world: World) -> None:
@@ -201,8 +230,24 @@ async def test_the_clients_texts_are_escaped(world: World) -> None:
     page = await flow.consent_page()
     assert "<script" not in page.text
     assert "&lt;/h1&gt;&lt;script&gt;alert(1)&lt;/script&gt;&quot;&#x27;&amp;" in page.text
-    assert 'href="javascript' not in page.text
+    assert "javascript:" not in page.text
     assert "127.0.0.1:5555" in page.text
+
+
+async def test_a_client_cannot_disguise_its_name(world: World) -> None:
+    """Neither when it registers, nor with a name from before names were cleaned."""
+    flow = await ready(world)
+    answer = await flow.register(
+        client_name="\u202eknaB\u202c\u0007 of\u200b \u2066Acme", client_uri="data:text/html,x"
+    )
+    assert (answer.json()["client_name"], "client_uri" in answer.json()) == ("knaB of Acme", False)
+    metadata = json.dumps({"redirect_uris": [CALLBACK], "client_uri": "file:///etc"})
+    world.change("oauth_clients", flow.client_id, name="\u202eevil", metadata_json=metadata)
+    page = await flow.consent_page()
+    assert "\u202e" not in page.text
+    assert "file:" not in page.text
+    await flow.register(client_name="Tool", client_uri="https://tool.example/about")
+    assert "https://tool.example/about" in (await flow.consent_page()).text
 
 
 async def test_waiting_requests_are_bounded(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,7 +37,8 @@ def walk(service: Service) -> list[str]:
     link = command("signin", "--account", "ada", data=service.data).stdout.strip()
     assert re.fullmatch(rf"{base}/signin\?code=[\w-]{{43}}", link)
     with httpx.Client(headers={"Accept": "text/html"}) as http:
-        assert http.get(link).headers["location"] == "settings"
+        button = dict(HIDDEN.findall(http.get(link).text))
+        assert http.post(f"{base}/signin", data=button).headers["location"] == "settings"
         page = http.get(f"{base}/settings").text
         create = dict(HIDDEN.findall(page[page.index("New API key") :].partition("</form>")[0]))
         made = http.post(f"{base}/settings", data={**create, "name": "key", "scope": ["agents:read"]}).text

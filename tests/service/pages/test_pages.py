@@ -88,16 +88,34 @@ async def test_loopback_pages_tell_nobody_where_the_person_came_from(world: Worl
     assert proxied.headers["referrer-policy"] == "no-referrer"
 
 
-async def test_a_link_signs_in_once(world: World) -> None:
+async def test_a_link_signs_in_once_and_by_its_button(world: World) -> None:
     code = admin.create_signin(world.store, "ada")
     person = Person(world)
-    first = await person.get(f"/signin?code={code}")
+    page = await person.get(f"/signin?code={code}", sec_fetch_site="cross-site")
+    assert (page.status_code, "Sign in as <strong>ada</strong>" in page.text) == (200, True)
+    assert (await person.get("/settings")).headers["location"] == "signin"  # nobody is signed in yet
+    first = await person.post("/signin", form_of(page))
     assert (first.status_code, first.headers["location"]) == (303, "settings")
     cookie = first.headers["set-cookie"]
     assert re.fullmatch(r"agentbook_[0-9a-f]{8}=[\w-]{43}; HttpOnly; Max-Age=43200; SameSite=lax", cookie)
     assert "ada" in (await person.get("/settings")).text
     again = await Person(world).get(f"/signin?code={code}")
     assert (again.status_code, "has been used" in again.text) == (400, True)
+
+
+async def test_a_link_followed_from_elsewhere_signs_nobody_in(world: World) -> None:
+    """Whoever is signed in stays so, and sees as whom the button would sign in."""
+    person = await signed_in(world)
+    code = admin.create_signin(world.store, "bob")
+    page = await person.get(f"/signin?code={code}", sec_fetch_site="cross-site")
+    assert "You are signed in as <strong>ada</strong>" in page.text
+    assert "Sign in as <strong>bob</strong>" in page.text
+    assert "ada" in (await person.get("/settings")).text
+    stranger = form_of(page)
+    for form in (stranger, {"code": code}):  # a form of another visitor, or of another site
+        assert (await Person(world).post("/signin", form)).status_code == 403
+    assert (await person.post("/signin", stranger, sec_fetch_site="cross-site")).status_code == 403
+    assert (await person.post("/signin", stranger)).status_code == 303
 
 
 async def test_lifetimes_of_links_and_sessions(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,12 +129,15 @@ async def test_lifetimes_of_links_and_sessions(world: World, monkeypatch: pytest
         assert (await person.get("/settings")).headers["location"] == "signin"
 
 
-async def test_prefetching_does_not_use_up_a_link(world: World) -> None:
+@pytest.mark.parametrize("method", ["HEAD", "GET"])
+async def test_looking_at_a_link_does_not_use_it_up(world: World, method: str) -> None:
     code = admin.create_signin(world.store, "ada")
-    ahead = await Person(world).get(f"/signin?code={code}", sec_purpose="prefetch;prerender")
-    assert ahead.status_code == 200
-    assert (await world.ask("HEAD", f"/signin?code={'x' * 43}")).status_code == 400
-    assert (await Person(world).get(f"/signin?code={code}")).status_code == 303
+    for _ in range(2):
+        answer = await world.ask(method, f"/signin?code={code}")
+        assert (answer.status_code, bool(answer.content)) == (200, method == "GET")
+    assert (await world.ask(method, f"/signin?code={'x' * 43}")).status_code == 400
+    assert len(world.rows("signin_links")) == 1
+    assert (await Person(world).open_link(code)).status_code == 303
 
 
 async def test_the_link_or_its_code_can_be_pasted(world: World) -> None:
@@ -136,9 +157,8 @@ async def test_the_link_or_its_code_can_be_pasted(world: World) -> None:
 )
 async def test_sign_in_never_redirects_elsewhere(world: World, request_: str) -> None:
     person = Person(world)
-    answer = await person.http.get(
-        "/signin", params={"code": admin.create_signin(world.store, "ada"), "request": request_}
-    )
+    params = {"code": admin.create_signin(world.store, "ada"), "request": request_}
+    answer = await person.post("/signin", form_of(await person.http.get("/signin", params=params)))
     assert (answer.status_code, answer.headers["location"]) == (303, "settings")
 
 

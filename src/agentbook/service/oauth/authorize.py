@@ -2,7 +2,9 @@
 
 Problems with the client or its redirect URI are shown to the person on a page, because
 redirecting there would make this an open redirect. Every other error goes back to the
-client, as RFC 6749 and the metadata (``iss``) promise.
+client, as RFC 6749 and the metadata (``iss``) promise, but not from here: anyone can
+register a client, so a link with an error in it would lead wherever its author likes.
+An invalid request waits for the person like a valid one (RFC 9700, 4.11.2).
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ _CHALLENGE = re.compile(r"[A-Za-z0-9_-]{43}")
 
 
 class AuthorizationError(Exception):
-    """An RFC 6749 error, sent to the client at its redirect URI."""
+    """An RFC 6749 error, which the person sends to the client's redirect URI."""
 
     def __init__(self, error: str, description: str) -> None:
         super().__init__(description)
@@ -45,7 +47,7 @@ class AuthorizationError(Exception):
 
 
 async def start(platform: Platform, request: Request) -> Response:
-    """GET /oauth/authorize: redirect to the consent page, or back with an error."""
+    """GET /oauth/authorize: redirect to the consent page, or show what is wrong."""
     try:
         params = parse_fields(request.scope["query_string"])
         client_id, redirect_uri = single_value(params, "client_id"), single_value(params, "redirect_uri")
@@ -67,8 +69,7 @@ async def start(platform: Platform, request: Request) -> Response:
     try:
         request_fields = _validate(params, platform.root_url)
     except AuthorizationError as error:
-        reply = {"error": error.error, "error_description": error.description}
-        return redirect_to_client(platform, redirect_uri, state, reply)
+        request_fields = {"code_challenge": "", "error": error.error, "error_description": error.description}
     row = {**request_fields, "client_id": client["id"], "redirect_uri": redirect_uri, "state": state}
     handle = await platform.store.write(lambda tx: _store_request(tx, row))
     return RedirectResponse(f"consent?{urlencode({'request': handle})}", 303, NO_STORE)

@@ -7,6 +7,7 @@ that a client names are never fetched.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, urlsplit
@@ -30,6 +31,11 @@ MAX_SCOPE_LENGTH = 2_000  # in characters, as in openapi.yaml
 UNNAMED = "A client without a name"
 
 _HOUR_MS = 3_600_000
+# Characters that are not text: control, format (which reorder or hide others), lone
+# surrogates, private use, unassigned, and line and paragraph separators. The joiners
+# are kept, which emoji and some scripts need.
+_NOT_TEXT = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+_JOINERS = frozenset("\u200c\u200d")
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 # The characters of a URI (RFC 3986), without those that browsers read in two ways.
 _URI = re.compile(r"[A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=%]{1,2000}")
@@ -48,7 +54,7 @@ def check_redirect_uri(uri: str) -> str | None:
     parts = _split(uri) if _URI.fullmatch(uri) else None
     if parts is None:
         return "should be an absolute URI of at most 2000 ASCII characters"
-    if parts.scheme not in ("https", "http") or (parts.scheme == "http" and parts.hostname not in _LOOPBACK):
+    if parts.scheme != "https" and not is_loopback(uri):
         return "should be https, or http on the loopback interface"
     if not parts.hostname:
         return "should name a host"
@@ -57,6 +63,37 @@ def check_redirect_uri(uri: str) -> str | None:
     if "@" in parts.netloc:
         return "should have no user information"
     return None
+
+
+def clean_name(name: str) -> str:
+    r"""Return a client's name as people see it, without characters that mislead.
+
+    Examples
+    --------
+    >>> clean_name("Bank\u202egnp.exe\u202c  \n of\u200b Acme")
+    'Bankgnp.exe of Acme'
+    >>> clean_name("\u2066")
+    'A client without a name'
+    """
+    spaced = " ".join(name.split())
+    shown = "".join(c for c in spaced if c in _JOINERS or unicodedata.category(c) not in _NOT_TEXT)
+    return " ".join(shown.split()).strip("".join(_JOINERS)) or UNNAMED
+
+
+def website(uri: str | None) -> str | None:
+    """Return the address of a client's website, or None if it is not one to show.
+
+    Examples
+    --------
+    >>> website("https://app.example/about")
+    'https://app.example/about'
+    >>> website("javascript:alert(1)"), website("https://bank.example@evil.example/")
+    (None, None)
+    """
+    parts = _split(uri) if uri and _URI.fullmatch(uri) else None
+    if parts is None or parts.scheme not in ("https", "http") or not parts.hostname or "@" in parts.netloc:
+        return None
+    return uri
 
 
 def is_registered(uri: str, registered: Sequence[str]) -> bool:
@@ -73,9 +110,15 @@ def is_registered(uri: str, registered: Sequence[str]) -> bool:
     return any_port is not None and any_port in map(_without_loopback_port, registered)
 
 
+def is_loopback(uri: str) -> bool:
+    """Whether a redirect URI leads to the person's own machine."""
+    parts = _split(uri)
+    return parts is not None and parts.scheme == "http" and parts.hostname in _LOOPBACK
+
+
 def _without_loopback_port(uri: str) -> str | None:
     parts = _split(uri)
-    if parts is None or parts.scheme != "http" or parts.hostname not in _LOOPBACK:
+    if parts is None or parts.hostname is None or not is_loopback(uri):
         return None
     return parts._replace(netloc=parts.hostname).geturl()
 
@@ -123,11 +166,11 @@ def accept_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
         raise errors.invalid_input(problems)
     grant_types = metadata.get("grant_types") or GRANT_TYPES
     scopes = auth.parse_scopes((metadata.get("scope") or "").split())
-    optional = {
-        name: metadata[name] for name in ("application_type", "client_uri", "software_id") if metadata.get(name)
-    }
+    optional = {name: metadata[name] for name in ("application_type", "software_id") if metadata.get(name)}
+    if uri := website(metadata.get("client_uri")):
+        optional["client_uri"] = uri
     return {
-        "client_name": (metadata.get("client_name") or "").strip() or UNNAMED,
+        "client_name": clean_name(metadata.get("client_name") or ""),
         "redirect_uris": metadata["redirect_uris"],
         "grant_types": [kind for kind in GRANT_TYPES if kind in grant_types],
         "response_types": ["code"],

@@ -48,7 +48,8 @@ class GrantError:
 class AuthorizationRequest:
     """A client's request that waits for a person's answer.
 
-    `scopes` is None if the client named none.
+    `scopes` is None if the client named none. `error` is of RFC 6749, if the request is
+    invalid; the person can then only send it back.
     """
 
     client_id: str
@@ -57,6 +58,8 @@ class AuthorizationRequest:
     redirect_uri: str
     state: str | None
     scopes: tuple[str, ...] | None
+    error: str | None
+    error_description: str | None
 
 
 def find_request(db: Connection, handle: str, now: str) -> AuthorizationRequest | None:
@@ -70,8 +73,14 @@ def find_request(db: Connection, handle: str, now: str) -> AuthorizationRequest 
     if row is None:
         return None
     scopes = None if row["scopes_json"] is None else tuple(msgspec.json.decode(row["scopes_json"]))
-    uri = clients.registered_metadata(row).get("client_uri")
-    return AuthorizationRequest(row["client_id"], row["name"], uri, row["redirect_uri"], row["state"], scopes)
+    metadata = clients.registered_metadata(row)
+    return AuthorizationRequest(
+        client_id=row["client_id"],
+        client_name=clients.clean_name(row["name"]),
+        client_uri=clients.website(metadata.get("client_uri")),
+        scopes=scopes,
+        **{name: row[name] for name in ("redirect_uri", "state", "error", "error_description")},
+    )
 
 
 def pop_request(tx: Transaction, handle: str) -> Mapping[Any, Any] | None:
@@ -208,7 +217,7 @@ def authorizations_of(db: Connection, person_id: str) -> list[Mapping[Any, Any]]
         )
         .order_by(oauth_authorizations.c.id.desc())
     )
-    return list(db.execute(query).mappings())
+    return [{**row, "client_name": clients.clean_name(row["client_name"])} for row in db.execute(query).mappings()]
 
 
 def _issue(

@@ -17,6 +17,7 @@ from starlette.responses import RedirectResponse, Response
 from .. import auth
 from ..oauth import grants
 from ..oauth.authorize import redirect_to_client
+from ..oauth.clients import is_loopback
 from ..oauth.grants import AuthorizationRequest
 from ..store import Transaction
 from ..web.endpoints import NO_STORE, Fields
@@ -42,11 +43,14 @@ async def show(platform: Platform, request: Request) -> Response:
     visitor = await visitors.load_visitor(platform, request)
     if visitor.account is None:
         return RedirectResponse(f"../signin?{urlencode({'request': handle})}", 303, NO_STORE)
+    if authorization.error is not None and is_loopback(authorization.redirect_uri):
+        return redirect_to_client(platform, authorization.redirect_uri, authorization.state, _error(authorization))
+    title, ask = ("Allow access?", _question) if authorization.error is None else ("Invalid request", _report)
     return page(
         request,
-        "Allow access?",
+        title,
         page_bar(visitor, "", "../"),
-        _question(visitor, handle, authorization),
+        ask(visitor, handle, authorization),
         form_action=_form_action(authorization),
     )
 
@@ -72,6 +76,8 @@ def _decide(
     authorization = grants.pop_request(tx, handle)
     if authorization is None:
         return None
+    if authorization["error"] is not None:
+        return authorization, {name: authorization[name] for name in ("error", "error_description")}
     account = visitor.find_account(form.get("account", [visitor.accounts[0]["id"]])[0])
     if form.get("decision") != ["allow"] or account is None:
         return authorization, {"error": "access_denied", "error_description": "The person did not allow it"}
@@ -81,6 +87,10 @@ def _decide(
         tx, authorization, person_id=visitor.accounts[0]["id"], account_id=account["id"], scopes=scopes
     )
     return authorization, {"code": code}
+
+
+def _error(authorization: AuthorizationRequest) -> dict[str, str]:
+    return {"error": authorization.error or "", "error_description": authorization.error_description or ""}
 
 
 def _form_action(authorization: AuthorizationRequest) -> str:
@@ -138,6 +148,25 @@ def _question(visitor: Visitor, handle: str, authorization: AuthorizationRequest
     )
     title = el("h1", el("q", authorization.client_name), " asks to act for you")
     return el("main", title, el("div", facts, warning, form, class_="card"), class_="narrow")
+
+
+def _report(visitor: Visitor, handle: str, authorization: AuthorizationRequest) -> Html:
+    """Return what is wrong with a request, and the button that sends it back."""
+    host = urlsplit(authorization.redirect_uri).netloc
+    form = el(
+        "form",
+        hidden("token", visitor.token(f"consent {handle}")),
+        hidden("request", handle),
+        el("div", el("button", "Return to ", host, name="decision", value="deny"), class_="actions"),
+        method="post",
+        action="consent",
+    )
+    problem = el("p", f"{authorization.error}: {authorization.error_description}", class_="note bad", role="alert")
+    advice = el(
+        "p", "Continue only if you have just started this yourself: the button leads to that site.", class_="soft"
+    )
+    title = el("h1", el("q", authorization.client_name), " sent an invalid request")
+    return el("main", title, problem, el("div", advice, form, class_="card"), class_="narrow")
 
 
 def _accounts(visitor: Visitor) -> Html:

@@ -1,6 +1,8 @@
 """Signing in with a one-time link from `agentbook signin`, and out again.
 
-There are no passwords.
+There are no passwords. Following the link signs nobody in: it leads to a page with a
+button, because a link may also be followed by a prefetching browser, by a scanner of
+messages, or from the page of somebody else who wants the reader signed in as them.
 """
 
 from __future__ import annotations
@@ -24,13 +26,16 @@ _SPENT = "This link has been used or is more than 15 minutes old. Create a new o
 
 
 async def show(platform: Platform, request: Request) -> Response:
-    """GET /signin: the page; with ``?code=``, as in the printed link, the sign-in."""
+    """GET /signin: the page; with ``?code=``, as in the printed link, its button."""
     visitor = await visitors.load_visitor(platform, request)
     code, handle = request.query_params.get("code"), request.query_params.get("request")
-    # A browser that only prefetches the page must not use up the link.
-    if code and "prefetch" not in request.headers.get("sec-purpose", ""):
-        return await _sign_in(platform, request, visitor, code, handle)
-    return _page(platform, request, visitor, handle)
+    if not code:
+        return _paste_page(platform, request, visitor, handle)
+    now = platform.store.clock.instant()
+    name = await platform.store.read(lambda db: visitors.find_link_account(db, code, now), brief=True)
+    if name is None:
+        return _paste_page(platform, request, visitor, handle, wrong=_SPENT)
+    return _button_page(platform, request, visitor, handle, code, name)
 
 
 async def submit(platform: Platform, request: Request) -> Response:
@@ -65,7 +70,7 @@ def next_location(handle: str | None) -> str:
 async def _sign_in(platform: Platform, request: Request, visitor: Visitor, code: str, handle: str | None) -> Response:
     secret = await platform.store.write(lambda tx: visitors.start_session(tx, code, visitor.secret))
     if secret is None:
-        return _page(platform, request, visitor, handle, wrong=_SPENT)
+        return _paste_page(platform, request, visitor, handle, wrong=_SPENT)
     response = RedirectResponse(
         next_location(handle), 303, {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}
     )
@@ -73,44 +78,38 @@ async def _sign_in(platform: Platform, request: Request, visitor: Visitor, code:
     return response
 
 
-def _page(
+def _button_page(
+    platform: Platform, request: Request, visitor: Visitor, handle: str | None, code: str, name: str
+) -> Response:
+    """Return the page of a link that works: one button signs in."""
+    button = el("div", el("button", "Sign in as ", el("strong", name)), class_="actions")
+    form = _form(visitor, handle, hidden("code", code), button)
+    how = el("p", "The link works once. Use it only if you asked for it yourself.", class_="soft")
+    return _page(platform, request, visitor, el("div", how, form, class_="card"), signed_in=_signed_in(visitor, handle))
+
+
+def _paste_page(
     platform: Platform, request: Request, visitor: Visitor, handle: str | None, wrong: str | None = None
 ) -> Response:
-    signed_in: Html | None = None
-    if visitor.account is not None and wrong is None:
-        link = el("a", "Continue", href=next_location(handle))
-        signed_in = el(
-            "p", "You are signed in as ", el("strong", visitor.account["name"]), ". ", link, class_="note good"
-        )
-    form = el(
-        "form",
-        hidden("token", visitor.token("signin")),
-        hidden("request", handle) if handle else None,
+    """Return the page on which a link is pasted; `wrong` says why one fails."""
+    field = el(
+        "div",
+        el("label", "Sign-in link", for_="code"),
         el(
-            "div",
-            el("label", "Sign-in link", for_="code"),
-            el(
-                "input",
-                type="password",
-                id="code",
-                name="code",
-                required=True,
-                autocomplete="off",
-                aria_describedby="code-help",
-                aria_invalid="true" if wrong else None,
-            ),
-            el("small", wrong, id="code-wrong", class_="wrong", role="alert") if wrong else None,
-            el(
-                "small",
-                "The link, or the part of it after “code=”. It works once, for 15 minutes.",
-                id="code-help",
-            ),
-            class_="field",
+            "input",
+            type="password",
+            id="code",
+            name="code",
+            required=True,
+            autocomplete="off",
+            aria_describedby="code-help",
+            aria_invalid="true" if wrong else None,
         ),
-        el("div", el("button", "Sign in"), class_="actions"),
-        method="post",
-        action="signin",
+        el("small", wrong, id="code-wrong", class_="wrong", role="alert") if wrong else None,
+        el("small", "The link, or the part of it after “code=”. It works once, for 15 minutes.", id="code-help"),
+        class_="field",
     )
+    form = _form(visitor, handle, field, el("div", el("button", "Sign in"), class_="actions"))
     how = el(
         "div",
         el(
@@ -119,9 +118,30 @@ def _page(
         ),
         el("pre", el("code", "agentbook signin --account NAME")),
     )
-    body = el("main", el("h1", "Sign in"), signed_in, el("div", how, form, class_="card"), class_="narrow")
+    signed_in = None if wrong else _signed_in(visitor, handle)
+    card = el("div", how, form, class_="card")
+    return _page(platform, request, visitor, card, signed_in=signed_in, status=400 if wrong else 200)
+
+
+def _form(visitor: Visitor, handle: str | None, *children: Html) -> Html:
+    token = hidden("token", visitor.token("signin"))
+    waiting = hidden("request", handle) if handle else None
+    return el("form", token, waiting, *children, method="post", action="signin")
+
+
+def _signed_in(visitor: Visitor, handle: str | None) -> Html | None:
+    if visitor.account is None:
+        return None
+    link = el("a", "Continue", href=next_location(handle))
+    return el("p", "You are signed in as ", el("strong", visitor.account["name"]), ". ", link, class_="note good")
+
+
+def _page(
+    platform: Platform, request: Request, visitor: Visitor, card: Html, *, signed_in: Html | None, status: int = 200
+) -> Response:
+    body = el("main", el("h1", "Sign in"), signed_in, card, class_="narrow")
     nav = el("nav", el("a", "API", href="docs"), aria_label="Pages")
-    response = page(request, "Sign in", header_bar(nav), body, status=400 if wrong else 200)
+    response = page(request, "Sign in", header_bar(nav), body, status=status)
     if visitor.account is None:
         visitors.set_cookie(platform, request, response, visitor.secret)
     return response

@@ -164,6 +164,14 @@ def create_link(tx: Transaction, account_id: str) -> str:
     return code
 
 
+def find_link_account(db: Connection, code: str, now: str) -> str | None:
+    """Return the name of the account that a link signs in as; None if it is invalid."""
+    is_live = (signin_links.c.sha256 == auth.hash_secret(code)) & (signin_links.c.expires_at > now)
+    query = select(accounts.c.name).join(signin_links, signin_links.c.account_id == accounts.c.id).where(is_live)
+    name: str | None = db.execute(query).scalar()
+    return name
+
+
 def start_session(tx: Transaction, code: str, previous_secret: str) -> str | None:
     """Use up a link's code; returns the new session's secret, None if it is invalid.
 
