@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from sqlalchemy import Connection, bindparam, insert, select
+from sqlalchemy import Connection, bindparam, exists, insert, or_, select
 
 from . import errors, ids
 from .store.tables import accounts, api_keys, memberships, oauth_authorizations, oauth_clients, oauth_tokens
@@ -42,6 +42,7 @@ _KEY = (
         api_keys.c.scopes_json,
         api_keys.c.revoked_at,
         api_keys.c.workspace_id,
+        api_keys.c.authorization_id,
         api_keys.c.account_id,
         accounts.c.name.label("account_name"),
         accounts.c.type.label("account_type"),
@@ -61,6 +62,7 @@ _TOKEN = (
         oauth_clients.c.name.label("client_name"),
         _person.c.id.label("person_id"),
         _person.c.name.label("person_name"),
+        _person.c.type.label("person_type"),
         accounts.c.id.label("account_id"),
         accounts.c.name.label("account_name"),
         accounts.c.type.label("account_type"),
@@ -72,6 +74,27 @@ _TOKEN = (
     .join(accounts, accounts.c.id == oauth_authorizations.c.account_id)
     .outerjoin(memberships, (memberships.c.organization_id == accounts.c.id) & (memberships.c.user_id == _person.c.id))
     .where(oauth_tokens.c.sha256 == bindparam("sha256"), oauth_tokens.c.kind == "access")
+)
+
+# An authorization that was not revoked, that a token still serves, and whose person may
+# act as its account.
+_LIVE_AUTHORIZATION = (
+    select(oauth_authorizations.c.id)
+    .outerjoin(
+        memberships,
+        (memberships.c.organization_id == oauth_authorizations.c.account_id)
+        & (memberships.c.user_id == oauth_authorizations.c.person_id),
+    )
+    .where(
+        oauth_authorizations.c.id == bindparam("authorization_id"),
+        oauth_authorizations.c.revoked_at.is_(None),
+        or_(oauth_authorizations.c.account_id == oauth_authorizations.c.person_id, memberships.c.role == "ADMIN"),
+        exists().where(
+            oauth_tokens.c.authorization_id == oauth_authorizations.c.id,
+            oauth_tokens.c.spent_at.is_(None),
+            oauth_tokens.c.expires_at > bindparam("now"),
+        ),
+    )
 )
 
 
@@ -92,8 +115,9 @@ class Principal:
         The granted scopes; `may` knows that write implies read.
     workspace_id : str or None
         The only workspace that a trigger key reaches.
-    authorization_id, client_name : str or None
-        The authorization behind an OAuth token, and the name of its client.
+    authorization_id, client_name, person_type : str or None
+        The authorization behind an OAuth token, the name of its client, and the type of
+        the account that signed in: a person's, or an organization's own.
     """
 
     kind: str
@@ -106,6 +130,7 @@ class Principal:
     workspace_id: str | None = None
     authorization_id: str | None = None
     client_name: str | None = None
+    person_type: str | None = None
 
     def may(self, scope: str) -> bool:
         """Whether `scope` was granted, directly or through write access."""
@@ -120,7 +145,7 @@ class Principal:
     @property
     def author_type(self) -> str:
         """The type of this principal as an event's author or a session's initiator."""
-        return {"apiKey": "api_key", "triggerApiKey": "trigger", "oauth2": "user"}[self.kind]
+        return {"apiKey": "api_key", "triggerApiKey": "trigger"}.get(self.kind) or self.person_type or "user"
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,14 +232,21 @@ def parse_credential(headers: Iterable[tuple[bytes, bytes]]) -> Credential | Non
 def authenticate(credential: Credential, db: Connection, now: str | None = None) -> Principal:
     """Return who holds this credential, or raise the matching 401.
 
-    Access tokens must be valid at the instant `now`; None is the system's clock.
+    Access tokens must be valid at the instant `now`; None is the system's clock. A key
+    that was made with a token ends with its authorization.
     """
+    now = now or ids.now()
     if credential.id is None:
         digest = hash_secret(credential.secret)
         row = db.execute(_TOKEN, {"sha256": digest}).mappings().first()
-        return _check_token(digest, row, now or ids.now())
+        return _check_token(digest, row, now)
     row = db.execute(_KEY, {"key_id": credential.id}).mappings().first()
-    return _check_key(credential, row)
+    principal = _check_key(credential, row)
+    if row is not None and row["authorization_id"] is not None:
+        live = db.execute(_LIVE_AUTHORIZATION, {"authorization_id": row["authorization_id"], "now": now})
+        if live.first() is None:
+            raise errors.invalid_key()
+    return principal
 
 
 def _check_key(credential: Credential, row: Mapping[Any, Any] | None) -> Principal:
@@ -253,4 +285,5 @@ def _check_token(digest: str, row: Mapping[Any, Any] | None, now: str) -> Princi
         scopes=frozenset(scopes),
         authorization_id=row["authorization_id"],
         client_name=row["client_name"],
+        person_type=row["person_type"],
     )

@@ -72,6 +72,34 @@ async def test_a_person_talks_as_a_user(world: World) -> None:
     await world.idle()
 
 
+@pytest.mark.parametrize(
+    ("signed_in", "author"),
+    [("ada", {"type": "user", "name": "ada"}), ("acme", {"type": "organization", "name": "acme"})],
+)
+async def test_whoever_signed_in_is_the_author_of_an_organizations_messages(
+    world: World, signed_in: str, author: dict[str, str]
+) -> None:
+    """Ada acts as acme; or acme signed in itself."""
+    flow = Flow(world)
+    await flow.register()
+    await flow.person.sign_in(world.store, signed_in)
+    world.workspace("acme", "lab")
+    world.agent_row("acme", "helper")
+    token = await full(flow, account="acme")
+    assert (await flow.call(token)).json()["name"] == "acme"
+    body = {"session_type": "chat", "agent_id": "helper", "initial_prompt": "hello"}
+    started = (await flow.call(token, "POST", "/workspaces/lab/sessions", json=body)).json()
+    await world.idle()
+    author = {"id": world.accounts[signed_in], **author}
+    assert (started["initiator"], started["initiator_id"]) == (author, author["id"])
+    posted = await flow.call(token, "POST", f"/sessions/{started['id']}/events", json={"content": "more"})
+    assert posted.json()["author"] == author
+    await world.idle()
+    assert (await world.events(started["id"]))[0]["author"] == author
+    made = (await flow.call(token, "POST", "/workspaces", json={"name": "new"})).json()
+    assert (made["creator"], made["creator_id"]) == (author, author["id"])
+
+
 async def test_only_tokens_update_agents(world: World) -> None:
     flow = await ready(world)
     world.agent_row("ada", "mine")

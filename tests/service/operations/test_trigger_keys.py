@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from agentbook.service import auth
+from service.oauth.flow import Flow, ready, tokens
+from service.oauth.test_authorize import at
 from service.world import ALL, World, error
 
 pytestmark = [pytest.mark.dependencies, pytest.mark.anyio]
@@ -81,3 +85,53 @@ async def test_only_trigger_keys_of_the_workspace_can_be_revoked(world: World, l
     ):
         assert error(await world.ask("DELETE", path, world.full)) == absent
     assert all(row["revoked_at"] is None for row in world.rows("api_keys"))
+
+
+REFUSED = (401, "Unauthorized", "Invalid API key")
+
+
+async def made_with_a_token(world: World) -> tuple[Flow, dict[str, Any], str]:
+    """A client with tokens that act as acme, and a trigger key that it made."""
+    flow = await ready(world)
+    scopes = "workspaces:write agents:read sessions:read"
+    issued = await tokens(flow, scope=scopes, account="acme")
+    made = await flow.call(issued["access_token"], "POST", PATH, json=BODY)
+    assert made.status_code == 201, made.text
+    return flow, issued, made.json()["key"]
+
+
+async def test_a_key_made_with_a_token_ends_when_its_authorization_is_revoked(world: World, lab: str) -> None:
+    session = await world.start("hello")
+    await world.idle()
+    flow, issued, key = await made_with_a_token(world)
+    own = (await world.post(PATH, BODY, world.full)).json()["key"]
+    assert (await world.get(f"/sessions/{session}/events", key)).status_code == 200
+    renewed = (await flow.refresh(issued["refresh_token"])).json()
+    assert (await world.get(f"/sessions/{session}/events", key)).status_code == 200
+    assert (await flow.refresh(issued["refresh_token"])).status_code == 400  # a spent token: everything is revoked
+    assert (await flow.call(renewed["access_token"])).status_code == 401
+    assert error(await world.get(f"/sessions/{session}/events", key)) == REFUSED
+    listed = {row["id"]: row["revoked_at"] for row in (await world.get(PATH, world.full)).json()["items"]}
+    assert listed[key.partition(":")[0]] is not None
+    assert (await world.get(f"/sessions/{session}/events", own)).status_code == 200
+
+
+async def test_a_key_made_with_a_token_ends_with_the_last_token(
+    world: World, lab: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = await world.start("hello")
+    await world.idle()
+    _, _, key = await made_with_a_token(world)
+    for seconds, status in ((3_601, 200), (31 * 24 * 3_600, 401)):  # the refresh token lives for 30 days
+        with monkeypatch.context() as patch:
+            at(world, patch, seconds)
+            assert (await world.get(f"/sessions/{session}/events", key)).status_code == status
+
+
+async def test_a_key_made_with_a_token_ends_when_the_person_is_no_admin(world: World, lab: str) -> None:
+    session = await world.start("hello")
+    await world.idle()
+    _, _, key = await made_with_a_token(world)
+    assert (await world.get(f"/sessions/{session}/events", key)).status_code == 200
+    world.change("memberships", world.rows("memberships")[0]["id"], role="MEMBER")
+    assert error(await world.get(f"/sessions/{session}/events", key)) == REFUSED

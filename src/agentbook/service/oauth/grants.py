@@ -22,7 +22,7 @@ from sqlalchemy import Connection, delete, insert, or_, select, update
 
 from .. import auth, ids
 from ..store import Transaction
-from ..store.tables import accounts, oauth_authorizations, oauth_clients, oauth_requests, oauth_tokens
+from ..store.tables import accounts, api_keys, oauth_authorizations, oauth_clients, oauth_requests, oauth_tokens
 from . import clients
 
 # The specification gives no lifetimes; these are our choices.
@@ -192,10 +192,12 @@ def refresh_tokens(
 
 
 def revoke(tx: Transaction, authorization_id: str) -> None:
-    """Revoke an authorization and all its tokens."""
+    """Revoke an authorization with all its tokens and the keys made with them."""
     now = tx.clock.instant()
     live = (oauth_authorizations.c.id == authorization_id) & oauth_authorizations.c.revoked_at.is_(None)
     tx.db.execute(update(oauth_authorizations).where(live).values(revoked_at=now, updated_at=now))
+    keys = (api_keys.c.authorization_id == authorization_id) & api_keys.c.revoked_at.is_(None)
+    tx.db.execute(update(api_keys).where(keys).values(revoked_at=now, updated_at=now))
 
 
 def authorizations_of(db: Connection, person_id: str) -> list[Mapping[Any, Any]]:

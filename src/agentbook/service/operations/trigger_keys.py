@@ -34,7 +34,8 @@ def list_trigger_keys(call: OperationCall) -> dict[str, Any]:
 def create_trigger_key(call: OperationCall) -> dict[str, Any]:
     """Create a trigger key for a workspace and a visible agent.
 
-    The secret cannot be read back later.
+    The secret cannot be read back later. A key made with a token ends with the token's
+    authorization.
     """
     workspace = _workspace(call)
     if workspace["should_restrict_members"]:  # a person may get here, but the key would see nothing
@@ -47,6 +48,7 @@ def create_trigger_key(call: OperationCall) -> dict[str, Any]:
         kind="trigger",
         workspace_id=workspace["id"],
         agent_id=agent["id"],
+        authorization_id=call.caller.authorization_id,
         revoked_at=None,
     )
     return {**_record(row), "key": f"{row['id']}:{secret}"}
@@ -77,7 +79,7 @@ def revoke_trigger_key(call: OperationCall) -> dict[str, Any]:
 def _workspace(call: OperationCall) -> access.Row:
     """Return a workspace of the account that the caller acts as, or raise the 404.
 
-    A key outlives a person's token, so other accounts' workspaces are excluded.
+    A key acts as that account alone, so other accounts' workspaces are excluded.
     """
     row = access.require_own_workspace(call, call.path["workspace_id_or_name"])
     if row["owner_id"] != call.caller.account_id:

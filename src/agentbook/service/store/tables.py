@@ -84,7 +84,7 @@ workspaces = Table(
     _id(),
     Column("owner_id", Text, ForeignKey("accounts.id"), nullable=False),
     Column("creator_id", Text, nullable=False),
-    Column("creator_type", Text, nullable=False, server_default="user"),  # user | api_key
+    Column("creator_type", Text, nullable=False, server_default="user"),  # user | organization | api_key
     Column("name", Text, nullable=False),
     _flag("restrict_account_credentials"),
     _flag("should_restrict_members"),
@@ -261,7 +261,7 @@ sessions = Table(
     Column("agent_id", Text),
     Column("type", Text, nullable=False),  # chat | time | webhook | api_trigger | agent_test
     Column("initiator_id", Text, nullable=False),
-    Column("initiator_type", Text, nullable=False),  # api_key | user | trigger
+    Column("initiator_type", Text, nullable=False),  # api_key | user | organization | trigger
     Column("name", Text),
     *_times(),
     Index("sessions_by_workspace", "workspace_id", "id"),

@@ -43,8 +43,7 @@ class TurnOutcome:
 def accept(tx: Transaction, session_id: str, text: str, principal: Principal) -> tuple[Published, PendingTurn]:
     """Store a message and the pending turn that answers it."""
     task_id = tx.clock.new_id()
-    author_id = principal.account_id if principal.kind == "oauth2" else principal.id
-    author = {"type": principal.author_type, "id": author_id, "name": principal.name}
+    author = {"type": principal.author_type, "id": principal.id, "name": principal.name}
     message = events.append(
         tx,
         session_id,
