@@ -13,9 +13,9 @@ from ...api.event_ids import first_id_at
 from ..analysis.validate import instant_of
 from ..parse.frame import FrameBuilder, ParsedPage
 from .concurrency import MAX_CONCURRENCY
+from .drivers import fetch_pages, shielded
 from .id_ranges import ListLoad
-from .interrupts import shielded
-from .page_loader import PageLoader, fetch_pages
+from .page_loader import PageLoader
 from .progress import Progress
 from .session_ids import require_client, session_ids
 

@@ -17,9 +17,9 @@ from ...api.calls import Call, ListCall
 from ...api.errors import AgentbookError, PartialLoad
 from ...api.pagination import PASSES, Page, warn_incomplete
 from ..parse.frame import FrameBuilder, ParsedPage
+from .drivers import fetch_pages, fetch_pages_async, shielded
 from .id_ranges import ListLoad
-from .interrupts import shielded
-from .page_loader import PageLoader, fetch_pages, fetch_pages_async
+from .page_loader import PageLoader
 from .progress import Progress
 
 if TYPE_CHECKING:

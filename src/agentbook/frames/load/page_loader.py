@@ -1,18 +1,15 @@
 """Loading lists: which pages to request next, and what becomes of those that arrive.
 
-`PageLoader` does no I/O. `fetch_pages` drives it with threads, `fetch_pages_async` on
-an event loop. `Listing.to_pandas`, `load_events` and `Store.sync` all load through it.
+`PageLoader` does no I/O: see `drivers`. `Listing.to_pandas`, `load_events` and
+`Store.sync` all load through it.
 """
 
 from __future__ import annotations
 
-import asyncio
 import functools
-import queue
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from ...api.calls import UNREADABLE, Call
@@ -23,7 +20,6 @@ from ..parse.frame import FrameBuilder, ParsedPage
 from ..parse.page_checks import all_in_order, check_page, check_session_ids
 from .concurrency import MAX_CONCURRENCY, ConcurrencyLimit
 from .id_ranges import SPLIT_PAGES, IdRange, ListLoad, keep_rows
-from .interrupts import shielded
 
 _SMALL_BYTES = 100_000  # pages up to this size are parsed together with others
 _BATCH_BYTES = 400_000  # of small pages parsed at once: a page of 1,000 events
@@ -322,79 +318,4 @@ def _never() -> tuple[int, Call[Page]]:
     raise AssertionError("a new range has a first page")
 
 
-# -- drivers -----------------------------------------------------------------------
-
-Run = Callable[[Call[Page]], Page]
-
-
-def fetch_pages(loader: PageLoader, run: Run) -> None:
-    """Load everything: this thread plans and parses, others wait for the network.
-
-    An interrupt strikes only during these waits; what has arrived is kept.
-    """
-    pool: ThreadPoolExecutor | None = None
-    arrived: queue.SimpleQueue[Future[Fetched]] = queue.SimpleQueue()
-    with shielded() as shield:
-        try:
-            while not loader.finished:
-                requests = loader.next_requests()
-                if len(requests) == loader.under_way == loader.target == 1:
-                    # A second thread for a single request would only cost switches.
-                    loader.receive(shield.interruptible(_fetch, run, requests[0]))
-                    continue
-                for request in requests:
-                    pool = pool or ThreadPoolExecutor(loader.concurrency, thread_name_prefix="agentbook-pages")
-                    pool.submit(_fetch, run, request).add_done_callback(arrived.put)
-                if loader.under_way:
-                    loader.receive(shield.interruptible(arrived.get).result())
-        except KeyboardInterrupt:
-            loader.parse_small()  # these pages have arrived
-            raise
-        finally:
-            if pool is not None:
-                pool.shutdown(wait=False, cancel_futures=True)
-
-
-def _fetch(run: Run, request: PageRequest) -> Fetched:
-    start, busy = time.perf_counter(), time.thread_time()
-    outcome: Page | AgentbookError
-    try:
-        outcome = run(request.call)
-    except AgentbookError as error:
-        outcome = error
-    cost_s = time.thread_time() - busy
-    return Fetched(request, outcome, max(time.perf_counter() - start - cost_s, 0.0), cost_s)
-
-
-async def fetch_pages_async(loader: PageLoader, run: Callable[[Call[Page]], Awaitable[Page]]) -> None:
-    """As `fetch_pages`, on the running event loop."""
-    tasks: set[asyncio.Task[Fetched]] = set()
-    try:
-        while not loader.finished:
-            with shielded():
-                requests = loader.next_requests()
-            tasks |= {asyncio.ensure_future(_fetch_async(run, request)) for request in requests}
-            if not tasks:
-                continue
-            done, tasks = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
-                with shielded():
-                    loader.receive(task.result())
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-
-async def _fetch_async(run: Callable[[Call[Page]], Awaitable[Page]], request: PageRequest) -> Fetched:
-    # The cost of one request cannot be told from that of the others on the loop.
-    start = time.perf_counter()
-    outcome: Page | AgentbookError
-    try:
-        outcome = await run(request.call)
-    except AgentbookError as error:
-        outcome = error
-    return Fetched(request, outcome, time.perf_counter() - start, 0.0)
-
-
-__all__ = ["Fetched", "PageLoader", "PageRequest", "fetch_pages", "fetch_pages_async"]
+__all__ = ["Fetched", "PageLoader", "PageRequest"]

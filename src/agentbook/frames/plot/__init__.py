@@ -9,8 +9,7 @@ from typing import Any
 
 from ..._names import missing_attribute
 from .activity_chart import activity_heatmap
-from .credential_chart import credentials
-from .failure_chart import failures
+from .bar_charts import credentials, failures
 from .latency_chart import latency
 from .timeline import turn_timeline
 

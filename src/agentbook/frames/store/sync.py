@@ -22,9 +22,9 @@ import pyarrow.compute as pc
 from ...api.connection import Connection
 from ...api.endpoints import sessions as endpoint
 from ...api.event_ids import is_persisted, milliseconds_of
+from ..load.drivers import fetch_pages, shielded
 from ..load.id_ranges import ListLoad
-from ..load.interrupts import shielded
-from ..load.page_loader import PageLoader, fetch_pages
+from ..load.page_loader import PageLoader
 from ..load.progress import Progress
 from ..parse.frame import FrameBuilder, ParsedPage
 from ..parse.page_checks import out_of_order

@@ -1,0 +1,156 @@
+"""Running a load: pages are fetched by threads or on an event loop, and may be stopped.
+
+Python raises `KeyboardInterrupt` between any two instructions of the main thread, for
+example after a page's rows were kept and before that was recorded. Resuming from there
+would repeat the rows. So an interrupt (Ctrl-C) strikes only between two steps of a
+load, not inside one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import signal
+import threading
+import time
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from types import FrameType
+from typing import Any, Self, TypeVar
+
+from ...api.calls import Call
+from ...api.errors import AgentbookError
+from ...api.pagination import Page
+from .page_loader import Fetched, PageLoader, PageRequest
+
+T = TypeVar("T")
+Run = Callable[[Call[Page]], Page]
+
+
+def fetch_pages(loader: PageLoader, run: Run) -> None:
+    """Load everything: this thread plans and parses, others wait for the network.
+
+    An interrupt strikes only during these waits; what has arrived is kept.
+    """
+    pool: ThreadPoolExecutor | None = None
+    arrived: queue.SimpleQueue[Future[Fetched]] = queue.SimpleQueue()
+    with shielded() as shield:
+        try:
+            while not loader.finished:
+                requests = loader.next_requests()
+                if len(requests) == loader.under_way == loader.target == 1:
+                    # A second thread for a single request would only cost switches.
+                    loader.receive(shield.interruptible(_fetch, run, requests[0]))
+                    continue
+                for request in requests:
+                    pool = pool or ThreadPoolExecutor(loader.concurrency, thread_name_prefix="agentbook-pages")
+                    pool.submit(_fetch, run, request).add_done_callback(arrived.put)
+                if loader.under_way:
+                    loader.receive(shield.interruptible(arrived.get).result())
+        except KeyboardInterrupt:
+            loader.parse_small()  # these pages have arrived
+            raise
+        finally:
+            if pool is not None:
+                pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _fetch(run: Run, request: PageRequest) -> Fetched:
+    start, busy = time.perf_counter(), time.thread_time()
+    outcome: Page | AgentbookError
+    try:
+        outcome = run(request.call)
+    except AgentbookError as error:
+        outcome = error
+    cost_s = time.thread_time() - busy
+    return Fetched(request, outcome, max(time.perf_counter() - start - cost_s, 0.0), cost_s)
+
+
+async def fetch_pages_async(loader: PageLoader, run: Callable[[Call[Page]], Awaitable[Page]]) -> None:
+    """As `fetch_pages`, on the running event loop."""
+    tasks: set[asyncio.Task[Fetched]] = set()
+    try:
+        while not loader.finished:
+            with shielded():
+                requests = loader.next_requests()
+            tasks |= {asyncio.ensure_future(_fetch_async(run, request)) for request in requests}
+            if not tasks:
+                continue
+            done, tasks = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                with shielded():
+                    loader.receive(task.result())
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _fetch_async(run: Callable[[Call[Page]], Awaitable[Page]], request: PageRequest) -> Fetched:
+    # The cost of one request cannot be told from that of the others on the loop.
+    start = time.perf_counter()
+    outcome: Page | AgentbookError
+    try:
+        outcome = await run(request.call)
+    except AgentbookError as error:
+        outcome = error
+    return Fetched(request, outcome, time.perf_counter() - start, 0.0)
+
+
+class shielded:  # noqa: N801 (used as a statement, like contextlib.suppress)
+    """Hold an interrupt back until the block ends.
+
+    What waits for the network belongs into `interruptible`. Changing the handler of a
+    signal costs several microseconds, `interruptible` almost nothing: so one block
+    holds a whole load.
+
+    Examples
+    --------
+    >>> with shielded() as shield:
+    ...     page = shield.interruptible(str.upper, "an interrupt strikes here")
+    ...     rows = "all or nothing"
+    """
+
+    __slots__ = ("_handler", "_open", "_pending")
+
+    def __init__(self) -> None:
+        self._handler: Any = None
+        self._open = False
+        self._pending: tuple[int, FrameType | None] | None = None
+
+    def __enter__(self) -> Self:
+        # Only the main thread is interrupted, and only it may set handlers.
+        if threading.current_thread() is threading.main_thread():
+            handler = signal.getsignal(signal.SIGINT)
+            if callable(handler):
+                self._handler = handler
+                signal.signal(signal.SIGINT, self._receive)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._handler is not None:
+            self._open = False
+            signal.signal(signal.SIGINT, self._handler)
+            self._strike()
+
+    def interruptible(self, function: Callable[..., T], *args: Any) -> T:
+        """Call a function during which an interrupt strikes at once."""
+        self._open = True
+        try:
+            self._strike()
+            return function(*args)
+        finally:
+            self._open = False
+
+    def _receive(self, number: int, frame: FrameType | None) -> None:
+        self._pending = number, frame
+        if self._open:
+            self._strike()
+
+    def _strike(self) -> None:
+        if self._pending is not None:
+            pending, self._pending = self._pending, None
+            self._handler(*pending)
+
+
+__all__ = ["fetch_pages", "fetch_pages_async", "shielded"]
