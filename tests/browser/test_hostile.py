@@ -67,10 +67,10 @@ from IPython.display import Markdown
 Markdown(at_once.conversation.to_markdown())
 """
 # TeX's definitions hold for the whole page. Whatever was typeset before, `\\hr` must be
-# undefined here.
+# undefined here, and `\\alpha` what it was.
 DEFINED = r"""
 import ipywidgets
-ipywidgets.HTMLMath(r'<span class="defined">\(\hr\ef{a}{b}\)</span>')
+ipywidgets.HTMLMath(r'<span class="defined">\(\hr\ef{a}{b}\)</span><span class="alpha">\(\alpha+1\)</span>')
 """
 PAGE = "open('exported.html', 'w').write(at_once.conversation.to_html())"
 # The dangerous elements and attributes of a part of the page.
@@ -165,6 +165,13 @@ def test_no_text_runs_or_fetches_anything_anywhere(lab: Lab, page: Page) -> None
     defined = page.page.locator(".jp-OutputArea .defined mjx-container")
     defined.scroll_into_view_if_needed()
     assert (defined.count(), defined.locator("a").count()) == (1, 0)
+    alpha = page.page.locator(".jp-OutputArea .alpha mjx-container mjx-math")
+    # MathJax writes a character as a class: mjx-c1D6FC is the italic alpha.
+    assert alpha.locator("mjx-c").evaluate_all("signs => signs.map(each => each.className)") == [
+        "mjx-c1D6FC TEX-I",
+        "mjx-c2B",
+        "mjx-c31",
+    ]
     words = page.panel.nth(0).locator(".ab-log").text_content() or ""  # JupyterLab draws only what is near the view
     for text in ("<script>top.hit('script')</script>", "<iframe srcdoc='<script>", "⟨U+202E⟩"):
         assert text in words

@@ -162,6 +162,49 @@ TEX = _all(
     tex_space=r"$\href {javascript:HIT}{x^2}$ $\hr\ef{javascript:HIT}{x^2}$ $\href%" + "\n" + r"{javascript:HIT}{x^2}$",
 )
 
+# Each redefines \\alpha for the page, or styles or addresses something outside itself.
+# `tests/chat/html/mathjax_commands.json` lists where such commands come from.
+TEX_ATTACKS = [
+    *(rf"\{name}{{\alpha}}{{X}}" for name in ("newcommand", "renewcommand", "DeclareMathOperator")),
+    *(rf"\{name}\alpha{{X}}" for name in ("newcommand", "renewcommand", "providecommand", "DeclareMathOperator*")),
+    *(rf"\{name}\alpha{{X}}" for name in ("def", "gdef", "edef", "xdef", "global\\def", "long\\def")),
+    *(rf"\{name}\alpha=X" for name in ("let", "futurelet", "global\\let", "chardef", "mathchardef")),
+    *(rf"\{name}{{\alpha}}{{X}}{{Y}}" for name in ("DeclarePairedDelimiter", "DeclarePairedDelimiters")),
+    *(rf"\{name}{{\alpha}}[1]{{X}}{{Y}}{{#1}}" for name in ("DeclarePairedDelimiterX", "DeclarePairedDelimitersX")),
+    *(
+        rf"\{name}{{\alpha}}[1]{{X}}{{X}}{{Y}}{{Y}}{{#1}}"
+        for name in ("DeclarePairedDelimiterXPP", "DeclarePairedDelimitersXPP")
+    ),
+    r"\Newextarrow{\alpha}{5,10}{0x2192}",
+    r"\newenvironment{align}{X}{Y}",
+    r"\renewenvironment{matrix}{X}{Y}",
+    r"\newcolumntype{c}{X}",
+    r"\definecolor{red}{rgb}{0,1,0}",
+    r"\newtagform{default}{X}{Y}",
+    r"\renewtagform{default}{X}{Y}",
+    r"\usetagform{default}",
+    r"\mathtoolsset{showonlyrefs}",
+    r"\refeq{a}",
+    r"\eqref{a}",
+    r"\ref{a}",
+    r"x \label{a}",
+    r"\require{physics}",
+    r"\text{\def\alpha{X}}",
+    r"\text{$\let\alpha X$}",
+    r"\ce{$\def\alpha{X}$}",
+    r"\begin{array}{c}\gdef\alpha{X}\end{array}",
+    r"\begingroup\global\def\alpha{X}\endgroup",
+    r"\csname def\endcsname\alpha{X}",
+    r"\catcode64=0 @def@alpha{X}",
+    r"\class{jp-Dialog}{x} \cssId{login}{x} \style{position:fixed}{x} \href{javascript:top.hit('tex')}{x}",
+    r"\unicode[serif;background:url(http://stray.example)]{x41}",
+    r"\matrix\\let\alpha X",
+    r"\cases \\newcommand\alpha X",
+]
+TEX["tex_definitions"] = "\n\n".join(
+    f"${tex}$ and \\({tex}\\)\n\n$$\n{tex}\n$$\n\n\\[\n{tex}\n\\]" for tex in TEX_ATTACKS
+)
+
 CHARACTERS = _all(
     bidi="invoice\u202efdp.exe \u2066a\u2069 \u2067<b>\u2069 \u061c\u200e\u200f [\u202ea](http://HOST/\u202emoc)",
     zero_width="java\u200bscript: <scr\u200dipt>HIT</scr\u200dipt> \ufeff\u2060\u180e <\u200bimg src=x onerror=HIT>",

@@ -170,29 +170,6 @@ def test_mathematics_is_told_from_money(text: str, tex: list[str]) -> None:
     assert_safe(render(text))
 
 
-@pytest.mark.parametrize(
-    "tex",
-    [
-        r"\href{javascript:alert(1)}{x}",
-        r"\def\x{y}",
-        r"\gdef \x{y}",
-        r"\newcommand{\x}{y}",
-        r"\let\x=y",
-        r"\require{html}",
-        r"\class{jp-Dialog}{x}",
-        r"\cssId{login}{x}",
-        r"\style{position:fixed}{x}",
-        r"\data{a=b}{x}",
-        r"\unicode{x41}",
-    ],
-)
-def test_tex_that_affects_the_page_stays_source(tex: str) -> None:
-    for text in (f"${tex}$", f"$${tex}$$", rf"\({tex}\)", f"\\[\n{tex}\n\\]"):
-        assert typeset(text) == []
-        assert tex in read(render(text)).text
-    assert typeset(r"$\default + \letter$") == [r"\(\default + \letter\)"]
-
-
 def test_pictures_are_fetched_only_if_the_reader_allows_it() -> None:
     text = (
         "![a *cat*](https://e.test/cat.png) ![b](data:image/png;base64,AA) ![c](/api/x.png) ![d](javascript:alert(1))"

@@ -7,7 +7,6 @@ a panel would not do.
 
 from __future__ import annotations
 
-import html
 import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
@@ -15,14 +14,24 @@ from functools import lru_cache
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from .formulas import may_hold_math, reaches_out
+from .formulas import may_hold_math
 from .sanitize import SAFE_ADDRESS, visible
+from .tex_commands import ARGUMENTS, COMMANDS
 
 # What some reader might take for the beginning of a tag, a comment or an autolink.
 _TAG = re.compile(r"<(?=[A-Za-z/!?])")
 _PICTURE = re.compile(r"!(?=\[)")
 _MARKUP = re.compile(r"[\\`*_\[\]<>()#&|~!$:@]")
 MAX_PARSED = 64_000
+# Where some reader might see an end of a formula: dollars, brackets, environments.
+_FORMULA = re.compile(r"\$.*?\$|\\[()\[\]]|\\(?:begin|end)", re.DOTALL)
+_COMMAND = re.compile(r"\\([A-Za-z]+)")
+# TeX that is refused in code too.
+_DEFINITION = re.compile(
+    r"""\\(?:[a-z]?def|\w*let|(?:re|provide)?new\w+|New\w+|Declare\w+|define\w+|global|require|csname|catcode|label|\w*ref
+        |href|url|class|cssId|style|data|html\w*|mmlToken|unicode|\w*tip|toggle|verb|\w*bbox|\w*set|\w*tagform)(?![A-Za-z])""",
+    re.VERBOSE,
+)
 
 
 def quote(text: str) -> str:
@@ -78,6 +87,7 @@ def _permissive_parser() -> MarkdownIt:
     """A parser that obeys everything: if it finds nothing, no stricter one will."""
     parser = MarkdownIt("commonmark", {"html": True, "linkify": False, "maxNesting": 100})
     parser.enable(["table", "strikethrough"])
+    parser.disable("text_join")  # escaped characters stay tokens of their own
     parser.validateLink = lambda url: True  # type: ignore[method-assign]
     return parser
 
@@ -85,14 +95,41 @@ def _permissive_parser() -> MarkdownIt:
 def _is_harmless(text: str) -> bool:
     if len(text) > MAX_PARSED and re.search(r"[<\[&$\\`:]", text):
         return False
-    # Dollars may be written as entities too, so dangerous TeX is refused anywhere, not
-    # only between dollars.
-    if reaches_out(html.unescape(text)):
-        return False
     env: dict[str, dict[str, dict[str, str]]] = {}
-    tokens = _permissive_parser().parse(text, env)
+    tokens = list(_flatten(_permissive_parser().parse(text, env)))
     addresses = [reference["href"] for reference in env.get("references", {}).values()]
-    return all(map(SAFE_ADDRESS.match, addresses)) and all(map(_is_harmless_token, _flatten(tokens)))
+    return (
+        all(map(SAFE_ADDRESS.match, addresses))
+        and all(map(_is_harmless_token, tokens))
+        and not _may_typeset_anything(tokens)
+    )
+
+
+def _may_typeset_anything(tokens: Iterable[Token]) -> bool:
+    """Whether a reader might typeset TeX that `tex_commands` does not admit.
+
+    Readers disagree on where a formula begins and ends, and on which backslashes and
+    entities count. So any command is looked at once there may be a formula anywhere.
+    Code is not typeset, unless a reader misses where it ends.
+    """
+    source, rendered, code = "", "", ""
+    for token in tokens:
+        if token.type in ("fence", "code_block", "code_inline"):
+            code += f"{token.content}\n"
+        elif not token.children:
+            # Emphasis ends no word.
+            content = token.content or ("\n" if token.block or not token.nesting else "")
+            source += token.markup if token.type == "text_special" else content
+            rendered += content
+    across = "$" in code and "$" in rendered
+    if not (across or _FORMULA.search(source) or _FORMULA.search(rendered)):
+        return False
+    return not all(map(_is_allowed, _COMMAND.finditer(f"{source}\n{rendered}"))) or bool(_DEFINITION.search(code))
+
+
+def _is_allowed(command: re.Match[str]) -> bool:
+    name = command[1]
+    return name in COMMANDS and (name not in ARGUMENTS or bool(ARGUMENTS[name].match(command.string, command.end())))
 
 
 def _flatten(tokens: Iterable[Token]) -> Iterator[Token]:

@@ -5,8 +5,9 @@ Amounts of money are told from formulas.
 A formula becomes TeX in an element of its own, which JupyterLab's bundled MathJax
 typesets where the panel asks for it. Everywhere else the element shows readable TeX
 source. MathJax is told to ignore all other text, so it only ever sees the formulas
-detected here. TeX that could define commands for the whole page, or address or style
-anything outside itself, stays source.
+detected here. Only TeX that an allow-list admits is typeset (`tex_commands`). The rest,
+which could define commands for the whole page, or address or style anything outside
+itself, stays source.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from markdown_it import MarkdownIt
 from markdown_it.common.utils import escapeHtml
 from markdown_it.rules_block import StateBlock
 from markdown_it.rules_inline import StateInline
+
+from .tex_commands import ARGUMENTS, COMMANDS
 
 MAX_INLINE = 500
 LONG = 60  # an inline formula this long may have to scroll
@@ -31,14 +34,8 @@ TYPESET = "mathjax_process tex2jax_process"
 # Where a formula of several lines may begin.
 OPENING = re.compile(r"^ {0,3}(?:\$\$|\\\[)", re.MULTILINE)
 
-# Definitions outlive the formula because they belong to the page. The other commands
-# use addresses, classes, styles and extensions.
-_REFUSED = re.compile(
-    r"""\\(?:[gex]?def|let|futurelet|global|(?:re)?newcommand|(?:re)?newenvironment|newcolumntype|DeclareMathOperator|Newextarrow
-        |DeclarePairedDelimiters?|require|href|url|class|cssId|style|data|html\w*|mmlToken|unicode|includegraphics|special|label
-        |(?:eq)?ref|toggle|texttip|mathtip|bbox|verb|input|catcode|csname|definecolor|setOptions|mathtoolsset|(?:re)?newtagform|usetagform)(?![A-Za-z])""",
-    re.VERBOSE,
-)
+# What matters in TeX for `reaches_out`: commands, braces and comments.
+_TOKEN = re.compile(r"\\([A-Za-z]+|.)|[{}%]|\\\Z", re.DOTALL)
 _SIGNS = re.compile(r"[\\^_={}<>+]")
 _WORD = re.compile(r"[A-Za-z]{3}")
 _AMOUNT = re.compile(r"\d[\d.,]*(?:\s|[a-zA-Z]{2}|[-–—]$)")
@@ -50,8 +47,27 @@ def may_hold_math(text: str) -> bool:
 
 
 def reaches_out(tex: str) -> bool:
-    """Whether TeX could affect the page outside its own formula."""
-    return bool(_REFUSED.search(tex))
+    r"""Whether TeX could affect the page outside its own formula.
+
+    Definitions do: they hold for the whole page. Only the commands and environments of
+    `tex_commands` do not. A comment, or a brace or backslash without its counterpart,
+    may hide where a formula ends.
+
+    Examples
+    --------
+    >>> reaches_out(r"\frac{\alpha}{2}"), reaches_out(r"\def\alpha{x}")
+    (False, True)
+    """
+    depth = 0
+    for token in _TOKEN.finditer(tex):
+        name = token[1]
+        if name is None:
+            depth += {"{": 1, "}": -1}.get(token[0], -len(tex))
+            if depth < 0:
+                return True
+        elif name not in COMMANDS or (name in ARGUMENTS and not ARGUMENTS[name].match(tex, token.end())):
+            return True
+    return depth != 0
 
 
 def has_formulas(html: str) -> bool:
@@ -74,12 +90,13 @@ def add_mathematics(parser: MarkdownIt) -> None:
 
 def _render_math(renderer: Any, tokens: Any, idx: int, options: Any, env: Any) -> str:
     token = tokens[idx]
-    tex = escapeHtml(token.content.strip())
+    source = token.content.strip()
+    tex = escapeHtml(source)
     display = token.markup in ("$$", r"\[")
-    if reaches_out(token.content):
+    if reaches_out(source):
         close = {"$": "$", "$$": "$$", r"\(": r"\)", r"\[": r"\]"}[token.markup]
-        source = f"<code>{token.markup}{tex}{close}</code>"
-        return f"<p>{source}</p>\n" if token.block else source
+        code = f"<code>{token.markup}{tex}{close}</code>"
+        return f"<p>{code}</p>\n" if token.block else code
     if not display:
         kind = "ab-math ab-long" if len(tex) > LONG else "ab-math"
         return rf'<span class="{kind} {TYPESET}">\({tex}\)</span>'
