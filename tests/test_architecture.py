@@ -26,7 +26,7 @@ LAYERS = [
     *("frames", "events", "api", "_whole_file", "_file_lock", "_names"),
 ]
 CHAT_LAYERS = ["magics", "replay", "panel", "prompt_lab", "compare", "widgets", "model", "html", "assets", "text"]
-FRAMES_LAYERS = ["dask", "store", "session_log", "plot", "load", "analysis", "export", "excel", "parse"]
+FRAMES_LAYERS = ["dask", "store", "history", "session_log", "plot", "load", "analysis", "export", "excel", "parse"]
 SERVICE_LAYERS = [
     *("http", "admin", "pages", "oauth", "operations", "members", "state", "faults", "web", "turns"),
     # The registry and the tools of language models know the demo's agents; these know

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from .frames.analysis.timing import activity_gaps, concurrency, idle_sessions, latency
     from .frames.analysis.turns import turns
     from .frames.export import export
+    from .frames.history import History, load_history
     from .frames.load.events import load_events
     from .frames.parse.problems import load_problems
     from .frames.store.store import Store
@@ -55,6 +56,7 @@ _HOMES = {
     "Client": "client",
     "Compare": "chat.compare.widget",
     "Conversation": "chat.model.conversation",
+    "History": "frames.history",
     "OAuthToken": "api.auth",
     "PromptLab": "chat.prompt_lab.prompt_lab",
     "Store": "frames.store.store",
@@ -78,6 +80,7 @@ _HOMES = {
     "idle_sessions": "frames.analysis.timing",
     "latency": "frames.analysis.timing",
     "load_events": "frames.load.events",
+    "load_history": "frames.history",
     "load_problems": "frames.parse.problems",
     "plot": "frames.plot",
     "replay": "chat.replay",
@@ -96,6 +99,7 @@ __all__ = [
     "Client",
     "Compare",
     "Conversation",
+    "History",
     "OAuthToken",
     "PromptLab",
     "Store",
@@ -119,6 +123,7 @@ __all__ = [
     "idle_sessions",
     "latency",
     "load_events",
+    "load_history",
     "load_problems",
     "plot",
     "replay",

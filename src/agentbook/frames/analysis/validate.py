@@ -157,6 +157,8 @@ def length_of(value: Any, name: str) -> pd.Timedelta:
     >>> length_of("30min", "after")
     Timedelta('0 days 00:30:00')
     """
+    if isinstance(value, str):
+        value = re.sub(r"(?<=\d)d$", "D", value.strip())  # pandas deprecates "7d"
     # pandas also reads a string of digits as nanoseconds.
     if _is_number(value) or (isinstance(value, str) and re.fullmatch(r"\s*[+-]?[\d.]+\s*", value)):
         raise ValueError(
