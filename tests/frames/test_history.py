@@ -67,8 +67,8 @@ def test_a_session_that_cannot_be_read_is_named_and_can_be_read_later() -> None:
     with pytest.raises(ab.PartialLoad, match="load_events: 1 of 2 sessions are incomplete") as stopped:
         ab.load_history(client, "acme")
     assert stopped.value.partial_frame["session_id"].tolist() == ["s2"]
-    kept = ab.load_history(client, "acme", errors="keep")
-    assert "no such session" in kept.missing["session s1"]
+    partial = ab.load_history(client, "acme", errors="keep")
+    assert "no such session" in partial.missing["session s1"]
     platform.histories["s1"] = events
     history = stopped.value.resume()
     assert history.events["session_id"].tolist() == ["s1", "s2"]

@@ -75,7 +75,7 @@ class History:
 
     Examples
     --------
-    >>> history = load_history(client, "acme", since="30d")
+    >>> history = load_history(client, "acme")
     >>> names = set(history.workspaces["full_name"])
     >>> history.complete, set(history.turns["workspace"]) <= names
     (True, True)
@@ -111,7 +111,7 @@ class History:
 
         Examples
         --------
-        >>> history = load_history(client, "acme", since="30d")
+        >>> history = load_history(client, "acme")
         >>> {"prompt", "reply", "workspace", "agent"} <= set(history.turns.columns)
         True
         """
@@ -212,7 +212,7 @@ def load_history(
 
     Examples
     --------
-    >>> history = load_history(client, "acme", since="30d")
+    >>> history = load_history(client, "acme")
     >>> medians = history.turns.groupby("agent")["latency_s"].median()
     >>> bool(medians.notna().any())
     True
