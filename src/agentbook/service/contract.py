@@ -29,7 +29,11 @@ _MAX_PARAMETERS = 100
 MAX_DEPTH = 64
 MAX_ITEMS = 1_000
 _INTEGER = re.compile(r"-?[0-9]{1,30}")
-_NO_NULL = r"^[^\x00]*$"  # openapi.yaml, Text
+# Patterns of openapi.yaml (Text and Message), and what they mean.
+_PATTERNS = {
+    r"^[^\x00]*$": "Input should not hold a null character",
+    r"^[^\x00]*[^\s\x00][^\x00]*$": "Input should not be blank, nor hold a null character",
+}
 # A string of a JSON text, complete or not, or a character of its structure. Possessive,
 # so that no input makes it backtrack.
 _STRUCTURE = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[\]{},]', re.DOTALL)
@@ -260,9 +264,8 @@ _REASONS: dict[str, Callable[[Any], str]] = {
     "format": lambda kind: f"Input should be a valid {kind.format}",
     "type": lambda kind: f"Input should be a valid {' or '.join(map(str, kind.types))}",
     "pattern": lambda kind: (
-        "Input should not hold a null character"
-        if kind.pattern == _NO_NULL
-        else "Input should not hold '~', '/', control characters or blanks at its ends, nor look like an id"
+        _PATTERNS.get(kind.pattern)
+        or "Input should not hold '~', '/', control characters or blanks at its ends, nor look like an id"
     ),
     "required": lambda kind: "Field required",
 }

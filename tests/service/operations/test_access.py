@@ -13,6 +13,7 @@ pytestmark = [pytest.mark.dependencies, pytest.mark.anyio]
 
 LLM = {"system_prompt": "p", "description": "d", "tools": []}
 CHAT = {"session_type": "chat", "agent_id": "helper", "initial_prompt": "hi"}
+SKILL = {"overview": "o", "version_number": "2.0.0"}
 TRIGGER = {"agent_id": "helper", "name": "build server"}
 
 # operationId: (method, path, body, the scopes of a key that may; () where they do not
@@ -25,6 +26,8 @@ TABLE: dict[str, tuple[str, str, Any, tuple[str, ...]]] = {
     "listCredentials": ("GET", "/accounts/acme/credentials", None, ("integrations:read",)),
     "listSkills": ("GET", "/accounts/acme/skills", None, ("skills:read",)),
     "createSkill": ("POST", "/accounts/acme/skills", {"name": "new"}, ("skills:write",)),
+    "listSkillVersions": ("GET", "/accounts/acme/skills/{skill}/versions", None, ("skills:read",)),
+    "createSkillVersion": ("POST", "/accounts/acme/skills/{skill}/versions", SKILL, ("skills:write",)),
     "listAccountWorkspaces": ("GET", "/accounts/acme/workspaces", None, ("workspaces:read",)),
     "createAgent": ("POST", "/agents", {"name": "new"}, ("agents:write",)),
     "configureLlm": ("POST", "/agents/helper/configure-llm", LLM, ("agents:write",)),
@@ -45,6 +48,7 @@ TABLE: dict[str, tuple[str, str, Any, tuple[str, ...]]] = {
     "revokeTriggerKey": ("DELETE", "/workspaces/lab/trigger_keys/{trigger}", None, ("workspaces:write",)),
     "uninstallAgent": ("DELETE", "/workspace_agents/{installed}", None, ("workspaces:write",)),
     "getSession": ("GET", "/sessions/{session}", None, ("sessions:read",)),
+    "listTasks": ("GET", "/sessions/{session}/tasks", None, ("sessions:read",)),
     "listEvents": ("GET", "/sessions/{session}/events", None, ("workspaces:read", "agents:read")),
     "listOrganizationInvitations": ("GET", "/organizations/acme/invitations", None, ()),
 }
@@ -68,7 +72,9 @@ async def ids(world: World) -> dict[str, str]:
     await world.idle()
     aim = {"workspace_id": lab, "agent_id": helper, "account_id": world.accounts["acme"]}
     trigger = world.add("api_keys", kind="trigger", name="t", secret_sha256="0" * 64, **aim)
-    return {"installed": installed, "version": version, "session": session, "trigger": trigger}
+    acme = world.accounts["acme"]
+    skill = world.add("skills", owner_id=acme, creator_id=acme, name="skill")
+    return {"installed": installed, "version": version, "session": session, "trigger": trigger, "skill": skill}
 
 
 def test_the_table_has_every_operation() -> None:

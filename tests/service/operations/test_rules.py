@@ -21,10 +21,12 @@ LISTS = {
     "listAgents": ("/agents", 1000),
     "listAgentVersions": ("/agents/helper/versions", 1000),
     "listSkills": ("/accounts/acme/skills", 1000),
+    "listSkillVersions": ("/accounts/acme/skills/{skill}/versions", 1000),
     "listAccountWorkspaces": ("/accounts/acme/workspaces", 1000),
     "listSessions": ("/workspaces/lab/sessions", 1000),
     "listWorkspaceAgents": ("/workspaces/lab/agents", 1000),
     "listTriggerKeys": ("/workspaces/lab/trigger_keys", 1000),
+    "listTasks": ("/sessions/{session}/tasks", 1000),
     "listEvents": ("/sessions/{session}/events", 1000),
     "listCredentials": ("/accounts/acme/credentials", 500),
     "listContexts": ("/workspaces/lab/contexts", 500),
@@ -90,7 +92,9 @@ async def ids(world: World) -> dict[str, str]:
     )
     aim = {"workspace_id": lab, "agent_id": helper, "account_id": acme}
     trigger = world.add("api_keys", kind="trigger", name="t", secret_sha256="0" * 64, **aim)
-    return {"installed": installed, "version": version, "session": session, "trigger": trigger}
+    skill = world.add("skills", owner_id=acme, creator_id=acme, name="skill")
+    world.add("skill_versions", skill_id=skill, creator_id=acme, version_number="1.0.0")
+    return {"installed": installed, "version": version, "session": session, "trigger": trigger, "skill": skill}
 
 
 def test_every_list_is_here() -> None:

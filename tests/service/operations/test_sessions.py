@@ -58,6 +58,19 @@ async def test_what_cannot_be_started(filled: World) -> None:
     assert error(answer) == (403, "Forbidden", "This workspace is archived")
 
 
+@pytest.mark.parametrize("blank", ["", " ", "\n\t \u3000"])
+async def test_a_blank_message_is_refused(filled: World, blank: str) -> None:
+    body = {"session_type": "chat", "agent_id": "helper", "initial_prompt": blank}
+    refused = await filled.post("/workspaces/lab/sessions", body, filled.full)
+    session = await filled.start("first")
+    follow_up = await filled.post(f"/sessions/{session}/events", {"content": blank}, filled.full)
+    for answer, field in ((refused, "initial_prompt"), (follow_up, "content")):
+        status, kind, message = error(answer)
+        assert (status, kind) == (400, "InvalidInputError")
+        assert f"body.{field}: Input should not be blank" in message
+    assert len(filled.rows("sessions")) == 1
+
+
 async def test_only_the_initiator_can_post_a_message(filled: World) -> None:
     session = await filled.start("first")
     await filled.idle()

@@ -85,7 +85,7 @@ class ErrorResponses:
         if scope["type"] == "websocket" and not any(name == b"accept" for name, _ in request_headers):
             # WebSocket clients send no Accept header, and cannot show a page.
             request_headers = [*request_headers, (b"accept", b"*/*")]
-        oauth = scope["path"].endswith("/oauth/token")
+        oauth = scope["path"].endswith("/oauth/token") and scope.get("method") == "POST"
         status, headers, body = errors.render(error, request_headers, self.root_url(), oauth=oauth)
         kind = "http" if scope["type"] == "http" else "websocket.http"
         if kind == "websocket.http" and "websocket.http.response" not in scope.get("extensions", {}):

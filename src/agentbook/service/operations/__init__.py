@@ -3,7 +3,7 @@
 Importing this package registers every handler.
 """
 
-from . import accounts, agents, credentials, sessions, skills, trigger_keys, workspaces
+from . import accounts, agents, credentials, sessions, skills, tasks, trigger_keys, workspaces
 from .registry import HANDLERS, OperationCall, RegisteredHandler
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "credentials",
     "sessions",
     "skills",
+    "tasks",
     "trigger_keys",
     "workspaces",
 ]

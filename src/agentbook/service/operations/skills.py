@@ -1,12 +1,13 @@
-"""Skills: list and create."""
+"""Skills and their versions: list and create."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import insert, select
+from sqlalchemy import insert, select, update
 
-from ..store.tables import skills
+from .. import errors
+from ..store.tables import skill_versions, skills
 from . import access, records
 from .registry import OperationCall, page, reads, writes
 
@@ -47,7 +48,63 @@ def create_skill(call: OperationCall) -> dict[str, Any]:
         "updated_at": now,
     }
     call.db.execute(insert(skills), row)
+    _insert_version(call, row["id"], body["overview"], "1.0.0")
     return _records(call, [row])[0]
+
+
+@reads("listSkillVersions")
+def list_skill_versions(call: OperationCall) -> dict[str, Any]:
+    """List the versions of a skill, newest first; 404 if the skill is not visible."""
+    skill = _require_skill(call)
+    query = select(skill_versions).where(skill_versions.c.skill_id == skill["id"])
+    rows, total = access.fetch_page(call, query.order_by(skill_versions.c.id.desc()))
+    return page((_version(row) for row in rows), total, call.query)
+
+
+@writes("createSkillVersion")
+def create_skill_version(call: OperationCall) -> dict[str, Any]:
+    """Create a version of a skill of the caller's account."""
+    skill, overview = _require_skill(call), call.body["overview"]
+    if skill["owner_id"] != call.caller.account_id:
+        raise errors.forbidden("This skill belongs to another account")
+    version = _insert_version(call, skill["id"], overview, call.body["version_number"])
+    changes = {"overview": overview, "updated_at": version["created_at"]}
+    call.db.execute(update(skills).where(skills.c.id == skill["id"]).values(changes))
+    return version
+
+
+def _require_skill(call: OperationCall) -> access.Row:
+    """Return the visible skill of the path: the account's own, or a public one."""
+    account = access.require_account(call, call.path["account_id_or_name"])
+    query = select(skills).where(
+        access.matches(skills, call.path["skill_id_or_name"]), skills.c.owner_id == account["id"]
+    )
+    if account["id"] != call.caller.account_id:
+        query = query.where(skills.c.is_public)
+    row = call.db.execute(query).mappings().first()
+    if row is None:
+        raise errors.not_found("Skill")
+    return row
+
+
+def _insert_version(call: OperationCall, skill_id: str, overview: str | None, number: str) -> records.Record:
+    now = call.writing.clock.instant()
+    row = {
+        "id": call.writing.clock.new_id(),
+        "skill_id": skill_id,
+        "creator_id": call.caller.id,
+        "version_number": number,
+        "overview": overview,
+        "created_at": now,
+        "updated_at": now,
+    }
+    call.db.execute(insert(skill_versions), row)
+    return _version(row)
+
+
+def _version(row: access.Row | dict[str, Any]) -> records.Record:
+    columns = ("id", "skill_id", "creator_id", "version_number", "overview", "created_at", "updated_at")
+    return records.pick(row, *columns)
 
 
 def _records(call: OperationCall, rows: list[access.Row] | list[dict[str, Any]]) -> list[records.Record]:
