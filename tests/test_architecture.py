@@ -220,7 +220,7 @@ def test_importing_agentbook_is_light() -> None:
 
 def test_making_a_client_is_light() -> None:
     heavy = {"pandas", "pyarrow", "websockets", "ipywidgets", "httpx", "starlette"}
-    assert loaded_after("agentbook.Client('http://h/v1')").isdisjoint(heavy)
+    assert loaded_after("agentbook.Client('https://h/v1')").isdisjoint(heavy)
 
 
 @pytest.mark.parametrize("module", sorted(modules()))

@@ -52,7 +52,7 @@ RETRIES = [
 
 
 def operations() -> list[str]:
-    client = ab.Client("http://h/v1")
+    client = ab.Client("https://h/v1")
     return [f"{noun}.{name}" for noun in NOUNS for name in dir(type(getattr(client, noun))) if not name.startswith("_")]
 
 

@@ -12,10 +12,12 @@ import ssl
 from typing import Any
 
 from . import embedded
+from .api.address import checked_address
 from .api.auth import ApiKey, Credentials
 from .api.connection import DEADLINE_S, TIMEOUT_S
 from .api.oauth.session import stored
 from .api.oauth.token_store import KEYRING_SERVICE
+from .api.redaction import hidden
 from .client import Client
 
 
@@ -29,6 +31,7 @@ def connect(
     deadline_s: float = DEADLINE_S,
     tls: ssl.SSLContext | None = None,
     proxy: str | None = None,
+    allow_http: bool | None = None,
 ) -> Client:
     """A client of the configured platform, or else of the embedded service.
 
@@ -46,7 +49,7 @@ def connect(
         none exists, calls carry no credential.
     credentials : ApiKey or OAuthToken or str, optional
         Instead of `api_key`.
-    http_client, timeout_s, deadline_s, tls, proxy
+    http_client, timeout_s, deadline_s, tls, proxy, allow_http
         As for `Client`; the times in seconds.
 
     Returns
@@ -64,7 +67,8 @@ def connect(
     Notes
     -----
     ``AGENTBOOK_API_KEY`` is only sent to the address in ``AGENTBOOK_BASE_URL``, if that
-    is set. ``AGENTBOOK_DATA`` names the embedded service's directory.
+    is set. ``AGENTBOOK_ALLOW_HTTP=1`` stands for ``allow_http=True``, and
+    ``AGENTBOOK_DATA`` names the embedded service's directory.
 
     Specification: "Authentication".
 
@@ -73,11 +77,13 @@ def connect(
     >>> connect("https://host/v1", api_key="id:secret")
     Client('https://host/v1', credentials=ApiKey('id:…'))
     """
+    # A malformed address or key is shown by no traceback.
+    base_url, api_key, credentials = hidden(base_url), hidden(api_key), hidden(credentials)
     if api_key is not None and credentials is not None:
         raise ValueError("Give api_key or credentials, not both.")
     if api_key is not None:
         credentials = ApiKey(api_key)
-    configured_address = os.environ.get("AGENTBOOK_BASE_URL")
+    configured_address = hidden(os.environ.get("AGENTBOOK_BASE_URL"))
     address = base_url or configured_address
     if address is not None and not address.strip():
         raise ValueError(
@@ -88,10 +94,10 @@ def connect(
         address = service.base_url
         credentials = credentials or embedded.local_key(service)
     elif credentials is None:
-        address = address.rstrip("/")
+        address = checked_address(address, allow_http=allow_http)
         # The environment's key belongs to the environment's address and is never sent
         # to another.
-        use_environment = configured_address is None or address == configured_address.rstrip("/")
+        use_environment = configured_address is None or address == configured_address.strip().rstrip("/")
         credentials = configured_key(address, use_environment=use_environment) or stored(address)
     return Client(
         address,
@@ -101,14 +107,15 @@ def connect(
         deadline_s=deadline_s,
         tls=tls,
         proxy=proxy,
+        allow_http=allow_http,
     )
 
 
 def configured_key(address: str, *, use_environment: bool = True) -> ApiKey | None:
     """The API key for an address, from ``AGENTBOOK_API_KEY`` or the system keyring."""
-    text = os.environ.get("AGENTBOOK_API_KEY") if use_environment else None
+    text = hidden(os.environ.get("AGENTBOOK_API_KEY")) if use_environment else None
     if text is None:
-        text = _key_in_keyring(address)
+        text = hidden(_key_in_keyring(address))
     return ApiKey(text) if text else None
 
 

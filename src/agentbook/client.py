@@ -49,11 +49,15 @@ class Client(Connection):
     proxy : str, optional
         Address of a proxy, for requests and streams alike; None uses the proxy that the
         environment names, except for addresses on this machine.
+    allow_http : bool, optional
+        True lets an ``http://`` address lead to another machine, although everybody on
+        the way can read the credential then. None asks the environment variable
+        ``AGENTBOOK_ALLOW_HTTP`` (``1``); this machine needs no permission.
 
     Raises
     ------
     ValueError
-        If the address or the key is malformed.
+        If the address or the key is malformed, or the address not encrypted.
 
     Notes
     -----

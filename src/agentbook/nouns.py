@@ -14,7 +14,7 @@ from datetime import datetime
 from functools import cache, wraps
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
-from .api.calls import Call, ListCall, ref
+from .api.calls import UNSET, Call, ListCall, ref
 from .api.endpoints import agents, credentials, me, organizations, sessions, skills, workspaces
 from .listing import AsyncListing, Listing
 
@@ -208,13 +208,22 @@ class Sessions(_SessionOperations[Sync]):
 
         return EventStream(self._client, ref(session_id), from_id=from_id, since=since, types=types)
 
-    def ask(self, session_id: Any, text: str, *, timeout_s: float | None = None) -> Turn:
+    def ask(
+        self,
+        session_id: Any,
+        text: str,
+        *,
+        timeout_s: float | None = None,
+        mode: str = "text",
+        agent_id: Any = UNSET,
+    ) -> Turn:
         """Send a message and wait for the reply.
 
         Parameters
         ----------
         session_id : str or Record
-        text : str
+        text, mode, agent_id
+            As for `send`.
         timeout_s : float, optional
             Seconds to wait for the reply; None waits without end. The agent goes on
             working after a timeout.
@@ -246,7 +255,7 @@ class Sessions(_SessionOperations[Sync]):
         """
         from .events.ask import ask
 
-        return ask(self._client, ref(session_id), text, timeout_s)
+        return ask(self._client, ref(session_id), text, timeout_s, mode=mode, agent_id=agent_id)
 
 
 class AsyncSessions(_SessionOperations[Async]):
@@ -265,8 +274,16 @@ class AsyncSessions(_SessionOperations[Async]):
 
         return AsyncEventStream(self._client, ref(session_id), from_id=from_id, since=since, types=types)
 
-    async def ask(self, session_id: Any, text: str, *, timeout_s: float | None = None) -> Turn:
+    async def ask(
+        self,
+        session_id: Any,
+        text: str,
+        *,
+        timeout_s: float | None = None,
+        mode: str = "text",
+        agent_id: Any = UNSET,
+    ) -> Turn:
         """Send a message and wait for the reply; see `Sessions.ask`."""
         from .events.ask import ask_async
 
-        return await ask_async(self._client, ref(session_id), text, timeout_s)
+        return await ask_async(self._client, ref(session_id), text, timeout_s, mode=mode, agent_id=agent_id)

@@ -76,7 +76,7 @@ def test_a_secret_that_the_platform_sends_back_is_in_no_error(credential: Any) -
         )
 
     http = httpx.Client(transport=httpx.MockTransport(debug_page))
-    client = ab.Client("http://h/v1", credentials=credential, http_client=http)
+    client = ab.Client("https://h/v1", credentials=credential, http_client=http)
     with pytest.raises(ab.Unauthorized, match="headers were") as raised:
         client.me.get()
     shown = "".join(traceback.TracebackException.from_exception(raised.value, capture_locals=True).format())
@@ -91,17 +91,17 @@ def test_what_renews_itself_is_in_no_traceback_with_locals(tmp_path: Path, monke
     def refuse(request: httpx.Request) -> httpx.Response:
         return httpx.Response(404, json={"message": "Agent not found"})
 
-    tokens = Tokens("http://h/v1", "client", "http://127.0.0.1:9/token", f"access-{SECRET}", f"refresh-{SECRET}")
+    tokens = Tokens("https://h/v1", "client", "http://127.0.0.1:9/token", f"access-{SECRET}", f"refresh-{SECRET}")
     http = httpx.Client(transport=httpx.MockTransport(refuse))
-    session = OAuthSession(tokens, TokenStore("http://h/v1", tmp_path))
-    with ab.Client("http://h/v1", credentials=session, http_client=http) as client:
+    session = OAuthSession(tokens, TokenStore("https://h/v1", tmp_path))
+    with ab.Client("https://h/v1", credentials=session, http_client=http) as client:
         with pytest.raises(ab.NotFound) as missing:
             client.agents.get("x")
         with pytest.raises(ab.AgentbookError) as unreachable:  # nothing listens where tokens are renewed
             session.refresh(session.authorization())
         (tmp_path / "file").touch()
         with pytest.raises(OSError, match="file") as unwritable:
-            TokenStore("http://h/v1", tmp_path / "file").save(tokens)
+            TokenStore("https://h/v1", tmp_path / "file").save(tokens)
     for raised in (missing, unreachable, unwritable):
         # Without the first frame, which is this test's.
         report = traceback.TracebackException(

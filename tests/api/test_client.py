@@ -80,6 +80,12 @@ OPERATIONS: dict[str, tuple[Callable[[Any], Any], str, str, str | None]] = {
         "sessions/0190/events",
         '{"content":"Hi","mode":"text"}',
     ),
+    "sessions.send options": (
+        lambda c: c.sessions.send("0190", "Hi", mode="markdown", agent_id={"id": "0191"}),
+        "POST",
+        "sessions/0190/events",
+        '{"content":"Hi","mode":"markdown","agent_id":"0191"}',
+    ),
     "request": (
         lambda c: c.request("post", "/x", params={"a": True, "b": None}, json={"c": [1]}),
         "POST",
@@ -138,12 +144,14 @@ KEY = "id1:secret"
 
 def both(act: Callable[[Any], Any], awaited: Callable[[Any], Any]) -> tuple[Wire, Wire, Any, Any]:
     sync_wire, async_wire = Wire(), Wire()
-    sync = ab.Client("http://h/v1", credentials=KEY, http_client=httpx.Client(transport=httpx.MockTransport(sync_wire)))
+    sync = ab.Client(
+        "https://h/v1", credentials=KEY, http_client=httpx.Client(transport=httpx.MockTransport(sync_wire))
+    )
     result = act(sync)
 
     async def run() -> Any:
         http = httpx.AsyncClient(transport=httpx.MockTransport(async_wire))
-        return await awaited(ab.AsyncClient("http://h/v1", credentials=KEY, http_client=http))
+        return await awaited(ab.AsyncClient("https://h/v1", credentials=KEY, http_client=http))
 
     return sync_wire, async_wire, result, asyncio.run(run())
 
@@ -200,7 +208,7 @@ def test_a_list_sends_the_same_bytes_from_both_clients(name: str) -> None:
 
 
 def test_every_operation_of_the_contract_is_in_these_tables() -> None:
-    client = ab.Client("http://h/v1")
+    client = ab.Client("https://h/v1")
     nouns = ("me", "agents", "skills", "credentials", "workspaces", "sessions", "organizations")
     offered = {
         f"{noun}.{name}" for noun in nouns for name in dir(type(getattr(client, noun))) if not name.startswith("_")
@@ -226,7 +234,7 @@ def test_every_operation_of_the_contract_is_in_these_tables() -> None:
 )
 def test_an_operation_the_platform_does_not_offer_says_so_and_sends_nothing(act: Callable[[Any], Any]) -> None:
     wire = Wire()
-    client = ab.Client("http://h/v1", http_client=httpx.Client(transport=httpx.MockTransport(wire)))
+    client = ab.Client("https://h/v1", http_client=httpx.Client(transport=httpx.MockTransport(wire)))
     with pytest.raises(ab.NotOffered, match=r"openapi\.yaml"):
         act(client)
     assert wire.requests == []
@@ -237,7 +245,7 @@ def test_an_operation_the_platform_does_not_offer_says_so_and_sends_nothing(act:
 )
 def test_an_openapi_document_that_is_none_is_one_clear_error(junk: bytes) -> None:
     transport = httpx.MockTransport(lambda request: httpx.Response(200, content=junk))
-    client = ab.Client("http://h/v1", http_client=httpx.Client(transport=transport))
+    client = ab.Client("https://h/v1", http_client=httpx.Client(transport=transport))
     with pytest.raises(ab.ApiError, match=r"openapi: the reply .* is not the YAML that was expected"):
         client.openapi()
 
@@ -249,7 +257,7 @@ def test_openapi_is_fetched_once() -> None:
         paths.append(request.url.path)
         return httpx.Response(200, content=OPENAPI)
 
-    client = ab.Client("http://h/v1", http_client=httpx.Client(transport=httpx.MockTransport(platform)))
+    client = ab.Client("https://h/v1", http_client=httpx.Client(transport=httpx.MockTransport(platform)))
     assert client.openapi()["paths"]
     assert client.openapi()["components"]
     assert paths == ["/v1/openapi.yaml"]
@@ -313,7 +321,7 @@ def test_an_injected_httpx2_client_works() -> None:
         return httpx2.Response(200, json={"id": "1"})
 
     client = ab.Client(
-        "http://h/v1", credentials=KEY, http_client=httpx2.Client(transport=httpx2.MockTransport(platform))
+        "https://h/v1", credentials=KEY, http_client=httpx2.Client(transport=httpx2.MockTransport(platform))
     )
     assert client.me.get().id == "1"
     assert seen == [ab.ApiKey(KEY).authorization()]
@@ -322,7 +330,7 @@ def test_an_injected_httpx2_client_works() -> None:
 def test_a_method_shows_the_endpoints_signature_and_docstring() -> None:
     import inspect
 
-    client = ab.Client("http://h/v1")
+    client = ab.Client("https://h/v1")
     assert list(inspect.signature(client.agents.get).parameters) == ["agent"]
     assert "Specification" in (inspect.getdoc(client.agents.list) or "")
 

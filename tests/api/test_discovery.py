@@ -73,7 +73,7 @@ class Platform:
 
 
 def client_of(platform: Platform) -> ab.Client:
-    return ab.Client("http://h/v1", http_client=httpx.Client(transport=httpx.MockTransport(platform)))
+    return ab.Client("https://h/v1", http_client=httpx.Client(transport=httpx.MockTransport(platform)))
 
 
 @pytest.mark.parametrize("described", DOCUMENTS.values(), ids=DOCUMENTS)

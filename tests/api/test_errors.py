@@ -3,13 +3,13 @@ from __future__ import annotations
 import pickle
 import re
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import agentbook as ab
-from agentbook.api import errors
-from agentbook.api.errors import from_reply
+from agentbook.api.error_replies import from_reply
 
 pytestmark = pytest.mark.python_versions
 
@@ -18,7 +18,7 @@ JSON = {"x-request-id": "req-1", "content-type": "application/json"}
 
 def reply(status: int, error: str | None, message: str, **headers: str) -> ab.ApiError:
     fields = {"error": error, "message": message} if error else {"message": message}
-    body = errors.msgspec.json.encode(fields)
+    body = msgspec.json.encode(fields)
     return from_reply(status, {**JSON, **headers}, body, operation="agents.get")
 
 
@@ -194,3 +194,19 @@ def test_an_error_of_another_form_shows_no_secret() -> None:
     assert "'msg': 'bad'" in error.message
     long = from_reply(422, {}, b'{"detail": "%b"}' % (b"x" * 10_000), operation="x")
     assert len(str(long)) < 500
+
+
+@pytest.mark.parametrize(
+    ("challenge", "message", "scope"),
+    [
+        ('Bearer error="insufficient_scope", scope="agents:write"', "Forbidden", "agents:write"),
+        ("Bearer realm=x, scope=tasks:read", "denied", "tasks:read"),
+        ("This credential lacks skills:read", "denied", "skills:read"),
+        ('Bearer scope="agents:write"', "This credential lacks the agents:write scope", "agents:write"),
+    ],
+)
+def test_a_missing_scope_is_named_wherever_the_platform_names_it(challenge: str, message: str, scope: str) -> None:
+    error = reply(403, None, message, **{"www-authenticate": challenge})
+    assert type(error) is ab.InsufficientScope
+    assert error.missing_scope == scope
+    assert str(error).count(scope) == 1

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 
 import agentbook as ab
@@ -54,7 +55,7 @@ class FaultyPlatform:
             return (
                 httpx.Response(200, json=agent) if agent else httpx.Response(404, json={"message": "Agent not found"})
             )
-        body = ab.errors.msgspec.json.decode(request.content)
+        body = msgspec.json.decode(request.content)
         if request.url.path.endswith("/events"):
             self.messages.append(body["content"])
             return httpx.Response(201, json={"id": str(len(self.messages))})
@@ -75,7 +76,7 @@ def test_a_thousand_faulty_writes_have_at_most_one_effect_each() -> None:
     outcomes = {"done": 0, "unknown": 0, "failed": 0}
     for seed in range(1000):
         platform = FaultyPlatform(seed)
-        client = ab.Client("http://h/v1", http_client=httpx.Client(transport=httpx.MockTransport(platform)))
+        client = ab.Client("https://h/v1", http_client=httpx.Client(transport=httpx.MockTransport(platform)))
         try:
             client.sessions.send("s", "hello")
             outcomes["done"] += 1
@@ -94,7 +95,7 @@ def test_a_named_create_that_was_applied_is_returned_and_never_a_conflict() -> N
     returned = 0
     for seed in range(1000):
         platform = FaultyPlatform(seed)
-        client = ab.Client("http://h/v1", http_client=httpx.Client(transport=httpx.MockTransport(platform)))
+        client = ab.Client("https://h/v1", http_client=httpx.Client(transport=httpx.MockTransport(platform)))
         try:
             made = client.agents.create("helper", template="LLM")
         except (ab.OutcomeUnknown, ab.ConnectionFailed):
@@ -119,7 +120,7 @@ class Simulation:
         self.sent: list[float] = []
         self.refused: list[float] = []
         self.settings = Settings(
-            "http://h/v1", None, self.gate, 30.0, 100_000.0, lambda: self.now, lambda: self.now, random.Random(0)
+            "https://h/v1", None, self.gate, 30.0, 100_000.0, lambda: self.now, lambda: self.now, random.Random(0)
         )
 
     def answer(self, at: float) -> Any:

@@ -44,11 +44,11 @@ class Platform:
 
 
 def sync_client(platform: Any) -> ab.Client:
-    return ab.Client("http://h/v1", http_client=httpx.Client(transport=httpx.MockTransport(platform)))
+    return ab.Client("https://h/v1", http_client=httpx.Client(transport=httpx.MockTransport(platform)))
 
 
 def async_client(platform: Any) -> ab.AsyncClient:
-    return ab.AsyncClient("http://h/v1", http_client=httpx.AsyncClient(transport=httpx.MockTransport(platform)))
+    return ab.AsyncClient("https://h/v1", http_client=httpx.AsyncClient(transport=httpx.MockTransport(platform)))
 
 
 def numbers(listing: Any) -> list[int]:
@@ -62,6 +62,30 @@ def test_len_bool_first_and_a_short_iteration_share_one_request() -> None:
     assert (len(listing), bool(listing), listing.first().n, numbers(listing)) == (3, True, 0, [0, 1, 2])  # type: ignore[union-attr]
     assert len(platform.queries) == 1
     assert platform.queries[0] == {"limit": "1000"}
+
+
+@pytest.mark.parametrize("item_id", ["", None, 7], ids=["empty", "null", "number"])
+@pytest.mark.parametrize("keyset", [False, True])
+def test_a_row_without_an_id_is_a_row(item_id: Any, keyset: bool) -> None:
+    platform = Platform(2)
+    for item in platform.items:
+        item["id"] = item_id
+    list_of = (lambda client: client.sessions.events("s")) if keyset else (lambda client: client.agents.list())
+    assert numbers(list_of(sync_client(platform))) == [0, 1]
+    assert len(list_of(sync_client(platform)).to_pandas()) == 2
+
+    async def awaited() -> list[int]:
+        return [item.n async for item in list_of(async_client(platform))]
+
+    assert asyncio.run(awaited()) == [0, 1]
+
+
+def test_rows_without_an_id_come_once_from_several_pages() -> None:
+    platform = Platform(25, cap=10)
+    for item in platform.items:
+        item["id"] = ""
+    assert numbers(sync_client(platform).agents.list()) == list(range(25))
+    assert sync_client(platform).agents.list().to_pandas().attrs["agentbook"]["complete"]
 
 
 def test_an_empty_list() -> None:

@@ -82,7 +82,7 @@ def test_refusals_of_requests_under_way_do_not_move_it() -> None:
 
 def test_a_credential_has_one_gate_in_the_process() -> None:
     clock = Clock()
-    gate = rate_limit_gate("http://h/v1", "key:a", clock)
-    assert rate_limit_gate("http://h/v1", "key:a", clock) is gate
-    assert rate_limit_gate("http://h/v1", "key:b", clock) is not gate
+    gate = rate_limit_gate("https://h/v1", "key:a", clock)
+    assert rate_limit_gate("https://h/v1", "key:a", clock) is gate
+    assert rate_limit_gate("https://h/v1", "key:b", clock) is not gate
     assert rate_limit_gate("http://other/v1", "key:a", clock) is not gate

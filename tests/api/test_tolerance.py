@@ -7,6 +7,7 @@ import pickle
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -36,9 +37,9 @@ items = st.dictionaries(names, values, max_size=6)
 
 def client_of(answer: Any) -> ab.Client:
     def platform(request: httpx.Request) -> httpx.Response:
-        return httpx.Response(200, content=ab.errors.msgspec.json.encode(answer))
+        return httpx.Response(200, content=msgspec.json.encode(answer))
 
-    return ab.Client("http://h/v1", http_client=httpx.Client(transport=httpx.MockTransport(platform)))
+    return ab.Client("https://h/v1", http_client=httpx.Client(transport=httpx.MockTransport(platform)))
 
 
 @settings(deadline=None)

@@ -33,7 +33,7 @@ def test_what_is_started_through_it_can_be_loaded(file: Path) -> None:
             )
         return platform.respond(request)
 
-    client = ab.Client("http://h/v1", http_client=httpx.Client(transport=httpx.MockTransport(answer)))
+    client = ab.Client("https://h/v1", http_client=httpx.Client(transport=httpx.MockTransport(answer)))
     assert len(session_log.sessions()) == 0
     session_log.start(client, "acme~lab", agent_id="acme~guide", prompt="a secret question")
     session_log.start(client, "acme~lab", agent_id="acme~guide", prompt="another")
@@ -43,13 +43,13 @@ def test_what_is_started_through_it_can_be_loaded(file: Path) -> None:
     assert noted[["workspace_id", "agent_id", "name"]].iloc[0].tolist() == ["w", "acme~guide", "Hi"]
     assert str(noted["started_at"].dtype) == "datetime64[us, UTC]"
     assert ab.load_events(client, noted)["session_id"].tolist() == ["s1", "s2"]
-    assert len(session_log.sessions(ab.Client("http://elsewhere/v1"))) == 0
+    assert len(session_log.sessions(ab.Client("https://elsewhere/v1"))) == 0
     assert "secret" not in file.read_text()
     assert file.stat().st_mode & 0o077 == 0
 
 
 def test_many_write_at_once_and_a_torn_line_harms_no_other(file: Path) -> None:
-    client = ab.Client("http://h/v1")
+    client = ab.Client("https://h/v1")
     session_log.note(client, "first")
     with file.open("a") as torn:
         torn.write('{"session_id": "to')
@@ -66,7 +66,7 @@ def test_many_write_at_once_and_a_torn_line_harms_no_other(file: Path) -> None:
 
 def test_a_file_that_cannot_be_is_named(file: Path) -> None:
     file.mkdir(parents=True)
-    for call in (lambda: session_log.note(ab.Client("http://h/v1"), "s"), session_log.sessions):
+    for call in (lambda: session_log.note(ab.Client("https://h/v1"), "s"), session_log.sessions):
         with pytest.raises(ab.AgentbookError, match=r"sessions\.jsonl cannot be"):
             call()
 
@@ -79,7 +79,7 @@ def test_the_log_of_an_earlier_version_is_read(tmp_path: Path, monkeypatch: pyte
     monkeypatch.delenv(session_log.PATH_VARIABLE)
     monkeypatch.setattr("platformdirs.user_data_path", lambda name: tmp_path / name)
     (tmp_path / "agentbook").mkdir()
-    earlier = {"session_id": "s0", "base_url": "http://h/v1", "started_at": "2026-10-03T08:15:00.000+00:00"}
+    earlier = {"session_id": "s0", "base_url": "https://h/v1", "started_at": "2026-10-03T08:15:00.000+00:00"}
     (tmp_path / "agentbook" / "sessions.jsonl").write_text("\n" + json.dumps(earlier) + "\n")
-    session_log.note(ab.Client("http://h/v1"), "s1")
+    session_log.note(ab.Client("https://h/v1"), "s1")
     assert session_log.sessions()["session_id"].to_list() == ["s0", "s1"]

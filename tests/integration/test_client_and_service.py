@@ -132,7 +132,7 @@ def test_an_async_client_asks(client: ab.Client) -> None:
     async def ask() -> ab.Turn:
         async with ab.AsyncClient(client.base_url, credentials=client.auth) as async_client:
             session = await async_client.sessions.start(WORKSPACE, agent_id="acme~echo", prompt="one")
-            return await async_client.sessions.ask(session.id, "two", timeout_s=60)
+            return await async_client.sessions.ask(session.id, "two", timeout_s=60, mode="text", agent_id=session.id)
 
     turn = asyncio.run(ask())
     assert (turn.status, turn.prompt) == ("answered", "two")

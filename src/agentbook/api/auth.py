@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import base64
 import re
+from collections.abc import Mapping
 from typing import Any, Literal, NoReturn, Protocol
+
+from .redaction import Hidden, Redactor
 
 _KEY = re.compile(r"[^\s:\x00-\x1f\x7f]+:[^\s\x00-\x1f\x7f]+\Z", re.ASCII)
 
@@ -59,12 +62,12 @@ class ApiKey:
     __slots__ = ("_secret", "key_id", "scheme")
 
     def __init__(self, key: str, scheme: Literal["basic", "bearer"] = "basic") -> None:
-        text = key.strip() if isinstance(key, str) else ""
-        if not _KEY.match(text):
+        key = Hidden(key.strip() if isinstance(key, str) else "")
+        if not _KEY.match(key):
             raise ValueError("An API key has the form `<api_key_id>:<api_key_secret>`, as the settings page shows it.")
         if scheme not in ("basic", "bearer"):
             raise ValueError(f"scheme must be 'basic' or 'bearer', not {scheme!r}.")
-        self.key_id, self._secret = text.split(":", 1)
+        self.key_id, self._secret = key.split(":", 1)
         self.scheme = scheme
 
     @property
@@ -116,9 +119,10 @@ class OAuthToken:
     __slots__ = ("_token", "identity")
 
     def __init__(self, access_token: str) -> None:
-        if not isinstance(access_token, str) or not re.fullmatch(r"[\x21-\x7e]+", access_token):
+        access_token = Hidden(access_token if isinstance(access_token, str) else "")
+        if not re.fullmatch(r"[\x21-\x7e]+", access_token):
             raise ValueError("An access token consists of visible ASCII characters without spaces.")
-        self._token = access_token
+        self._token = access_token.reveal()
         self.identity = f"oauth:{id(self):x}"
 
     def authorization(self) -> str:
@@ -136,30 +140,10 @@ class OAuthToken:
         refuse_pickle(self)
 
 
-class Hidden(str):
-    """A string whose repr is masked: some tracebacks show the values of variables."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return "'…'"
-
-
-def without_credential(body: bytes, credentials: Credentials | None) -> bytes:
-    """A reply's body with the credential masked: debug pages repeat headers."""
-    for header in () if credentials is None else (credentials.authorization(), credentials.socket_authorization()):
-        token = (header or "").partition(" ")[2]
-        for secret in filter(None, (token, _key_of(token).partition(":")[2])):
-            body = body.replace(secret.encode(), "…".encode())
-    return body
-
-
-def _key_of(token: str) -> str:
-    """``id:secret``, of a token of either scheme."""
-    try:
-        return token if ":" in token else base64.b64decode(token, validate=True).decode()
-    except ValueError:
-        return ""
+def redactor_of(credentials: Credentials | None, form: Mapping[str, str] | None = None) -> Redactor:
+    """Masks what a request carries: a credential, and the hidden values of a form."""
+    headers = () if credentials is None else (credentials.authorization(), credentials.socket_authorization() or "")
+    return Redactor([*headers, *(value for value in (form or {}).values() if isinstance(value, Hidden))])
 
 
 def refuse_pickle(credential: object) -> NoReturn:

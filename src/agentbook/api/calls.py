@@ -35,8 +35,8 @@ class Reply:
     """A reply. `headers` have lower-case names; `body` has no content encoding."""
 
     status: int
-    headers: Mapping[str, str]
-    body: bytes = field(repr=False)  # it may hold secrets, and tracebacks may show it
+    headers: Mapping[str, str] = field(repr=False)  # may hold secrets, and tracebacks may show them
+    body: bytes = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +59,21 @@ class Call(Generic[T]):
         Turns the `Reply` into the result.
     write : bool
         Whether it may change something, and so must not be sent twice.
+    idempotent : bool
+        Whether a write may be sent twice after all: its body (or DELETE) determines the
+        result, however often it is applied.
+    check : str
+        The Python expression that reads what a write changed, for the message of a lost
+        reply, such as ``client.agents.get("x")``.
     patient : bool
         Whether to wait out a rate limit. False if the window is an hour: the error is
         then raised at once.
     read_back : callable or None
         For a write that can be checked afterwards: takes the time at which the call
         started and returns a `Call` whose result is the created entity, or None.
+    refuses_duplicates : bool
+        Whether the platform answers 409 if the created entity exists already. A create
+        that cannot be read back may then be sent once more.
     resolve : callable or None
         Completes the call from the platform's live openapi.yaml, where the
         specification leaves something open.
@@ -78,8 +87,11 @@ class Call(Generic[T]):
     body: Any = None
     form: Mapping[str, str] | None = field(default=None, repr=False)
     write: bool = False
+    idempotent: bool = False
+    check: str = ""
     patient: bool = True
     read_back: Callable[[float], Call[T | None]] | None = None
+    refuses_duplicates: bool = False
     resolve: Callable[[Mapping[str, Any]], Call[T]] | None = None
 
     def with_query(self, **query: Any) -> Call[T]:
@@ -173,6 +185,23 @@ def ref(entity: Any) -> str:
     ('0190', 'acme~support')
     """
     return entity if isinstance(entity, str) else _id_of(entity)
+
+
+def check(method: str, *entities: Any, **options: Any) -> str:
+    """The Python expression of a read (see `Call`).
+
+    Examples
+    --------
+    >>> check("skills.list", "acme", search="sql")
+    'client.skills.list("acme", search="sql")'
+    """
+    arguments = [_quoted(ref(entity)) for entity in entities]
+    arguments += [f"{name}={_quoted(value)}" for name, value in options.items()]
+    return f"client.{method}({', '.join(arguments)})"
+
+
+def _quoted(text: str) -> str:
+    return msgspec.json.encode(text).decode()
 
 
 def record(reply: Reply) -> Record:

@@ -8,16 +8,15 @@ awaited. They differ in the driver only: same calls, same policy. Either gives t
 
 from __future__ import annotations
 
-import re
 import ssl
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import aclosing, closing
 from typing import TYPE_CHECKING, Any, Self, TypeVar
-from urllib.parse import urlsplit
 
 import msgspec
 
+from .address import checked_address
 from .auth import ApiKey, Credentials
 from .calls import Call, ListCall, Reply
 from .pagination import Page, Pagination, Passes
@@ -25,6 +24,7 @@ from .policy import Exchange, Settings, exchange
 from .prefetch import prefetch, prefetch_async
 from .rate_limit import RateLimitGate, rate_limit_gate
 from .record import Record
+from .redaction import hidden
 from .transport import AsyncTransport, Network, SyncTransport
 
 if TYPE_CHECKING:
@@ -50,8 +50,11 @@ class _Base:
         deadline_s: float = DEADLINE_S,
         tls: ssl.SSLContext | None = None,
         proxy: str | None = None,
+        allow_http: bool | None = None,
     ) -> None:
-        base_url = _validated(base_url)
+        # A malformed address or key is shown by no traceback.
+        base_url, credentials = hidden(base_url), hidden(credentials)
+        base_url = checked_address(base_url, allow_http=allow_http)
         if isinstance(credentials, str):
             credentials = ApiKey(credentials)
         for name, value in (("timeout_s", timeout_s), ("deadline_s", deadline_s)):
@@ -245,6 +248,7 @@ class Connection(_Base):
                 deadline_s=self.deadline_s,
                 tls=self.network.tls,
                 proxy=self.network.proxy,
+                allow_http=True,  # checked when this connection was made
             )
             if self._transport.is_closed:
                 self._asynchronous.close()
@@ -344,28 +348,3 @@ def _yaml(reply: Reply) -> Mapping[str, Any]:
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise msgspec.DecodeError(" ".join(str(error).split())) from None
     return loaded if isinstance(loaded, dict) else {}
-
-
-def _validated(base_url: str) -> str:
-    try:
-        parts = urlsplit(base_url.strip()) if isinstance(base_url, str) else None
-    except ValueError:
-        parts = None
-    if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
-        # The text is never shown: people often pass the key in its place.
-        key = isinstance(base_url, str) and re.fullmatch(r"[^/:\s]+:[^/:\s]+", base_url.strip())
-        advice = (
-            " This looks like an API key: pass it as api_key= to connect(), or as credentials= to a client."
-            if key
-            else ""
-        )
-        raise ValueError(
-            f"base_url must be an address that starts with http:// or https://, such as https://host/v1.{advice}"
-        )
-    if parts.username or parts.password:
-        raise ValueError(
-            "base_url must not hold a user name or password: pass credentials=ApiKey('id:secret') instead."
-        )
-    if parts.query or parts.fragment:
-        raise ValueError("base_url must be an address without ? or #, such as https://host/v1.")
-    return base_url.strip().rstrip("/")

@@ -86,7 +86,7 @@ class Page:
             envelope = _read_ids(body)
         except msgspec.ValidationError:
             return cls._parse_tolerantly(body)
-        ids = [item.id if isinstance(item.id, str) else None for item in envelope.items]
+        ids = [item.id or None if isinstance(item.id, str) else None for item in envelope.items]
         return cls(body, envelope.pagination.total_count, envelope.pagination.has_more, ids)
 
     @classmethod
@@ -125,7 +125,7 @@ class Page:
 
     @property
     def ids(self) -> list[str | None]:
-        """The ids of the items; None for an item without a text id."""
+        """The ids of the items; None for an item without one, or with an empty one."""
         if self._ids is None:
             self._ids = Page.parse(self.body).ids
         return self._ids
@@ -159,7 +159,7 @@ class Page:
 def _id_of(item: msgspec.Raw) -> str | None:
     value = msgspec.json.decode(item)
     item_id = value.get("id") if isinstance(value, dict) else None
-    return item_id if isinstance(item_id, str) else None
+    return item_id or None if isinstance(item_id, str) else None
 
 
 class Pagination:
@@ -260,6 +260,8 @@ class Pagination:
         """
         self._pending -= 1
         ids = page.ids if ids is None else ids
+        if "" in ids:
+            ids = [item_id or None for item_id in ids]
         if not self._started:
             self._total = page.total_count
         keep = self._add_by_id(page, ids) if self.list_call.keyset else self._add_by_offset(page, ids)
@@ -279,7 +281,10 @@ class Pagination:
             self._problems.append(f"neighbouring pages at offset {self._added} do not meet")
         keep = []
         for position, item_id in enumerate(ids):
-            repeated = item_id is not None and item_id in self._ids
+            if position < overlap:  # the item shared with the page before, even without an id
+                repeated = item_id == self._last_id if item_id is None else item_id in self._ids
+            else:
+                repeated = item_id is not None and item_id in self._ids
             if repeated and position >= overlap:
                 self._problems.append(f"item {item_id} came twice")
             if item_id is not None:

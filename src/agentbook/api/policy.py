@@ -7,8 +7,10 @@ specification ("Errors", retry rules):
 
 - Reads are retried after network errors and 5xx, with exponential backoff and jitter.
 - Writes are sent again only if nothing can have been applied (no connection, or the
-  rate limit).
-- After an ambiguous write, a named create is read back; others raise `OutcomeUnknown`.
+  rate limit), or if applying them twice changes nothing (`Call.idempotent`).
+- After an ambiguous write, a named create is read back. If it is not there, it is sent
+  once more where a duplicate would be refused. Others raise `OutcomeUnknown`.
+- No error shows a secret of the request, whatever the platform repeats.
 - A 429 of the rate limit closes the credential's gate. No other 4xx is retried.
 - One deadline covers all of it.
 """
@@ -24,19 +26,23 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from .auth import Credentials, Hidden, without_credential
+from .auth import Credentials, redactor_of
 from .calls import UNREADABLE, Call, Reply
+from .error_replies import from_reply
 from .errors import (
     AgentbookError,
     ApiError,
+    Conflict,
     ConnectionFailed,
     DeadlineExceeded,
+    NotFound,
     OutcomeUnknown,
     RateLimited,
-    from_reply,
+    uncertain_advice,
     unreachable,
 )
 from .rate_limit import RateLimitGate
+from .redaction import Hidden, Redactor
 
 T = TypeVar("T")
 
@@ -77,7 +83,7 @@ class Refresh:
 class NoReply:
     """No reply. `sent` is False if the request cannot have reached the platform."""
 
-    reason: str
+    reason: str = field(repr=False)  # may quote a reply
     sent: bool
 
 
@@ -105,36 +111,68 @@ def exchange(call: Call[T], settings: Settings, openapi: Callable[[], Exchange[M
     if call.resolve is not None:
         call = call.resolve((yield from openapi()))
     try:
-        return _read(call, (yield from _send_until_answered(call, settings, ends_at)))
+        return (yield from _answer(call, settings, ends_at))
     except OutcomeUnknown as unknown:
-        created = None
-        if call.read_back is not None:
-            try:
-                created = yield from exchange(call.read_back(started_at), settings, openapi)
-            except AgentbookError as error:
-                raise unknown from error
-        if created is None:
+        if call.read_back is None:
             raise
-        return created
+        return (yield from _recover(call, call.read_back(started_at), settings, ends_at, unknown))
 
 
-def _read(call: Call[T], reply: Reply) -> T:
+def _recover(
+    call: Call[T], read_back: Call[T | None], settings: Settings, ends_at: float, unknown: OutcomeUnknown
+) -> Exchange[T]:
+    """The result of a create whose reply was lost: read back, or created after all.
+
+    An entity that is not there is created once more, where a duplicate is refused.
+    """
+    may_resend = call.refuses_duplicates
+    while True:
+        try:
+            created = yield from _answer(read_back, settings, ends_at)
+        except AgentbookError as error:
+            if not (may_resend and isinstance(error, NotFound)):
+                raise unknown from error
+        else:
+            if created is None:
+                raise unknown
+            return created
+        may_resend = False
+        yield Sleep(min(_backoff(settings, 1), max(ends_at - settings.monotonic(), 0)))
+        try:
+            return (yield from _answer(call, settings, ends_at))
+        except (OutcomeUnknown, Conflict):
+            continue  # applied meanwhile, or lost again: reading back shows which
+        except (ConnectionFailed, DeadlineExceeded) as error:
+            raise unknown from error
+
+
+def _answer(call: Call[T], settings: Settings, ends_at: float) -> Exchange[T]:
+    """Send a call and read its reply."""
+    return _read(call, (yield from _send_until_answered(call, settings, ends_at)), settings)
+
+
+def _read(call: Call[T], reply: Reply, settings: Settings) -> T:
     try:
         return call.read(reply)
     except UNREADABLE as error:
+        redactor = redactor_of(settings.credentials, call.form)
+        reply = _redacted(reply, redactor)
         form = "YAML" if call.operation == "openapi" else "JSON"
         kind = reply.headers.get("content-type", "no content type")
-        came = f"{call.operation}: the reply ({reply.status}, {kind}) is not the {form} that was expected ({error}). "
-        if call.write:
-            raise OutcomeUnknown(
-                f"{came}It may have been applied: read the entity before you repeat it.", operation=call.operation
-            ) from None
-        raise ApiError(
-            f"{came}Is this address an Agent Platform, with a path that ends in /v1?",
-            operation=call.operation,
-            status=reply.status,
-            request_id=reply.headers.get("x-request-id"),
-        ) from None
+        problem = redactor.text(str(error))
+        reason = (
+            f"{call.operation}: the reply ({reply.status}, {kind}) is not the {form} that was expected ({problem}). "
+        )
+    # Outside of the handler: the decoder's error, which may quote the reply, is not
+    # chained.
+    if call.write:
+        raise OutcomeUnknown(reason + uncertain_advice(call.check), operation=call.operation)
+    raise ApiError(
+        f"{reason}Is this address an Agent Platform, with a path that ends in /v1?",
+        operation=call.operation,
+        status=reply.status,
+        request_id=reply.headers.get("x-request-id"),
+    )
 
 
 def _send_until_answered(call: Call[Any], settings: Settings, ends_at: float) -> Exchange[Reply]:
@@ -142,13 +180,22 @@ def _send_until_answered(call: Call[Any], settings: Settings, ends_at: float) ->
     send = _request(call, settings)
     attempts, refreshed = 0, False
     error: AgentbookError | None = None
+    # Of earlier attempts of an idempotent write, any of which may have been applied:
+    uncertain: OutcomeUnknown | None = None
+    lost: NoReply | None = None
     while True:
-        yield from _wait_for_gate(call, settings, ends_at, error)
+        try:
+            yield from _wait_for_gate(call, settings, ends_at, error)
+        except DeadlineExceeded as late:
+            if uncertain is None:
+                raise
+            raise uncertain from late
         remaining = ends_at - settings.monotonic()
         refreshable = settings.credentials if hasattr(settings.credentials, "refresh") else None
         # The header that is now sent, in case it is refused; hidden from a traceback's
         # locals.
-        refresh = None if refreshable is None else Refresh(refreshable, refreshable.authorization())
+        refresh = None if refreshable is None else Refresh(refreshable, Hidden(refreshable.authorization()))
+        redactor = redactor_of(settings.credentials, call.form)  # of the token that is now sent
         try:
             outcome = yield replace(send, timeout_s=min(settings.timeout_s, remaining))
         except GeneratorExit:
@@ -157,6 +204,7 @@ def _send_until_answered(call: Call[Any], settings: Settings, ends_at: float) ->
         if isinstance(outcome, Reply) and outcome.status < 300:
             settings.gate.passed()
             return outcome
+        outcome = _redacted(outcome, redactor)
         error = _failure(call, settings, outcome)
         if isinstance(error, RateLimited) and call.patient:
             continue  # the gate is closed now, and nothing was applied
@@ -167,16 +215,44 @@ def _send_until_answered(call: Call[Any], settings: Settings, ends_at: float) ->
             refreshed = True
             if (yield refresh) is True:
                 continue
+        if lost is not None and isinstance(error, NotFound) and call.method == "DELETE":
+            return Reply(204, {}, b"")  # the lost attempt has deleted it
+        if isinstance(error, OutcomeUnknown):
+            uncertain = error
+            lost = outcome if isinstance(outcome, NoReply) else lost
         attempts += 1
-        may_retry = error.retryable and call.patient and (not call.write or isinstance(error, ConnectionFailed))
-        if not may_retry or attempts > RETRIES:
-            raise error
-        wait = min(BACKOFF_MAX_S, BACKOFF_S * 2 ** (attempts - 1)) * settings.rng.uniform(0.5, 1.0)
-        if settings.monotonic() + wait >= ends_at:
-            if isinstance(outcome, NoReply) and outcome.sent:
+        if attempts <= RETRIES and _may_retry(call, error):
+            wait = _backoff(settings, attempts)
+            if settings.monotonic() + wait < ends_at:
+                yield Sleep(wait)
+                continue
+            if isinstance(outcome, NoReply) and outcome.sent and not call.write:
                 raise _deadline_exceeded(call, settings, f" ({outcome.reason})") from error
-            raise error
-        yield Sleep(wait)
+        if uncertain is not None and not isinstance(error, ApiError):
+            raise uncertain
+        raise error
+
+
+def _may_retry(call: Call[Any], error: AgentbookError) -> bool:
+    """Whether the call may be sent again, waits and attempts permitting."""
+    if not call.patient:
+        return False
+    if call.write and not isinstance(error, ConnectionFailed):
+        return call.idempotent and isinstance(error, OutcomeUnknown)
+    return error.retryable
+
+
+def _backoff(settings: Settings, attempts: int) -> float:
+    """The seconds before the next attempt, with jitter."""
+    return min(BACKOFF_MAX_S, BACKOFF_S * 2.0 ** (attempts - 1)) * settings.rng.uniform(0.5, 1.0)
+
+
+def _redacted(outcome: Any, redactor: Redactor) -> Any:
+    """The outcome without the secrets of its request, whatever the platform repeats."""
+    if isinstance(outcome, Reply):
+        headers = {name: redactor.text(value) for name, value in outcome.headers.items()}
+        return replace(outcome, headers=headers, body=redactor.data(outcome.body))
+    return replace(outcome, reason=redactor.text(outcome.reason)) if isinstance(outcome, NoReply) else outcome
 
 
 def _wait_for_gate(call: Call[Any], settings: Settings, ends_at: float, last: AgentbookError | None) -> Exchange[None]:
@@ -187,11 +263,13 @@ def _wait_for_gate(call: Call[Any], settings: Settings, ends_at: float, last: Ag
                 f"{call.operation}: the rate limit lasts another {wait:.0f} s, beyond the deadline of {settings.deadline_s:g} s. "
                 "Raise deadline_s, or call again after the next full minute.",
                 operation=call.operation,
-            )
+            ) from settings.gate.refusal or last
         yield Sleep(wait)
     if settings.monotonic() >= ends_at:
         settings.gate.lost()
-        raise last or _deadline_exceeded(call, settings)
+        if last is not None and not isinstance(last, RateLimited):
+            raise last
+        raise _deadline_exceeded(call, settings) from last
 
 
 def _deadline_exceeded(call: Call[Any], settings: Settings, last: str = "") -> DeadlineExceeded:
@@ -201,34 +279,36 @@ def _deadline_exceeded(call: Call[Any], settings: Settings, last: str = "") -> D
     )
 
 
-def _failure(
-    call: Call[Any], settings: Settings, outcome: Reply | NoReply | bool | None
-) -> ApiError | ConnectionFailed:
+def _failure(call: Call[Any], settings: Settings, outcome: Reply | NoReply | bool | None) -> AgentbookError:
     """The typed error of an outcome, which the gate is told of."""
     if isinstance(outcome, Reply):
-        body = without_credential(outcome.body, settings.credentials)
-        for secret in (call.form or {}).values():
-            body = body.replace(secret.encode(), "…".encode()) if isinstance(secret, Hidden) else body
-        error = from_reply(outcome.status, outcome.headers, body, operation=call.operation, write=call.write)
-        if isinstance(error, RateLimited) and call.patient:
-            settings.gate.refused(outcome.headers.get("date"))
-        else:
-            settings.gate.passed()
         if 300 <= outcome.status < 400:
-            raise ApiError(
+            settings.gate.passed()
+            return ApiError(
                 f"{call.operation}: the platform redirected elsewhere ({outcome.status}), which is not followed, since the "
                 "credential would travel along. Check base_url.",
                 operation=call.operation,
                 status=outcome.status,
                 request_id=outcome.headers.get("x-request-id"),
             )
+        error = from_reply(
+            outcome.status,
+            outcome.headers,
+            outcome.body,
+            operation=call.operation,
+            write=call.write,
+            check=call.check,
+        )
+        if isinstance(error, RateLimited) and call.patient:
+            settings.gate.refused(error.date, error)
+        else:
+            settings.gate.passed()
         return error
     settings.gate.lost()
     reason = outcome.reason if isinstance(outcome, NoReply) else "no reply"
     if call.write and isinstance(outcome, NoReply) and outcome.sent:
-        raise OutcomeUnknown(
-            f"{call.operation}: sent, but no reply came ({reason}): it may have been applied, so it was not sent again. "
-            "Read the entity before you repeat it.",
+        return OutcomeUnknown(
+            f"{call.operation}: sent, but no reply came ({reason}). {uncertain_advice(call.check)}",
             operation=call.operation,
         )
     return unreachable(call.operation, settings.base_url, reason)
@@ -241,7 +321,7 @@ def _request(call: Call[Any], settings: Settings) -> Send:
         body = msgspec.json.encode(call.body)
         headers["content-type"] = "application/json"
     elif call.form is not None:
-        body = urlencode(call.form).encode()
+        body = urlencode({name: value.encode() for name, value in call.form.items()}).encode()
         headers["content-type"] = "application/x-www-form-urlencoded"
     query = tuple((name, _wire(value)) for name, value in call.query.items() if value is not None)
     return Send(call.method, call.path, query, headers, body, settings.timeout_s, settings.credentials)

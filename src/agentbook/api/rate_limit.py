@@ -32,6 +32,7 @@ class RateLimitGate:
         self._now = monotonic
         self._lock = threading.Lock()
         self._opens_at: float | None = None  # None: open
+        self._refusal: Exception | None = None
         self._probing = False
         self._ramp_s = 0.0
         self._next_at = 0.0
@@ -40,6 +41,11 @@ class RateLimitGate:
     def closed(self) -> bool:
         """Whether requests have to wait now."""
         return self._opens_at is not None
+
+    @property
+    def refusal(self) -> Exception | None:
+        """The error of the 429 that closed the gate; None if it is open."""
+        return self._refusal if self.closed else None
 
     def admit(self) -> float:
         """The seconds after which to ask again; 0.0 to send now."""
@@ -72,8 +78,16 @@ class RateLimitGate:
         with self._lock:
             self._probing = False
 
-    def refused(self, date: str | None) -> None:
-        """Record a 429 of the rate limit. `date` is the reply's ``Date`` header."""
+    def refused(self, date: str | None, error: Exception | None = None) -> None:
+        """Record a 429 of the rate limit.
+
+        Parameters
+        ----------
+        date
+            The reply's ``Date`` header.
+        error
+            The reply as an error, for the requests that wait; it was not raised.
+        """
         with self._lock:
             second = _second_of(date)
             # A refused probe was sent at the start of a window: only a full minute is
@@ -83,7 +97,7 @@ class RateLimitGate:
             # Requests already sent when the gate closed are refused too; they must not
             # postpone it.
             if self._opens_at is None or self._probing:
-                self._opens_at = opens_at
+                self._opens_at, self._refusal = opens_at, error
             self._probing = False
 
 

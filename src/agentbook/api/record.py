@@ -2,7 +2,7 @@
 
 Records contain all fields that the platform sent, known to the specification or not.
 Values that may be secret (a credential's parameters, say) are masked wherever a record
-is shown.
+is shown; of a webhook's address, which lets anyone post to it, the host is shown.
 """
 
 from __future__ import annotations
@@ -11,12 +11,16 @@ import html
 import re
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import urlsplit
+
+from .redaction import MASK
 
 # Fields whose values are never shown: the specification's opaque credential objects,
 # and names that suggest a secret.
 _SECRET = re.compile(
-    r"(?i)\A(params|extra_data|config_params|.*(secret|password|token|api_?key|authorization|private_?key|verifier).*)\Z"
+    r"(?i)\A(params|extra_data|config_params|webhook_owner_identifier|.*(secret|password|token|api_?key|authorization|private_?key|verifier).*)\Z"
 )
+_WEBHOOK_URL = re.compile(r"(?i)webhook_?ur[il]\Z")
 
 
 class Record(dict[str, Any]):
@@ -78,10 +82,21 @@ def shown(value: Any) -> str:
 
 def _shown(name: str, value: Any) -> str:
     if value is not None and _SECRET.match(name):
-        return "…"
+        return MASK
+    if isinstance(value, str) and _WEBHOOK_URL.search(name):
+        return repr(_host_only(value))
     if isinstance(value, Mapping):
         inner = ", ".join(f"{key!r}: {_shown(str(key), item)}" for key, item in value.items())
         return "{" + inner + "}"
     if isinstance(value, list):
         return "[" + ", ".join(_shown("", item) for item in value) + "]"
     return repr(value)
+
+
+def _host_only(url: str) -> str:
+    """A URL without user, port, path and query."""
+    try:
+        parts = urlsplit(url)
+        return f"{parts.scheme}://{parts.hostname}/{MASK}" if parts.hostname else MASK
+    except ValueError:
+        return MASK

@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 from urllib.parse import urlencode, urlsplit
 from urllib.request import getproxies
 
+from .address import is_loopback
 from .auth import Credentials
 from .calls import Reply
 from .errors import AgentbookError
@@ -30,11 +31,6 @@ T = TypeVar("T")
 CONNECT_TIMEOUT_S = 10.0
 MAX_BODY_BYTES = 1 << 30  # of a reply, decoded; a larger one is malicious or asks for too much at once
 _SLACK_S = 0.25  # lets the library's own timeouts, which tell more, come first
-
-
-def is_loopback(address: str) -> bool:
-    """Whether an address is on this machine; the environment's proxy does not apply."""
-    return urlsplit(address).hostname in ("127.0.0.1", "localhost", "::1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,28 +90,31 @@ class SyncTransport:
 
     def drive(self, exchange: Exchange[T]) -> T:
         """Carry out an exchange and return its result, or raise its error."""
-        outcome: Reply | NoReply | bool | None = None
         try:
+            step = next(exchange)
             while True:
-                step = exchange.send(outcome)
-                if isinstance(step, Sleep):
-                    time.sleep(step.seconds)
-                    outcome = None
-                elif isinstance(step, Refresh):
-                    outcome = step.credentials.refresh(step.refused)
-                else:
-                    outcome = self._send(step)
+                # The outcome is in no variable: the exchange masks the secrets in it.
+                step = exchange.send(self._perform(step))
         except StopIteration as stop:
             value: T = stop.value
             return value
         finally:
             exchange.close()
 
+    def _perform(self, step: Send | Sleep | Refresh) -> Reply | NoReply | bool | None:
+        if isinstance(step, Sleep):
+            time.sleep(step.seconds)
+            return None
+        if isinstance(step, Refresh):
+            return step.credentials.refresh(step.refused) is True
+        return self._send(step)
+
     def _send(self, send: Send) -> Reply | NoReply:
         client, ends_at, body = self._http_client(), time.monotonic() + send.timeout_s, _Body()
         try:
             request = _build(client, self._base_url, send)
             response = client.send(request, auth=_signer(send.credentials), follow_redirects=False, stream=True)
+            _drop_reason(response)
             with contextlib.closing(response):
                 for chunk in response.iter_bytes():
                     body.add(chunk)
@@ -158,24 +157,24 @@ class AsyncTransport:
 
     async def drive(self, exchange: Exchange[T]) -> T:
         """Carry out an exchange and return its result, or raise its error."""
-        outcome: Reply | NoReply | bool | None = None
         try:
+            step = next(exchange)
             while True:
-                step = exchange.send(outcome)
-                outcome = None
-                if isinstance(step, Sleep):
-                    await asyncio.sleep(step.seconds)
-                elif isinstance(step, Refresh):
-                    # Waits for a lock that another process may hold, so not on the
-                    # loop.
-                    outcome = await asyncio.to_thread(step.credentials.refresh, step.refused)
-                else:
-                    outcome = await self._send(step)
+                step = exchange.send(await self._perform(step))
         except StopIteration as stop:
             value: T = stop.value
             return value
         finally:
             exchange.close()
+
+    async def _perform(self, step: Send | Sleep | Refresh) -> Reply | NoReply | bool | None:
+        if isinstance(step, Sleep):
+            await asyncio.sleep(step.seconds)
+            return None
+        if isinstance(step, Refresh):
+            # Waits for a lock that another process may hold, so not on the loop.
+            return await asyncio.to_thread(step.credentials.refresh, step.refused) is True
+        return await self._send(step)
 
     async def _send(self, send: Send) -> Reply | NoReply:
         client, body = self._http_client(), _Body()
@@ -187,6 +186,7 @@ class AsyncTransport:
                 response = await client.send(
                     request, auth=_signer(send.credentials), follow_redirects=False, stream=True
                 )
+                _drop_reason(response)
                 async with contextlib.aclosing(response):
                     async for chunk in response.aiter_bytes():
                         body.add(chunk)
@@ -277,6 +277,14 @@ def _signer(credentials: Credentials | None) -> Callable[[Any], Any]:
         return request
 
     return sign
+
+
+def _drop_reason(response: Any) -> None:
+    """Forget the text of the status line, which the repr of a response shows.
+
+    Some platforms repeat the credential there.
+    """
+    response.extensions.pop("reason_phrase", None)
 
 
 def _reply(response: Any, body: _Body) -> Reply:

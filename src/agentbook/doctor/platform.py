@@ -15,11 +15,11 @@ from urllib.parse import urlsplit
 import yaml
 
 from .._connect import configured_key
+from ..api.address import ALLOW_HTTP_VARIABLE, http_is_allowed, is_loopback, is_unencrypted
 from ..api.auth import ApiKey
 from ..api.calls import Call, Reply
 from ..api.errors import AgentbookError, ApiError, ConnectionFailed, InsufficientScope, Unauthorized
 from ..api.oauth.token_store import TokenStore
-from ..api.transport import is_loopback
 from ..client import Client
 from ..embedded import KEY_FILE, find, read_key
 from .finding import Finding
@@ -100,9 +100,15 @@ def address() -> Iterator[Finding]:
     if not _VERSIONED.search(parts.path):
         message = f"{configured} does not end in /v1: every call would miss the API"
         yield Finding("wrong", "AGENTBOOK_BASE_URL", message, f"export AGENTBOOK_BASE_URL={configured.rstrip('/')}/v1")
-    if parts.scheme == "http" and not is_loopback(configured):
+    if is_unencrypted(configured):
         message = f"{configured} is not encrypted: others on the network can read the key and the conversations"
-        yield Finding("wrong", "AGENTBOOK_BASE_URL", message, f"export AGENTBOOK_BASE_URL=https{configured[4:]}")
+        if http_is_allowed():
+            yield Finding("note", "AGENTBOOK_BASE_URL", f"{message}; {ALLOW_HTTP_VARIABLE} allows it")
+        else:
+            advice = (
+                f"export AGENTBOOK_BASE_URL=https{configured[4:]}, or {ALLOW_HTTP_VARIABLE}=1 on a network you trust."
+            )
+            yield Finding("wrong", "AGENTBOOK_BASE_URL", f"{message}, so connect() refuses it", advice)
 
 
 def proxy() -> Iterator[Finding]:
@@ -152,9 +158,9 @@ def answers() -> Iterator[Finding]:
     base_url, key, malformed = target
     if malformed:
         yield Finding("wrong", "credential", "AGENTBOOK_API_KEY is malformed", malformed)
-    if not _is_address(base_url):
+    if not _is_address(base_url) or (is_unencrypted(base_url) and not http_is_allowed()):
         return  # reported by `address`
-    with Client(base_url, credentials=key, timeout_s=TIMEOUT_S, deadline_s=TIMEOUT_S) as client:
+    with Client(base_url, credentials=key, timeout_s=TIMEOUT_S, deadline_s=TIMEOUT_S, allow_http=True) as client:
         try:
             description, skew_s = client.run(Call("doctor", "GET", "openapi.yaml", _description, patient=False))
         except ConnectionFailed as error:
@@ -224,7 +230,7 @@ def _configured() -> str | None:
 def _is_address(text: str) -> bool:
     """Whether `text` can be a platform's address."""
     try:
-        Client(text).close()
+        Client(text, allow_http=True).close()
         return " " not in text and urlsplit(text).port != 0
     except ValueError:  # including a port above 65535
         return False

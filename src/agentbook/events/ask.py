@@ -8,7 +8,9 @@ questions may still be open.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from contextlib import aclosing
+from typing import Any
 
 from ..api.connection import AsyncConnection, Connection
 from ..api.endpoints import sessions
@@ -24,17 +26,23 @@ OPERATION = "sessions.ask"
 RECENT_EVENTS = 200  # read before asking, to find earlier questions that are open
 
 
-def ask(connection: Connection, session_id: str, text: str, timeout_s: float | None = None) -> Turn:
-    """Send `text` and wait for the reply; see `agentbook.nouns.Sessions.ask`."""
-    return finished(run(_ask(connection.asynchronous(), session_id, text), timeout_s, operation=OPERATION))
+def ask(connection: Connection, session_id: str, text: str, timeout_s: float | None = None, **options: Any) -> Turn:
+    """Send `text` and wait for the reply; see `agentbook.nouns.Sessions.ask`.
+
+    `options` are those of `agentbook.api.endpoints.sessions.send`.
+    """
+    work = _ask(connection.asynchronous(), session_id, text, options)
+    return finished(run(work, timeout_s, operation=OPERATION))
 
 
-async def ask_async(connection: AsyncConnection, session_id: str, text: str, timeout_s: float | None = None) -> Turn:
+async def ask_async(
+    connection: AsyncConnection, session_id: str, text: str, timeout_s: float | None = None, **options: Any
+) -> Turn:
     """As `ask`, awaited on any event loop."""
-    return finished(await run_async(_ask(connection, session_id, text), timeout_s, operation=OPERATION))
+    return finished(await run_async(_ask(connection, session_id, text, options), timeout_s, operation=OPERATION))
 
 
-async def _ask(connection: AsyncConnection, session_id: str, text: str) -> Turn:
+async def _ask(connection: AsyncConnection, session_id: str, text: str, options: Mapping[str, Any]) -> Turn:
     log = TurnLog(session_id)
     cursor = await _read_recent(connection, session_id, log)
     earlier_turns = len(log.turns)
@@ -42,7 +50,7 @@ async def _ask(connection: AsyncConnection, session_id: str, text: str) -> Turn:
         # The first pull connects; the message is sent while it waits for an event.
         pull = asyncio.ensure_future(anext(events))
         try:
-            sent = await connection.run(sessions.send(session_id, text))
+            sent = await connection.run(sessions.send(session_id, text, **options))
             while True:
                 event: Record = await pull
                 log.feed(event)

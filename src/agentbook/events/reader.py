@@ -18,6 +18,7 @@ import random
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
+from copy import copy
 from datetime import datetime
 
 from ..api.calls import ListCall
@@ -194,7 +195,7 @@ class _Reader:
                 raise
             self._from_id_refused = True
         except RateLimited as refused:
-            self._gate.refused(refused.date)
+            self._gate.refused(refused.date, copy(refused))  # a copy without this traceback
             raise
         except ApiError:
             self._gate.passed()

@@ -16,12 +16,15 @@ from urllib.parse import urlencode
 import msgspec
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
+from websockets.http11 import Response
 
-from ..api.auth import Credentials, Hidden, without_credential
+from ..api.auth import Credentials, redactor_of
 from ..api.calls import UNREADABLE, path
 from ..api.connection import AsyncConnection
-from ..api.errors import ApiError, from_reply, unreachable
+from ..api.error_replies import from_reply
+from ..api.errors import AgentbookError, ApiError, unreachable
 from ..api.record import Record
+from ..api.redaction import Redactor
 
 OPERATION = "sessions.stream"
 MAX_SIZE_BYTES = 64 * 2**20  # a reply may have megabytes; websockets' 1 MiB would reconnect for ever
@@ -65,9 +68,9 @@ class Disconnected(Exception):
 class Socket:
     """One open connection."""
 
-    def __init__(self, connection: ClientConnection, credentials: Credentials | None = None) -> None:
+    def __init__(self, connection: ClientConnection, redactor: Redactor) -> None:
         self._connection = connection
-        self._credentials = credentials
+        self._redactor = redactor
         self._error_message: dict[str, Any] | None = None  # an error sent as a message
 
     async def receive(self) -> Record:
@@ -85,7 +88,7 @@ class Socket:
                 frame = await self._connection.recv(decode=False)
             except ConnectionClosed as closed:
                 code = closed.rcvd.code if closed.rcvd else None
-                reason = self._without_credential(closed.rcvd.reason if closed.rcvd else "")
+                reason = self._redactor.text(closed.rcvd.reason if closed.rcvd else "")
                 sent = closed.sent.code if closed.sent else None
                 refused = _refusal_by_message(code, self._error_message) or _refusal_by_code(code, reason)
                 raise refused or Disconnected(TOO_BIG if sent == TOO_BIG else code, reason) from None
@@ -99,10 +102,7 @@ class Socket:
                 self._error_message = None
                 return Record(event)
             if isinstance(event.get("message"), str):
-                self._error_message = {**event, "message": self._without_credential(event["message"])}
-
-    def _without_credential(self, text: str) -> str:
-        return without_credential(text.encode(), self._credentials).decode()
+                self._error_message = {**event, "message": self._redactor.text(event["message"])}
 
 
 def _refusal_by_message(code: int | None, message: dict[str, Any] | None) -> ApiError | None:
@@ -143,14 +143,12 @@ async def open_socket(
         If the platform cannot be reached.
     """
     uri = _uri(connection.base_url, session_id, from_id, types)
-    headers = {"Accept": "application/json"}
-    authorization = Hidden(connection.auth.socket_authorization() or "") if connection.auth is not None else None
-    if authorization:
-        headers["Authorization"] = authorization
+    redactor = redactor_of(connection.auth)
+    refusal: AgentbookError | None = None
     try:
         websocket = await _Connect(
             uri,
-            additional_headers=headers,
+            additional_headers=_headers(connection.auth),
             max_size=MAX_SIZE_BYTES,
             compression=None,
             **connection.network.websocket_options(connection.base_url),
@@ -159,28 +157,35 @@ async def open_socket(
             logger=_logger,
         )
     except InvalidStatus as refused:
-        response = refused.response
-        reply_headers = {name.lower(): value for name, value in response.headers.raw_items()}
-        if response.status_code < 400:
-            raise ApiError(
-                f"{OPERATION}: the handshake was answered with {response.status_code}, not with an upgrade. Redirects are not "
-                "followed, since they would get the credential. Check base_url, and whether a proxy blocks WebSockets.",
-                operation=OPERATION,
-                status=response.status_code,
-                request_id=reply_headers.get("x-request-id"),
-            ) from None
-        raise from_reply(
-            response.status_code,
-            reply_headers,
-            without_credential(bytes(response.body or b""), connection.auth),
-            operation=OPERATION,
-        ) from None
+        refusal = _refusal_by_status(refused.response, redactor)
     except (OSError, TimeoutError, InvalidHandshake) as error:
-        raise unreachable(OPERATION, connection.base_url, f"{type(error).__name__}: {error}") from None
+        reason = redactor.text(f"{type(error).__name__}: {error}")
+        refusal = unreachable(OPERATION, connection.base_url, reason)
+    if refusal is not None:  # outside of the handlers: websockets' errors hold the reply
+        raise refusal
     try:
-        yield Socket(websocket, connection.auth)
+        yield Socket(websocket, redactor)
     finally:
         await websocket.close()
+
+
+def _refusal_by_status(response: Response, redactor: Redactor) -> ApiError:
+    """The error of a handshake that was answered with another status than 101."""
+    headers = {name.lower(): redactor.text(value) for name, value in response.headers.raw_items()}
+    if response.status_code < 400:
+        return ApiError(
+            f"{OPERATION}: the handshake was answered with {response.status_code}, not with an upgrade. Redirects are not "
+            "followed, since they would get the credential. Check base_url, and whether a proxy blocks WebSockets.",
+            operation=OPERATION,
+            status=response.status_code,
+            request_id=headers.get("x-request-id"),
+        )
+    return from_reply(response.status_code, headers, redactor.data(bytes(response.body or b"")), operation=OPERATION)
+
+
+def _headers(credentials: Credentials | None) -> dict[str, str]:
+    authorization = None if credentials is None else credentials.socket_authorization()
+    return {"Accept": "application/json", **({"Authorization": authorization} if authorization else {})}
 
 
 def _uri(base_url: str, session_id: str, from_id: str | None, types: Sequence[str] | None) -> str:

@@ -250,7 +250,10 @@ def connection_of(base_url: str, identity: str, credentials: str, limits: Sequen
         connection = _callers.get(f"{base_url} {identity}") or _connections.get((base_url, credentials))
         if connection is None:
             key = None if identity == "anonymous" else _resolve(credentials)
-            connection = Connection(base_url, credentials=key, timeout_s=limits[0], deadline_s=limits[1])
+            # The caller's connection has this address already, so it is allowed.
+            connection = Connection(
+                base_url, credentials=key, timeout_s=limits[0], deadline_s=limits[1], allow_http=True
+            )
             if connection.auth is not None and connection.auth.identity != identity:
                 raise ValueError(f"{credentials} on this worker is the key of another identity than the caller's.")
             _connections[base_url, credentials] = connection

@@ -211,7 +211,7 @@ def test_no_secret_in_errors_of_a_load_that_stops_half_way() -> None:
         items = [{**CREDENTIAL, "id": f"c{n}"} for n in range(500)]
         return httpx.Response(200, json={"items": items, "pagination": {"total_count": 900, "has_more": True}})
 
-    client = ab.Client("http://h/v1", http_client=httpx.Client(transport=httpx.MockTransport(answer)))
+    client = ab.Client("https://h/v1", http_client=httpx.Client(transport=httpx.MockTransport(answer)))
     with pytest.raises(ab.PartialLoad) as raised:
         client.credentials.list("acme").to_pandas()
     error = raised.value

@@ -101,7 +101,7 @@ def test_events_that_do_not_belong_are_named_and_kept() -> None:
     ]
     body = json.dumps({"pagination": {"has_more": False, "total_count": 3}, "items": items}).encode()
     transport = httpx.MockTransport(lambda request: httpx.Response(200, content=body))
-    client = ab.Client("http://h/v1", http_client=httpx.Client(transport=transport))
+    client = ab.Client("https://h/v1", http_client=httpx.Client(transport=transport))
     frame = ab.load_events(client, ["s"])
     assert len(frame) == 3
     problems = [
@@ -148,7 +148,7 @@ def test_small_sessions_read_together_make_the_rows_that_each_alone_makes(
     def answer(request: httpx.Request) -> httpx.Response:
         return httpx.Response(200, content=bodies[request.url.path.split("/")[3]])
 
-    client = ab.Client("http://h/v1", http_client=httpx.Client(transport=httpx.MockTransport(answer)))
+    client = ab.Client("https://h/v1", http_client=httpx.Client(transport=httpx.MockTransport(answer)))
     together = ab.load_events(client, order, errors="keep")
     alone = [ab.load_events(client, name, errors="keep") for name in order]
     rows = [row for frame in alone for row in frame.astype(object).where(frame.notna(), None).to_dict("records")]
@@ -187,7 +187,7 @@ def test_an_interrupt_keeps_the_small_sessions_that_have_arrived() -> None:
             raise KeyboardInterrupt
         return platform.respond(request)
 
-    client = ab.Client("http://h/v1", http_client=httpx.Client(transport=httpx.MockTransport(answer)))
+    client = ab.Client("https://h/v1", http_client=httpx.Client(transport=httpx.MockTransport(answer)))
     with pytest.raises(ab.PartialLoad) as raised:
         ab.load_events(client, names)
     assert raised.value.partial_frame["session_id"].tolist() == names[:12]

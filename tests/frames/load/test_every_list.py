@@ -88,7 +88,7 @@ def test_the_lists_are_those_of_the_specification_and_of_the_client() -> None:
     documented = {path for path, (operation, _) in operations.items() if "x-agentbook-extension" not in operation}
     assert documented == set(list(LISTS)[:10])
     assert set(LISTS) <= set(operations)
-    nouns = [value for value in vars(ab.Client("http://h/v1")).values() if isinstance(value, Noun)]
+    nouns = [value for value in vars(ab.Client("https://h/v1")).values() if isinstance(value, Noun)]
     lists = [
         (noun, name) for noun in nouns for name in dir(type(noun)) if isinstance(getattr(type(noun), name), Listed)
     ]
@@ -113,7 +113,7 @@ def test_a_list_loads_with_its_schema(path: str, count: int) -> None:
         return httpx.Response(200, json=page)
 
     transport = httpx.MockTransport(answer)
-    frame = call(ab.Client("http://h/v1", http_client=httpx.Client(transport=transport))).to_pandas()
+    frame = call(ab.Client("https://h/v1", http_client=httpx.Client(transport=transport))).to_pandas()
     assert re.fullmatch("/v1" + re.sub(r"\{\w+\}", "x", path), paths[0])
     assert frame.dtypes.map(str).to_dict() == describe(resource)["dtype"].to_dict()
     assert frame["id"].to_list() == [ID.format(n) for n in range(count)]
@@ -126,7 +126,7 @@ def test_a_list_loads_with_its_schema(path: str, count: int) -> None:
             assert frame[column.name].notna().all(), column.name
 
     async def awaited() -> Any:
-        client = ab.AsyncClient("http://h/v1", http_client=httpx.AsyncClient(transport=transport))
+        client = ab.AsyncClient("https://h/v1", http_client=httpx.AsyncClient(transport=transport))
         return await call(client).to_pandas()
 
     assert asyncio.run(awaited()).drop(columns="extra").equals(frame.drop(columns="extra"))

@@ -52,7 +52,7 @@ def test_the_events_of_one_session_are_split_by_time(platform: HttpPlatform, mon
 async def test_an_async_listing_splits_them_too(platform: HttpPlatform, monkeypatch: pytest.MonkeyPatch) -> None:
     set_concurrency(monkeypatch, 6)
     transport = httpx.MockTransport(platform.respond)
-    async with ab.AsyncClient("http://h/v1", http_client=httpx.AsyncClient(transport=transport)) as client:
+    async with ab.AsyncClient("https://h/v1", http_client=httpx.AsyncClient(transport=transport)) as client:
         frame = await client.sessions.events("s").to_pandas()
     assert frame["id"].tolist() == IDS
     starts = {query.get("from_id") for query in platform.queries} - {None}

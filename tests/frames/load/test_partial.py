@@ -316,7 +316,7 @@ def test_an_async_listing_that_stopped_goes_on_too() -> None:
 
     async def load() -> Any:
         transport = httpx.MockTransport(platform.respond)
-        client = ab.AsyncClient("http://h/v1", http_client=httpx.AsyncClient(transport=transport))
+        client = ab.AsyncClient("https://h/v1", http_client=httpx.AsyncClient(transport=transport))
         events = client.sessions.events("s", sort_by="id")
         events.list_call = replace(events.list_call, max_page=10)
         with pytest.raises(ab.PartialLoad) as raised:

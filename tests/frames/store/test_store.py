@@ -173,7 +173,7 @@ def sync_in_pieces(store: Store, platform: HttpPlatform, data: st.DataObject) ->
             raise KeyboardInterrupt
         return platform.respond(request)
 
-    client = ab.Client("http://h/v1", http_client=httpx.Client(transport=httpx.MockTransport(answer)))
+    client = ab.Client("https://h/v1", http_client=httpx.Client(transport=httpx.MockTransport(answer)))
     connections = data.draw(st.integers(1, 3))
     with pytest.MonkeyPatch.context() as patch, contextlib.suppress(KeyboardInterrupt):
         patch.setattr(HttpPlatform, "page_limit", data.draw(st.integers(1, 5)))

@@ -55,7 +55,7 @@ def test_malformed_items_and_strangers_are_problems_not_rows_lost_silently(tmp_p
     body = json.dumps({"items": items, "pagination": {"has_more": False}}).encode()
     transport = httpx.MockTransport(lambda request: httpx.Response(200, content=body))
     store = Store(tmp_path)
-    report = store.sync(ab.Client("http://h/v1", http_client=httpx.Client(transport=transport)), "s")
+    report = store.sync(ab.Client("https://h/v1", http_client=httpx.Client(transport=transport)), "s")
     problems = set(report.problems["problem"].str.split(":").str[0])
     assert {"an event of a session that was not asked for", "the item is not an object"} <= problems
     assert report.problem_count == len(report.problems)
@@ -173,7 +173,7 @@ def test_events_of_two_platforms_do_not_mix(platform: HttpPlatform, tmp_path: Pa
     store = Store(tmp_path)
     store.sync(platform.client(), ["s0"])
     with pytest.raises(ValueError, match="use another path"):
-        store.sync(ab.Client("http://elsewhere/v1"), ["s0"])
+        store.sync(ab.Client("https://elsewhere/v1"), ["s0"])
 
 
 def test_a_second_sync_waits_or_says_who_is_at_it(platform: HttpPlatform, tmp_path: Path) -> None:

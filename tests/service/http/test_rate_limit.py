@@ -180,7 +180,7 @@ async def test_the_client_waits_for_the_next_minute_and_continues(world: World) 
     )  # three seconds before the full minute, where it stands until it may go on
     going: list[float] = []
     http = limited(world, Window(3, lambda: clock() + (time.monotonic() - going[0] if going else 0.0)))
-    async with ab.AsyncClient("http://test/v1", credentials=world.full, http_client=http, deadline_s=60) as client:
+    async with ab.AsyncClient("https://test/v1", credentials=world.full, http_client=http, deadline_s=60) as client:
         for _ in range(3):
             await client.me.get()
         going.append(time.monotonic())

@@ -88,7 +88,7 @@ class HttpPlatform(FakePlatform):
         return datetime.fromtimestamp((START_MS + after) / 1000, UTC)
 
     def client(self) -> ab.Client:
-        return ab.Client("http://h/v1", http_client=httpx.Client(transport=httpx.MockTransport(self.respond)))
+        return ab.Client("https://h/v1", http_client=httpx.Client(transport=httpx.MockTransport(self.respond)))
 
     def respond(self, request: httpx.Request) -> httpx.Response:
         parts = [unquote(part) for part in request.url.raw_path.decode().split("?")[0].split("/")]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from ..calls import UNSET, Call, ListCall, drop_unset, path, record, ref
+from ..calls import UNSET, Call, ListCall, check, drop_unset, path, record, ref
 from ..discovery import offered, wire_field
 from ..readback import create_read_back
 from ..record import Record
@@ -135,6 +135,8 @@ def create(
 ) -> Call[Record]:
     """Create an agent; if the reply is lost, the agent is read back by its name.
 
+    An agent that is not there is created once more, since a duplicate would be refused.
+
     Parameters
     ----------
     name : str
@@ -187,7 +189,17 @@ def create(
     )
     full = f"{body['owner_id']}~{name}" if body.get("owner_id") else name
     read_back = create_read_back("agents.create", path("agents", full), body)
-    return Call("agents.create", "POST", "agents", record, body=body, write=True, read_back=read_back)
+    return Call(
+        "agents.create",
+        "POST",
+        "agents",
+        record,
+        body=body,
+        write=True,
+        check=check("agents.get", full),
+        read_back=read_back,
+        refuses_duplicates=True,
+    )
 
 
 def update(
@@ -241,7 +253,16 @@ def update(
         category=category,
         tags=tags if tags is UNSET or tags is None else list(tags),
     )
-    return Call("agents.update", "PATCH", path("agents", agent), record, body=body, write=True)
+    return Call(
+        "agents.update",
+        "PATCH",
+        path("agents", agent),
+        record,
+        body=body,
+        write=True,
+        idempotent=True,
+        check=check("agents.get", agent),
+    )
 
 
 def configure_llm(
@@ -302,7 +323,15 @@ def configure_llm(
         summary=summary,
         version_number=version_number,
     )
-    call = Call("agents.configure_llm", "POST", path("agents", agent, "configure-llm"), record, body=body, write=True)
+    call = Call(
+        "agents.configure_llm",
+        "POST",
+        path("agents", agent, "configure-llm"),
+        record,
+        body=body,
+        write=True,
+        check=check("agents.versions", agent),
+    )
     if platform_tools is UNSET:
         return call
     return wire_field(call, "/agents/{}/configure-llm", known=set(body), suffix="tools", value=list(platform_tools))
@@ -337,7 +366,14 @@ def publish(agent: Any, version_id: Any) -> Call[Record]:
     >>> publish("acme~helper", "0199a0b2-0000-7000-8000-000000000000").method
     'POST'
     """
-    call = Call("agents.publish", "POST", path("agents", agent, "versions", version_id, "publish"), record, write=True)
+    call = Call(
+        "agents.publish",
+        "POST",
+        path("agents", agent, "versions", version_id, "publish"),
+        record,
+        write=True,
+        check=check("agents.versions", agent),
+    )
     return offered(call, "/agents/{}/versions/{}/publish")
 
 

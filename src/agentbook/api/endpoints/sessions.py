@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from ..calls import Call, ListCall, Reply, path, record, ref
+from ..calls import UNSET, Call, ListCall, Reply, check, drop_unset, path, record, ref
 from ..discovery import offered
 from ..event_ids import first_id_at
 from ..record import Record
@@ -50,7 +50,15 @@ def start(workspace: Any, *, agent_id: Any, prompt: str) -> Call[Record]:
     'chat'
     """
     body = {"session_type": "chat", "agent_id": ref(agent_id), "initial_prompt": prompt}
-    return Call("sessions.start", "POST", path("workspaces", workspace, "sessions"), _started, body=body, write=True)
+    return Call(
+        "sessions.start",
+        "POST",
+        path("workspaces", workspace, "sessions"),
+        _started,
+        body=body,
+        write=True,
+        check=check("sessions.list", workspace),
+    )
 
 
 def _started(reply: Reply) -> Record:
@@ -119,13 +127,17 @@ def events(
     return ListCall(call, "events", limit=limit, offset=offset, keyset=keyset, context={"session_id": session})
 
 
-def send(session_id: Any, text: str) -> Call[Record]:
+def send(session_id: Any, text: str, *, mode: str = "text", agent_id: Any = UNSET) -> Call[Record]:
     """Post a follow-up message. Only to a chat this key started.
 
     Parameters
     ----------
     session_id : str or Record
     text : str
+    mode : str
+        ``text`` is the only value that the specification names.
+    agent_id : str or Record, optional
+        The agent that answers. The platform ignores it for an API key.
 
     Returns
     -------
@@ -147,8 +159,16 @@ def send(session_id: Any, text: str) -> Call[Record]:
     >>> send("0199a0b2-0000-7000-8000-000000000000", "And in October?").body
     {'content': 'And in October?', 'mode': 'text'}
     """
-    body = {"content": text, "mode": "text"}
-    return Call("sessions.send", "POST", path("sessions", session_id, "events"), record, body=body, write=True)
+    agent = agent_id if agent_id is UNSET or agent_id is None else ref(agent_id)
+    return Call(
+        "sessions.send",
+        "POST",
+        path("sessions", session_id, "events"),
+        record,
+        body=drop_unset(content=text, mode=mode, agent_id=agent),
+        write=True,
+        check=check("sessions.events", session_id),
+    )
 
 
 def get(session_id: Any) -> Call[Record]:

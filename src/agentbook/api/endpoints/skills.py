@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..calls import UNSET, Call, ListCall, drop_unset, path, record
+from ..calls import UNSET, Call, ListCall, check, drop_unset, path, record
 from ..readback import create_read_back
 from ..record import Record
 
@@ -102,4 +102,13 @@ def create(
     body = drop_unset(name=name, overview=overview, is_public=is_public, avatar_url=avatar_url)
     skills = path("accounts", account, "skills")
     read_back = create_read_back("skills.create", skills, body, query={"search": name, "limit": 1000})
-    return Call("skills.create", "POST", skills, record, body=body, write=True, read_back=read_back)
+    return Call(
+        "skills.create",
+        "POST",
+        skills,
+        record,
+        body=body,
+        write=True,
+        check=check("skills.list", account, search=name),
+        read_back=read_back,
+    )

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..calls import SMALL_MAX_PAGE, UNSET, Call, ListCall, drop_unset, path, record, ref
+from ..calls import MAX_PAGE, SMALL_MAX_PAGE, UNSET, Call, ListCall, check, drop_unset, path, record, ref
 from ..discovery import offered
+from ..readback import create_read_back
 from ..record import Record
 
 
@@ -65,7 +66,7 @@ def list_(
 
 
 def create(name: str, *, owner_id: Any = UNSET) -> Call[Record]:
-    """Create a workspace.
+    """Create a workspace; if the reply is lost, it is looked up by its name.
 
     Parameters
     ----------
@@ -96,7 +97,18 @@ def create(name: str, *, owner_id: Any = UNSET) -> Call[Record]:
     {'name': 'support'}
     """
     body = drop_unset(name=name, owner_id=owner_id if owner_id is UNSET else ref(owner_id))
-    return Call("workspaces.create", "POST", "workspaces", record, body=body, write=True)
+    if "owner_id" in body:
+        workspaces = path("accounts", body["owner_id"], "workspaces")
+        query = {"search": name, "limit": MAX_PAGE}
+        shows = check("workspaces.list", body["owner_id"], search=name)
+    else:  # the caller's own account, whose name only the platform knows
+        workspaces = "me/workspaces"
+        query = {"sort_by": "-created_at", "limit": SMALL_MAX_PAGE}
+        shows = check("me.workspaces", sort_by="-created_at")
+    read_back = create_read_back("workspaces.create", workspaces, body, query=query)
+    return Call(
+        "workspaces.create", "POST", "workspaces", record, body=body, write=True, check=shows, read_back=read_back
+    )
 
 
 def contexts(workspace: Any, *, limit: int | None = None, offset: int = 0) -> ListCall:
@@ -205,6 +217,7 @@ def install_agent(workspace: Any, agent_id: Any) -> Call[Record]:
         record,
         body={"agent_id": ref(agent_id)},
         write=True,
+        check=check("workspaces.agents", workspace),
     )
     return offered(call, "/workspaces/{}/agents")
 
@@ -236,5 +249,11 @@ def uninstall_agent(workspace_agent_id: Any) -> Call[Record]:
     'DELETE'
     """
     return Call(
-        "workspaces.uninstall_agent", "DELETE", path("workspace_agents", workspace_agent_id), record, write=True
+        "workspaces.uninstall_agent",
+        "DELETE",
+        path("workspace_agents", workspace_agent_id),
+        record,
+        write=True,
+        idempotent=True,
+        check="client.workspaces.agents(workspace)",
     )

@@ -17,10 +17,10 @@ from urllib.parse import urlencode, urlsplit
 
 import msgspec
 
+from ..address import is_loopback
 from ..calls import Call, Reply
 from ..connection import Connection
 from ..errors import AgentbookError, ApiError, Unauthorized
-from ..transport import is_loopback
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ def discover(base_url: str) -> AuthorizationServer:
 
 def _resource_metadata_url(base_url: str) -> str:
     challenge = ""
-    with Connection(base_url) as connection:
+    with Connection(base_url, allow_http=True) as connection:
         try:
             connection.run(Call("sign_in", "GET", "me", lambda reply: None))
         except Unauthorized as refused:
@@ -171,7 +171,7 @@ def _get_metadata(address: str) -> dict[str, Any]:
 
 
 def _run_at(address: str, call: Call[Any]) -> Any:
-    with Connection(address, timeout_s=30, deadline_s=90) as connection:
+    with Connection(address, timeout_s=30, deadline_s=90, allow_http=True) as connection:
         return connection.run(call)
 
 

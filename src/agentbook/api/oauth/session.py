@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from ..auth import Hidden, refuse_pickle
+from ..auth import refuse_pickle
+from ..redaction import Hidden
 from .server import request_tokens
 from .token_store import Tokens, TokenStore
 

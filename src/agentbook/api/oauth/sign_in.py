@@ -15,8 +15,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from ..auth import Hidden
+from ..address import checked_address
 from ..errors import OAuthError
+from ..redaction import Hidden
 from .loopback import Loopback
 from .server import AuthorizationServer, discover, request_tokens
 from .session import OAuthSession
@@ -34,6 +35,7 @@ def sign_in(
     open_browser: Callable[[str], Any] | None = None,
     ask: Callable[[str], str] | None = None,
     store: TokenStore | None = None,
+    allow_http: bool | None = None,
 ) -> OAuthSession:
     """Sign a person in at a platform, through their browser.
 
@@ -54,6 +56,8 @@ def sign_in(
         Asks the person for a line of text; hidden input by default.
     store : TokenStore, optional
         Where the tokens are stored.
+    allow_http : bool, optional
+        As for `Client`.
 
     Returns
     -------
@@ -78,7 +82,7 @@ def sign_in(
     Traceback (most recent call last):
     agentbook.api.errors.ConnectionFailed: ...
     """
-    base_url = base_url.rstrip("/")
+    base_url = checked_address(base_url, allow_http=allow_http)
     server = discover(base_url)
     scope = " ".join(scopes if scopes is not None else server.scopes)
     if paste is None:

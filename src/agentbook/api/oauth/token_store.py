@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from ..._file_lock import FileLock
-from ..auth import Hidden
+from ..redaction import Hidden
 
 KEYRING_SERVICE = "agentbook"
 
@@ -86,7 +86,7 @@ class TokenStore:
             self._prepare()
             fresh = self._path.with_suffix(f".{os.getpid()}-{threading.get_ident()}")
             with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-                file.write(text)
+                file.write(text.reveal())
                 file.flush()
                 os.fsync(file.fileno())
             fresh.replace(self._path)
@@ -128,12 +128,12 @@ class TokenStore:
             return text
         return None
 
-    def _to_keyring(self, text: str) -> bool:
+    def _to_keyring(self, text: Hidden) -> bool:
         keyring = _keyring()
         if keyring is None:
             return False
         try:
-            keyring.set_password(KEYRING_SERVICE, self._account, text)
+            keyring.set_password(KEYRING_SERVICE, self._account, text.reveal())
         except Exception:
             return False
         self._path.unlink(missing_ok=True)

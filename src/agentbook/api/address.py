@@ -1,0 +1,124 @@
+"""Addresses of platforms: which are valid, and which may carry a credential.
+
+Without TLS, everybody on the way reads the credential and the conversations. Only this
+machine is therefore reached by ``http://``, unless the user allows more.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import re
+from urllib.parse import SplitResult, urlsplit
+
+from .redaction import Hidden
+
+ALLOW_HTTP_VARIABLE = "AGENTBOOK_ALLOW_HTTP"
+
+# Characters of a URI (RFC 3986). Others, such as a backslash, are read differently by
+# different programs.
+_URI = re.compile(r"[A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=%]+")
+
+
+def is_loopback(address: str) -> bool:
+    """Whether an address is on this machine; the environment's proxy does not apply.
+
+    Examples
+    --------
+    >>> is_loopback("http://127.0.0.1:8765/v1"), is_loopback("https://host/v1")
+    (True, False)
+    """
+    host = (urlsplit(address).hostname or "").rstrip(".")
+    if host == "localhost":
+        return True
+    try:
+        ip = ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return (getattr(ip, "ipv4_mapped", None) or ip).is_loopback
+
+
+def is_unencrypted(address: str) -> bool:
+    """Whether a credential sent to an address could be read on the way."""
+    return urlsplit(address).scheme == "http" and not is_loopback(address)
+
+
+def origin(address: str) -> tuple[str, str, int] | None:
+    """Scheme, host and port of an address; None if programs may disagree about them.
+
+    Examples
+    --------
+    >>> origin("https://Host/v1")
+    ('https', 'host', 443)
+    >>> origin("https://host\\\\@elsewhere/v1") is None
+    True
+    """
+    try:
+        parts = urlsplit(address)
+        if not _URI.fullmatch(address) or not parts.hostname or "@" in parts.netloc:
+            return None
+        return parts.scheme, parts.hostname, parts.port or (443 if parts.scheme == "https" else 80)
+    except ValueError:  # the port is not a number
+        return None
+
+
+def checked_address(base_url: str, *, allow_http: bool | None = None) -> str:
+    """The address of a platform, without spaces and a trailing slash.
+
+    Parameters
+    ----------
+    base_url
+        What the user wrote. No error shows it: people often put the key in its place.
+    allow_http
+        Whether ``http://`` may lead to another machine; None asks the environment
+        variable ``AGENTBOOK_ALLOW_HTTP``.
+
+    Raises
+    ------
+    ValueError
+        If it is not the address of a platform, or not encrypted.
+
+    Examples
+    --------
+    >>> checked_address("https://host/v1/")
+    'https://host/v1'
+    """
+    base_url = Hidden(base_url.strip() if isinstance(base_url, str) else "")
+    problem = _problem(base_url, http_is_allowed() if allow_http is None else allow_http)
+    if problem:
+        raise ValueError(problem)
+    return base_url.rstrip("/")
+
+
+def _problem(base_url: str, allow_http: bool) -> str:
+    """Why an address cannot be used; empty if it can."""
+    parts = _split(base_url)
+    if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
+        key = re.fullmatch(r"[^/:\s]+:[^/:\s]+", base_url)
+        advice = "This looks like an API key: pass it as api_key= to connect(), or as credentials= to a client."
+        return (
+            "base_url must be an address that starts with http:// or https://, such as https://host/v1."
+            f"{' ' + advice if key else ''}"
+        )
+    if parts.username or parts.password:
+        return "base_url must not hold a user name or password: pass credentials=ApiKey('id:secret') instead."
+    if parts.query or parts.fragment:
+        return "base_url must be an address without ? or #, such as https://host/v1."
+    if is_unencrypted(base_url) and not allow_http:
+        return (
+            f"base_url http://{parts.netloc} is not encrypted: everybody on the way could read the credential and the "
+            f"conversations. Use https://, or pass allow_http=True (or set {ALLOW_HTTP_VARIABLE}=1) if you trust the network."
+        )
+    return ""
+
+
+def _split(base_url: str) -> SplitResult | None:
+    try:
+        return urlsplit(base_url)
+    except ValueError:
+        return None
+
+
+def http_is_allowed() -> bool:
+    """Whether the environment allows ``http://`` to other machines."""
+    return os.environ.get(ALLOW_HTTP_VARIABLE, "").strip().lower() in ("1", "true", "yes", "on")

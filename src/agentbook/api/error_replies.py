@@ -1,0 +1,157 @@
+"""How an error reply becomes a typed error (see `agentbook.api.errors`).
+
+The body may be the specification's ``{error, message}``, OAuth's, another framework's,
+or an HTML page. Specification: "Errors".
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from .errors import (
+    ApiError,
+    Conflict,
+    ExecutionLimit,
+    Forbidden,
+    InsufficientScope,
+    InvalidInput,
+    MethodNotAllowed,
+    NotFound,
+    OAuthError,
+    RateLimited,
+    ServerError,
+    TooLarge,
+    Unauthorized,
+    UncertainServerError,
+    uncertain_advice,
+)
+from .record import shown
+from .run_limits import run_limit
+
+_BY_STATUS: dict[int, type[ApiError]] = {
+    400: InvalidInput,
+    401: Unauthorized,
+    403: Forbidden,
+    404: NotFound,
+    405: MethodNotAllowed,
+    409: Conflict,
+    413: TooLarge,
+    429: RateLimited,
+}
+# Control characters except tab and line feed, and those that change the direction of
+# text.
+_UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_MAX_MESSAGE = 10_000  # characters
+_MAX_EXCERPT = 300  # characters shown of a body that does not follow the specification
+# RFC 6749, 5.2 and RFC 7591, 3.2.2, where the description is optional.
+_OAUTH = frozenset(
+    {
+        "invalid_request", "invalid_client", "invalid_grant", "unauthorized_client", "unsupported_grant_type", "invalid_scope",
+        "invalid_redirect_uri", "invalid_client_metadata",
+    }
+)  # fmt: skip
+_SCOPE = re.compile(r"\b((?:agents|sessions|workspaces|skills|integrations):(?:read|write))\b")
+# RFC 6750, 3. Several scopes are separated by spaces.
+_SCOPE_PARAMETER = re.compile(r'\bscope="?([a-z_]+:[a-z]+)')
+
+
+def from_reply(
+    status: int, headers: Mapping[str, str], body: bytes, *, operation: str, write: bool = False, check: str = ""
+) -> ApiError:
+    """The typed error of an error reply, whose body may be JSON, HTML or OAuth's.
+
+    Parameters
+    ----------
+    status, headers, body
+        The reply; header names in lower case.
+    operation
+        The call it answers, for the message.
+    write
+        Whether the request may have changed something.
+    check
+        The Python expression that shows whether it did.
+
+    Examples
+    --------
+    >>> body = b'{"error": "NotFound", "message": "Agent not found"}'
+    >>> error = from_reply(404, {"x-request-id": "r1"}, body, operation="agents.get")
+    >>> type(error).__name__, error.status, error.request_id
+    ('NotFound', 404, 'r1')
+    """
+    fields = _fields(body)
+    message = _printable(fields["message"]) or f"HTTP {status}"
+    error, limit = _printable(fields["error"] or "") or None, run_limit(message) if status in (413, 429) else None
+    scope = _missing_scope(headers.get("www-authenticate", ""), message) if status == 403 else None
+    kind: type[ApiError]
+    if fields["oauth"] and status < 429:  # from 429 on, the refusal is temporary and not about the grant
+        kind = OAuthError
+    elif limit:
+        kind = ExecutionLimit
+    elif scope or (status == 403 and error == "InsufficientScope"):
+        kind = InsufficientScope
+    elif status >= 500:
+        kind = UncertainServerError if write else ServerError
+    else:
+        kind = _BY_STATUS.get(status, ApiError)
+    request_id = _printable(headers.get("x-request-id", ""))[:_MAX_EXCERPT] or None
+    outcome = f"{status} {error}: {message}" if error else f"{status}: {message}"
+    reference = f" (request {request_id})" if request_id else ""
+    facts: dict[str, Any] = {"status": status, "error": error, "message": message, "request_id": request_id}
+    if scope:
+        facts["missing_scope"] = scope
+        if scope not in outcome:
+            outcome += f" (it lacks the {scope} scope)"
+    if status == 401:
+        facts["challenge"] = headers.get("www-authenticate")
+    if limit:
+        facts["kind"] = limit
+    elif status == 429:
+        facts["date"] = headers.get("date")
+    # The advice differs for a token and a key; the message says which it was ("Errors",
+    # 401).
+    advice = OAuthError.advice if status == 401 and "OAuth token" in message else kind.advice
+    if kind is UncertainServerError:
+        advice = uncertain_advice(check)
+    return kind(f"{operation}: {outcome}{reference}. {advice}", operation=operation, **facts)
+
+
+def _missing_scope(challenge: str, message: str) -> str | None:
+    """The scope that a 403 names: in its message, or in ``WWW-Authenticate`` alone."""
+    match = _SCOPE.search(message) or _SCOPE_PARAMETER.search(challenge) or _SCOPE.search(challenge)
+    return match[1] if match else None
+
+
+def _fields(body: bytes) -> dict[str, Any]:
+    try:
+        data = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return {"error": None, "message": _visible_text(body), "oauth": False}
+    if not isinstance(data, dict):
+        return {"error": None, "message": data[:_MAX_EXCERPT] if isinstance(data, str) else "", "oauth": False}
+    error, description = data.get("error"), data.get("error_description")
+    message = data.get("message")
+    oauth = isinstance(description, str) or (isinstance(error, str) and error in _OAUTH and "message" not in data)
+    description = description if isinstance(description, str) else error
+    text = description if oauth else message if isinstance(message, str) else error if isinstance(error, str) else ""
+    if not text and any(data.values()):
+        # Another form, such as a gateway's or a framework's own, may name the field.
+        text = shown(data)[:_MAX_EXCERPT]
+    return {"error": error if isinstance(error, str) else None, "message": str(text), "oauth": oauth}
+
+
+def _printable(text: str) -> str:
+    """`text` without control characters, and of bounded length, safe for a terminal."""
+    printable = _UNPRINTABLE.sub("", text)
+    return printable if len(printable) <= _MAX_MESSAGE else printable[:_MAX_MESSAGE] + "…"
+
+
+def _visible_text(body: bytes) -> str:
+    """The text of an HTML error page, on one line of at most 300 characters."""
+    page = body[:20_000].decode("utf-8", "replace")
+    page = re.sub(r"(?is)<(script|style|head)\b.*?</\1>", " ", page)
+    return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", page)).split())[:_MAX_EXCERPT]

@@ -1,0 +1,119 @@
+"""Keeps secrets out of messages, tracebacks, pickles and notebooks.
+
+A secret that our code holds in a variable is `Hidden`: whatever shows the variable
+shows ``…``. A secret that a platform repeats (debug pages and proxies send back headers
+and status lines) is masked by a `Redactor` before anything else reads the reply.
+"""
+
+from __future__ import annotations
+
+import base64
+import html
+import json
+from collections.abc import Iterable, Iterator
+from typing import TypeVar, cast
+from urllib.parse import quote, quote_plus
+
+T = TypeVar("T")
+
+MASK = "…"
+# Shorter ones are no secrets, and masking them would make every message unreadable.
+_MIN_LENGTH = 4
+
+
+class Hidden(str):
+    """A string that shows as ``…``, since tracebacks may show the values of variables.
+
+    Methods of str work on the text itself; `reveal` returns it.
+
+    Examples
+    --------
+    >>> secret = Hidden("s3cret")
+    >>> secret, f"{secret}", secret.reveal()
+    ('…', '…', 's3cret')
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, text: str) -> Hidden:
+        return super().__new__(cls, text.reveal() if isinstance(text, Hidden) else text)
+
+    def reveal(self) -> str:
+        """The text. Do not store it in a variable."""
+        return str.__str__(self)
+
+    def __repr__(self) -> str:
+        return f"'{MASK}'"
+
+    def __str__(self) -> str:
+        return MASK
+
+    def __format__(self, spec: str) -> str:
+        return format(MASK, spec)
+
+
+def hidden(value: T) -> T:
+    """`value`; hidden if it is a string."""
+    return cast(T, Hidden(value)) if isinstance(value, str) else value
+
+
+class Redactor:
+    """Masks secrets in whatever a platform sends, also where it encodes them.
+
+    Parameters
+    ----------
+    secrets
+        The texts to mask. Of an ``Authorization`` header, the token is masked, and of a
+        key's token the secret alone too.
+
+    Examples
+    --------
+    >>> Redactor(["p@ssword"]).text("denied: p@ssword (p%40ssword)")
+    'denied: … (…)'
+    """
+
+    __slots__ = ("_forms", "_secrets")
+
+    def __init__(self, secrets: Iterable[str]) -> None:
+        self._secrets = tuple(map(Hidden, secrets))
+        self._forms: tuple[Hidden, ...] | None = None  # made when needed, which is rare
+
+    @property
+    def forms(self) -> tuple[Hidden, ...]:
+        """The texts that are replaced, the longest first."""
+        if self._forms is None:
+            parts = [part for secret in self._secrets for part in _parts_of(secret) if len(part) >= _MIN_LENGTH]
+            forms = {form for part in parts for form in _forms_of(part)}
+            self._forms = tuple(Hidden(form) for form in sorted(forms, key=len, reverse=True))
+        return self._forms
+
+    def text(self, text: str) -> str:
+        """`text` without the secrets."""
+        for form in self.forms:
+            text = text.replace(form, MASK)
+        return text
+
+    def data(self, data: bytes) -> bytes:
+        """`data` without the secrets."""
+        for form in self.forms:
+            data = data.replace(form.encode(), MASK.encode())
+        return data
+
+
+def _parts_of(secret: str) -> Iterator[str]:
+    """A secret itself; or of a header its token, ``id:secret`` and the secret alone."""
+    scheme, _, token = secret.partition(" ")
+    if scheme not in ("Basic", "Bearer"):
+        yield secret
+        return
+    try:
+        pair = token if ":" in token else base64.b64decode(token, validate=True).decode()
+    except ValueError:
+        pair = ""  # an OAuth token
+    yield from (token, pair, pair.partition(":")[2])
+
+
+def _forms_of(secret: str) -> Iterator[str]:
+    """A secret as it is, and as URLs, HTML and JSON write it."""
+    yield from (str.__str__(secret), quote(secret, safe=""), quote_plus(secret), html.escape(secret))
+    yield json.dumps(secret)[1:-1]

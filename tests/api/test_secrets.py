@@ -1,0 +1,200 @@
+"""A secret that a platform repeats reaches no message, pickle or traceback.
+
+A hostile platform repeats the credential of each request in its status line, its
+headers and its body, in several encodings. `shown_by` walks over everything that an
+error shows: messages, reprs, pickles, and the variables of our code in the traceback.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import pickle
+import socketserver
+import threading
+import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+import agentbook as ab
+from agentbook.api.oauth.server import request_tokens
+from agentbook.api.redaction import Hidden, Redactor
+
+pytestmark = pytest.mark.python_versions
+
+SRC = str(Path(ab.__file__).parent)
+SECRET = "s3cr+t/p@ss"
+KEY = f"id1:{SECRET}"
+TOKEN = "t0ken+of/a&person"
+
+
+def shown_by(error: BaseException) -> Iterator[str]:
+    """Everything that a person, a log or another process sees of an error."""
+    chain: list[BaseException] = [error]
+    for exception in chain:
+        yield from (str(exception), repr(exception), str(vars(exception)))
+        for linked in (exception.__cause__, exception.__context__):
+            if linked is not None and linked not in chain:
+                chain.append(linked)
+        with contextlib.suppress(TypeError, pickle.PicklingError, AttributeError):
+            yield pickle.dumps(exception).decode("latin-1")
+        for frame, _ in traceback.walk_tb(exception.__traceback__):
+            if frame.f_code.co_filename.startswith(SRC):
+                yield from values_in(frame)
+    yield "".join(traceback.format_exception(error))
+
+
+def values_in(frame: FrameType) -> Iterator[str]:
+    for name, value in frame.f_locals.items():
+        with contextlib.suppress(AttributeError):  # an object whose __init__ failed
+            yield f"{frame.f_code.co_qualname} {name} = {value!r}"
+            yield f"{frame.f_code.co_qualname} {name} = {value}"
+
+
+def assert_hidden(error: BaseException, *secrets: str) -> None:
+    forms = {form for secret in secrets for form in (secret, quote(secret, safe=""), secret.replace("&", "&amp;"))}
+    forms |= {base64.b64encode(secret.encode()).decode() for secret in secrets}
+    leaks = [text for text in shown_by(error) for form in forms if form in text]
+    assert leaks == []
+
+
+class Echo(socketserver.StreamRequestHandler):
+    """Repeats the credential and the body of each request wherever it can."""
+
+    def handle(self) -> None:
+        authorization, length, line = "", 0, self.rfile.readline().decode()
+        path = line.split()[1]
+        while header := self.rfile.readline().decode().strip():
+            name, _, value = header.partition(": ")
+            if name.lower() == "authorization":
+                authorization = value
+            if name.lower() == "content-length":
+                length = int(value)
+        body = self.rfile.read(length).decode()
+        token = authorization.partition(" ")[2]
+        pair = token if ":" in token or not token else base64.b64decode(token + "==", validate=False).decode("latin-1")
+        texts = f"{authorization} {pair} {quote(pair, safe='')} {body}".replace("\n", " ")
+        status = path.rpartition("/")[2].partition("?")[0]
+        if status == "garbage":  # no HTTP: the library quotes the line in its error
+            self.wfile.write(f"{texts}\r\n\r\n".encode())
+            return
+        reply = f'{{"error": "E {texts}", "message": "M {texts}"}}' if status != "200" else f"<html>{texts}</html>"
+        self.wfile.write(
+            f"HTTP/1.1 {status} {texts}\r\nContent-Type: text/html; {texts}\r\nX-Request-ID: {texts}\r\n"
+            f'WWW-Authenticate: Bearer realm="{texts}"\r\nLocation: http://h/{quote(texts)}\r\n'
+            f"Date: {texts}\r\nContent-Length: {len(reply.encode())}\r\nConnection: close\r\n\r\n{reply}".encode()
+        )
+
+
+@pytest.fixture(scope="module")
+def echo() -> Iterator[str]:
+    class Server(socketserver.ThreadingTCPServer):
+        allow_reuse_address = True
+        daemon_threads = True
+
+    with Server(("127.0.0.1", 0), Echo) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}/v1"
+        server.shutdown()
+
+
+CREDENTIALS: dict[str, Callable[[], Any]] = {
+    "basic": lambda: ab.ApiKey(KEY),
+    "bearer": lambda: ab.ApiKey(KEY, scheme="bearer"),
+    "token": lambda: ab.OAuthToken(TOKEN),
+}
+STATUSES = ["200", "301", "400", "401", "403", "404", "409", "413", "422", "429", "500", "503", "garbage"]
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+@pytest.mark.parametrize("status", STATUSES)
+@pytest.mark.parametrize("kind", CREDENTIALS)
+def test_a_credential_that_the_platform_repeats_is_shown_nowhere(
+    echo: str, kind: str, status: str, method: str
+) -> None:
+    credentials = CREDENTIALS[kind]()
+    with (
+        ab.Client(echo, credentials=credentials, deadline_s=0.4) as client,
+        pytest.raises(ab.AgentbookError) as raised,
+    ):
+        client.request(method, status)
+    assert_hidden(raised.value, SECRET, KEY, TOKEN)
+
+    async def awaited() -> BaseException:
+        async with ab.AsyncClient(echo, credentials=credentials, deadline_s=0.4) as async_client:
+            with pytest.raises(ab.AgentbookError) as failed:
+                await async_client.request(method, status)
+        return failed.value
+
+    if kind == "basic":
+        assert_hidden(asyncio.run(awaited()), SECRET, KEY)
+
+
+@pytest.mark.parametrize("status", ["401", "garbage"])
+def test_a_credential_that_a_refused_socket_repeats_is_shown_nowhere(echo: str, status: str) -> None:
+    from agentbook.events.websocket import open_socket
+
+    async def handshake() -> BaseException:
+        async with ab.AsyncClient(f"{echo}/{status}?", credentials=KEY) as client:
+            with pytest.raises(ab.AgentbookError) as failed:
+                async with open_socket(client, "s", from_id=None, types=None):
+                    pass
+        return failed.value
+
+    with contextlib.suppress(ValueError):
+        assert_hidden(asyncio.run(handshake()), SECRET, KEY)
+
+
+@pytest.mark.parametrize("status", ["200", "400", "401", "500", "garbage"])
+def test_a_code_that_the_token_endpoint_repeats_is_shown_nowhere(echo: str, status: str) -> None:
+    form = {"grant_type": "authorization_code", "code": Hidden(TOKEN), "code_verifier": Hidden(SECRET)}
+    with pytest.raises(ab.AgentbookError) as raised:
+        request_tokens(f"{echo}/{status}", form)
+    assert_hidden(raised.value, SECRET, TOKEN)
+
+
+@pytest.mark.parametrize("key", ["malformed-S3CRET", "S3CRET key:with space", "S3CRET:"])
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda key: ab.ApiKey(key),
+        lambda key: ab.Client("https://h/v1", credentials=key),
+        lambda key: ab.AsyncClient("https://h/v1", credentials=key),
+        lambda key: ab.connect("https://h/v1", api_key=key),
+        lambda key: ab.connect("https://h/v1", credentials=key),
+        lambda key: ab.connect(key),
+        lambda key: ab.Client(key),
+    ],
+)
+def test_a_malformed_key_is_shown_nowhere(use: Callable[[str], Any], key: str) -> None:
+    with pytest.raises(ValueError, match=r"API key|base_url") as raised:
+        use(key)
+    assert_hidden(raised.value, "S3CRET")
+
+
+@pytest.mark.parametrize("name", ["AGENTBOOK_API_KEY", "AGENTBOOK_BASE_URL"])
+def test_a_malformed_key_in_the_environment_is_shown_nowhere(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AGENTBOOK_BASE_URL", "https://h/v1")
+    monkeypatch.setenv(name, "malformed-S3CRET")
+    with pytest.raises(ValueError, match=r"API key|base_url") as raised:
+        ab.connect()
+    assert_hidden(raised.value, "S3CRET")
+
+
+def test_what_is_hidden_can_be_used_and_not_seen() -> None:
+    secret = Hidden(Hidden("s3cret"))
+    assert (f"{secret}", str(secret), repr(secret), f"{secret:>3}") == ("…", "…", "'…'", "  …")
+    assert secret.reveal() == "s3cret" == secret
+    assert type(secret.reveal()) is str
+
+
+def test_a_redactor_masks_every_encoding_and_no_short_word() -> None:
+    redactor = Redactor([ab.ApiKey("id:a<b&c/d").authorization(), "abc"])
+    assert redactor.text("a<b&c/d a&lt;b&amp;c/d a%3Cb%26c%2Fd id%3Aa%3Cb%26c%2Fd abc") == "… … … … abc"
+    assert redactor.data(b"Basic " + base64.b64encode(b"id:a<b&c/d")) == "Basic …".encode()
