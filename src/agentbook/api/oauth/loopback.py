@@ -1,9 +1,17 @@
-"""The loopback address to which a browser returns after a sign-in (RFC 8252)."""
+"""The loopback address to which a browser returns after a sign-in (RFC 8252).
+
+Every page in the person's browser and every program of the machine can reach it, so it
+takes only the request of the sign-in that waits: to its own name and port, with the
+state that only the authorization server was told. Anything else is refused, and the
+sign-in goes on waiting.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import http.server
 import queue
+import secrets
 import threading
 from typing import Any, Self
 from urllib.parse import parse_qs, urlsplit
@@ -11,36 +19,25 @@ from urllib.parse import parse_qs, urlsplit
 from ..errors import DeadlineExceeded
 
 PATH = "/callback"
+_IDLE_S = 10.0
 _PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>agentbook</title>
-<style>body{font:16px system-ui;margin:4rem auto;max-width:30rem;color-scheme:light dark}</style>
-<h1>Signed in</h1><p>You can close this window and go back to your notebook.</p></html>"""
+<style>body{{font:16px system-ui;margin:4rem auto;max-width:30rem;color-scheme:light dark}}</style>
+<h1>{title}</h1><p>You can close this window and go back to your notebook.</p></html>"""
 
 
 class Loopback:
-    """A server on a free port of 127.0.0.1, open during a ``with`` block."""
+    """A server on a free port of 127.0.0.1, open during a ``with`` block.
 
-    def __init__(self) -> None:
-        self._answers: queue.Queue[dict[str, str]] = queue.Queue()
-        answers = self._answers
+    Parameters
+    ----------
+    state
+        The state of the sign-in. Requests with another one are refused.
+    """
 
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                parts = urlsplit(self.path)
-                is_callback = parts.path == PATH
-                page = _PAGE.encode() if is_callback else b""
-                self.send_response(200 if is_callback else 404)
-                self.send_header("Content-Type", "text/html; charset=utf-8")
-                self.send_header("Content-Length", str(len(page)))
-                self.send_header("Referrer-Policy", "no-referrer")
-                self.end_headers()
-                self.wfile.write(page)
-                if is_callback:
-                    answers.put({name: values[0] for name, values in parse_qs(parts.query).items()})
-
-            def log_message(self, format: str, *args: Any) -> None:
-                """Log nothing: the request line holds the code."""
-
-        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    def __init__(self, state: str) -> None:
+        # The first answer counts: a browser may load the page again.
+        self._answers: queue.Queue[dict[str, str]] = queue.Queue(maxsize=1)
+        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _handler(self._answers, state))
         self.redirect_uri = f"http://127.0.0.1:{self._server.server_port}{PATH}"
 
     def wait(self, timeout_s: float) -> dict[str, str]:
@@ -67,3 +64,45 @@ class Loopback:
     def __exit__(self, *_: object) -> None:
         self._server.shutdown()
         self._server.server_close()
+
+
+def _handler(answers: queue.Queue[dict[str, str]], state: str) -> type[http.server.BaseHTTPRequestHandler]:
+    """A request handler that puts the answer with this state into `answers`."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        timeout = _IDLE_S  # a connection that says nothing ends
+
+        def do_GET(self) -> None:
+            params = self._answer()
+            if params is None:
+                return self._send(404, "")
+            with contextlib.suppress(queue.Full):
+                answers.put_nowait(params)
+            self._send(200, _PAGE.format(title="Signed in" if "code" in params else "Not signed in"))
+
+        def _answer(self) -> dict[str, str] | None:
+            """The query parameters, or None if the request is not the sign-in's."""
+            parts = urlsplit(self.path)
+            port = self.connection.getsockname()[1]
+            # Another name for this address belongs to another site (DNS rebinding).
+            if parts.path != PATH or self.headers.get_all("Host") != [f"127.0.0.1:{port}"]:
+                return None
+            params = {name: values[0] for name, values in parse_qs(parts.query).items()}
+            is_ours = secrets.compare_digest(params.get("state", "").encode(), state.encode())
+            return params if is_ours else None
+
+        def _send(self, status: int, page: str) -> None:
+            body = page.encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "text/html; charset=utf-8")
+            self.send_header("Content-Length", str(len(body)))
+            self.send_header("Cache-Control", "no-store")
+            self.send_header("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")
+            self.send_header("Referrer-Policy", "no-referrer")
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Log nothing: the request line holds the code."""
+
+    return Handler

@@ -87,10 +87,10 @@ def sign_in(
     scope = " ".join(scopes if scopes is not None else server.scopes)
     if paste is None:
         paste = any(name in os.environ for name in _REMOTE_VARIABLES) or not _has_browser()
-    with Loopback() as loopback:
+    verifier, state = Hidden(secrets.token_urlsafe(48)), secrets.token_urlsafe(24)
+    with Loopback(state) as loopback:
         redirect_uri = loopback.redirect_uri
         client_id = server.register_client(redirect_uri, scope)
-        verifier, state = Hidden(secrets.token_urlsafe(48)), secrets.token_urlsafe(24)
         url = server.authorize_url(client_id, redirect_uri, verifier=verifier, state=state, scope=scope)
         if paste:
             print(f"Open this address and approve:\n\n{url}\n")
