@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from itertools import accumulate
 from typing import Any
 
 import httpx
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import agentbook as ab
@@ -17,11 +19,15 @@ pytestmark = pytest.mark.python_versions
 
 
 class Platform:
-    """One list of `count` items, paged by the specification; records the queries."""
+    """One list of `count` items, paged by the specification; records the queries.
 
-    def __init__(self, count: int, *, cap: int = 1000) -> None:
+    Where items have `weights`, a page ends before it weighs more than 10.
+    """
+
+    def __init__(self, count: int, *, cap: int = 1000, weights: Sequence[int] = ()) -> None:
         self.items = [{"id": f"0199a0b2-0000-7000-8000-{n:012x}", "n": n} for n in range(count)]
         self.cap = cap
+        self.weights = weights
         self.queries: list[dict[str, str]] = []
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
@@ -34,6 +40,10 @@ class Platform:
             items = [item for item in items if item["id"] > query["from_id"]]
         offset, limit = int(query.get("offset", 0)), min(int(query.get("limit", 20)), self.cap)
         page = items[offset : offset + limit]
+        if self.weights:
+            sums = list(accumulate(self.weights[item["n"] % len(self.weights)] for item in page))
+            page = page[: max(1, bisect_right(sums, 10))]
+            limit = len(page)
         pagination = {
             "total_count": len(items),
             "limit": limit,
@@ -115,9 +125,13 @@ def test_the_five_operations_ask_for_at_most_500(noun: str) -> None:
     limit=st.none() | st.integers(0, 70),
     offset=st.integers(0, 70),
     keyset=st.booleans(),
+    weights=st.lists(st.integers(0, 12), max_size=5),
 )
-def test_every_item_comes_once_and_in_order(count: int, cap: int, limit: int | None, offset: int, keyset: bool) -> None:
-    platform = Platform(count, cap=cap)
+@example(count=40, cap=25, limit=None, offset=0, keyset=False, weights=[1, 1, 1, 12, 12])
+def test_every_item_comes_once_and_in_order(
+    count: int, cap: int, limit: int | None, offset: int, keyset: bool, weights: list[int]
+) -> None:
+    platform = Platform(count, cap=cap, weights=weights)
     expected = list(range(count))[offset:] if limit is None else list(range(count))[offset : offset + limit]
 
     def listing(client: Any) -> Any:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import operator
 import re
 import warnings
+from collections import deque
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import replace
 from typing import Any, cast
@@ -204,7 +205,9 @@ class Pagination:
         self._size = list_call.max_page if list_call.limit is None else min(list_call.max_page, list_call.limit)
         self._step = self._size  # items per page; a platform may cap it below the documented limit
         self._started = False
-        self._pending = 0  # calls whose pages have not been added
+        self._pending: deque[int] = deque()  # the sizes requested by calls whose pages have not been added
+        self._skip = 0  # so many of them start after a gap, because a page before them came short
+        self._one_by_one = False  # a page came short, so where the next one starts is not known before
         self._added = self._planned = list_call.offset  # offsets before which all was added, or requested
         self._total: int | None = None  # of the first page
         self._totals: set[int] = set()
@@ -219,14 +222,15 @@ class Pagination:
 
         None if nothing can be requested before further pages are added, or at the end.
         """
-        concurrent = self._started and not self.list_call.keyset and self._last_offset() is not None
+        is_planned = self._started and not self.list_call.keyset and not self._one_by_one
+        concurrent = is_planned and self._last_offset() is not None
         if self.done or (self._pending and not concurrent):
             return None
         limit = self.list_call.limit
         size, remaining = self._step, None if limit is None else limit - self.items
         if self.list_call.keyset:
-            self._pending += 1
             size = size if remaining is None else min(size, remaining)
+            self._pending.append(size)
             return self._page(0, size).with_query(from_id=self.cursor)
         start, last = self._planned - self._overlap, self._last_offset()
         if last is not None:
@@ -235,7 +239,7 @@ class Pagination:
             size = min(size, last - start)
         elif remaining is not None:
             size = min(size, remaining + self._overlap)
-        self._pending += 1
+        self._pending.append(size)
         self._planned = start + size
         return self._page(start, size)
 
@@ -258,13 +262,16 @@ class Pagination:
         list of bool or None
             For each item whether it is new and belongs to this pass; None if all are.
         """
-        self._pending -= 1
+        size = self._pending.popleft()
         ids = page.ids if ids is None else ids
         if "" in ids:
             ids = [item_id or None for item_id in ids]
+        if self._skip:
+            self._skip -= 1
+            return [False] * len(ids)
         if not self._started:
             self._total = page.total_count
-        keep = self._add_by_id(page, ids) if self.list_call.keyset else self._add_by_offset(page, ids)
+        keep = self._add_by_id(page, ids) if self.list_call.keyset else self._add_by_offset(page, ids, size)
         self._started = True
         self.items += len(ids) if keep is None else sum(keep)
         limit = self.list_call.limit
@@ -272,8 +279,10 @@ class Pagination:
             self.done = True
         return keep
 
-    def _add_by_offset(self, page: Page, ids: list[str | None]) -> list[bool] | None:
+    def _add_by_offset(self, page: Page, ids: list[str | None], size: int) -> list[bool] | None:
         overlap = self._overlap
+        # A platform may bound a page in bytes. The pages after it are requested again.
+        came_short = self._started and 0 < len(ids) < size and page.has_more is True
         if page.total_count is not None:
             self._totals.add(page.total_count)
             self._ignore_totals |= bool(ids) and page.contradicts_total(self._added - overlap + len(ids))
@@ -295,7 +304,10 @@ class Pagination:
         self._added += max(len(ids) - overlap, 0)
         if ids:
             self._last_id, self._last_body = ids[-1], page.body
-        if len(ids) <= overlap or not any(keep):
+        if came_short:
+            self._one_by_one, self._skip = True, len(self._pending)
+            self._planned, self._step = self._added, len(ids)
+        elif len(ids) <= overlap or not any(keep):
             self.done = True  # nothing new: the list ends here, whatever total was announced
         elif not self._pending:
             last = self._last_offset()
@@ -372,7 +384,8 @@ class Pagination:
 
     def resume(self) -> None:
         """Continue a pass that stopped: the calls under way are made again."""
-        self._pending, self._planned = 0, self._added
+        self._skip, self._planned = 0, self._added
+        self._pending.clear()
         if self.done:
             self.done = False
             self._problems.clear()

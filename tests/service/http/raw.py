@@ -11,7 +11,7 @@ from uvicorn import Config
 from uvicorn.server import ServerState
 
 from agentbook.service.http.app import build
-from agentbook.service.http.connection import connection_class
+from agentbook.service.http.connection import Socket, connection_class
 from service.world import World
 
 JSON = b"Accept: application/json\r\n"
@@ -23,7 +23,7 @@ Say = Callable[[bytes], Awaitable[bytes]]
 async def listening(world: World, timeout_s: float = 30.0, **settings: Any) -> AsyncIterator[tuple[str, int]]:
     """Where the world is served by uvicorn's protocol, in this process."""
     kind = connection_class(world.platform, timeout_s=timeout_s, **settings)
-    config, state = Config(build(world.platform), log_config=None, ws="websockets-sansio"), ServerState()
+    config, state = Config(build(world.platform), log_config=None, ws=Socket), ServerState()
     loop = asyncio.get_running_loop()
     server = await loop.create_server(lambda: kind(config=config, server_state=state, app_state={}), "127.0.0.1", 0)
 

@@ -108,3 +108,26 @@ async def test_a_reader_that_stops_is_disconnected(world: World) -> None:
             async with asyncio.timeout(20):
                 await reader.readexactly(1 << 30)
         writer.close()
+
+
+async def test_a_socket_whose_reader_stops_is_disconnected(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection.Socket, "stall_s", 0.05)
+    world.workspace()
+    world.agent_row()
+    session = await world.start("x" * 900_000)
+    handshake = (
+        b"GET /v1/sessions/%b/events/ws?from_id=00000000-0000-7000-8000-000000000000 HTTP/1.1\r\nHost: test\r\n"
+        b"Authorization: %b\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+        b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n" % (session.encode(), basic(world.full).encode())
+    )
+    for _ in range(8):
+        await world.post(f"/sessions/{session}/events", {"content": "x" * 900_000}, world.full)
+    await world.idle()
+    async with listening(world) as address:
+        ((reader, writer),) = await opened(address, 1, handshake)
+        reader._transport.pause_reading()  # type: ignore[attr-defined]  # as above
+        async with asyncio.timeout(20):
+            while world.platform.hub.sockets == 0:
+                await asyncio.sleep(0.01)
+            await world.platform.hub.empty.wait()
+        writer.close()

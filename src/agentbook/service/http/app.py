@@ -16,7 +16,7 @@ from .. import auth, contract, errors, oauth, pages
 from ..auth import Credential, Principal
 from ..contract import Operation
 from ..faults import ConnectionAccess, FaultAdministration, FaultInjection
-from ..operations import HANDLERS, OperationCall, RegisteredHandler
+from ..operations import HANDLERS, OperationCall, RegisteredHandler, Result
 from ..state import Platform
 from ..store import Transaction
 from ..web.endpoints import read_json
@@ -134,13 +134,15 @@ class Endpoint:
             raise errors.not_authenticated()
         run = self._write if handler.kind == "write" else self._read
         result = await run(operation, handler, credential, Request(scope, receive))
+        if isinstance(result, AsyncIterator):
+            return await _stream_response(scope, send, operation.status, result)
         body = result if isinstance(result, bytes) else _encode(result)
         await _send_response(scope, send, operation.status, body, b"application/json")
 
     async def _read(
         self, operation: Operation, handler: RegisteredHandler, credential: Credential | None, request: Request
-    ) -> Mapping[str, Any] | bytes:
-        def run(db: Connection) -> Mapping[str, Any] | bytes:
+    ) -> Result:
+        def run(db: Connection) -> Result:
             principal = authorize(operation, credential, db, self.platform.store.clock.instant())
             query = operation.query(request.scope["query_string"])
             request.scope[KNOWN] = principal is not None
@@ -150,7 +152,7 @@ class Endpoint:
 
     async def _write(
         self, operation: Operation, handler: RegisteredHandler, credential: Credential | None, request: Request
-    ) -> Mapping[str, Any] | bytes:
+    ) -> Result:
         now = self.platform.store.clock.instant()
         principal = await self.platform.store.read(lambda db: authorize(operation, credential, db, now), brief=True)
         request.scope[KNOWN] = principal is not None
@@ -163,7 +165,7 @@ class Endpoint:
             # A turn that is about to end must have the same outcome every time.
             await self.platform.turns.wait_until_idle()
 
-        def run(tx: Transaction) -> Mapping[str, Any] | bytes:
+        def run(tx: Transaction) -> Result:
             return handler.run(OperationCall(self.platform, principal, request.path_params, query, body, tx.db, tx))
 
         return await self.platform.store.write(run)
@@ -195,3 +197,13 @@ async def _send_response(scope: Scope, send: Send, status: int, body: bytes, med
     headers = [(b"content-type", media_type), (b"content-length", str(len(body)).encode())]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
+
+
+async def _stream_response(scope: Scope, send: Send, status: int, pieces: AsyncIterator[bytes]) -> None:
+    """Send JSON piece by piece; the server waits for the reader before each."""
+    headers = [(b"content-type", b"application/json")]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    if scope["method"] != "HEAD":
+        async for piece in pieces:
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+    await send({"type": "http.response.body", "body": b""})

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import ClassVar, NoReturn
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.http11 import Request
 from websockets.server import ServerProtocol
 
@@ -33,7 +34,7 @@ _CROWDED_HEAD_S = 2.0
 # `middleware.BodyLimits` answers sooner, unless the request was answered already.
 _MAX_BODY_S = 40.0
 # A reader that takes nothing for so long has stopped.
-MAX_STALL_S = 60.0
+MAX_STALL_S = 30.0
 # Time for the rest of a response to arrive; closing at once would discard it.
 _LINGER_S = 2.0
 
@@ -129,7 +130,7 @@ class Connection(HttpToolsProtocol):
         """Answer 503 and close: there are too many connections without a credential."""
         if not self._refused:
             self._refuse(errors.too_many_connections())
-            self.transport.close()
+            self._close()
 
     def on_message_begin(self) -> None:
         self._in_head, self._complete, self._upgrades = True, False, None
@@ -189,6 +190,14 @@ class Connection(HttpToolsProtocol):
             self._upgrades = super()._should_upgrade() and _is_answered(head)
         return self._upgrades
 
+    def timeout_keep_alive_handler(self) -> None:
+        """End an idle connection, also one whose reader has not taken everything."""
+        self._close()
+
+    def _close(self) -> None:
+        self.transport.close()
+        self.loop.call_later(_LINGER_S, self.transport.abort)
+
     def _start_head_timer(self) -> None:
         timeout_s = min(self.timeout_s, _CROWDED_HEAD_S) if self._crowded and not self._known else self.timeout_s
         self._head_timer.start(self.loop, timeout_s, self._too_slow)
@@ -224,7 +233,29 @@ class Connection(HttpToolsProtocol):
             self.transport.close()
         else:
             self.transport.write_eof()
-            self.loop.call_later(_LINGER_S, self.transport.close)
+            self.loop.call_later(_LINGER_S, self._close)
+
+
+class Socket(WebSocketsSansIOProtocol):
+    """A WebSocket; created by uvicorn. One whose reader stops is disconnected."""
+
+    stall_s: ClassVar[float] = MAX_STALL_S
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self._stall_timer = Timer()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stall_timer.cancel()
+        super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._stall_timer.start(self.loop, self.stall_s, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        self._stall_timer.cancel()
+        super().resume_writing()
 
 
 class Timer:

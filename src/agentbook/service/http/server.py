@@ -38,7 +38,7 @@ from ..store.lock import DataLock
 from ..store.tables import meta
 from ..turns.runner import TurnSettings
 from .app import VERSION_PATH, build
-from .connection import connection_class
+from .connection import Socket, connection_class
 from .middleware import loopback_hosts
 
 if TYPE_CHECKING:
@@ -240,7 +240,7 @@ class _Server(uvicorn.Server):
             log_config=None,
             lifespan="on",
             http=connection_class(platform),
-            ws="websockets-sansio",
+            ws=Socket,
             ws_per_message_deflate=False,
             ws_max_size=64 * 1024,
             server_header=False,

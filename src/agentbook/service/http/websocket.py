@@ -12,6 +12,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable
+from functools import partial
 from urllib.parse import parse_qsl, urlsplit
 
 from sqlalchemy import Connection
@@ -114,8 +115,10 @@ class EventSocket:
             texts = cursor.next_texts()
             if not texts and cursor.behind:
                 last_id = cursor.last_id
-                page = await self.platform.store.read(lambda db: events.after(db, session_id, last_id), brief=True)  # noqa: B023
-                texts = cursor.replay(list(page), is_last=len(page) < events.REPLAY_PAGE)
+                page, is_last = await self.platform.store.read(
+                    partial(events.after, session_id=session_id, from_id=last_id), brief=True
+                )
+                texts = cursor.replay(page, is_last=is_last)
             elif not texts:
                 await changed.wait()
             if texts and time.monotonic() - checked_at >= RECHECK_S:

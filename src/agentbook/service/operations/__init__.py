@@ -4,12 +4,13 @@ Importing this package registers every handler.
 """
 
 from . import accounts, agents, credentials, sessions, skills, tasks, trigger_keys, workspaces
-from .registry import HANDLERS, OperationCall, RegisteredHandler
+from .registry import HANDLERS, OperationCall, RegisteredHandler, Result
 
 __all__ = [
     "HANDLERS",
     "OperationCall",
     "RegisteredHandler",
+    "Result",
     "accounts",
     "agents",
     "credentials",

@@ -7,7 +7,7 @@ application decides where a handler runs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,9 @@ from ..store import Transaction
 if TYPE_CHECKING:
     from ..state import Platform
 
-Handler = Callable[["OperationCall"], "Mapping[str, Any] | bytes"]
+# What a handler returns: a record, JSON, or JSON that is read while it is sent.
+Result = Mapping[str, Any] | bytes | AsyncIterator[bytes]
+Handler = Callable[["OperationCall"], Result]
 
 
 @dataclass(slots=True)
@@ -106,5 +108,9 @@ def _pagination(count: int, total: int, query: Mapping[str, Any]) -> dict[str, A
 
 def page_of_json(items: list[str], total: int, query: Mapping[str, Any]) -> bytes:
     """Return the list envelope around items that are JSON texts."""
-    tail = msgspec.json.encode(_pagination(len(items), total, query))
-    return b'{"items":[' + ",".join(items).encode() + b'],"pagination":' + tail + b"}"
+    return b'{"items":[' + ",".join(items).encode() + b"]," + pagination_of_json(len(items), total, query)
+
+
+def pagination_of_json(count: int, total: int, query: Mapping[str, Any]) -> bytes:
+    """Return the end of the list envelope: its last member and the closing brace."""
+    return b'"pagination":' + msgspec.json.encode(_pagination(count, total, query)) + b"}"

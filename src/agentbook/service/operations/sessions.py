@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Mapping
+from functools import partial
 from typing import Any
 
 from sqlalchemy import Connection, Select, insert, select
 
 from .. import errors
 from ..auth import Principal
-from ..store import events
+from ..store import Store, events
 from ..store.tables import pending_turns, sessions
 from . import access, records
-from .registry import OperationCall, page, page_of_json, reads, writes
+from .registry import OperationCall, page, page_of_json, pagination_of_json, reads, writes
 
 _NAME_LENGTH = 80
 
@@ -91,8 +93,11 @@ def readable_session(db: Connection, caller: Principal, session_id: str) -> acce
 
 
 @reads("listEvents", brief=True)
-def list_events(call: OperationCall) -> bytes:
-    """List a session's events, newest first unless `sort_by` says otherwise."""
+def list_events(call: OperationCall) -> bytes | AsyncIterator[bytes]:
+    """List a session's events, newest first unless `sort_by` says otherwise.
+
+    A long page is read while it is sent, so a reader that stops holds nothing of it.
+    """
     session = readable_session(call.db, call.caller, call.path["session_id"])
     params = call.query
     page_ = events.page(
@@ -103,7 +108,27 @@ def list_events(call: OperationCall) -> bytes:
         limit=params["limit"],
         offset=min(params["offset"], (1 << 63) - 1),
     )
-    return page_of_json(page_.wires, page_.total, params)
+    if page_.wires is not None:
+        return page_of_json(page_.wires, page_.total, params)
+    return _stream(call.platform.store, session["id"], page_, params)
+
+
+async def _stream(store: Store, session_id: str, page_: events.Page, params: Mapping[str, Any]) -> AsyncIterator[bytes]:
+    lengths = dict(zip(page_.ids, page_.lengths, strict=True))
+    separator = '{"items":['
+    for group in page_.groups():
+        if lengths[group[0]] <= events.GROUP:
+            wires = await store.read(partial(events.texts, session_id=session_id, ids=group), brief=True)
+            yield (separator + ",".join(wires)).encode()
+        else:
+            yield separator.encode()
+            for start in range(0, lengths[group[0]], events.GROUP):
+                read_piece = partial(events.piece, session_id=session_id, id_=group[0], start=start)
+                yield (await store.read(read_piece, brief=True)).encode()
+        separator = ","
+    # A page that ends early reports the limit that it kept to.
+    kept = {**params, "limit": len(page_.ids)} if page_.is_cut else params
+    yield b"]," + pagination_of_json(len(page_.ids), page_.total, kept)
 
 
 @writes("postEvent")

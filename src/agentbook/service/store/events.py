@@ -6,23 +6,64 @@ This is the hot path, so the SQL is written out and rows stay tuples. Specificat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
-from sqlalchemy import Connection
+from sqlalchemy import Connection, CursorResult
 
 from .writer import Published, Transaction
 
 REPLAY_PAGE = 1000
+# Bounds in characters, or bytes where `_LENGTH` counts them. A page that is longer ends
+# early, so that neither side has to hold a hundred messages of 1 MB. What is sent or
+# replayed is read in groups of events and, of an event longer than that, in pieces.
+MAX_PAGE = 8 << 20
+GROUP = 64 * 1024
+_SMALL_PAGE = 256 * 1024
+_SMALL_EVENT = 1024
+_BATCH = 16  # rows that are fetched at once
+# Where it exists, octet_length does not read the text itself.
+_LENGTH = "octet_length(wire)" if sqlite3.sqlite_version_info >= (3, 43) else "length(wire)"
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page of events as JSON texts, and the total number of events."""
+    """A page of events.
 
-    wires: list[str]
+    Attributes
+    ----------
+    ids : list of str
+    lengths : list of int
+        Of their JSON texts.
+    wires : list of str or None
+        The texts of a small page. Those of a larger one are read while it is sent.
+    total : int
+        The number of events on all pages.
+    is_cut : bool
+        Whether it ends before its limit because of `MAX_PAGE`.
+    """
+
+    ids: list[str]
+    lengths: list[int]
+    wires: list[str] | None
     total: int
+    is_cut: bool = False
+
+    def groups(self) -> Iterator[list[str]]:
+        """The ids in groups of at most `GROUP` characters, or of one event."""
+        group: list[str] = []
+        remaining = GROUP
+        for id_, length in zip(self.ids, self.lengths, strict=True):
+            if group and length > remaining:
+                yield group
+                group, remaining = [], GROUP
+            group.append(id_)
+            remaining -= length
+        if group:
+            yield group
 
 
 class _Content(msgspec.Struct):
@@ -72,25 +113,74 @@ def append(
 
 
 def page(db: Connection, session_id: str, *, from_id: str | None, newest_first: bool, limit: int, offset: int) -> Page:
-    """Return a page of the events after `from_id`, and the total of all pages."""
+    """Return a page of the events after `from_id`, and the total of all pages.
+
+    A page that is longer than `MAX_PAGE` ends early, after one event at least.
+    """
     condition, parameters = "session_id = ?", [session_id]
     if from_id is not None:
         condition, parameters = "session_id = ? AND id > ?", [session_id, from_id]
     order = "DESC" if newest_first else "ASC"
-    sql = _mark_parameters(db, f"SELECT wire FROM events WHERE {condition} ORDER BY id {order} LIMIT ? OFFSET ?")  # noqa: S608 - constants
-    rows = db.exec_driver_sql(sql, (*parameters, limit, offset)).scalars().all()
-    if len(rows) < limit and (rows or offset == 0):
-        return Page(list(rows), offset + len(rows))  # the last page needs no count
-    count = _mark_parameters(db, f"SELECT count(*) FROM events WHERE {condition}")  # noqa: S608 - constants
-    total = db.exec_driver_sql(count, tuple(parameters)).scalar()
-    return Page(list(rows), total or 0)
+    sql = (
+        f"SELECT id, {_LENGTH} AS length, CASE WHEN {_LENGTH} <= {_SMALL_EVENT} THEN wire END "  # noqa: S608 - constants
+        f"FROM events WHERE {condition} ORDER BY id {order} LIMIT ? OFFSET ?"
+    )
+    rows, is_cut = _fetch_up_to(MAX_PAGE, db.exec_driver_sql(_mark_parameters(db, sql), (*parameters, limit, offset)))
+    total = offset + len(rows)
+    if len(rows) == limit or is_cut or not (rows or offset == 0):  # the last page needs no count
+        count = _mark_parameters(db, f"SELECT count(*) FROM events WHERE {condition}")  # noqa: S608 - constants
+        total = db.exec_driver_sql(count, tuple(parameters)).scalar() or 0
+    ids, lengths, wires = [row[0] for row in rows], [row[1] for row in rows], [row[2] for row in rows]
+    if None not in wires and sum(lengths) <= _SMALL_PAGE:
+        return Page(ids, lengths, wires, total)
+    if sum(lengths) <= GROUP:
+        return Page(ids, lengths, texts(db, session_id, ids), total)
+    return Page(ids, lengths, None, total, is_cut)
 
 
-def after(db: Connection, session_id: str, from_id: str) -> Sequence[Published]:
-    """Return up to `REPLAY_PAGE` events after `from_id`, oldest first."""
-    sql = "SELECT id, type, wire FROM events WHERE session_id = ? AND id > ? ORDER BY id LIMIT ?"
-    rows = db.exec_driver_sql(_mark_parameters(db, sql), (session_id, from_id, REPLAY_PAGE))
-    return [Published(session_id, row[0], row[1], row[2]) for row in rows]
+def _fetch_up_to(max_length: int, result: CursorResult[Any]) -> tuple[list[Any], bool]:
+    """Fetch rows, with a column `length`, until the sum would be too great.
+
+    At least one row. Also returns whether rows are missing.
+    """
+    rows: list[Any] = []
+    length = 0
+    while batch := result.fetchmany(_BATCH):
+        for row in batch:
+            length += int(row.length)
+            if rows and length > max_length:
+                result.close()
+                return rows, True
+            rows.append(row)
+    return rows, False
+
+
+def texts(db: Connection, session_id: str, ids: Sequence[str]) -> list[str]:
+    """Return the JSON texts of some events of a session, in the order of `ids`."""
+    marks = ", ".join("?" * len(ids))
+    sql = _mark_parameters(db, f"SELECT id, wire FROM events WHERE session_id = ? AND id IN ({marks})")  # noqa: S608 - constants
+    wires: dict[str, str] = {row[0]: row[1] for row in db.exec_driver_sql(sql, (session_id, *ids))}
+    return [wires[id_] for id_ in ids]
+
+
+def piece(db: Connection, session_id: str, id_: str, start: int) -> str:
+    """Return `GROUP` characters of an event's JSON text, from `start` (from 0) on."""
+    sql = _mark_parameters(db, "SELECT substr(wire, ?, ?) FROM events WHERE session_id = ? AND id = ?")
+    text: str = db.exec_driver_sql(sql, (start + 1, GROUP, session_id, id_)).scalar_one()
+    return text
+
+
+def after(db: Connection, session_id: str, from_id: str) -> tuple[list[Published], bool]:
+    """Return the next events after `from_id`, oldest first, and whether they are all.
+
+    At most `REPLAY_PAGE` events and `GROUP` characters, but one event at least.
+    """
+    sql = f"SELECT id, {_LENGTH} AS length, type FROM events WHERE session_id = ? AND id > ? ORDER BY id LIMIT ?"  # noqa: S608 - constants
+    result = db.exec_driver_sql(_mark_parameters(db, sql), (session_id, from_id, REPLAY_PAGE))
+    rows, is_cut = _fetch_up_to(GROUP, result)
+    wires = texts(db, session_id, [row[0] for row in rows]) if rows else []
+    published = [Published(session_id, row[0], row[2], wire) for row, wire in zip(rows, wires, strict=True)]
+    return published, not is_cut and len(rows) < REPLAY_PAGE
 
 
 def texts_before(db: Connection, session_id: str, before_id: str, limit: int) -> list[tuple[str, str]]:

@@ -33,7 +33,10 @@ TYPES = ("message", "runtime_done", "runtime_error", DRAFT)
 
 _RING_EVENTS = 1024
 _RING_CHARACTERS = 1 << 20
-_BATCH = 64  # events handed to a socket at once: limits what a stalled one holds on to
+# What a socket is handed at once, in events and characters (or one event): limits what
+# a stalled one holds on to.
+_BATCH = 64
+_BATCH_CHARACTERS = 1 << 16
 
 
 class LiveTurn:
@@ -127,13 +130,15 @@ class Cursor:
             self.behind = True
             return []
         texts: list[str] = []
-        while self.position < channel.end and len(texts) < _BATCH:
+        characters = 0
+        while self.position < channel.end and len(texts) < _BATCH and characters < _BATCH_CHARACTERS:
             event = channel.ring[self.position - channel.start]
             self.position += 1
             if event.id > self.last_id:
                 self.last_id = event.id
                 if self.accepts(event.type):
                     texts.append(event.wire)
+                    characters += len(event.wire)
         if self.position == channel.end and channel.live is not None and self.accepts(DRAFT):
             texts.extend(self._drafts(channel.live))
         return texts
