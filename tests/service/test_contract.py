@@ -48,6 +48,7 @@ def test_operation_ids_and_marks() -> None:
     assert extensions == {
         "publishAgentVersion", "listWorkspaceAgents", "installAgent", "listSessions", "getSession",
         "createTriggerKey", "listTriggerKeys", "revokeTriggerKey", "listTasks", "listSkillVersions", "createSkillVersion",
+        "updateWorkspaceAgent", "listWorkspaceAgentCredentials", "attachCredential", "detachCredential",
     }  # fmt: skip
     assert all(len(op["x-agentbook-choice"]) > 20 for op in operations if "x-agentbook-choice" in op)
 

@@ -30,6 +30,7 @@ MODULES = (
     "operations/test_access.py",
     "operations/test_accounts.py",
     "operations/test_agents.py",
+    "operations/test_credentials.py",
     "operations/test_members.py",
     "operations/test_sessions.py",
     "operations/test_trigger_keys.py",

@@ -48,6 +48,26 @@ def _parse_time(text: str) -> datetime:
     return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
+def _parse_budgets(texts: tuple[str, ...]) -> dict[str, int]:
+    """Parse ``SCOPE=TOKENS`` into fields of `RunLimits`."""
+    limits: dict[str, int] = {}
+    for text in texts:
+        scope, _, tokens = (part.strip() for part in text.partition("="))
+        field = f"{scope.lower()}_budget"
+        if scope.lower() not in ("workspace", "agent", "user"):
+            raise click.BadParameter(
+                f"{scope!r} has no budget; the scopes are workspace, agent and user.", param_hint="--budget"
+            )
+        if not (tokens.isascii() and tokens.isdigit() and len(tokens) <= 18):
+            raise click.BadParameter(
+                f"write {text!r} as {scope}=TOKENS, with a whole number of tokens a month.", param_hint="--budget"
+            )
+        if field in limits:
+            raise click.BadParameter(f"the budget of {scope} is given twice.", param_hint="--budget")
+        limits[field] = int(tokens)
+    return limits
+
+
 @main.command(short_help="Run the service without JupyterLab, until Ctrl+C.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Interface to listen on.")
 @click.option(
@@ -76,6 +96,14 @@ def _parse_time(text: str) -> datetime:
     help="Rate limit of each key, and of each address without a key; 0 for no limit.",
 )
 @click.option(
+    "--budget",
+    "budgets",
+    multiple=True,
+    metavar="SCOPE=TOKENS",
+    help="Monthly budget of each workspace, agent or user in tokens of the language model: workspace=2000000. "
+    "Can be repeated. Default: no budgets.",
+)
+@click.option(
     "--seed",
     type=int,
     help="Start a reproducible store: the same requests give the same ids, times, texts and secrets. For tutorials and tests.",
@@ -93,17 +121,20 @@ def serve(
     bare: bool,
     speed: float,
     requests_per_minute: int,
+    budgets: tuple[str, ...],
     seed: int | None,
     now: str | None,
     faults: bool,
     until_unused: bool,
 ) -> None:
     """Run the service until Ctrl+C."""
+    from ..service.engines.meter import RunLimits
     from ..service.http.server import run
     from ..service.store import BEGINNING, Seeding, default_data
 
     if seed is None and now is not None:
         raise click.UsageError("--now can only be used with --seed.")
+    limits = _parse_budgets(budgets)
     seeding = None if seed is None else Seeding(seed, _parse_time(now) if now else BEGINNING)
 
     run(
@@ -115,6 +146,7 @@ def serve(
         bare=bare,
         speed=speed,
         requests_per_minute=requests_per_minute,
+        limits=RunLimits(**limits),
         seeding=seeding,
         faults=faults,
         until_unused=until_unused,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+
 import pytest
 
 from service.oauth.flow import Flow, ready, tokens
@@ -23,7 +25,7 @@ async def test_the_403_names_the_scope_that_a_token_lacks(world: World, operatio
     method, path, body, needed = TABLE[operation]
     token = (await tokens(flow, "none:at-all"))["access_token"]
     session = "0199c2f0-0000-7000-8000-00000000abcd"
-    path = path.format(installed=session, version=session, session=session, trigger=session, skill=session)
+    path = path.format_map(defaultdict(lambda: session))
     answer = await flow.call(token, method, path, **({"json": body} if body is not None else {}))
     assert error(answer) == (403, "InsufficientScope", f"This credential lacks the {needed[0]} scope")
     challenge = answer.headers["www-authenticate"]

@@ -13,6 +13,7 @@ pytestmark = [pytest.mark.dependencies, pytest.mark.anyio]
 
 LLM = {"system_prompt": "p", "description": "d", "tools": []}
 CHAT = {"session_type": "chat", "agent_id": "helper", "initial_prompt": "hi"}
+ATTACH = {"auth_config_id": "0199c2f0-0000-7000-8000-00000000abcd", "integration": "github"}
 SKILL = {"overview": "o", "version_number": "2.0.0"}
 TRIGGER = {"agent_id": "helper", "name": "build server"}
 
@@ -46,6 +47,15 @@ TABLE: dict[str, tuple[str, str, Any, tuple[str, ...]]] = {
         ("workspaces:write", "agents:read", "sessions:read"),
     ),
     "revokeTriggerKey": ("DELETE", "/workspaces/lab/trigger_keys/{trigger}", None, ("workspaces:write",)),
+    "updateWorkspaceAgent": ("PATCH", "/workspace_agents/{installed}", {}, ("workspaces:write",)),
+    "listWorkspaceAgentCredentials": ("GET", "/workspace_agents/{installed}/credentials", None, ("integrations:read",)),
+    "attachCredential": ("POST", "/workspace_agents/{installed}/credentials", ATTACH, ("integrations:write",)),
+    "detachCredential": (
+        "DELETE",
+        "/workspace_agents/{installed}/credentials/{credential}",
+        None,
+        ("integrations:write",),
+    ),
     "uninstallAgent": ("DELETE", "/workspace_agents/{installed}", None, ("workspaces:write",)),
     "getSession": ("GET", "/sessions/{session}", None, ("sessions:read",)),
     "listTasks": ("GET", "/sessions/{session}/tasks", None, ("sessions:read",)),
@@ -72,9 +82,18 @@ async def ids(world: World) -> dict[str, str]:
     await world.idle()
     aim = {"workspace_id": lab, "agent_id": helper, "account_id": world.accounts["acme"]}
     trigger = world.add("api_keys", kind="trigger", name="t", secret_sha256="0" * 64, **aim)
-    acme = world.accounts["acme"]
-    skill = world.add("skills", owner_id=acme, creator_id=acme, name="skill")
-    return {"installed": installed, "version": version, "session": session, "trigger": trigger, "skill": skill}
+    account = {"account_id": world.accounts["acme"], "owner_id": world.accounts["acme"]}
+    credential = world.add("credentials", integration="mail", name="mail", **account)
+    world.link("credential_grants", credential_id=credential, workspace_agent_id=installed)
+    skill = world.add("skills", owner_id=world.accounts["acme"], creator_id=world.accounts["acme"], name="skill")
+    return {
+        "skill": skill,
+        "credential": credential,
+        "installed": installed,
+        "version": version,
+        "session": session,
+        "trigger": trigger,
+    }
 
 
 def test_the_table_has_every_operation() -> None:

@@ -46,7 +46,7 @@ async def test_a_failed_turn_ends_with_a_failure_event(filled: World, prompt: st
 
 
 async def test_a_turn_past_the_ceiling(tmp_path: Path) -> None:
-    world = World(tmp_path, ceiling_s=0.05)
+    world = World(tmp_path, ceiling_s=0.5)
     world.workspace()
     world.agent_row()
     session = await world.start("tool:a draft:b hang")

@@ -79,10 +79,11 @@ class LlmCall:
     """An LLM request whose body has `request_bytes` bytes is about to be sent.
 
     Yield it before sending. If the request exceeds a run limit, the turn ends here and
-    the request is never sent.
+    the request is never sent. `agent_id` is set by the platform for a sub-agent's call.
     """
 
     request_bytes: int
+    agent_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,16 +91,20 @@ class LlmUsage:
     """The tokens of the last `LlmCall`, prompt and answer, as the endpoint counts."""
 
     tokens: int
+    agent_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class StateSaved:
     """The state that the agent keeps from turn to turn is now `size_bytes` long.
 
-    An agent without state yields none.
+    `state` is what the next turn of the session gets as `TurnRequest.state`, if this
+    turn ends with a reply. An agent without state yields none.
     """
 
     size_bytes: int
+    state: str | None = None
+    agent_id: str | None = None
 
 
 # `SubtaskStarted`, `LlmCall`, `LlmUsage` and `StateSaved` report what a turn uses. The
@@ -117,6 +122,21 @@ class Message:
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class IntegrationCredential:
+    """A credential that a run is given for an integration.
+
+    A reference: what it holds stays in the store, because no tool of this service
+    connects to an integration. `is_shared` says that it is the owning account's, not a
+    member's.
+    """
+
+    id: str
+    integration: str
+    name: str
+    is_shared: bool
+
+
 class ActivityReader(Protocol):
     """Reads the sessions that are visible to the account an agent runs for."""
 
@@ -127,6 +147,40 @@ class ActivityReader(Protocol):
         ``:account_id``.
         """
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class CallableAgent:
+    """An agent that another may call by its name."""
+
+    name: str
+    description: str | None
+
+
+class AgentCalls(Protocol):
+    """Runs other agents on behalf of the agent whose turn it is."""
+
+    @property
+    def agents(self) -> Sequence[CallableAgent]:
+        """The agents that may be called."""
+        ...
+
+    def run(self, name: str, message: str) -> AsyncIterator[Step]:
+        """Have one of `agents` answer a message.
+
+        Yields the steps to pass on, so that the platform meters them, and last a
+        `Reply` or a `Failure`, which is for the caller alone. Drafts are left out.
+        """
+        ...
+
+
+class NoAgentCalls:
+    """Offers no agents."""
+
+    agents: Sequence[CallableAgent] = ()
+
+    async def run(self, name: str, message: str) -> AsyncIterator[Step]:
+        yield Failure(404, "NotFound", f"Agent {name!r} not found")
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +201,12 @@ class TurnRequest:
     prompt_is_visible : bool
         Whether the account that owns the workspace may read the system prompt. If not,
         no reply and no failure quotes it.
+    credentials : mapping of str to IntegrationCredential
+        What the run is given, by the integrations that the version names.
+    state : str or None
+        What the agent saved in earlier turns of the session (see `StateSaved`).
+    calls : AgentCalls
+        Runs the agents that this one may call.
     rng : random.Random
         Seeded from the service's seed, the agent's version and the history.
     pace : float
@@ -168,6 +228,9 @@ class TurnRequest:
     activity: ActivityReader
     rng: random.Random
     pace: float
+    credentials: Mapping[str, IntegrationCredential] = field(default_factory=dict)
+    state: str | None = None
+    calls: AgentCalls = field(default_factory=NoAgentCalls, repr=False)
     prompt_is_visible: bool = False
 
 

@@ -10,10 +10,11 @@ choices, high enough that only a runaway agent reaches them.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 
 from .base import Failure, LlmCall, LlmUsage, StateSaved, Step, SubtaskStarted, ToolDone, ToolStarted
-from .run_limits import failure
+from .run_limits import budget_failure, failure
 
 MEBIBYTE = 1 << 20
 
@@ -93,6 +94,11 @@ class Meter:
     budgets
         The month's budgets, with what remained when the turn began.
 
+    Attributes
+    ----------
+    tokens_by_agent : Counter
+        By the id of the sub-agent that used them; None is the turn's own agent.
+
     Examples
     --------
     >>> meter = Meter(RunLimits(llm_calls=1))
@@ -105,13 +111,18 @@ class Meter:
     def __init__(self, limits: RunLimits, budgets: tuple[Budget, ...] = ()) -> None:
         self.limits = limits
         self.budgets = budgets
-        self.tokens = 0
+        self.tokens_by_agent: Counter[str | None] = Counter()
         self._calls = 0
         self._subtasks = 0
         # The running tasks and tool runs, the turn itself first: name, and the number
         # of tool runs that a task has started. For a tool run the number is None.
         self._running: list[tuple[str | None, int | None]] = [(None, 0)]
         self._synchronous_steps = 0
+
+    @property
+    def tokens(self) -> int:
+        """The tokens of the execution tree."""
+        return self.tokens_by_agent.total()
 
     def charge(self, step: Step, *, yielded: bool = True) -> Failure | None:
         """Count a step; the failure of the limit it exceeds, or None.
@@ -124,7 +135,7 @@ class Meter:
         kind = self._exceeded_limit(step)
         if kind is not None:
             return failure(kind, "")
-        return self._spent_budget() if isinstance(step, LlmCall) else None
+        return self._spent_budget(step) if isinstance(step, LlmCall) else None
 
     def _exceeded_limit(self, step: Step) -> str | None:
         """The key in `run_limits.RUN_FAILURES` of the limit that `step` exceeds."""
@@ -135,8 +146,8 @@ class Meter:
                 if request_bytes > limits.llm_request_bytes:
                     return "llm_request_size"
                 return "llm_calls" if self._calls > limits.llm_calls else None
-            case LlmUsage(tokens):
-                self.tokens += tokens
+            case LlmUsage(tokens, agent_id):
+                self.tokens_by_agent[agent_id] += tokens
                 return "llm_tokens" if self.tokens > limits.llm_tokens else None
             case SubtaskStarted(name):
                 self._subtasks += 1
@@ -164,13 +175,16 @@ class Meter:
                 del self._running[index]
                 return
 
-    def _spent_budget(self) -> Failure | None:
+    def _spent_budget(self, call: LlmCall) -> Failure | None:
         """The failure of a spent budget.
 
-        A spent budget stops the next LLM call, never the answer that spent it.
+        A spent budget stops the next LLM call, never the answer that spent it. Each
+        agent spends its own budget: whoever runs a sub-agent checks the sub-agent's.
         """
         for budget in self.budgets:
-            if self.tokens >= budget.remaining_tokens:
-                spent = failure("budget", budget.name)
-                return replace(spent, message=spent.message.replace("WORKSPACE", budget.scope, 1))
+            is_agents = budget.scope == "AGENT"
+            if is_agents and call.agent_id is not None:
+                continue
+            if (self.tokens_by_agent[None] if is_agents else self.tokens) >= budget.remaining_tokens:
+                return budget_failure(budget.scope, budget.name)
         return None

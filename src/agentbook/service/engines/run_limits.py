@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from .base import Failure
 
 _TOO_MANY = "TooManyRequests"
@@ -34,6 +36,18 @@ def failure(kind: str, name: str) -> Failure:
     """
     template = RUN_FAILURES[kind]
     return Failure(template.status, template.error, template.message.replace("{name}", name))
+
+
+def budget_failure(scope: str, name: str) -> Failure:
+    """The failure of a spent budget.
+
+    Examples
+    --------
+    >>> budget_failure("AGENT", "helper").message
+    "AGENT budget exceeded for 'helper'"
+    """
+    spent = failure("budget", name)
+    return replace(spent, message=spent.message.replace("WORKSPACE", scope, 1))
 
 
 def teaching_agent(kind: str) -> str:

@@ -29,6 +29,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from .. import discovery_file, ids
 from ..engines.base import Engine
+from ..engines.meter import RunLimits
 from ..errors import OperatorError
 from ..faults import Switch, admin_token
 from ..state import Platform
@@ -65,6 +66,7 @@ def run(
     until_unused: bool = False,
     turn_ceiling_s: float = 600.0,
     requests_per_minute: int = REQUESTS_PER_MINUTE,
+    limits: RunLimits | None = None,
     faults: bool = False,
     engines: Callable[[str], Engine] | None = None,
 ) -> None:
@@ -96,6 +98,8 @@ def run(
         Wall-clock ceiling of a turn, in seconds.
     requests_per_minute
         The limit of each key, and of each address without one; 0 for none.
+    limits
+        What one turn may use, and the monthly budgets; None for the defaults.
     faults
         Offer faults on demand to this machine, at ``/_admin/faults`` with the token in
         the file ``admin-token``.
@@ -124,7 +128,12 @@ def run(
         platform = Platform(
             store,
             engines=engines,
-            settings=TurnSettings(ceiling_s=turn_ceiling_s, pace=1 / speed if speed else 0.0, seed=store.clock.seed),
+            settings=TurnSettings(
+                ceiling_s=turn_ceiling_s,
+                pace=1 / speed if speed else 0.0,
+                seed=store.clock.seed,
+                limits=limits or RunLimits(),
+            ),
             root_url=public or root_url,
             hosts=_accepted_hosts(host, public),
             requests_per_minute=requests_per_minute,

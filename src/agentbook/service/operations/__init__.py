@@ -3,7 +3,7 @@
 Importing this package registers every handler.
 """
 
-from . import accounts, agents, credentials, sessions, skills, tasks, trigger_keys, workspaces
+from . import accounts, agents, credentials, sessions, skills, tasks, trigger_keys, workspace_agents, workspaces
 from .registry import HANDLERS, OperationCall, RegisteredHandler, Result
 
 __all__ = [
@@ -18,5 +18,6 @@ __all__ = [
     "skills",
     "tasks",
     "trigger_keys",
+    "workspace_agents",
     "workspaces",
 ]

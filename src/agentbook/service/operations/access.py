@@ -14,7 +14,7 @@ from sqlalchemy import Boolean, ColumnElement, Connection, Select, and_, case, f
 
 from .. import errors, ids
 from ..auth import Principal
-from ..store.tables import accounts, agents, memberships, sessions, workspace_members, workspaces
+from ..store.tables import accounts, agents, memberships, sessions, workspace_agents, workspace_members, workspaces
 from .registry import OperationCall
 
 Row = Mapping[Any, Any]
@@ -122,6 +122,21 @@ def agents_viewer(call: OperationCall) -> Principal | None:
     field.
     """
     return call.principal if call.principal is not None and call.principal.may("agents:read") else None
+
+
+def require_workspace_agent(call: OperationCall, reference: str) -> Row:
+    """Return an installed agent, in a workspace that the caller may use, or the 404."""
+    row = None
+    if ids.is_id(reference.lower()):
+        query = (
+            select(workspace_agents, workspaces.c.owner_id)
+            .join(workspaces, workspaces.c.id == workspace_agents.c.workspace_id)
+            .where(workspace_agents.c.id == reference.lower(), visible_workspace(call.caller))
+        )
+        if call.caller.kind != "oauth2":
+            query = query.where(workspaces.c.owner_id == call.caller.account_id)
+        row = call.db.execute(query).mappings().first()
+    return _require(row, "Workspace agent")
 
 
 def visible_agent(caller: Principal | None) -> ColumnElement[bool]:

@@ -1,6 +1,7 @@
-"""Integration credentials of an account.
+"""Integration credentials: of an account, and of an agent in a workspace.
 
-Specification: "Resources and their fields", IntegrationCredentials.
+Specification: "Resources and their fields", IntegrationCredentials; "Authentication",
+rule 4, ``integrations``.
 """
 
 from __future__ import annotations
@@ -8,12 +9,23 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-from sqlalchemy import select
+from sqlalchemy import ColumnElement, delete, insert, or_, select
 
-from .. import errors
-from ..store.tables import credential_grants, credentials, workspace_agents
+from .. import errors, ids
+from ..store.tables import agent_versions, credential_grants, credentials, workspace_agents
+from ..turns.credentials import acting_user, credentials_of_run
 from . import access, records
-from .registry import OperationCall, page, reads
+from .registry import OperationCall, page, reads, writes
+
+# What only the account that lists a credential, and its owner, may read.
+_PRIVATE: dict[str, Any] = {
+    "params": {},
+    "extra_data": {},
+    "config_params": {},
+    "policy_resources": [],
+    "webhook_owner_identifier": None,
+    "webhook_url": None,
+}
 
 
 @reads("listCredentials")
@@ -46,8 +58,134 @@ def list_credentials(call: OperationCall) -> dict[str, Any]:
     return page(_records(call, rows), total, params)
 
 
+@reads("listWorkspaceAgentCredentials")
+def list_workspace_agent_credentials(call: OperationCall) -> dict[str, Any]:
+    """List the credentials granted to an installed agent, newest first.
+
+    With ``given``, those that a run started by the caller would be given.
+    """
+    agent = access.require_workspace_agent(call, call.path["workspace_agent_id"])
+    if call.query["given"]:
+        chosen: Any = [credential.id for credential in _given(call, agent).values()]
+    else:
+        chosen = _granted_to(agent)
+    query = select(credentials).where(credentials.c.id.in_(chosen)).order_by(credentials.c.id.desc())
+    rows, total = access.fetch_page(call, query)
+    return page(_records(call, rows), total, call.query)
+
+
+def _granted_to(agent: access.Row) -> Any:
+    return select(credential_grants.c.credential_id).where(credential_grants.c.workspace_agent_id == agent["id"])
+
+
+def _given(call: OperationCall, agent: access.Row) -> dict[str, Any]:
+    """What a run of an installed agent would be given, by integration."""
+    version = (
+        select(agent_versions.c.tools_json)
+        .where(agent_versions.c.agent_id == agent["agent_id"], agent_versions.c.type == "COMMITTED")
+        .order_by(agent_versions.c.id.desc())
+        .limit(1)
+    )
+    tools = msgspec.json.decode(call.db.execute(version).scalar() or "[]")
+    caller = call.caller
+    user_id = acting_user(call.db, caller.id, caller.author_type)
+    integrations = {str(entry.get("integration")) for entry in tools}
+    return credentials_of_run(call.db, agent["workspace_id"], agent["agent_id"], user_id, integrations)
+
+
+@writes("attachCredential")
+def attach_credential(call: OperationCall) -> dict[str, Any]:
+    """Grant an installed agent a credential: an existing one, or a new one.
+
+    Only an account's own credentials: nobody lends what belongs to somebody else.
+    """
+    agent, body = access.require_workspace_agent(call, call.path["workspace_agent_id"]), call.body
+    if (body.get("credential_id") is None) == (body.get("auth_config_id") is None):
+        raise errors.invalid_input(["body: name either a credential_id, or the auth_config_id of a new credential"])
+    if body.get("credential_id") is not None:
+        row = _require_credential(call, body["credential_id"], _visible(call))
+        if row["owner_id"] != call.caller.account_id:
+            raise errors.forbidden("This credential belongs to a member; only they can attach it")
+    else:
+        row = _mint(call, agent)
+    granted = _granted_to(agent).where(credential_grants.c.credential_id == row["id"])
+    if call.db.execute(granted).first() is not None:
+        raise errors.conflict(f'Credential "{row["name"]}" is already attached to this workspace agent.')
+    call.db.execute(insert(credential_grants), {"credential_id": row["id"], "workspace_agent_id": agent["id"]})
+    return _records(call, [row])[0]
+
+
+@writes("detachCredential")
+def detach_credential(call: OperationCall) -> dict[str, Any]:
+    """Take a credential away from an installed agent; the credential stays."""
+    agent = access.require_workspace_agent(call, call.path["workspace_agent_id"])
+    row = _require_credential(call, call.path["credential_id"], credentials.c.id.in_(_granted_to(agent)))
+    call.db.execute(
+        delete(credential_grants).where(
+            credential_grants.c.credential_id == row["id"], credential_grants.c.workspace_agent_id == agent["id"]
+        )
+    )
+    return {}
+
+
+def _visible(call: OperationCall) -> ColumnElement[bool]:
+    account_id = call.caller.account_id
+    return or_(credentials.c.account_id == account_id, credentials.c.owner_id == account_id)
+
+
+def _require_credential(call: OperationCall, reference: str, condition: ColumnElement[bool]) -> access.Row:
+    """Return the credential with this id or name, or raise the 404.
+
+    The name must be that of one credential: an account may have several of a name.
+    """
+    is_this = credentials.c.id == reference.lower() if ids.is_id(reference.lower()) else credentials.c.name == reference
+    rows = (
+        []
+        if "\x00" in reference
+        else call.db.execute(select(credentials).where(is_this, condition).limit(2)).mappings().all()
+    )
+    if len(rows) > 1:
+        raise errors.conflict(f'Several credentials are named "{reference}"; use the id of one.')
+    if not rows:
+        raise errors.not_found("Credential")
+    return rows[0]
+
+
+def _mint(call: OperationCall, agent: access.Row) -> access.Row:
+    """Store a new credential of the caller's account, made for an installed agent."""
+    body, caller = call.body, call.caller
+    auth_config_id = body["auth_config_id"].lower()
+    known = select(credentials.c.integration).where(
+        credentials.c.auth_config_id == auth_config_id, credentials.c.account_id == caller.account_id
+    )
+    known_integration = call.db.execute(known.limit(1)).scalar()
+    integration = body.get("integration") or known_integration
+    if integration is None:
+        raise errors.invalid_input(["body.integration: Field required for an auth_config_id that is new here"])
+    if known_integration not in (None, integration):
+        raise errors.invalid_input([f"body.integration: this auth_config_id belongs to {known_integration}"])
+    now = call.writing.clock.instant()
+    row = {
+        "id": call.writing.clock.new_id(),
+        "owner_id": caller.account_id,
+        "creator_id": caller.id,
+        "account_id": caller.account_id,
+        "target_id": agent["id"],
+        "auth_config_id": auth_config_id,
+        "integration": integration,
+        "name": body.get("name") or integration,
+        "params_json": msgspec.json.encode(body.get("params") or {}).decode(),
+        "extra_data_json": msgspec.json.encode(body.get("extra_data") or {}).decode(),
+        "created_at": now,
+        "updated_at": now,
+    }
+    call.db.execute(insert(credentials), row)
+    return call.db.execute(select(credentials).where(credentials.c.id == row["id"])).mappings().one()
+
+
 def _records(call: OperationCall, rows: list[access.Row]) -> list[records.Record]:
     people = records.people_by_id(call.db, (row[c] for row in rows for c in ("creator_id", "target_id")))
+    account_id = call.caller.account_id
     return [
         {
             **records.pick(row, "id", "name"),
@@ -62,6 +200,7 @@ def _records(call: OperationCall, rows: list[access.Row]) -> list[records.Record
             "policy_resources": msgspec.json.decode(row["policy_resources_json"]),
             **records.pick(row, "webhook_owner_identifier", "webhook_enabled", "webhook_url"),
             **records.pick(row, "has_active_webhook_triggers", "signature_type", "created_at", "updated_at"),
+            **({} if account_id in (row["account_id"], row["owner_id"]) else _PRIVATE),
         }
         for row in rows
     ]

@@ -1,13 +1,13 @@
-"""Workspaces: list, create, contexts, and the agents installed in them."""
+"""Workspaces: list, create, contexts."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import delete, insert, select
+from sqlalchemy import insert, select
 
-from .. import errors, ids, members
-from ..store.tables import agents, contexts, credential_grants, workspace_agents, workspaces
+from .. import errors, members
+from ..store.tables import contexts, workspaces
 from . import access, records
 from .registry import OperationCall, page, reads, writes
 
@@ -73,75 +73,3 @@ def _context(row: access.Row) -> records.Record:
         **records.pick(row, "workspace_id", "published_by_id", "type", "status", "generated_context"),
         **records.pick(row, "manual_context", "summary", "created_at", "updated_at"),
     }
-
-
-@reads("listWorkspaceAgents")
-def list_workspace_agents(call: OperationCall) -> dict[str, Any]:
-    """List the visible agents installed in a workspace, in order of installation."""
-    workspace = access.require_workspace(call, call.path["workspace_id_or_name"])
-    query = (
-        select(workspace_agents)
-        .join(agents, agents.c.id == workspace_agents.c.agent_id)
-        .where(workspace_agents.c.workspace_id == workspace["id"], access.visible_agent(call.caller))
-    )
-    rows, total = access.fetch_page(call, query.order_by(workspace_agents.c.id))
-    return page(_installed(call, rows), total, call.query)
-
-
-@writes("installAgent")
-def install_agent(call: OperationCall) -> dict[str, Any]:
-    """Install a visible agent in a workspace of the caller's account."""
-    workspace = access.require_own_workspace(call, call.path["workspace_id_or_name"])
-    agent = access.require_agent(call, call.body["agent_id"], reading=False)
-    installed = select(workspace_agents.c.id).where(
-        workspace_agents.c.workspace_id == workspace["id"], workspace_agents.c.agent_id == agent["id"]
-    )
-    if call.db.execute(installed).first() is not None:
-        raise errors.conflict(f'Agent "{agent["name"]}" is already installed in this workspace.')
-    now = call.writing.clock.instant()
-    row = {
-        "id": call.writing.clock.new_id(),
-        "workspace_id": workspace["id"],
-        "agent_id": agent["id"],
-        "creator_id": call.caller.id,
-        "required_credentials_mode": None,
-        "created_at": now,
-        "updated_at": now,
-    }
-    call.db.execute(insert(workspace_agents), row)
-    return _installed(call, [row])[0]
-
-
-@writes("uninstallAgent")
-def uninstall_agent(call: OperationCall) -> dict[str, Any]:
-    """Remove an agent from a workspace of the caller's account; its sessions stay."""
-    reference = call.path["workspace_agent_id"].lower()
-    row = None
-    if ids.is_id(reference):
-        query = (
-            select(workspace_agents.c.id)
-            .join(workspaces, workspaces.c.id == workspace_agents.c.workspace_id)
-            .where(workspace_agents.c.id == reference, access.visible_workspace(call.caller))
-        )
-        if call.caller.kind != "oauth2":
-            query = query.where(workspaces.c.owner_id == call.caller.account_id)
-        row = call.db.execute(query).first()
-    if row is None:
-        raise errors.not_found("Workspace agent")
-    call.db.execute(delete(credential_grants).where(credential_grants.c.workspace_agent_id == reference))
-    call.db.execute(delete(workspace_agents).where(workspace_agents.c.id == reference))
-    return {}
-
-
-def _installed(call: OperationCall, rows: list[access.Row] | list[dict[str, Any]]) -> list[records.Record]:
-    installed = select(agents).where(agents.c.id.in_([row["agent_id"] for row in rows]))
-    agent_records = records.agent_records(call.db, call.db.execute(installed).mappings().all(), call.caller)
-    by_id = {agent["id"]: agent for agent in agent_records}
-    return [
-        {
-            **records.pick(row, "id", "workspace_id", "agent_id"),
-            "agent": by_id[row["agent_id"]],
-            **records.pick(row, "creator_id", "required_credentials_mode", "created_at", "updated_at"),
-        }
-        for row in rows
-    ]

@@ -7,6 +7,7 @@ A turn's tokens are added in the transaction that stores the turn.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, select
@@ -14,7 +15,8 @@ from sqlalchemy import Connection, select
 from ..clock import Clock
 from ..engines.meter import Budget, RunLimits
 from ..store import Transaction
-from ..store.tables import accounts, agents, api_keys, sessions, spending, workspaces
+from ..store.tables import accounts, agents, sessions, spending, workspaces
+from .credentials import acting_user
 
 _ADD = (
     "INSERT INTO spending (scope, spender_id, month, tokens) VALUES (?, ?, ?, ?) "
@@ -50,18 +52,42 @@ def remaining_budgets(db: Connection, limits: RunLimits, session_id: str, month:
     for spender in _spenders(db, session_id):
         limit = limit_by_scope[spender.scope]
         if limit is not None:
-            query = select(spending.c.tokens).where(
-                spending.c.scope == spender.scope, spending.c.spender_id == spender.id, spending.c.month == month
-            )
-            budgets.append(Budget(spender.scope, spender.name, limit - (db.execute(query).scalar() or 0)))
+            budgets.append(_remaining_budget(db, spender, limit, month))
     return tuple(budgets)
 
 
-def spend(tx: Transaction, session_id: str, tokens: int) -> None:
-    """Add the tokens of one turn to what its spenders have used this month."""
-    month = current_month(tx.clock)
-    for spender in _spenders(tx.db, session_id):
-        tx.execute(_ADD, (spender.scope, spender.id, month, tokens))
+def remaining_agent_budget(db: Connection, limits: RunLimits, agent_id: str, name: str, month: str) -> Budget | None:
+    """The budget of one agent, such as a sub-agent; None without a limit."""
+    if limits.agent_budget is None:
+        return None
+    return _remaining_budget(db, _Spender("AGENT", agent_id, name), limits.agent_budget, month)
+
+
+def _remaining_budget(db: Connection, spender: _Spender, limit: int, month: str) -> Budget:
+    query = select(spending.c.tokens).where(
+        spending.c.scope == spender.scope, spending.c.spender_id == spender.id, spending.c.month == month
+    )
+    return Budget(spender.scope, spender.name, limit - (db.execute(query).scalar() or 0))
+
+
+def spend(tx: Transaction, session_id: str, tokens_by_agent: Mapping[str | None, int]) -> None:
+    """Add the tokens of one turn to what its spenders have used this month.
+
+    `tokens_by_agent` has those of sub-agents under their ids, and those of the
+    session's own agent under None. An agent spends what it used itself, the others
+    what all of them used.
+    """
+    month, total = current_month(tx.clock), sum(tokens_by_agent.values())
+    charges = {
+        (spender.scope, spender.id): tokens_by_agent.get(None, 0) if spender.scope == "AGENT" else total
+        for spender in _spenders(tx.db, session_id)
+    }
+    for agent_id, tokens in tokens_by_agent.items():
+        if agent_id is not None:
+            charges["AGENT", agent_id] = charges.get(("AGENT", agent_id), 0) + tokens
+    for (scope, id_), tokens in charges.items():
+        if tokens:
+            tx.execute(_ADD, (scope, id_, month, tokens))
 
 
 def _spenders(db: Connection, session_id: str) -> list[_Spender]:
@@ -82,12 +108,8 @@ def _spenders(db: Connection, session_id: str) -> list[_Spender]:
     if row is None:
         return []
     spenders = [_Spender("WORKSPACE", row.workspace_id, row.workspace), _Spender("AGENT", row.agent_id, row.agent)]
-    # A key acts as an account. If that account is a user's, the user pays.
-    key_account = select(api_keys.c.account_id).where(api_keys.c.id == row.initiator_id).scalar_subquery()
-    payer = row.initiator_id if row.initiator_type == "user" else key_account
-    user = db.execute(
-        select(accounts.c.id, accounts.c.name).where(accounts.c.id == payer, accounts.c.type == "user")
-    ).first()
+    user_id = acting_user(db, row.initiator_id, row.initiator_type)
+    user = db.execute(select(accounts.c.id, accounts.c.name).where(accounts.c.id == user_id)).first()
     if user is not None:
         spenders.append(_Spender("USER", user.id, user.name))
     return spenders

@@ -12,6 +12,7 @@ from ..engines.base import (
     Engine,
     Failure,
     Reply,
+    StateSaved,
     Step,
     SubtaskStarted,
     ToolDone,
@@ -36,12 +37,16 @@ class Execution:
         What the turn has used so far.
     tool_task_ids : list of str
         The tasks of the tool runs that have finished, in order.
+    states : dict
+        The newest state that each agent saved, by the id of the sub-agent; None is the
+        turn's own agent.
     """
 
     def __init__(self, request: TurnRequest, meter: Meter, drafts: DraftWriter, clock: Clock) -> None:
         self.request = request
         self.meter = meter
         self.tool_task_ids: list[str] = []
+        self.states: dict[str | None, str] = {}
         self._drafts = drafts
         self._clock = clock
         self._running: list[tuple[str, str]] = []  # (task, tool) of each tool run that has not finished
@@ -81,6 +86,8 @@ class Execution:
                     self._running.remove(run)
                 self.tool_task_ids.append(run[0])
                 self._drafts.tool(*run, "done")
+            case StateSaved(_, str(state), agent_id):
+                self.states[agent_id] = state
             case Reply(text):
                 return Reply(replace_surrogates(text))
             case Failure():

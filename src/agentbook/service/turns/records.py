@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -14,9 +14,10 @@ from sqlalchemy import Connection, RowMapping, delete, insert, select, update
 from ..auth import Principal
 from ..engines.base import Failure, Message, Reply, TurnRequest
 from ..store import Published, Store, Transaction, events
-from ..store.tables import agent_versions, agents, pending_turns, sessions, workspaces
+from ..store.tables import agent_states, agent_versions, agents, pending_turns, sessions, workspaces
 from ..text import replace_surrogates
 from . import budgets, event_json
+from .credentials import acting_user, credentials_of_run
 
 _HISTORY = 400  # messages; an agent does not see older ones
 
@@ -33,11 +34,24 @@ class PendingTurn:
 
 @dataclass(frozen=True, slots=True)
 class TurnOutcome:
-    """The last step of a turn, the tasks of its tool runs, and the tokens it used."""
+    """How a turn ended.
+
+    Attributes
+    ----------
+    end : Reply or Failure
+        The last step.
+    tool_task_ids : tuple of str
+        The tasks of its tool runs and sub-agents.
+    tokens_by_agent : mapping of str to int
+        The tokens it used, by the id of the sub-agent; None is the turn's own agent.
+    states : mapping of str to str
+        The state that each of them saved, by the same ids.
+    """
 
     end: Reply | Failure
     tool_task_ids: tuple[str, ...] = ()
-    tokens: int = 0
+    tokens_by_agent: Mapping[str | None, int] = field(default_factory=dict)
+    states: Mapping[str | None, str] = field(default_factory=dict)
 
 
 def accept(tx: Transaction, session_id: str, text: str, principal: Principal) -> tuple[Published, PendingTurn]:
@@ -63,29 +77,54 @@ def unfinished_turns(db: Connection) -> list[PendingTurn]:
     return [PendingTurn(row["session_id"], row["task_id"], row["message_id"], "") for row in rows]
 
 
-def read_request(db: Connection, store: Store, turn: PendingTurn, *, seed: int, pace: float) -> tuple[str, TurnRequest]:
-    """The name of the agent's engine, and everything the turn may depend on."""
+@dataclass(frozen=True, slots=True)
+class AgentTurn:
+    """What runs an agent's turn: the agent, its engine, and its request."""
+
+    agent_id: str
+    workspace_id: str
+    engine: str
+    request: TurnRequest
+
+
+def read_request(
+    db: Connection, store: Store, turn: PendingTurn, *, seed: int, pace: float, sub_agent_id: str | None = None
+) -> AgentTurn:
+    """Read everything that a turn may depend on.
+
+    With `sub_agent_id`, the turn of that agent, called by the session's: it answers the
+    same turn's text, and sees no earlier messages.
+    """
     query = (
         select(
             agents.c.name,
             agents.c.engine,
             agents.c.id,
             agents.c.owner_id.label("agent_owner_id"),
+            sessions.c.initiator_id,
+            sessions.c.initiator_type,
+            workspaces.c.id.label("workspace_id"),
             workspaces.c.name.label("workspace_name"),
             workspaces.c.owner_id,
             workspaces.c.unlimited_power_mode,
         )
         .select_from(sessions)
         .join(workspaces, workspaces.c.id == sessions.c.workspace_id)
-        .join(agents, agents.c.id == sessions.c.agent_id)
+        .join(agents, agents.c.id == (sub_agent_id or sessions.c.agent_id))
         .where(sessions.c.id == turn.session_id)
     )
     row = db.execute(query).mappings().one()
     version: Any = _newest_version(db, row["id"]) or {}
-    history = _history(db, turn)
+    tools = msgspec.json.decode(version.get("tools_json", "[]"))
+    integrations = {str(entry.get("integration")) for entry in tools}
+    user_id = acting_user(db, row["initiator_id"], row["initiator_type"])
+    history = [] if sub_agent_id else _history(db, turn)
     transcript = "\n".join(message.text for message in history)
     rng_key = f"{seed}|{row['name']}|{version.get('version_number')}|{transcript}|{turn.text}"
-    return row["engine"], TurnRequest(
+    saved = select(agent_states.c.state).where(
+        agent_states.c.session_id == turn.session_id, agent_states.c.agent_id == row["id"]
+    )
+    request = TurnRequest(
         session_id=turn.session_id,
         task_id=turn.task_id,
         account_id=row["owner_id"],
@@ -95,14 +134,17 @@ def read_request(db: Connection, store: Store, turn: PendingTurn, *, seed: int, 
         history=history,
         system_prompt=version.get("system_prompt"),
         mode=version.get("mode", "one-shot"),
-        tools=msgspec.json.decode(version.get("tools_json", "[]")),
+        tools=tools,
         platform_tools=msgspec.json.decode(version.get("platform_tools_json", "[]")),
         unlimited_power_mode=row["unlimited_power_mode"],
         activity=store.activity(row["owner_id"]),
         rng=random.Random(hashlib.sha256(rng_key.encode()).digest()),  # noqa: S311 - repeatable on purpose
         pace=pace,
+        credentials=credentials_of_run(db, row["workspace_id"], row["id"], user_id, integrations),
         prompt_is_visible=(version.get("prompt_owner_id") or row["agent_owner_id"]) == row["owner_id"],
+        state=db.execute(saved).scalar(),
     )
+    return AgentTurn(row["id"], row["workspace_id"], row["engine"], request)
 
 
 def _newest_version(db: Connection, agent_id: str) -> RowMapping | None:
@@ -149,7 +191,17 @@ def write_outcome(tx: Transaction, turn: PendingTurn, outcome: TurnOutcome) -> N
         case Failure(status, error, message):
             fields = {"status": status, "error": error, "message": replace_surrogates(message)}
             append("runtime_error", turn.task_id, event_json.failed, **fields)
-    if outcome.tokens:
-        budgets.spend(tx, turn.session_id, outcome.tokens)
+    if outcome.tokens_by_agent:
+        budgets.spend(tx, turn.session_id, outcome.tokens_by_agent)
+    if isinstance(outcome.end, Reply) and agent is not None:
+        for agent_id, state in outcome.states.items():
+            _save_state(tx, turn.session_id, agent_id or agent.id, state)
     tx.db.execute(delete(pending_turns).where(pending_turns.c.task_id == turn.task_id))
     tx.db.execute(update(sessions).where(sessions.c.id == turn.session_id).values(updated_at=tx.clock.instant()))
+
+
+def _save_state(tx: Transaction, session_id: str, agent_id: str, state: str) -> None:
+    is_this = (agent_states.c.session_id == session_id) & (agent_states.c.agent_id == agent_id)
+    values = {"state": replace_surrogates(state), "updated_at": tx.clock.instant()}
+    if tx.db.execute(update(agent_states).where(is_this).values(values)).rowcount == 0:
+        tx.db.execute(insert(agent_states), {"session_id": session_id, "agent_id": agent_id, **values})

@@ -13,18 +13,19 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sqlalchemy import Connection
 
 from ..auth import Principal
 from ..engines.base import Engine, Failure, TurnRequest
-from ..engines.meter import Meter, RunLimits
+from ..engines.meter import Budget, Meter, RunLimits
 from ..store import Published, Store, Transaction
 from . import budgets
 from .execution import INTERNAL_ERROR, Execution
 from .live import DraftWriter, Hub
 from .records import PendingTurn, TurnOutcome, accept, read_request, unfinished_turns, write_outcome
+from .subagents import SubAgents, installed_agents
 
 log = logging.getLogger("agentbook.service")
 
@@ -163,13 +164,26 @@ class Turns:
             end = INTERNAL_ERROR
         if execution is None:
             return TurnOutcome(end)
-        return TurnOutcome(end, tuple(execution.tool_task_ids), execution.meter.tokens)
+        tokens = execution.meter.tokens_by_agent
+        return TurnOutcome(end, tuple(execution.tool_task_ids), tokens, execution.states)
 
     def _prepare(self, db: Connection, turn: PendingTurn) -> tuple[str, TurnRequest, Meter]:
         """The name of the agent's engine, the turn's request, and its meter."""
         settings = self._settings
-        engine, request = read_request(db, self._store, turn, seed=settings.seed, pace=settings.pace)
+        agent_turn = read_request(db, self._store, turn, seed=settings.seed, pace=settings.pace)
+        request = agent_turn.request
         month = budgets.current_month(self._store.clock)
         remaining = budgets.remaining_budgets(db, settings.limits, turn.session_id, month)
         limits = settings.limits.for_unlimited_power() if request.unlimited_power_mode else settings.limits
-        return engine, request, Meter(limits, remaining)
+
+        def read_agent(db: Connection, agent_id: str, message: str) -> tuple[str, TurnRequest, Budget | None]:
+            question = replace(turn, text=message)
+            called = read_request(
+                db, self._store, question, seed=settings.seed, pace=settings.pace, sub_agent_id=agent_id
+            )
+            name = called.request.agent_name
+            return called.engine, called.request, budgets.remaining_agent_budget(db, limits, agent_id, name, month)
+
+        others = installed_agents(db, agent_turn.workspace_id, besides=agent_turn.agent_id)
+        calls = SubAgents(self._store, self._engines, read_agent, others, limits)
+        return agent_turn.engine, replace(request, calls=calls), Meter(limits, remaining)

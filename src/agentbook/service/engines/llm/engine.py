@@ -15,11 +15,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...text import replace_surrogates
-from ..base import Draft, Failure, LlmCall, LlmUsage, Message, Reply, Step, ToolDone, ToolStarted, TurnRequest
+from ..base import Draft, Failure, LlmCall, LlmUsage, Message, Reply, Step, TurnRequest
+from .agent_tools import Memory, run_call
 from .completion_stream import Completion
 from .endpoint import Endpoint, EndpointError
 from .settings import Settings
-from .tools import Tool, callable_name, offered_tools, run_tool
+from .tools import Tool, callable_name, offered_tools
 
 log = logging.getLogger("agentbook.service")
 
@@ -76,7 +77,7 @@ class LlmEngine:
                 yield error.failure if turn.prompt_is_visible else error.without_quotation
 
     async def _converse(self, turn: TurnRequest, endpoint: Endpoint) -> AsyncGenerator[Step, None]:
-        tools = offered_tools(turn)
+        tools, memory = offered_tools(turn), Memory(turn.state)
         messages = initial_messages(turn)
         reply_parts: list[str] = []
         for round_number in range(self.max_rounds + 1):
@@ -102,10 +103,13 @@ class LlmEngine:
                 return
             messages.append(_assistant_message(completion))
             for call in completion.tool_calls:
-                name = callable_name(call.name)
-                yield ToolStarted(name, {"arguments": call.arguments[:200]})
-                result = await run_tool(call, tools, turn)
-                yield ToolDone(name)
+                result = ""
+                async with aclosing(run_call(call, callable_name(call.name), tools, turn, memory)) as items:
+                    async for item in items:
+                        if isinstance(item, str):
+                            result = item
+                        else:
+                            yield item
                 content = replace_surrogates(result)
                 messages.append({"role": "tool", "tool_call_id": replace_surrogates(call.id), "content": content})
         yield Failure(

@@ -26,6 +26,10 @@ from .completion_stream import ToolCall
 
 log = logging.getLogger("agentbook.service")
 
+# The two tools that the engine runs itself (`agent_tools`).
+CALL_AGENT = "call_agent"
+MEMORY = "memory"
+
 _MAX_ARGUMENTS = 20_000  # characters
 _MAX_RESULT = 12_000
 _MAX_NAME = 64  # what endpoints accept
@@ -63,7 +67,8 @@ def _text_schema(name: str, description: str) -> dict[str, Any]:
     }
 
 
-def _text_argument(arguments: Mapping[str, Any], name: str) -> str:
+def text_argument(arguments: Mapping[str, Any], name: str) -> str:
+    """An argument that must be a text; raises `BadArguments` if it is not, or blank."""
     value = arguments.get(name)
     if not isinstance(value, str) or not value.strip():
         raise BadArguments(f"The argument {name!r} must be a text that is not empty.")
@@ -72,14 +77,14 @@ def _text_argument(arguments: Mapping[str, Any], name: str) -> str:
 
 async def _calculate(turn: TurnRequest, arguments: Mapping[str, Any]) -> str:
     try:
-        result = calculate(_text_argument(arguments, "expression"))
+        result = calculate(text_argument(arguments, "expression"))
     except CannotCalculate as error:
         raise BadArguments(str(error)) from None
     return _json({"expression": result.expression, "value": format_number(result.value)})
 
 
 async def _search_docs(turn: TurnRequest, arguments: Mapping[str, Any]) -> str:
-    query = _text_argument(arguments, "query")
+    query = text_argument(arguments, "query")
     # In a thread, because the first search builds the index.
     hits = await asyncio.to_thread(lambda: library().search(query, _MAX_SECTIONS))
     if not hits:
@@ -90,7 +95,7 @@ async def _search_docs(turn: TurnRequest, arguments: Mapping[str, Any]) -> str:
 
 
 async def _query_activity(turn: TurnRequest, arguments: Mapping[str, Any]) -> str:
-    return await answer_question(turn, _text_argument(arguments, "question"))
+    return await answer_question(turn, text_argument(arguments, "question"))
 
 
 async def _now(turn: TurnRequest, arguments: Mapping[str, Any]) -> str:
@@ -125,17 +130,60 @@ PLATFORM_TOOLS: dict[str, Tool] = {
 }
 
 
+def _call_agent_tool(turn: TurnRequest) -> Tool:
+    """Calling other agents; the description lists those of the workspace."""
+    listed = "; ".join(f"{agent.name}: {(agent.description or 'no description')[:200]}" for agent in turn.calls.agents)
+    parameters = {
+        "type": "object",
+        "properties": {
+            "agent": {"type": "string", "description": "The agent's name"},
+            "message": {"type": "string", "description": "Everything the agent needs to know: it sees nothing else"},
+        },
+        "required": ["agent", "message"],
+        "additionalProperties": False,
+    }
+    description = f"Have another agent answer a message, and get its reply. The agents: {listed or 'none'}"
+    return Tool(CALL_AGENT, description, parameters, _run_by_engine)
+
+
+def _memory_tool(turn: TurnRequest) -> Tool:
+    parameters = {
+        "type": "object",
+        "properties": {
+            "action": {"type": "string", "enum": ["save", "read", "delete", "list"]},
+            "name": {"type": "string", "description": "What the note is saved under"},
+            "text": {"type": "string", "description": "The note, to save it"},
+        },
+        "required": ["action"],
+        "additionalProperties": False,
+    }
+    description = "Notes that you keep for the later turns of this session: save, read, delete or list them."
+    return Tool(MEMORY, description, parameters, _run_by_engine)
+
+
+async def _run_by_engine(turn: TurnRequest, arguments: Mapping[str, Any]) -> str:
+    raise BadArguments("This tool cannot be called here.")
+
+
+_ENGINE_TOOLS: dict[str, Callable[[TurnRequest], Tool]] = {CALL_AGENT: _call_agent_tool, MEMORY: _memory_tool}
+
+
 def offered_tools(turn: TurnRequest) -> dict[str, Tool]:
     """The tools of the agent's version, by the names that the model uses."""
     tools: dict[str, Tool] = {}
     for name in turn.platform_tools:
+        if name in _ENGINE_TOOLS:
+            tools[name] = _ENGINE_TOOLS[name](turn)
+            continue
         reason = f"The platform tool {name!r} is not part of this service"
         tool = PLATFORM_TOOLS.get(name) or _unavailable(name, reason)
         tools.setdefault(tool.name, tool)
     for entry in turn.tools:
         integration, names = entry.get("integration"), entry.get("tools")
         for name in names if isinstance(names, list) else ():
-            reason = f"The integration {integration!r} is not connected on this service"
+            credential = turn.credentials.get(str(integration))
+            available = f"the credential {credential.name!r}" if credential else "no credential for it"
+            reason = f"The integration {integration!r} is not connected on this service; this run has {available}"
             tool = _unavailable(f"{integration}__{name}", reason)
             tools.setdefault(tool.name, tool)
     return tools

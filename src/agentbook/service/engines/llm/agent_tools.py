@@ -1,0 +1,159 @@
+"""The platform tools that do more than return text: other agents, and a memory.
+
+Each run is a generator of steps, which the engine passes on, and of the result's text,
+which comes last.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from typing import Any
+
+import msgspec
+
+from ..base import Failure, Reply, StateSaved, Step, SubtaskStarted, ToolDone, ToolStarted, TurnRequest
+from .completion_stream import ToolCall
+from .tools import CALL_AGENT, MEMORY, BadArguments, Tool, parse_arguments, run_tool, text_argument
+
+
+class _Saved(msgspec.Struct):
+    memory: dict[str, str] = {}
+
+
+_ACTIONS = ("save", "read", "delete", "list")
+
+
+class Memory:
+    """What an agent noted in this session, by name.
+
+    Parameters
+    ----------
+    state
+        The agent's state, as `state` returned it in an earlier turn.
+
+    Examples
+    --------
+    >>> memory = Memory(None)
+    >>> _ = memory.use({"action": "save", "name": "order", "text": "4711"})
+    >>> Memory(memory.state).use({"action": "read", "name": "order"})
+    {'name': 'order', 'text': '4711'}
+    """
+
+    def __init__(self, state: str | None) -> None:
+        try:
+            notes = msgspec.json.decode(state or "{}", type=_Saved).memory
+        except msgspec.DecodeError:  # another engine's state: the agent was configured anew
+            notes = {}
+        self._notes = notes
+        self.has_changed = False
+
+    @property
+    def state(self) -> str:
+        """The notes as JSON text."""
+        return json.dumps({"memory": self._notes}, ensure_ascii=False)
+
+    def use(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Do what the model asks for, and return the result.
+
+        Raises
+        ------
+        BadArguments
+            The action is unknown, or a name or text is missing.
+        """
+        action = arguments.get("action")
+        self.has_changed = action in ("save", "delete")
+        if action == "list":
+            return {"names": list(self._notes)}
+        if action not in _ACTIONS:
+            raise BadArguments(f"The argument 'action' must be one of {', '.join(_ACTIONS)}.")
+        name = text_argument(arguments, "name")
+        if action == "save":
+            self._notes[name] = text_argument(arguments, "text")
+            return {"saved": name}
+        if name not in self._notes:
+            raise BadArguments(f"Nothing is saved under {name!r}. There are: {', '.join(self._notes) or 'none'}.")
+        if action == "delete":
+            del self._notes[name]
+            return {"deleted": name}
+        return {"name": name, "text": self._notes[name]}
+
+
+async def run_call(
+    call: ToolCall, name: str, tools: Mapping[str, Tool], turn: TurnRequest, memory: Memory
+) -> AsyncGenerator[Step | str, None]:
+    """Run a tool that the model called: its steps, then its result as text.
+
+    `name` is the tool's as it is shown to listeners.
+    """
+    if call.name == CALL_AGENT and call.name in tools:
+        async with aclosing(_call_agent(call, turn)) as items:
+            async for item in items:
+                yield item
+        return
+    yield ToolStarted(name, {"arguments": call.arguments[:200]})
+    if call.name == MEMORY and call.name in tools:
+        result = _use_memory(call, memory)
+        if memory.has_changed:
+            state = await asyncio.to_thread(lambda: memory.state)  # up to 8 MiB
+            yield StateSaved(len(state.encode(errors="replace")), state)
+    else:
+        result = await run_tool(call, tools, turn)
+    yield ToolDone(name)
+    yield result
+
+
+def _use_memory(call: ToolCall, memory: Memory) -> str:
+    try:
+        return _json(memory.use(parse_arguments(call.arguments)))
+    except BadArguments as error:
+        memory.has_changed = False
+        return _json({"error": str(error)})
+
+
+async def _call_agent(call: ToolCall, turn: TurnRequest) -> AsyncGenerator[Step | str, None]:
+    """Have another agent answer. Its failure is the tool's error."""
+    try:
+        arguments = parse_arguments(call.arguments)
+        name, message = text_argument(arguments, "agent"), text_argument(arguments, "message")
+        names = [agent.name for agent in turn.calls.agents]
+        if name not in names:
+            raise BadArguments(f"There is no agent {name[:100]!r}. There are: {', '.join(names) or 'none'}.")
+    except BadArguments as error:
+        yield ToolStarted(CALL_AGENT, {"arguments": call.arguments[:200]})
+        yield ToolDone(CALL_AGENT)
+        yield _json({"error": str(error)})
+        return
+    yield SubtaskStarted(name, {"message": message[:200]})
+    running: list[str] = []
+    result = ""
+    steps = turn.calls.run(name, message)
+    try:
+        async for step in steps:
+            match step:
+                case Reply(text):
+                    result = _json({"agent": name, "reply": text})
+                    break
+                case Failure(status, _, problem):
+                    result = _json({"error": f"The agent {name!r} failed ({status}): {problem}"})
+                    break
+                case ToolStarted(tool) | SubtaskStarted(tool):
+                    running.append(tool)
+                case ToolDone(tool) if tool in running:
+                    running.reverse()
+                    running.remove(tool)
+                    running.reverse()
+            yield step
+    finally:
+        await steps.aclose()  # type: ignore[attr-defined]
+    # What the sub-agent left unfinished ends with it.
+    for tool in reversed(running):
+        yield ToolDone(tool)
+    yield ToolDone(name)
+    yield result
+
+
+def _json(value: Mapping[str, object]) -> str:
+    return json.dumps(value, ensure_ascii=False)

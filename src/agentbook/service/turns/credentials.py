@@ -1,0 +1,84 @@
+"""Which integration credentials a run is given.
+
+An agent gets the credentials that are granted to it in the session's workspace and,
+unless the workspace restricts it, those that the owning account shares. The required
+mode, the installed agent's own before its workspace's, then narrows them to the owning
+account's (``SHARED``) or to those of the person the session acts for (``MEMBER``).
+Specification: "Resources and their fields", Workspace,
+``restrict_account_credentials`` and ``required_credentials_mode``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, and_, case, false, or_, select
+
+from ..engines.base import IntegrationCredential
+from ..store.tables import accounts, api_keys, credential_grants, credentials, memberships, workspace_agents, workspaces
+
+
+def acting_user(db: Connection, initiator_id: str, initiator_type: str) -> str | None:
+    """Return the id of the user that a session acts for, or None.
+
+    A key acts as its account, which may be a user's.
+    """
+    key_account = select(api_keys.c.account_id).where(api_keys.c.id == initiator_id).scalar_subquery()
+    account = initiator_id if initiator_type == "user" else key_account
+    query = select(accounts.c.id).where(accounts.c.id == account, accounts.c.type == "user")
+    user_id: str | None = db.execute(query).scalar()
+    return user_id
+
+
+def credentials_of_run(
+    db: Connection, workspace_id: str, agent_id: str, user_id: str | None, integrations: Iterable[str]
+) -> dict[str, IntegrationCredential]:
+    """Return the credentials of a run, at most one for each of the integrations.
+
+    A granted one comes before a shared one, the user's own before others, and a newer
+    one before an older one.
+    """
+    names = list(integrations)
+    if not names:
+        return {}
+    owner_id, rows = _usable(db, workspace_id, agent_id, user_id, names)
+    chosen: dict[str, IntegrationCredential] = {}
+    for row in rows:
+        credential = IntegrationCredential(row["id"], row["integration"], row["name"], row["owner_id"] == owner_id)
+        chosen.setdefault(row["integration"], credential)
+    return chosen
+
+
+def _usable(
+    db: Connection, workspace_id: str, agent_id: str, user_id: str | None, integrations: list[str]
+) -> tuple[str, list[Mapping[Any, Any]]]:
+    """The workspace's owner, and the usable credentials, the preferred ones first."""
+    workspace = db.execute(select(workspaces).where(workspaces.c.id == workspace_id)).mappings().one()
+    installed_query = select(workspace_agents).where(
+        workspace_agents.c.workspace_id == workspace_id, workspace_agents.c.agent_id == agent_id
+    )
+    installed = db.execute(installed_query).mappings().first()
+    granted: ColumnElement[bool] = false()
+    if installed is not None:
+        grants = select(credential_grants.c.credential_id).where(
+            credential_grants.c.workspace_agent_id == installed["id"]
+        )
+        granted = credentials.c.id.in_(grants)
+    is_owners = credentials.c.owner_id == workspace["owner_id"]
+    is_users: ColumnElement[bool] = credentials.c.owner_id == user_id if user_id is not None else false()
+    usable = granted
+    if not workspace["restrict_account_credentials"]:
+        usable = or_(granted, and_(is_owners, credentials.c.account_id == workspace["owner_id"]))
+    # Who has left the organization takes their credentials along.
+    colleagues = select(memberships.c.user_id).where(memberships.c.organization_id == workspace["owner_id"])
+    conditions = [usable, or_(is_owners, credentials.c.owner_id.in_(colleagues))]
+    mode = (installed["required_credentials_mode"] if installed else None) or workspace["required_credentials_mode"]
+    if mode is not None:
+        conditions.append(is_owners if mode == "SHARED" else is_users)
+    query = (
+        select(credentials.c.id, credentials.c.integration, credentials.c.name, credentials.c.owner_id)
+        .where(credentials.c.integration.in_(integrations), *conditions)
+        .order_by(case((granted, 0), else_=1), case((is_users, 0), else_=1), credentials.c.id.desc())
+    )
+    return workspace["owner_id"], list(db.execute(query).mappings())

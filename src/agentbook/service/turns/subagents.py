@@ -1,0 +1,171 @@
+"""Agents that call agents: the sub-agents of a turn.
+
+An agent may call those installed in the workspace of its session. A sub-agent answers
+one message and knows nothing else of the session, except what it saved itself. What it
+uses counts towards the same execution tree; its tokens are charged to its own budget.
+The depth is limited here, the number of calls by the run limit of agent tasks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, replace
+
+from sqlalchemy import Connection, select
+
+from ..engines.base import (
+    CallableAgent,
+    Draft,
+    Engine,
+    Failure,
+    LlmCall,
+    LlmUsage,
+    NoAgentCalls,
+    Reply,
+    StateSaved,
+    Step,
+    TurnRequest,
+)
+from ..engines.meter import Budget, RunLimits
+from ..engines.run_limits import budget_failure, failure
+from ..store import Store
+from ..store.tables import agents, workspace_agents
+
+log = logging.getLogger("agentbook.service")
+
+MAX_DEPTH = 3  # an agent, its sub-agents, theirs, and theirs
+_INTERNAL_ERROR = Failure(500, "InternalServerError", "Something went wrong")
+
+# Reads the engine's name, the request and the remaining budget of an agent's turn.
+ReadAgent = Callable[[Connection, str, str], tuple[str, TurnRequest, Budget | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class InstalledAgent(CallableAgent):
+    """An agent that a turn may call."""
+
+    id: str
+
+
+def installed_agents(db: Connection, workspace_id: str, *, besides: str) -> tuple[InstalledAgent, ...]:
+    """The agents installed in a workspace that can run, without `besides`, by name.
+
+    Of several agents of one name, the one installed first.
+    """
+    query = (
+        select(agents.c.id, agents.c.name, agents.c.description)
+        .join(workspace_agents, workspace_agents.c.agent_id == agents.c.id)
+        .where(
+            workspace_agents.c.workspace_id == workspace_id,
+            agents.c.id != besides,
+            ~agents.c.is_archived,
+            agents.c.setup_state == "READY",
+        )
+        .order_by(agents.c.name, workspace_agents.c.id)
+    )
+    by_name: dict[str, InstalledAgent] = {}
+    for row in db.execute(query):
+        by_name.setdefault(row.name, InstalledAgent(row.name, row.description, row.id))
+    return tuple(by_name.values())
+
+
+class SubAgents:
+    """The agents that one agent may call in its turn (an `AgentCalls`).
+
+    Parameters
+    ----------
+    store, engines
+        Where agents are read, and what runs them.
+    read_agent
+        Reads what a sub-agent's turn needs.
+    agents
+        Those that may be called.
+    limits
+        What the execution tree may use.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        engines: Callable[[str], Engine],
+        read_agent: ReadAgent,
+        agents: Sequence[InstalledAgent],
+        limits: RunLimits,
+        *,
+        depth: int = 0,
+        tokens: Counter[str] | None = None,
+    ) -> None:
+        self.agents: Sequence[InstalledAgent] = agents
+        self._store = store
+        self._engines = engines
+        self._read_agent = read_agent
+        self._limits = limits
+        self._depth = depth
+        self._tokens: Counter[str] = Counter() if tokens is None else tokens  # of the whole tree, by agent
+
+    async def run(self, name: str, message: str) -> AsyncIterator[Step]:
+        """Have an agent answer; its last step is a `Reply` or a `Failure`."""
+        agent = next((agent for agent in self.agents if agent.name == name), None)
+        if agent is None:
+            yield Failure(404, "NotFound", f"Agent {name!r} not found")
+            return
+        steps = self._run(agent, message)
+        try:
+            async for step in steps:
+                yield step
+                if isinstance(step, Reply | Failure):
+                    return
+        except Exception:
+            log.exception("the sub-agent %r failed", name)
+            yield _INTERNAL_ERROR
+        finally:
+            with contextlib.suppress(RuntimeError):  # the generator is already closing
+                await steps.aclose()  # type: ignore[attr-defined]
+
+    async def _run(self, agent: InstalledAgent, message: str) -> AsyncIterator[Step]:
+        engine, request, budget = await self._store.read(lambda db: self._read_agent(db, agent.id, message))
+        turn_steps = self._engines(engine).run(replace(request, calls=self._calls_of(agent)))
+        saved: StateSaved | None = None
+        async for step in turn_steps:
+            match step:
+                case Draft():
+                    continue
+                case LlmCall(agent_id=None):
+                    if budget is not None and self._tokens[agent.id] >= budget.remaining_tokens:
+                        yield budget_failure(budget.scope, budget.name)
+                        return
+                    yield replace(step, agent_id=agent.id)
+                case LlmUsage(tokens, agent_id=None):
+                    self._tokens[agent.id] += tokens
+                    yield replace(step, agent_id=agent.id)
+                case StateSaved(size_bytes, agent_id=None):
+                    if size_bytes > self._limits.state_bytes:
+                        yield failure("state_size", "")
+                        return
+                    saved = replace(step, agent_id=agent.id)
+                case Reply():
+                    if saved is not None:
+                        yield saved
+                    yield step
+                    return
+                case _:
+                    yield step
+        yield _INTERNAL_ERROR
+
+    def _calls_of(self, caller: InstalledAgent) -> SubAgents | NoAgentCalls:
+        """What a sub-agent may call in turn."""
+        if self._depth + 1 >= MAX_DEPTH:
+            return NoAgentCalls()
+        others = [agent for agent in self.agents if agent.id != caller.id]
+        return SubAgents(
+            self._store,
+            self._engines,
+            self._read_agent,
+            others,
+            self._limits,
+            depth=self._depth + 1,
+            tokens=self._tokens,
+        )
