@@ -8,18 +8,24 @@ directory, reached over a Unix socket.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import pwd
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
+from typing import TypeVar
 
-from sqlalchemy import create_engine, make_url
+from sqlalchemy import create_engine, event, make_url
 
 from agentbook.service.store import Store
+from agentbook.service.store.engine import STORE_FILE
+
+T = TypeVar("T")
 
 VARIABLE = "AGENTBOOK_TESTS_DATABASE"
 HOW_TO_GET_IT = (
@@ -28,9 +34,40 @@ HOW_TO_GET_IT = (
 
 
 def open_store(data: Path) -> Store:
-    """The store of a data directory."""
+    """The store of a data directory, which does not survive a power cut."""
     base = os.environ.get(VARIABLE)
-    return Store(data) if base is None else Store(data, schema_url(base, data))
+    if base is not None:
+        return Store(data, schema_url(base, data))
+    store = Store(data)
+    event.listen(store.engine, "connect", lambda connection, _: connection.execute("PRAGMA synchronous = OFF"))
+    store.engine.dispose()  # the connections so far
+    return store
+
+
+def open_copy(data: Path, fill: Callable[[Store], T]) -> tuple[Store, T]:
+    """A new store that `fill` has filled, and what `fill` returned.
+
+    On SQLite, `fill` runs once for all tests, and each gets a copy of its store.
+    """
+    if VARIABLE in os.environ:
+        store = open_store(data)
+        return store, fill(store)
+    content, facts = _filled(fill)
+    data.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with (data / STORE_FILE).open("xb") as file:
+        file.write(content)
+    return open_store(data), facts
+
+
+@functools.cache
+def _filled(fill: Callable[[Store], T]) -> tuple[bytes, T]:
+    with tempfile.TemporaryDirectory() as folder:
+        store = Store(Path(folder))
+        try:
+            facts = fill(store)
+        finally:
+            store.close()
+        return (Path(folder) / STORE_FILE).read_bytes(), facts
 
 
 def schema_url(base: str, data: Path) -> str:

@@ -16,9 +16,10 @@ from agentbook.service.engines.base import Engine
 from agentbook.service.engines.meter import RunLimits
 from agentbook.service.http.app import build
 from agentbook.service.state import Platform
+from agentbook.service.store import Store
 from agentbook.service.store import tables as t
 from agentbook.service.turns.runner import TurnSettings
-from service.databases import open_store
+from service.databases import open_copy
 from service.scripted import Scripted
 
 ALL = auth.SCOPES
@@ -35,27 +36,20 @@ class World:
         engines: Callable[[str], Engine] | None = None,
         limits: RunLimits | None = None,
     ) -> None:
-        self.store = open_store(data)
+        self.store, (accounts, self.full) = open_copy(data, _add_accounts)
+        self.accounts = dict(accounts)
         self.agent = Scripted()
         settings = TurnSettings(ceiling_s=ceiling_s, pace=0, limits=limits or RunLimits())
         self.platform = Platform(self.store, engines=engines or self.agent, settings=settings, root_url="http://test")
         transport = httpx.ASGITransport(build(self.platform), raise_app_exceptions=True)
         self.http = httpx.AsyncClient(transport=transport, base_url="http://test/v1", headers={"Accept": "*/*"})
-        kinds = {"acme": "organization", "ada": "user", "bob": "user"}
-        self.accounts = {name: admin.create_account(self.store, name, kind) for name, kind in kinds.items()}
-        self.add("memberships", organization_id=self.accounts["acme"], user_id=self.accounts["ada"], role="ADMIN")
-        self.full = self.key("acme", *ALL)
 
     def key(self, account: str, *scopes: str) -> str:
         return admin.create_key(self.store, account, "test key", scopes)
 
     def add(self, table: str, **row: Any) -> str:
         """A row, with id and times filled in; its id."""
-        clock = self.store.clock
-        now = clock.instant()
-        filled = {"id": clock.new_id(), "created_at": now, "updated_at": now, **row}
-        self.store.write_now(lambda tx: tx.db.execute(insert(t.metadata.tables[table]), filled))
-        return str(filled["id"])
+        return _add(self.store, table, row)
 
     def link(self, table: str, **row: Any) -> None:
         """A row of a table without ids and times of its own."""
@@ -109,6 +103,21 @@ class World:
     async def aclose(self) -> None:
         await self.http.aclose()
         await self.platform.aclose()
+
+
+def _add_accounts(store: Store) -> tuple[dict[str, str], str]:
+    """The ids of the accounts by name, and a key of ``acme`` with every scope."""
+    kinds = {"acme": "organization", "ada": "user", "bob": "user"}
+    accounts = {name: admin.create_account(store, name, kind) for name, kind in kinds.items()}
+    _add(store, "memberships", {"organization_id": accounts["acme"], "user_id": accounts["ada"], "role": "ADMIN"})
+    return accounts, admin.create_key(store, "acme", "test key", ALL)
+
+
+def _add(store: Store, table: str, row: dict[str, Any]) -> str:
+    now = store.clock.instant()
+    filled = {"id": store.clock.new_id(), "created_at": now, "updated_at": now, **row}
+    store.write_now(lambda tx: tx.db.execute(insert(t.metadata.tables[table]), filled))
+    return str(filled["id"])
 
 
 def basic(key: str) -> str:
