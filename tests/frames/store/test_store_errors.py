@@ -187,46 +187,65 @@ def test_a_second_sync_waits_or_says_who_is_at_it(platform: HttpPlatform, tmp_pa
     assert store.events()["id"].tolist() == platform.ids("s0")
 
 
+# For each line of input, a path and the number of a step, a fork of this process syncs
+# a store and is killed at the step. Forks do not import anything again. Prints how the
+# fork ended, and the number of steps of one that is not killed.
 KILLED = """
     import os, signal, sys
     sys.path.insert(0, sys.argv[1])
     from agentbook.frames.store import storage, store, sync
     from support.fake_platform.core import event_id
     from support.fake_platform.over_http import HttpPlatform
+
+    def run(path, last):
+        steps = [0]
+        def step(real):
+            def counted(*args, **options):
+                steps[0] += 1
+                if steps[0] == last:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                return real(*args, **options)
+            return counted
+        storage.Path.replace = step(storage.Path.replace)
+        storage.Path.unlink = step(storage.Path.unlink)
+        os.fsync = step(os.fsync)
+        platform = HttpPlatform({f"s{n}": [event_id(n + 86_400_000 * d, d) for d in range(6)] for n in range(8)})
+        synced = store.Store(path, groups=2)
+        synced.sync(platform.client(), [f"s{n}" for n in range(8)])
+        synced.compact()
+        return steps[0]
+
     sync.COMMIT_ROWS = 20
-    steps, real_replace, real_fsync = [0], os.replace, os.fsync
-    def step(real):
-        def counted(*args, **options):
-            steps[0] += 1
-            if steps[0] == int(sys.argv[3]):
-                os.kill(os.getpid(), signal.SIGKILL)
-            return real(*args, **options)
-        return counted
-    storage.Path.replace = step(storage.Path.replace)
-    storage.Path.unlink = step(storage.Path.unlink)
-    os.fsync = step(os.fsync)
-    platform = HttpPlatform({f"s{n}": [event_id(n + 86_400_000 * d, d) for d in range(6)] for n in range(8)})
-    synced = store.Store(sys.argv[2], groups=2)
-    synced.sync(platform.client(), [f"s{n}" for n in range(8)])
-    synced.compact()
-    print(steps[0])
+    for line in sys.stdin:
+        path, last = line.split()
+        pid = os.fork()
+        if pid == 0:
+            try:
+                print(run(path, int(last)), flush=True)
+            finally:
+                os._exit(0)
+        print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
 """
-
-
-def killed_at(path: Path, step: int) -> subprocess.CompletedProcess[str]:
-    tests = str(Path(__file__).parents[2])
-    command = [sys.executable, "-c", textwrap.dedent(KILLED), tests, str(path), str(step)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="there is no SIGKILL here")
 def test_killed_at_any_step_the_next_sync_makes_it_whole(tmp_path: Path) -> None:
-    steps = int(killed_at(tmp_path / "whole", 0).stdout)
-    assert steps > 40
     platform = HttpPlatform({f"s{n}": [event_id(n + DAY * d, d) for d in range(6)] for n in range(8)})
-    for step in {1, 2, 3, steps - 1, steps, *range(5, steps, max(steps // 10, 1))}:
+    command = [sys.executable, "-c", textwrap.dedent(KILLED), str(Path(__file__).parents[2])]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as forks:
+        assert forks.stdin is not None
+        assert forks.stdout is not None
+        print(tmp_path / "whole", 0, file=forks.stdin, flush=True)
+        steps, ended = int(forks.stdout.readline()), int(forks.stdout.readline())
+        assert steps > 40
+        assert ended == 0
+        chosen = {1, 2, 3, steps - 1, steps, *range(5, steps, max(steps // 10, 1))}
+        for step in chosen:
+            print(tmp_path / str(step), step, file=forks.stdin, flush=True)
+            assert int(forks.stdout.readline()) == -signal.SIGKILL
+        forks.stdin.close()
+    for step in chosen:
         path = tmp_path / str(step)
-        assert killed_at(path, step).returncode == -signal.SIGKILL
         store = Store(path)
         seen = store.events()["id"]
         assert seen.is_unique
