@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator, expect
 
-from support.lab import Lab, Page, axe_violations, write_notebook
+from support.lab import POLLING_MS, Lab, Page, axe_violations, write_notebook
 
 pytestmark = pytest.mark.browser
 
@@ -180,7 +180,8 @@ def compare_blind(page: Page, blind: Locator) -> None:
 
 
 def wait_for_end(page: Page, compare: Locator, status: str, rounds: int = 1) -> None:
-    page.page.wait_for_function(ENDED, arg=[compare.locator(".ab-log").element_handle(), status, rounds])
+    ended = [compare.locator(".ab-log").element_handle(), status, rounds]
+    page.page.wait_for_function(ENDED, arg=ended, polling=POLLING_MS)
 
 
 def reopen_without_kernel(lab: Lab, page: Page) -> None:

@@ -14,7 +14,7 @@ import pytest
 from playwright.sync_api import Locator, expect
 
 from service.process import Service, lasting_port
-from support.lab import Lab, Page, write_notebook
+from support.lab import POLLING_MS, Lab, Page, write_notebook
 
 pytestmark = pytest.mark.browser
 
@@ -118,7 +118,8 @@ def send(panel: Locator, text: str) -> None:
 def wait_for_end(page: Page, panel: Locator, number: int) -> str:
     """Wait until the panel has `number` replies and the last has ended; its text."""
     panel.scroll_into_view_if_needed()
-    return str(page.page.wait_for_function(ENDED, arg=[panel.element_handle(), number], timeout=60_000).json_value())
+    ended = [panel.element_handle(), number]
+    return str(page.page.wait_for_function(ENDED, arg=ended, polling=POLLING_MS).json_value())
 
 
 def kill_the_service_during_a_reply(page: Page, platform: Platform, panel: Locator) -> None:

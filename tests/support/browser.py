@@ -21,7 +21,33 @@ PATHS = (
     "C:/Program Files/Google/Chrome/Application/chrome.exe",
 )
 NO_BROWSER = "no Chromium or Chrome: apt-get install chromium, or set AGENTBOOK_CHROMIUM to its path"
+# Chromium draws the window around a page by web pages, in a process that nobody looks
+# at. A second list of features replaces Playwright's, so what of it concerns tests
+# here is repeated: no requests of the browser's own, and http stays http.
+NOT_NEEDED = (
+    "InitialWebUI",
+    "PreloadTopChromeWebUI",
+    "WebUILocationBar",
+    "WebUIOmniboxAimPopup",
+    "WebUIOmniboxPopup",
+    "WebUIReloadButton",
+    "WebUIToolbar",
+    "AimEnabled",
+    "AvoidCorsURLLoaderRestartOnRedirect",
+    "AvoidUnnecessaryBeforeUnloadCheckSync",
+    "DestroyProfileOnBrowserClose",
+    "HttpsFirstBalancedModeAutoEnable",
+    "HttpsUpgrades",
+    "LensOverlay",
+    "MediaRouter",
+    "NetworkTimeServiceQuerying",
+    "OptimizationHints",
+    "PaintHolding",
+    "PreconnectToSearch",
+    "ThirdPartyStoragePartitioning",
+)
 FLAGS = (
+    f"--disable-features={','.join(NOT_NEEDED)}",
     "--no-sandbox",
     "--disable-gpu",
     "--disable-quic",

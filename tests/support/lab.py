@@ -24,6 +24,7 @@ from support.services import stop_services
 
 START_S = 90.0
 TIMEOUT_MS = 60_000.0  # long, because only a failing test waits for all of it
+POLLING_MS = 100.0  # Playwright's default evaluates a condition in every frame, and so makes frames
 ARTEFACTS = Path(__file__).parents[1] / "artefacts"
 SETTINGS: dict[str, dict[str, Any]] = {
     "apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False, "doNotDisturbMode": True},
@@ -213,7 +214,8 @@ class Page:
 
     def __init__(self, lab: Lab, browser: Browser, *, width: int = 1200, height: int = 1000) -> None:
         self.lab = lab
-        self._context = browser.new_context(viewport={"width": width, "height": height})
+        # No animations: without a graphics card each frame costs a core its time.
+        self._context = browser.new_context(viewport={"width": width, "height": height}, reduced_motion="reduce")
         self._context.set_default_timeout(TIMEOUT_MS)
         self.page = self._context.new_page()
         self.outside_requests: list[str] = []
@@ -254,7 +256,7 @@ class Page:
 
     def wait_for_kernel(self) -> None:
         self.page.wait_for_selector(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-Cell")
-        self.page.wait_for_function(KERNEL_READY)
+        self.page.wait_for_function(KERNEL_READY, polling=POLLING_MS)
 
     def command(self, name: str, **arguments: Any) -> None:
         """Run a command of JupyterLab, and wait for its promise."""
@@ -275,6 +277,7 @@ class Page:
             """text => JSON.stringify(window.jupyterapp.shell.currentWidget.context.model.toJSON())
                 .replace(/<[^>]*>/g, '').replace(/(\\\\n|\\s)+/g, ' ').includes(text)""",
             arg=text,
+            polling=POLLING_MS,
         )
 
     def save(self) -> None:
@@ -283,7 +286,9 @@ class Page:
     def end_kernel(self) -> None:
         """Shut down the notebook's kernel; the page then has none."""
         self.page.evaluate("() => window.jupyterapp.shell.currentWidget.sessionContext.shutdown().then(() => true)")
-        self.page.wait_for_function("() => !window.jupyterapp.shell.currentWidget.sessionContext.session")
+        self.page.wait_for_function(
+            "() => !window.jupyterapp.shell.currentWidget.sessionContext.session", polling=POLLING_MS
+        )
 
     def end_kernels(self) -> None:
         """Shut down every kernel of this JupyterLab."""
@@ -370,7 +375,8 @@ class Page:
 
     def wait_for_answer(self, number: int) -> str:
         """Wait for `number` replies, the last of them complete; return its text."""
-        text = str(self.page.wait_for_function(ANSWERED, arg=[self.panel.element_handle(), number]).json_value())
+        answered = [self.panel.element_handle(), number]
+        text = str(self.page.wait_for_function(ANSWERED, arg=answered, polling=POLLING_MS).json_value())
         assert not text.startswith("Failed."), text
         return text
 
@@ -379,4 +385,4 @@ class Page:
 
         Returns its text.
         """
-        return str(self.page.wait_for_function(STATIC, arg=list(words)).json_value())
+        return str(self.page.wait_for_function(STATIC, arg=list(words), polling=POLLING_MS).json_value())
