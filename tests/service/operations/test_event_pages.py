@@ -131,7 +131,7 @@ async def test_the_client_reads_every_event_of_short_pages(world: World, sort_by
     transport = httpx.ASGITransport(build(world.platform))
     async with (
         httpx.AsyncClient(transport=transport) as http,
-        ab.AsyncClient("http://test/v1", credentials=world.full, http_client=http) as client,
+        ab.AsyncClient("http://localhost/v1", credentials=world.full, http_client=http) as client,
     ):
         frame = await client.sessions.events(session, sort_by=sort_by).to_pandas()
     assert len(frame) == 26
