@@ -12,7 +12,7 @@ from typing import BinaryIO
 
 
 @contextlib.contextmanager
-def whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+def whole_file(path: str | os.PathLike[str], *, private: bool = False) -> Iterator[BinaryIO]:
     """A file to write to, which replaces `path` when the block ends.
 
     If the block raises, `path` is as it was before, and nothing else is left behind.
@@ -22,6 +22,8 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     path : str or path
         The file, whose permissions stay; a new one gets those that this process gives
         to any new file. ``~`` is the home directory. Of a link, the target is replaced.
+    private : bool
+        True makes the file readable only by its owner, from its first byte.
 
     Raises
     ------
@@ -44,16 +46,20 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         raise IsADirectoryError(f"{target} cannot be written: it is a folder. Add the name of a file.")
     temporary = target.with_name(f".{uuid.uuid4().hex}.part")
     try:
-        with open(temporary, "xb") as file:
+        with open(temporary, "xb", opener=_open_private if private else None) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        if target.exists():
+        if target.exists() and not private:
             shutil.copymode(target, temporary)
         temporary.replace(target)
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink()
+
+
+def _open_private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 __all__ = ["whole_file"]

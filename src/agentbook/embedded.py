@@ -21,6 +21,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from ._file_lock import FileLock
+from ._whole_file import whole_file
 from .api.auth import ApiKey
 from .api.errors import AgentbookError, ConnectionFailed, Unauthorized
 from .client import Client
@@ -177,10 +178,8 @@ def local_key(service: RunningService) -> ApiKey:
         if stored_key is not None and _is_accepted(service, stored_key):
             return stored_key
         key = _create_key(service.data)
-        temporary = path.with_suffix(f".{os.getpid()}")
-        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-            json.dump({"api_key": key}, file)
-        temporary.replace(path)
+        with whole_file(path, private=True) as file:
+            file.write(json.dumps({"api_key": key}).encode())
         return ApiKey(key)
 
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import stat
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import agentbook as ab
-from agentbook.api.oauth import server as oauth
-from agentbook.api.oauth import sign_in
+from agentbook.api.calls import Call
+from agentbook.api.oauth.loopback import Loopback
+from agentbook.api.oauth.server import discover
+from agentbook.api.oauth.sign_in import checked_code
+from agentbook.api.oauth.token_store import RegisteredClient, TokenStore
 
 pytestmark = pytest.mark.python_versions
 
@@ -24,37 +29,41 @@ METADATA = {
 }
 
 
-def serve(
-    monkeypatch: pytest.MonkeyPatch, resource: Any = RESOURCE, metadata: Any = METADATA, client: Any = None
-) -> None:
-    replies = {
-        "resource": resource,
-        f"{HOST}/.well-known/oauth-authorization-server": metadata,
-        f"{HOST}/register": client,
-    }
-    monkeypatch.setattr(oauth, "_resource_metadata_url", lambda base_url: "resource")
-    monkeypatch.setattr(oauth, "_run_at", lambda address, call: replies[address])
+class Web:
+    """Answers by address, and records what was requested. `replies` replaces some."""
+
+    def __init__(self, *, challenge: str = f'Bearer resource_metadata="{HOST}/resource"', **replies: Any) -> None:
+        self.challenge = challenge
+        self.requested: list[str] = []
+        self.replies = {"resource": RESOURCE, "server": METADATA, "register": {"client_id": "c1"}} | replies
+
+    def __call__(self, address: str, call: Call[Any]) -> Any:
+        self.requested.append(address)
+        if call.path == "me":
+            raise ab.Unauthorized("401", challenge=self.challenge)
+        reply = self.replies[address.rpartition("/")[2].replace("oauth-authorization-server", "server")]
+        if isinstance(reply, Exception):
+            raise reply
+        return reply
 
 
-def test_optional_metadata_may_be_missing_and_unknown_fields_are_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
-    serve(monkeypatch, client={"client_id": "c1", "client_secret": None})
-    server = oauth.discover(f"{HOST}/v1")
+def test_optional_metadata_may_be_missing_and_unknown_fields_are_ignored() -> None:
+    server = discover(f"{HOST}/v1", Web(register={"client_id": "c1", "client_secret": None}))
     assert (server.token_endpoint, server.scopes) == (f"{HOST}/token", ())
-    assert server.register_client("http://127.0.0.1:1/callback", "") == "c1"
+    assert server.register_client("http://127.0.0.1:1/callback", "").client_id == "c1"
 
 
 @pytest.mark.parametrize("client", [None, [], "c1", {}, {"client_id": None}, {"id": "c1"}])
-def test_a_registration_without_a_client_id_says_so(monkeypatch: pytest.MonkeyPatch, client: Any) -> None:
-    serve(monkeypatch, client=client)
+def test_a_registration_without_a_client_id_says_so(client: Any) -> None:
+    server = discover(f"{HOST}/v1", Web(register=client))
     with pytest.raises(ab.AgentbookError, match="without a client_id"):
-        oauth.discover(f"{HOST}/v1").register_client("http://127.0.0.1:1/callback", "")
+        server.register_client("http://127.0.0.1:1/callback", "")
 
 
 @pytest.mark.parametrize("servers", [None, [], "https://h", {"a": 1}])
-def test_a_platform_that_names_no_authorization_server_says_so(monkeypatch: pytest.MonkeyPatch, servers: Any) -> None:
-    serve(monkeypatch, resource={**RESOURCE, "authorization_servers": servers})
+def test_a_platform_that_names_no_authorization_server_says_so(servers: Any) -> None:
     with pytest.raises(ab.AgentbookError, match="names no authorization server"):
-        oauth.discover(f"{HOST}/v1")
+        discover(f"{HOST}/v1", Web(resource={**RESOURCE, "authorization_servers": servers}))
 
 
 @pytest.mark.parametrize(
@@ -68,14 +77,125 @@ def test_a_platform_that_names_no_authorization_server_says_so(monkeypatch: pyte
         (True, {}, False),  # it promised to name itself always, and does not
     ],
 )
-def test_a_code_of_another_server_is_not_taken(
-    monkeypatch: pytest.MonkeyPatch, promised: bool, parameters: dict[str, str], trusted: bool
-) -> None:
-    serve(monkeypatch, metadata={**METADATA, "authorization_response_iss_parameter_supported": promised})
-    server = oauth.discover(f"{HOST}/v1")
+def test_a_code_of_another_server_is_not_taken(promised: bool, parameters: dict[str, str], trusted: bool) -> None:
+    metadata = {**METADATA, "authorization_response_iss_parameter_supported": promised}
+    server = discover(f"{HOST}/v1", Web(server=metadata))
     answer = {"code": "c0de", "state": "s1", **parameters}
     if trusted:
-        assert sign_in._checked_code(answer, "s1", server) == "c0de"
+        assert checked_code(answer, "s1", server) == "c0de"
     else:
         with pytest.raises(ab.OAuthError, match=f"not from {HOST}"):
-            sign_in._checked_code(answer, "s1", server)
+            checked_code(answer, "s1", server)
+
+
+ELSEWHERE = [
+    "https://evil.example/x",
+    "https://h.evil.example/x",
+    "https://h:8443/x",
+    "http://h/x",
+    "https://127.0.0.1/x",
+    "http://127.0.0.1:6379/x",
+    "http://[::1]/x",
+    "http://169.254.169.254/latest/meta-data",
+    "https://h\\@evil.example/x",
+    "https://u:p@h/x",
+    "javascript:x",
+    "",
+]
+
+
+@pytest.mark.parametrize("address", ELSEWHERE)
+@pytest.mark.parametrize(
+    "field", ["resource_metadata", "issuer", "authorization_endpoint", "token_endpoint", "registration_endpoint"]
+)
+def test_no_address_that_is_not_the_platforms_own_is_requested(field: str, address: str) -> None:
+    web = Web()
+    if field == "resource_metadata":
+        web.challenge = f'Bearer resource_metadata="{address}"'
+    elif field == "issuer":
+        web.replies["resource"] = {**RESOURCE, "authorization_servers": [address]}
+        web.replies["server"] = {**METADATA, "issuer": address}
+    else:
+        web.replies["server"] = {**METADATA, field: address}
+    with pytest.raises(ab.AgentbookError, match=r"not an address of its own|another platform|names no resource"):
+        discover(f"{HOST}/v1", web)
+    assert all(requested.startswith(f"{HOST}/") for requested in web.requested)
+
+
+def test_a_platform_on_this_machine_may_name_the_address_of_its_proxy() -> None:
+    public = "https://agents.example.org"
+    endpoints = {name: f"{public}/x" for name in METADATA if name.endswith("_endpoint")}
+    web = Web(
+        challenge=f'Bearer resource_metadata="{public}/resource"',
+        resource={"resource": f"{public}/v1", "authorization_servers": [public]},
+        server={**METADATA, **endpoints, "issuer": public},
+    )
+    assert discover("http://127.0.0.1:8765/v1", web).token_endpoint == f"{public}/x"
+    for address in ("http://agents.example.org/x", "http://10.0.0.1/x"):
+        web.replies["server"] = {**METADATA, **endpoints, "issuer": public, "token_endpoint": address}
+        with pytest.raises(ab.AgentbookError, match="token_endpoint"):
+            discover("http://127.0.0.1:8765/v1", web)
+
+
+@pytest.mark.parametrize(
+    ("base_url", "resource"),
+    [
+        ("https://evil.example/v1", "https://host/v1"),
+        ("https://host:444/v1", "https://host/v1"),
+        ("https://host/v1", "http://host/v1"),
+        ("https://host/v1", "https://host.evil.example/v1"),
+        ("https://host/v1", "https://host:port/v1"),
+    ],
+)
+def test_a_platform_gets_no_tokens_of_another(base_url: str, resource: str) -> None:
+    metadata_url = base_url.removesuffix("/v1") + "/resource"
+    web = Web(challenge=f'Bearer resource_metadata="{metadata_url}"', resource={**RESOURCE, "resource": resource})
+    with pytest.raises(ab.AgentbookError, match="another platform"):
+        discover(base_url, web)
+
+
+CLIENT = RegisteredClient("c1", f"{HOST}/register", "http://127.0.0.1:4711/callback", "agents:read")
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "known"),
+    [
+        (400, "invalid_grant", True),
+        (400, "invalid_request", True),
+        (401, "invalid_client", False),
+        (400, "invalid_client", False),
+        (400, "unauthorized_client", False),
+    ],
+)
+def test_a_platform_that_forgot_the_client_says_so_at_its_token_endpoint(status: int, error: str, known: bool) -> None:
+    web = Web(token=ab.OAuthError("refused", status=status, error=error))
+    assert discover(f"{HOST}/v1", web).knows(CLIENT) is known
+
+
+def test_a_registered_client_is_stored_for_its_platform_and_scopes(tmp_path: Path) -> None:
+    store = TokenStore(f"{HOST}/v1", tmp_path / "tokens")
+    assert store.load_client(f"{HOST}/register", "agents:read") is None
+    store.save_client(CLIENT)
+    [file] = (tmp_path / "tokens").iterdir()
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert store.load_client(f"{HOST}/register", "agents:read") == CLIENT
+    assert CLIENT.port == 4711
+    assert store.load_client(f"{HOST}/register", "agents:write") is None
+    assert store.load_client("https://elsewhere/register", "agents:read") is None
+    assert (
+        TokenStore("https://elsewhere/v1", tmp_path / "tokens").load_client(f"{HOST}/register", "agents:read") is None
+    )
+    for content in ("", "[]", '{"client_id": "c1"}', file.read_text().replace("4711", "port")):
+        file.write_text(content)
+        assert store.load_client(f"{HOST}/register", "agents:read") is None
+    store.forget_client()
+    store.forget_client()
+
+
+def test_the_loopback_listens_on_its_former_port_if_that_is_free() -> None:
+    with Loopback("s") as first:
+        port = int(first.redirect_uri.split(":")[2].split("/")[0])
+        with Loopback("s", port) as second:
+            assert second.redirect_uri != first.redirect_uri
+    with Loopback("s", port) as third:
+        assert third.redirect_uri == first.redirect_uri

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import pickle
+import sqlite3
 import stat
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -148,8 +151,6 @@ def test_the_tokens_are_found_again(
 
 def spoil(session: OAuthSession) -> str:
     """Replace the access token by an unknown one, as if it had expired."""
-    from dataclasses import replace
-
     session._tokens = replace(session._tokens, access_token="spent-" + "x" * 30)
     session._store.save(session._tokens)
     return session.authorization()
@@ -229,8 +230,6 @@ def test_four_kernels_never_revoke_each_other(
 
 @pytest.mark.proves("OAuth invalid_grant")
 def test_an_authorization_that_has_ended_says_to_sign_in(service: Service, session: OAuthSession) -> None:
-    from dataclasses import replace
-
     whole = session._tokens
     spoil(session)
     session._tokens = replace(session._tokens, refresh_token="spent")
@@ -265,58 +264,44 @@ def test_a_person_streams_by_polling(service: Service, session: OAuthSession, cl
     assert kinds[0] == "message"
 
 
-def test_a_platform_without_oauth_says_so(service: Service, store: TokenStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(oauth.re, "search", lambda *_: None)
+def test_a_platform_without_oauth_says_so() -> None:
+    def refuse(address: str, call: Any) -> Any:
+        raise ab.Unauthorized("401", challenge="Basic")
+
+    with pytest.raises(ab.AgentbookError, match="Use an API key instead"):
+        oauth.discover("https://host/v1", refuse)
+
+
+def nobody_approves(service: Service, store: TokenStore) -> type[Exception]:
     with pytest.raises(ab.AgentbookError) as raised:
-        sign_in(service.base_url, paste=True, store=store)
-    monkeypatch.undo()
-    assert "Use an API key instead" in str(raised.value)
+        sign_in(service.base_url, paste=True, ask=lambda prompt: "", store=store)
+    return type(raised.value)
 
 
-@pytest.mark.parametrize("address", ["http://elsewhere/token", "javascript:x", "ftp://h/", ""])
-def test_a_code_is_sent_nowhere_it_could_be_read(address: str) -> None:
-    with pytest.raises(ab.AgentbookError, match="needs https"):
-        oauth._trusted(address, "token_endpoint")
+def clients_of(service: Service) -> int:
+    with contextlib.closing(sqlite3.connect(service.data / "store.db")) as db:
+        return int(db.execute("SELECT count(*) FROM oauth_clients").fetchone()[0])
 
 
-@pytest.mark.parametrize(
-    ("base_url", "resource", "trusted"),
-    [
-        ("https://host/v1", "https://host/v1", True),
-        ("https://host:443/v1", "https://host/mcp", True),
-        ("http://127.0.0.1:8765/v1", "https://agents.example.org/v1", True),  # its own, behind a proxy
-        ("https://evil.example/v1", "https://host/v1", False),
-        ("https://host:444/v1", "https://host/v1", False),
-        ("https://host/v1", "http://host/v1", False),
-        ("https://host/v1", "https://host.evil.example/v1", False),
-        ("https://host/v1", "https://host:port/v1", False),
-    ],
-)
-def test_a_platform_gets_no_tokens_of_another(
-    base_url: str, resource: str, trusted: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    endpoints = ("authorization_endpoint", "token_endpoint", "registration_endpoint")
-    server = {"issuer": "https://host", "code_challenge_methods_supported": ["S256"]}
-    server |= dict.fromkeys(endpoints, "https://host/v1/oauth")
-    metadata = {"resource": resource, "authorization_servers": ["https://host"]}
-    monkeypatch.setattr(
-        oauth, "_resource_metadata_url", lambda _url: "https://host/.well-known/oauth-protected-resource/v1"
-    )
-    monkeypatch.setattr(oauth, "_get_metadata", lambda address: metadata if "protected-resource" in address else server)
-    if trusted:
-        assert oauth.discover(base_url).resource == resource
-    else:
-        with pytest.raises(ab.AgentbookError, match="another platform"):
-            oauth.discover(base_url)
+def test_a_client_is_registered_once_and_anew_when_the_platform_forgot_it(service: Service, store: TokenStore) -> None:
+    server, before = oauth.discover(service.base_url), clients_of(service)
+    assert {nobody_approves(service, store) for _ in range(12)} == {ab.OAuthError}
+    assert clients_of(service) == before + 1
+    client = store.load_client(server.registration_endpoint, " ".join(server.scopes))
+    assert client is not None
+    store.save_client(replace(client, client_id="0199a0b2-0000-7000-8000-000000000000"))
+    browser = Browser(service)
+    session = sign_in(service.base_url, open_browser=browser.open, paste=False, store=store)
+    browser.http.close()
+    with client_of(service, session) as signed_in:
+        assert signed_in.me.get().name == "ada"
+    assert clients_of(service) == before + 2
 
 
 @pytest.mark.proves("OAuth registration 429")
 def test_too_many_registrations_are_said_at_once(service: Service, store: TokenStore) -> None:
-    def outcome() -> type[Exception]:
-        try:
-            sign_in(service.base_url, paste=True, ask=lambda prompt: "", store=store)
-        except ab.AgentbookError as error:
-            return type(error)
-        raise AssertionError("nobody approved")
+    def register() -> type[Exception]:
+        store.forget_client()
+        return nobody_approves(service, store)
 
-    assert ab.RateLimited in [outcome() for _ in range(11)]
+    assert ab.RateLimited in [register() for _ in range(11)]

@@ -17,6 +17,7 @@ from typing import Any, Self
 from urllib.parse import parse_qs, urlsplit
 
 from ..errors import DeadlineExceeded
+from ..redaction import Hidden
 
 PATH = "/callback"
 _IDLE_S = 10.0
@@ -26,18 +27,24 @@ _PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>agentbook
 
 
 class Loopback:
-    """A server on a free port of 127.0.0.1, open during a ``with`` block.
+    """A server on a port of 127.0.0.1, open during a ``with`` block.
 
     Parameters
     ----------
     state
         The state of the sign-in. Requests with another one are refused.
+    port
+        The port to listen on if it is free; 0 for any.
     """
 
-    def __init__(self, state: str) -> None:
+    def __init__(self, state: str, port: int = 0) -> None:
         # The first answer counts: a browser may load the page again.
         self._answers: queue.Queue[dict[str, str]] = queue.Queue(maxsize=1)
-        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _handler(self._answers, state))
+        handler = _handler(self._answers, state)
+        try:
+            self._server = http.server.ThreadingHTTPServer(("127.0.0.1", port), handler)
+        except OSError:
+            self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
         self.redirect_uri = f"http://127.0.0.1:{self._server.server_port}{PATH}"
 
     def wait(self, timeout_s: float) -> dict[str, str]:
@@ -87,7 +94,7 @@ def _handler(answers: queue.Queue[dict[str, str]], state: str) -> type[http.serv
             # Another name for this address belongs to another site (DNS rebinding).
             if parts.path != PATH or self.headers.get_all("Host") != [f"127.0.0.1:{port}"]:
                 return None
-            params = {name: values[0] for name, values in parse_qs(parts.query).items()}
+            params = answer_of(parts.query)
             is_ours = secrets.compare_digest(params.get("state", "").encode(), state.encode())
             return params if is_ours else None
 
@@ -106,3 +113,15 @@ def _handler(answers: queue.Queue[dict[str, str]], state: str) -> type[http.serv
             """Log nothing: the request line holds the code."""
 
     return Handler
+
+
+def answer_of(query: str) -> dict[str, str]:
+    """The parameters with which a browser returned; the code is hidden.
+
+    Examples
+    --------
+    >>> answer_of("code=c0de&state=s")
+    {'code': '…', 'state': 's'}
+    """
+    parameters = {name: values[0] for name, values in parse_qs(query).items()}
+    return {name: Hidden(value) if name == "code" else value for name, value in parameters.items()}

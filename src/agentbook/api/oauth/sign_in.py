@@ -13,15 +13,15 @@ import secrets
 import webbrowser
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import urlsplit
 
 from ..address import checked_address
-from ..errors import OAuthError
+from ..errors import DeadlineExceeded, OAuthError
 from ..redaction import Hidden
-from .loopback import Loopback
-from .server import AuthorizationServer, discover, request_tokens
+from .loopback import Loopback, answer_of
+from .server import UNKNOWN_CLIENT, AuthorizationServer, discover, request_tokens
 from .session import OAuthSession
-from .token_store import Tokens, TokenStore
+from .token_store import RegisteredClient, Tokens, TokenStore
 
 APPROVE_WITHIN_S = 300.0
 _REMOTE_VARIABLES = ("BINDER_SERVICE_HOST", "JUPYTERHUB_USER", "SSH_CONNECTION", "CODESPACES")
@@ -87,35 +87,54 @@ def sign_in(
     scope = " ".join(scopes if scopes is not None else server.scopes)
     if paste is None:
         paste = any(name in os.environ for name in _REMOTE_VARIABLES) or not _has_browser()
-    verifier, state = Hidden(secrets.token_urlsafe(48)), secrets.token_urlsafe(24)
-    with Loopback(state) as loopback:
-        redirect_uri = loopback.redirect_uri
-        client_id = server.register_client(redirect_uri, scope)
-        url = server.authorize_url(client_id, redirect_uri, verifier=verifier, state=state, scope=scope)
-        if paste:
-            print(f"Open this address and approve:\n\n{url}\n")
-            final_url = (ask or getpass.getpass)("Paste the address at which your browser ended: ")
-            answer = {name: values[0] for name, values in parse_qs(urlsplit(final_url.strip()).query).items()}
-        else:
-            print("Approve in the browser window that has opened. If none has, open:\n\n" + url)
-            (open_browser or webbrowser.open)(url)
-            answer = loopback.wait(APPROVE_WITHIN_S)
-        form = {
-            "grant_type": "authorization_code",
-            "code": Hidden(_checked_code(answer, state, server)),
-            "redirect_uri": redirect_uri,
-            "client_id": client_id,
-            "code_verifier": verifier,
-        }
-        reply = request_tokens(server.token_endpoint, form)
-    tokens = Tokens(base_url, client_id, server.token_endpoint, "").refreshed({"scope": scope, **reply})
     store = store or TokenStore(base_url)
+    client = store.load_client(server.registration_endpoint, scope)
+    verifier, state = Hidden(secrets.token_urlsafe(48)), secrets.token_urlsafe(24)
+    with Loopback(state, client.port if client else 0) as loopback:
+        client = _registered(server, client, store, loopback.redirect_uri, scope)
+        url = server.authorize_url(client.client_id, client.redirect_uri, verifier=verifier, state=state, scope=scope)
+        try:
+            if paste:
+                print(f"Open this address and approve:\n\n{url}\n")
+                final_url = Hidden((ask or getpass.getpass)("Paste the address at which your browser ended: "))
+                answer = answer_of(urlsplit(final_url.strip()).query)
+            else:
+                print("Approve in the browser window that has opened. If none has, open:\n\n" + url)
+                (open_browser or webbrowser.open)(url)
+                answer = loopback.wait(APPROVE_WITHIN_S)
+            form = {
+                "grant_type": "authorization_code",
+                "code": checked_code(answer, state, server),
+                "redirect_uri": client.redirect_uri,
+                "client_id": client.client_id,
+                "code_verifier": verifier,
+            }
+            reply = request_tokens(server.token_endpoint, form)
+        except (OAuthError, DeadlineExceeded) as error:
+            # The platform may have shown the person that it does not know the client.
+            if isinstance(error, DeadlineExceeded) or error.error in UNKNOWN_CLIENT:
+                store.forget_client()
+            raise
+    tokens = Tokens(base_url, client.client_id, server.token_endpoint, "").refreshed({"scope": scope, **reply})
     with store.locked():
         store.save(tokens)
     return OAuthSession(tokens, store)
 
 
-def _checked_code(answer: Mapping[str, str], state: str, server: AuthorizationServer) -> str:
+def _registered(
+    server: AuthorizationServer, client: RegisteredClient | None, store: TokenStore, redirect_uri: str, scope: str
+) -> RegisteredClient:
+    """The client of an earlier sign-in, or a new one if the platform forgot it.
+
+    An address may register ten clients an hour ("Limits").
+    """
+    if client is None or client.redirect_uri != redirect_uri or not server.knows(client):
+        client = server.register_client(redirect_uri, scope)
+        store.save_client(client)
+    return client
+
+
+def checked_code(answer: Mapping[str, str], state: str, server: AuthorizationServer) -> str:
     """The authorization code of an answer that belongs to this sign-in."""
     if answer.get("error"):
         reason = answer.get("error_description") or answer["error"]
@@ -124,7 +143,7 @@ def _checked_code(answer: Mapping[str, str], state: str, server: AuthorizationSe
             error=answer["error"],
             message=reason,
         )
-    if not secrets.compare_digest(answer.get("state", ""), state) or not answer.get("code"):
+    if not secrets.compare_digest(answer.get("state", "").encode(), state.encode()) or not answer.get("code"):
         raise OAuthError(
             "sign_in: the browser's answer does not belong to this sign-in. Sign in again.", error="invalid_state"
         )

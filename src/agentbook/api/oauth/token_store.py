@@ -11,14 +11,14 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
-import threading
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from ..._file_lock import FileLock
+from ..._whole_file import whole_file
 from ..redaction import Hidden
 
 KEYRING_SERVICE = "agentbook"
@@ -48,8 +48,26 @@ class Tokens:
         return f"Tokens({self.base_url!r}, client_id={self.client_id!r}, scope={self.scope!r}, …)"
 
 
+@dataclass(frozen=True, slots=True)
+class RegisteredClient:
+    """What a platform registered, for one redirect address and these scopes.
+
+    It has no secret: the client is public.
+    """
+
+    client_id: str
+    registration_endpoint: str
+    redirect_uri: str
+    scope: str
+
+    @property
+    def port(self) -> int:
+        """The port of the redirect address."""
+        return urlsplit(self.redirect_uri).port or 0
+
+
 class TokenStore:
-    """The tokens of one platform.
+    """The tokens of one platform, and the client that got them.
 
     Parameters
     ----------
@@ -68,6 +86,7 @@ class TokenStore:
         self.base_url = base_url.rstrip("/")
         name = hashlib.sha256(self.base_url.encode()).hexdigest()[:24]
         self._path = directory / f"{name}.json"
+        self._client_path = directory / f"{name}.client.json"
         self._lock_path = directory / f"{name}.lock"
 
     def load(self) -> Tokens | None:
@@ -83,13 +102,25 @@ class TokenStore:
         """Store the tokens atomically."""
         text = Hidden(json.dumps(asdict(tokens)))
         if not self._to_keyring(text):
-            self._prepare()
-            fresh = self._path.with_suffix(f".{os.getpid()}-{threading.get_ident()}")
-            with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-                file.write(text.reveal())
-                file.flush()
-                os.fsync(file.fileno())
-            fresh.replace(self._path)
+            self._write(self._path, text)
+
+    def load_client(self, registration_endpoint: str, scope: str) -> RegisteredClient | None:
+        """The client registered there with these scopes; None if none is stored."""
+        try:
+            client = RegisteredClient(**json.loads(self._client_path.read_text()))
+            is_whole = client.port and all(isinstance(text, str) for text in asdict(client).values())
+        except (OSError, ValueError, TypeError, AttributeError):
+            return None
+        same = (client.registration_endpoint, client.scope) == (registration_endpoint, scope)
+        return client if same and is_whole else None
+
+    def save_client(self, client: RegisteredClient) -> None:
+        """Store a registered client in place of any other."""
+        self._write(self._client_path, json.dumps(asdict(client)))
+
+    def forget_client(self) -> None:
+        """Delete the registered client."""
+        self._client_path.unlink(missing_ok=True)
 
     def forget(self) -> None:
         """Delete the tokens."""
@@ -108,6 +139,11 @@ class TokenStore:
 
     def _prepare(self) -> None:
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+    def _write(self, path: Path, text: str) -> None:
+        self._prepare()
+        with whole_file(path, private=True) as file:
+            file.write(text.encode())
 
     @property
     def _account(self) -> str:
