@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 
 from .engines.base import Engine
 from .faults import Switch
@@ -40,6 +40,11 @@ class Platform:
         The limit of each key and address; 0 for none.
     faults
         Faults on demand, if they are enabled.
+
+    Attributes
+    ----------
+    claims : set
+        What requests have claimed that are not answered yet.
     """
 
     def __init__(
@@ -54,6 +59,7 @@ class Platform:
         faults: Switch | None = None,
     ) -> None:
         self.store = store
+        self.claims: set[Hashable] = set()
         self.root_url = root_url
         self.hosts = hosts
         self.requests_per_minute = requests_per_minute

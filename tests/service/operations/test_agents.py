@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import asyncio
+import threading
 from typing import Any
 
 import pytest
@@ -256,6 +258,29 @@ async def test_versions_are_filtered_and_their_prompt_is_the_owners(world: World
         for key in (None, world.key("bob", "agents:read"), world.key("acme"), world.full)
     }
     assert list(prompts.values()) == [{None}, {None}, {None}, {"secret"}]
+
+
+async def test_a_version_that_another_request_is_publishing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    agent = world.agent_row(name="fresh")
+    version = world.add("agent_versions", agent_id=agent, creator_id="x", type="COMMITTED", version_number="1")
+    path = f"/agents/fresh/versions/{version}/publish"
+    is_open = threading.Event()
+    # What waits meanwhile shares one commit: no request is through before the others.
+    blocked = asyncio.create_task(world.store.write(lambda tx: is_open.wait(60)))
+    write, waiting = world.store.write, []
+    monkeypatch.setattr(world.store, "write", lambda work: waiting.append(work) or write(work))
+    requests = [asyncio.create_task(world.ask("POST", path, world.full)) for _ in range(3)]
+    while len(waiting) < len(requests):
+        await asyncio.sleep(0)
+    is_open.set()
+    await blocked
+    answers = await asyncio.gather(*requests)
+    assert sorted(answer.status_code for answer in answers) == [200, 409, 409]
+    refused = next(answer for answer in answers if answer.status_code == 409)
+    assert error(refused) == (409, "Conflict", "Version is being published, try again later.")
+    later = await world.ask("POST", path, world.full)
+    assert error(later) == (409, "Conflict", "Version is already published")
+    assert world.platform.claims == set()
 
 
 async def test_publishing(world: World) -> None:

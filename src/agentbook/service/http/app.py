@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Hashable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -165,10 +165,16 @@ class Endpoint:
             # A turn that is about to end must have the same outcome every time.
             await self.platform.turns.wait_until_idle()
 
-        def run(tx: Transaction) -> Result:
-            return handler.run(OperationCall(self.platform, principal, request.path_params, query, body, tx.db, tx))
+        claims: list[Hashable] = []
 
-        return await self.platform.store.write(run)
+        def run(tx: Transaction) -> Result:
+            path = request.path_params
+            return handler.run(OperationCall(self.platform, principal, path, query, body, tx.db, tx, claims))
+
+        try:
+            return await self.platform.store.write(run)
+        finally:
+            self.platform.claims.difference_update(claims)
 
 
 def authorize(operation: Operation, credential: Credential | None, db: Connection, now: str) -> Principal | None:

@@ -270,10 +270,14 @@ def publish_agent_version(call: OperationCall) -> dict[str, Any]:
         row = call.db.execute(query).mappings().first()
     if row is None:
         raise errors.not_found("Agent version")
+    claim = "publish", row["id"]
+    if call.is_claimed(claim):
+        raise errors.conflict("Version is being published, try again later.")
     if row["published_at"] is not None:
         raise errors.conflict("Version is already published")
     if row["validation"] != "PASSED":
         raise errors.conflict("Cannot publish: validation has not passed")
+    call.claim(claim)
     now = call.writing.clock.instant()
     call.db.execute(
         update(agent_versions).where(agent_versions.c.id == reference).values(published_at=now, updated_at=now)

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, replace
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, or_, select
 
 from ..engines.base import (
     CallableAgent,
@@ -32,7 +32,7 @@ from ..engines.base import (
 from ..engines.meter import Budget, RunLimits
 from ..engines.run_limits import budget_failure, failure
 from ..store import Store
-from ..store.tables import agents, workspace_agents
+from ..store.tables import agents, memberships, workspace_agents, workspaces
 
 log = logging.getLogger("agentbook.service")
 
@@ -55,14 +55,18 @@ def installed_agents(db: Connection, workspace_id: str, *, besides: str) -> tupl
 
     Of several agents of one name, the one installed first.
     """
+    organizations = select(memberships.c.organization_id).where(memberships.c.user_id == workspaces.c.owner_id)
     query = (
         select(agents.c.id, agents.c.name, agents.c.description)
         .join(workspace_agents, workspace_agents.c.agent_id == agents.c.id)
+        .join(workspaces, workspaces.c.id == workspace_agents.c.workspace_id)
         .where(
             workspace_agents.c.workspace_id == workspace_id,
             agents.c.id != besides,
             ~agents.c.is_archived,
             agents.c.setup_state == "READY",
+            # An agent that was public when it was installed may be private by now.
+            or_(agents.c.is_public, agents.c.owner_id == workspaces.c.owner_id, agents.c.owner_id.in_(organizations)),
         )
         .order_by(agents.c.name, workspace_agents.c.id)
     )

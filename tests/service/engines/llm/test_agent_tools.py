@@ -91,6 +91,10 @@ async def test_an_agent_calls_another_as_a_tool(tmp_path: Path, fake: FakeOpenAI
     async with lab(tmp_path, fake) as made:
         made.agent("helper", engine="scripted")
         made.agent("elsewhere", engine="scripted", installed=False)
+        made.agent("gone", engine="scripted")
+        made.world.change("agents", made.ids["gone"], is_archived=True)
+        made.agent("private", engine="scripted")
+        made.world.change("agents", made.ids["private"], owner_id=made.world.accounts["bob"])
         ends = await made.ask(calls(call_agent("helper", "draft:psst tool:look so")), text("Helper is done."))
         # The sub-agent's tool run and the sub-agent finish first, as subtasks do.
         assert ends == [{}, {}, {"text": "Helper is done."}]
