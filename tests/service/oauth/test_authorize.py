@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import base64
 import json
 
 import pytest
@@ -250,11 +251,54 @@ async def test_a_client_cannot_disguise_its_name(world: World) -> None:
     assert "https://tool.example/about" in (await flow.consent_page()).text
 
 
-async def test_waiting_requests_are_bounded(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    from agentbook.service.oauth import authorize
-
-    monkeypatch.setattr(authorize, "MAX_WAITING", 3)
+async def test_waiting_requests_are_not_stored(world: World) -> None:
+    """However many strangers send, the first one still waits, and the store stays."""
     flow = await ready(world)
-    for _ in range(6):
+    page = await flow.consent_page()
+    for _ in range(20):
         await flow.ask()
-    assert len(world.rows("oauth_requests")) == 3
+    stored = {name: len(world.rows(name)) for name in ("oauth_answers", "oauth_authorizations")}
+    assert stored == {"oauth_answers": 0, "oauth_authorizations": 0}
+    data = form_of(page, decision="allow", scope=ticked(page), account=world.accounts["ada"])
+    assert "code" in location(await flow.person.post("/oauth/consent", data))
+
+
+async def test_a_handle_cannot_be_forged(world: World) -> None:
+    flow = await ready(world)
+    handle = (await flow.ask()).headers["location"].partition("request=")[2]
+    payload, _, signature = handle.partition(".")
+    fields = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+    changed = json.dumps({**fields, "redirect_uri": "https://evil.example/"}).encode()
+    forged = base64.urlsafe_b64encode(changed).decode().rstrip("=")
+    assert (await flow.person.get(f"/oauth/consent?request={handle}")).status_code == 200
+    for attempt in (
+        f"{forged}.{signature}",
+        f"{payload}.{'A' * 43}",
+        payload,
+        f"{payload}.",
+        "",
+        ".",
+        "é.é",
+        "x" * 20_000,
+    ):
+        answer = await flow.person.http.get("/oauth/consent", params={"request": attempt})
+        assert (answer.status_code, "Nothing to decide" in answer.text) == (400, True), attempt
+
+
+async def test_a_request_of_any_accepted_size_is_answered(world: World) -> None:
+    flow = await ready(world)
+    state = "&é" * 1_500
+    page = await flow.consent_page(state=state)
+    assert location(await flow.person.post("/oauth/consent", form_of(page, decision="deny")))["state"] == state
+    assert "state: longer than 4000 characters" in (await flow.ask(state="x" * 4_001)).text
+    redirect = await flow.ask(scope="x" * 10_000)
+    answer = await flow.person.get("/oauth/" + redirect.headers["location"])
+    assert location(answer)["error"] == "invalid_scope"
+
+
+async def test_equal_requests_are_answered_apart(world: World) -> None:
+    flow = await ready(world)
+    first, second = [await flow.consent_page() for _ in range(2)]
+    for page in (first, second):
+        assert (await flow.person.post("/oauth/consent", form_of(page, decision="deny"))).status_code == 303
+    assert len(world.rows("oauth_answers")) == 2

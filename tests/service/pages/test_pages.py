@@ -261,7 +261,7 @@ async def test_a_form_from_another_site_does_nothing(world: World, headers: dict
     flow = await ready(world)
     person = flow.person
     settings, consent = await person.get("/settings"), await flow.consent_page()
-    keys, waiting = len(world.rows("api_keys")), len(world.rows("oauth_requests"))
+    keys, waiting = len(world.rows("api_keys")), len(world.rows("oauth_answers"))
     attempts = {
         "/settings": {**forms(settings, "create")[0], "name": "x"},
         "/oauth/consent": form_of(consent, decision="allow", account=world.accounts["ada"]),
@@ -271,7 +271,7 @@ async def test_a_form_from_another_site_does_nothing(world: World, headers: dict
     for path, form in attempts.items():
         answer = await person.post(path, form, **headers)
         assert (answer.status_code, "another site" in answer.text) == (403, True), path
-    assert (len(world.rows("api_keys")), len(world.rows("oauth_requests"))) == (keys, waiting)
+    assert (len(world.rows("api_keys")), len(world.rows("oauth_answers"))) == (keys, waiting)
     assert "ada" in (await person.get("/settings")).text
     # Without any of the two headers, from a program: the token alone decides.
     assert (await person.post("/settings", attempts["/settings"], sec_fetch_site=None, origin=None)).status_code == 200

@@ -4,8 +4,8 @@ Two libraries were tried against the specification first; they passed 53 and 58 
 checks, and one let five of eight parallel uses of one refresh token succeed.
 
 - `metadata` describes the endpoints, and `clients` registers clients.
-- `authorize` checks a client's request and stores it until the person answers it on
-  `agentbook.service.pages.consent`.
+- `authorize` checks a client's request, and `requests` keeps it until the person
+  answers it on `agentbook.service.pages.consent`.
 - `grants` stores what was allowed: codes and tokens. `token` is its endpoint.
 
 Specification: "Endpoints", OAuth endpoints; "Authentication", rules 7 and 8; "Errors",

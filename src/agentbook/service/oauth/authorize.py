@@ -14,25 +14,21 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
-import msgspec
-from sqlalchemy import delete, func, insert, select
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from .. import auth, errors, ids
-from ..store import Transaction
-from ..store.tables import oauth_requests
+from .. import auth, errors
 from ..web.endpoints import NO_STORE, Fields, parse_fields, single_value
 from ..web.html import error_page
-from . import clients
+from . import clients, requests
 from .metadata import RESOURCES
 
 if TYPE_CHECKING:
     from ..state import Platform
 
-REQUEST_S = 600
-# A request needs no credential, so the number of stored ones is bounded.
-MAX_WAITING = 2_000
+# A request waits in the address of a page, so its parts are bounded.
+MAX_STATE_LENGTH = 4_000
+MAX_DESCRIPTION_LENGTH = 500
 
 _CHALLENGE = re.compile(r"[A-Za-z0-9_-]{43}")
 
@@ -63,15 +59,21 @@ async def start(platform: Platform, request: Request) -> Response:
         problems.append("redirect_uri: Field required")
     elif client and not clients.is_registered(redirect_uri, clients.registered_metadata(client)["redirect_uris"]):
         problems.append("redirect_uri: the client did not register this one")
+    state = params.get("state", [None])[0]
+    if len(state or "") > MAX_STATE_LENGTH:
+        problems.append(f"state: longer than {MAX_STATE_LENGTH} characters")
     if problems or client is None or redirect_uri is None:
         return _report_problems(request, problems)
-    state = params.get("state", [None])[0]
     try:
-        request_fields = _validate(params, platform.root_url)
+        fields = _validate(params, platform.root_url)
     except AuthorizationError as error:
-        request_fields = {"code_challenge": "", "error": error.error, "error_description": error.description}
-    row = {**request_fields, "client_id": client["id"], "redirect_uri": redirect_uri, "state": state}
-    handle = await platform.store.write(lambda tx: _store_request(tx, row))
+        fields = {"error": error.error, "error_description": error.description[:MAX_DESCRIPTION_LENGTH]}
+    sealed = requests.SealedRequest(client["id"], redirect_uri, state, **fields)
+    key = await platform.store.read(requests.find_key, brief=True)
+    if key is None:
+        key = await platform.store.write(requests.create_key)
+    clock = platform.store.clock
+    handle = requests.seal(key, sealed, now_ms=clock.milliseconds(), nonce=clock.secret())
     return RedirectResponse(f"consent?{urlencode({'request': handle})}", 303, NO_STORE)
 
 
@@ -94,29 +96,16 @@ def _validate(params: Fields, root_url: str) -> dict[str, Any]:
     if not all(_is_ours(resource, root_url) for resource in params.get("resource", ())):
         raise AuthorizationError("invalid_target", "resource is not one of this server")
     try:
-        scopes = None if scope is None else auth.parse_scopes(scope.split())
+        scopes = None if scope is None else tuple(auth.parse_scopes(scope.split()))
     except ValueError as error:
         raise AuthorizationError("invalid_scope", str(error)) from None
-    scopes_json = None if scopes is None else msgspec.json.encode(scopes).decode()
-    return {"code_challenge": challenge, "scopes_json": scopes_json}
+    return {"code_challenge": challenge, "scopes": scopes}
 
 
 def _is_ours(resource: str, root_url: str) -> bool:
     """Whether a resource (RFC 8707) is the host, a described resource, or below one."""
     known = [root_url, *(f"{root_url}/{path}" for path in RESOURCES if path)]
     return resource.rstrip("/") in known or any(resource.startswith(f"{url}/") for url in known[1:])
-
-
-def _store_request(tx: Transaction, row: Mapping[str, Any]) -> str:
-    now_ms, handle = tx.clock.milliseconds(), tx.clock.secret()
-    tx.db.execute(delete(oauth_requests).where(oauth_requests.c.expires_at <= ids.instant_of_ms(now_ms)))
-    waiting = tx.db.execute(select(func.count()).select_from(oauth_requests)).scalar_one()
-    if waiting >= MAX_WAITING:
-        oldest = select(oauth_requests.c.sha256).order_by(oauth_requests.c.expires_at).limit(1)
-        tx.db.execute(delete(oauth_requests).where(oauth_requests.c.sha256.in_(oldest)))
-    expires_at = ids.instant_of_ms(now_ms + REQUEST_S * 1000)
-    tx.db.execute(insert(oauth_requests), {**row, "sha256": auth.hash_secret(handle), "expires_at": expires_at})
-    return handle
 
 
 def redirect_to_client(platform: Platform, redirect_uri: str, state: str | None, reply: Mapping[str, str]) -> Response:

@@ -22,8 +22,9 @@ from sqlalchemy import Connection, delete, insert, or_, select, update
 
 from .. import auth, ids
 from ..store import Transaction
-from ..store.tables import accounts, api_keys, oauth_authorizations, oauth_clients, oauth_requests, oauth_tokens
+from ..store.tables import accounts, api_keys, oauth_authorizations, oauth_clients, oauth_tokens
 from . import clients
+from .requests import AuthorizationRequest
 
 # The specification gives no lifetimes; these are our choices.
 ACCESS_S = 3_600
@@ -44,57 +45,8 @@ class GrantError:
     description: str
 
 
-@dataclass(frozen=True, slots=True)
-class AuthorizationRequest:
-    """A client's request that waits for a person's answer.
-
-    `scopes` is None if the client named none. `error` is of RFC 6749, if the request is
-    invalid; the person can then only send it back.
-    """
-
-    client_id: str
-    client_name: str
-    client_uri: str | None
-    redirect_uri: str
-    state: str | None
-    scopes: tuple[str, ...] | None
-    error: str | None
-    error_description: str | None
-
-
-def find_request(db: Connection, handle: str, now: str) -> AuthorizationRequest | None:
-    """Return the request with this handle; None if expired, answered or unknown."""
-    query = (
-        select(oauth_requests, oauth_clients.c.name, oauth_clients.c.metadata_json)
-        .join(oauth_clients, oauth_clients.c.id == oauth_requests.c.client_id)
-        .where(oauth_requests.c.sha256 == auth.hash_secret(handle), oauth_requests.c.expires_at > now)
-    )
-    row = db.execute(query).mappings().first()
-    if row is None:
-        return None
-    scopes = None if row["scopes_json"] is None else tuple(msgspec.json.decode(row["scopes_json"]))
-    metadata = clients.registered_metadata(row)
-    return AuthorizationRequest(
-        client_id=row["client_id"],
-        client_name=clients.clean_name(row["name"]),
-        client_uri=clients.website(metadata.get("client_uri")),
-        scopes=scopes,
-        **{name: row[name] for name in ("redirect_uri", "state", "error", "error_description")},
-    )
-
-
-def pop_request(tx: Transaction, handle: str) -> Mapping[Any, Any] | None:
-    """Remove and return a waiting request; None if expired, answered or unknown."""
-    has_handle = oauth_requests.c.sha256 == auth.hash_secret(handle)
-    live = select(oauth_requests).where(has_handle, oauth_requests.c.expires_at > tx.clock.instant())
-    row = tx.db.execute(live).mappings().first()
-    if row is not None:
-        tx.db.execute(delete(oauth_requests).where(has_handle))
-    return row
-
-
 def create_authorization(
-    tx: Transaction, request: Mapping[Any, Any], *, person_id: str, account_id: str, scopes: Iterable[str]
+    tx: Transaction, request: AuthorizationRequest, *, person_id: str, account_id: str, scopes: Iterable[str]
 ) -> str:
     """Store that a person allowed a request, and return the authorization code.
 
@@ -103,7 +55,7 @@ def create_authorization(
     tx
         The transaction.
     request
-        The request, from `pop_request`.
+        The request, from `requests.answer_request`.
     person_id, account_id
         Who allowed it, and the account that the client acts as.
     scopes
@@ -113,13 +65,13 @@ def create_authorization(
     now = tx.clock.instant()
     row = {
         "id": tx.clock.new_id(),
-        "client_id": request["client_id"],
+        "client_id": request.client_id,
         "person_id": person_id,
         "account_id": account_id,
         "scopes_json": msgspec.json.encode(sorted(set(scopes))).decode(),
-        "redirect_uri": request["redirect_uri"],
+        "redirect_uri": request.redirect_uri,
         "code_sha256": auth.hash_secret(code),
-        "code_challenge": request["code_challenge"],
+        "code_challenge": request.code_challenge,
         "code_expires_at": ids.instant_of_ms(now_ms + CODE_S * 1000),
         "created_at": now,
         "updated_at": now,

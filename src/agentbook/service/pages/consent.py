@@ -1,24 +1,22 @@
 """Consent: a person sees what a client asks for, and allows all, some or none of it.
 
-The client's request is stored under a handle, so the form carries nothing but the
+The client's request is sealed in its handle, so the form carries nothing but the
 person's own choices, and it can be answered only once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlencode, urlsplit
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from .. import auth
-from ..oauth import grants
+from ..oauth import grants, requests
 from ..oauth.authorize import redirect_to_client
 from ..oauth.clients import is_loopback
-from ..oauth.grants import AuthorizationRequest
+from ..oauth.requests import AuthorizationRequest
 from ..store import Transaction
 from ..web.endpoints import NO_STORE, Fields
 from ..web.html import Html, el, error_page, hidden, page
@@ -37,7 +35,7 @@ async def show(platform: Platform, request: Request) -> Response:
     """GET /oauth/consent?request=<handle>."""
     handle = request.query_params.get("request", "")
     now = platform.store.clock.instant()
-    authorization = await platform.store.read(lambda db: grants.find_request(db, handle, now), brief=True)
+    authorization = await platform.store.read(lambda db: requests.find_request(db, handle, now), brief=True)
     if authorization is None:
         return error_page(request, 400, "Nothing to decide", _OVER)
     visitor = await visitors.load_visitor(platform, request)
@@ -66,22 +64,22 @@ async def submit(platform: Platform, request: Request) -> Response:
     if answer is None:
         return error_page(request, 400, "Nothing to decide", _OVER)
     authorization, reply = answer
-    return redirect_to_client(platform, authorization["redirect_uri"], authorization["state"], reply)
+    return redirect_to_client(platform, authorization.redirect_uri, authorization.state, reply)
 
 
 def _decide(
     tx: Transaction, visitor: Visitor, handle: str, form: Fields
-) -> tuple[Mapping[Any, Any], dict[str, str]] | None:
+) -> tuple[AuthorizationRequest, dict[str, str]] | None:
     """Return the request and the reply to the client; None if it is no longer open."""
-    authorization = grants.pop_request(tx, handle)
+    authorization = requests.answer_request(tx, handle)
     if authorization is None:
         return None
-    if authorization["error"] is not None:
-        return authorization, {name: authorization[name] for name in ("error", "error_description")}
+    if authorization.error is not None:
+        return authorization, _error(authorization)
     account = visitor.find_account(form.get("account", [visitor.accounts[0]["id"]])[0])
     if form.get("decision") != ["allow"] or account is None:
         return authorization, {"error": "access_denied", "error_description": "The person did not allow it"}
-    offered = auth.SCOPES if authorization["scopes_json"] is None else msgspec.json.decode(authorization["scopes_json"])
+    offered = auth.SCOPES if authorization.scopes is None else authorization.scopes
     scopes = [scope for scope in offered if scope in form.get("scope", ())]
     code = grants.create_authorization(
         tx, authorization, person_id=visitor.accounts[0]["id"], account_id=account["id"], scopes=scopes

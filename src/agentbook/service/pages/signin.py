@@ -21,7 +21,7 @@ from .visitor import Visitor
 if TYPE_CHECKING:
     from ..state import Platform
 
-_HANDLE = re.compile(r"[A-Za-z0-9_-]{20,100}")
+_HANDLE = re.compile(r"[A-Za-z0-9_-]{20,32000}\.[A-Za-z0-9_-]{43}")
 _SPENT = "This link has been used or is more than 15 minutes old. Create a new one."
 
 

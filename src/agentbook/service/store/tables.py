@@ -29,7 +29,7 @@ def _flag(name: str) -> Column[bool]:
     return Column(name, Boolean, nullable=False, server_default=text("false"))
 
 
-# Facts about the store: schema_version, seed, clock, created_at, demo.
+# Facts about the store: schema_version, seed, clock, created_at, demo, request_key.
 meta = Table("meta", metadata, Column("name", Text, primary_key=True), Column("value", Text, nullable=False))
 
 accounts = Table(
@@ -328,19 +328,12 @@ oauth_clients = Table(
     Index("oauth_clients_by_address", "registered_from", "created_at"),
 )
 
-# Authorization requests that no person has answered yet. One with an error waits for
-# the person to send it back.
-oauth_requests = Table(
-    "oauth_requests",
+# Authorization requests that a person has answered, until they expire. A request that
+# waits is not stored.
+oauth_answers = Table(
+    "oauth_answers",
     metadata,
     Column("sha256", Text, primary_key=True),
-    Column("client_id", Text, ForeignKey("oauth_clients.id"), nullable=False),
-    Column("redirect_uri", Text, nullable=False),
-    Column("state", Text),
-    Column("code_challenge", Text, nullable=False),
-    Column("scopes_json", Text),  # null: the client named none
-    Column("error", Text),  # of RFC 6749, if the request is invalid
-    Column("error_description", Text),
     Column("expires_at", Text, nullable=False, index=True),
 )
 

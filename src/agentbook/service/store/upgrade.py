@@ -21,6 +21,7 @@ def upgrade(connection: Connection) -> None:
     _number_skills(connection)
     # The prompt agent became configurable by its template, not by its engine.
     connection.execute(update(agents).where(agents.c.engine == "scribe").values(template="LLM"))
+    connection.exec_driver_sql("DROP TABLE IF EXISTS oauth_requests")  # they wait in their handles now
 
 
 def _add_columns(connection: Connection) -> None:
