@@ -60,17 +60,18 @@ def test_the_tutorial_runs_and_a_saved_one_keeps_the_conversation_and_no_secret(
     assert beginning in " ".join(static_text(notebook).split())
     assert lab.secret() not in notebook.read_text()
     reopen_without_kernel(page, beginning)
+    reopen_untrusted(page, notebook)
     check_the_export(lab, page, notebook)
 
 
 def check_the_chart(page: Page) -> None:
-    chart = page.page.locator(".jp-RenderedSVG img, .jp-RenderedSVG svg").first
+    chart = page.page.locator('.jp-OutputArea img[src^="data:image/svg+xml"]').first
     chart.scroll_into_view_if_needed()
     box = chart.bounding_box()
     assert box is not None
     assert box["width"] > 400
     assert box["height"] > 120
-    assert chart.evaluate("chart => chart.tagName !== 'IMG' || chart.decode().then(() => chart.naturalWidth > 0)")
+    assert chart.evaluate("chart => chart.decode().then(() => chart.naturalWidth > 0)")
 
 
 def check_that_a_reply_streams(page: Page) -> None:
@@ -109,6 +110,20 @@ def reopen_without_kernel(page: Page, beginning: str) -> None:
     assert page.panel.count() == 0
     assert page.page.locator(".jupyter-widgets-error:visible").count() == 0
     page.screenshot("first-look-reopened")
+
+
+def reopen_untrusted(page: Page, notebook: Path) -> None:
+    """A notebook whose content is not what was signed is shown without its scripts."""
+    content = json.loads(notebook.read_text())
+    content["metadata"]["changed"] = True
+    content["cells"][0]["source"] = ["Changed by somebody else."]
+    notebook.write_text(json.dumps(content))
+    page.reload()
+    page.end_kernel()
+    page.page.get_by_text("Changed by somebody else.").last.wait_for()
+    check_the_chart(page)
+    page.page.get_by_text("What is a credential?").first.wait_for()
+    page.screenshot("first-look-untrusted")
 
 
 def check_the_export(lab: Lab, page: Page, notebook: Path) -> None:

@@ -206,7 +206,7 @@ def test_errors_appear_next_to_the_button(platform: LabPlatform, lab: PromptLab,
     run(view, "one", "cannot be read")
     view.results.path.value = "/nowhere/lab.json"
     view.results.save.click()
-    until(lambda: "No such file" in words(view.status["file"]))
+    until(lambda: "there is no folder" in words(view.status["file"]))
     assert lab.answers == []
 
 

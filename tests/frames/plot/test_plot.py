@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import xml.etree.ElementTree as ET
+from base64 import b64decode
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -80,7 +81,11 @@ def test_a_chart_says_what_it_shows_and_is_svg_that_repeats_itself(draw: Any, te
     drawing: Chart = draw()
     assert text in drawing.text
     bundle = drawing._repr_mimebundle_()
-    assert list(bundle) == ["image/svg+xml", "text/plain"]
+    assert list(bundle) == ["text/html", "image/svg+xml", "text/plain"]
+    assert bundle["text/html"] == drawing.html()
+    image = ET.fromstring(bundle["text/html"].replace('">', '"/>'))
+    assert image.attrib["alt"] == drawing.text
+    assert b64decode(image.attrib["src"].partition(",")[2]).decode() == bundle["image/svg+xml"]
     assert bundle["text/plain"] == repr(drawing) == drawing.text
     root = ET.fromstring(bundle["image/svg+xml"])
     assert root.tag == "{http://www.w3.org/2000/svg}svg"

@@ -6,7 +6,6 @@ which nothing can run.
 
 from __future__ import annotations
 
-from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
 
 from ..assets import read_asset
@@ -133,12 +132,6 @@ def summary(experiment: Experiment) -> str:
         '<div class="ab-scroll" tabindex="0" role="region" aria-label="Summary"><table class="ab-lab-table">'
         f'<thead><tr><th scope="col">variant</th>{head}</tr></thead><tbody>{body}</tbody></table></div>'
     )
-
-
-def image(svg: str, text: str) -> str:
-    """A chart with its text alternative, as an image, in which nothing can run."""
-    data = b64encode(svg.encode()).decode()
-    return f'<div class="ab-picture"><img alt="{plain(text)}" src="data:image/svg+xml;base64,{data}"></div>'
 
 
 def by_variant_and_input(answers: Iterable[Answer]) -> dict[tuple[str, str], list[Answer]]:

@@ -234,7 +234,7 @@ class LabView(widgets.VBox):  # type: ignore[misc]
             # Drawing takes time: it must not block the thread that everything else
             # waits for.
             chart = await asyncio.to_thread(self.lab.experiment.chart)
-            self.results.chart = html.image(await asyncio.to_thread(chart.svg), chart.text)
+            self.results.chart = f'<div class="ab-picture">{await asyncio.to_thread(chart.html)}</div>'
         except ValueError:  # there is no reply yet
             self.results.chart = ""
         except ImportError as error:

@@ -1,7 +1,8 @@
 """Charts as SVG, drawn offline, with a text alternative.
 
 JupyterLab bundles an older Vega-Lite than Altair writes, and a saved notebook should
-show its charts without either, so the output is the drawing itself. It has no
+show its charts without either, so the output is the drawing itself: as SVG, and as an
+image in HTML, which a front end shows in a notebook that is not trusted too. It has no
 background. Its greys and colours are legible on white and on black, so one drawing
 serves light and dark themes.
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import io
 import re
+from base64 import b64encode
 from collections.abc import Sequence
 from html import escape
 from importlib import import_module
@@ -54,6 +56,14 @@ class Chart:
         start = svg.index(">", svg.index("<svg")) + 1
         return f"{svg[:start]}<title>{escape(self.text)}</title>{svg[start:]}"
 
+    def html(self) -> str:
+        """The chart as an image element with its text alternative; nothing can run."""
+        return self._image(self.svg())
+
+    def _image(self, svg: str) -> str:
+        data = b64encode(svg.encode()).decode()
+        return f'<img alt="{escape(self.text)}" src="data:image/svg+xml;base64,{data}">'
+
     def png(self, scale: float = 2) -> bytes:
         """The chart as PNG, with `scale` pixels per point."""
         out = io.BytesIO()
@@ -73,7 +83,8 @@ class Chart:
         return self.text
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        return {"image/svg+xml": self.svg(), "text/plain": self.text}
+        svg = self.svg()
+        return {"text/html": self._image(svg), "image/svg+xml": svg, "text/plain": self.text}
 
 
 def altair() -> Any:
