@@ -57,7 +57,9 @@ def test_a_page_is_what_slicing_a_list_gives(
     store, made = filled
     from_id = None if cursor is None else made[cursor]
     page = store.read_now(
-        lambda db: events.page(db, "s", from_id=from_id, newest_first=newest_first, limit=limit, offset=offset)
+        lambda db: events.page(
+            db, "s", from_id=from_id, sort_by="-id" if newest_first else "id", limit=limit, offset=offset
+        )
     )
     expected = [id_ for id_ in made if from_id is None or id_ > from_id]
     assert page.total == len(expected)
@@ -70,7 +72,7 @@ def test_a_page_is_what_slicing_a_list_gives(
 
 def test_a_session_without_events(filled: tuple[Store, list[str]]) -> None:
     store, _ = filled
-    page = store.read_now(lambda db: events.page(db, "none", from_id=None, newest_first=True, limit=20, offset=0))
+    page = store.read_now(lambda db: events.page(db, "none", from_id=None, sort_by="-id", limit=20, offset=0))
     assert (page.wires, page.total) == ([], 0)
     assert store.read_now(lambda db: events.newest_id(db, "none")) is None
     assert store.read_now(lambda db: events.after(db, "none", "")) == ([], True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -100,17 +100,31 @@ def list_events(call: OperationCall) -> bytes | AsyncIterator[bytes]:
     """
     session = readable_session(call.db, call.caller, call.path["session_id"])
     params = call.query
-    page_ = events.page(
-        call.db,
-        session["id"],
+    read_page = partial(
+        events.page,
+        session_id=session["id"],
         from_id=params["from_id"].lower() if params["from_id"] is not None else None,
-        newest_first=params["sort_by"].startswith("-"),
+        sort_by=params["sort_by"],
         limit=params["limit"],
         offset=min(params["offset"], (1 << 63) - 1),
     )
+    if params["sort_by"].removeprefix("-") not in events.IN_ORDER_OF_ID:
+        return _sort_and_stream(call.platform.store, session["id"], read_page, params)
+    page_ = read_page(call.db)
     if page_.wires is not None:
         return page_of_json(page_.wires, page_.total, params)
     return _stream(call.platform.store, session["id"], page_, params)
+
+
+async def _sort_and_stream(
+    store: Store, session_id: str, read_page: Callable[[Connection], events.Page], params: Mapping[str, Any]
+) -> AsyncIterator[bytes]:
+    page_ = await store.read(read_page)  # in a thread, because it sorts a whole session
+    if page_.wires is not None:
+        yield page_of_json(page_.wires, page_.total, params)
+        return
+    async for part in _stream(store, session_id, page_, params):
+        yield part
 
 
 async def _stream(store: Store, session_id: str, page_: events.Page, params: Mapping[str, Any]) -> AsyncIterator[bytes]:

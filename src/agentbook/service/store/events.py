@@ -16,6 +16,10 @@ from sqlalchemy import Connection, CursorResult
 
 from .writer import Published, Transaction
 
+# Columns by which events are in the order of their ids, and the others to sort by.
+IN_ORDER_OF_ID = frozenset({"id", "created_at", "updated_at"})
+_SORTED = {"type": "type", "task_id": "task_id"}
+
 REPLAY_PAGE = 1000
 # Bounds in characters, or bytes where `_LENGTH` counts them. A page that is longer ends
 # early, so that neither side has to hold a hundred messages of 1 MB. What is sent or
@@ -112,18 +116,23 @@ def append(
     return event
 
 
-def page(db: Connection, session_id: str, *, from_id: str | None, newest_first: bool, limit: int, offset: int) -> Page:
+def page(db: Connection, session_id: str, *, from_id: str | None, sort_by: str, limit: int, offset: int) -> Page:
     """Return a page of the events after `from_id`, and the total of all pages.
 
-    A page that is longer than `MAX_PAGE` ends early, after one event at least.
+    `sort_by` is a column, with a leading ``-`` in descending order. Only those of
+    `IN_ORDER_OF_ID` are sorted already; others sort the whole session. A page that is
+    longer than `MAX_PAGE` ends early, after one event at least.
     """
     condition, parameters = "session_id = ?", [session_id]
     if from_id is not None:
         condition, parameters = "session_id = ? AND id > ?", [session_id, from_id]
-    order = "DESC" if newest_first else "ASC"
+    column, direction = sort_by.removeprefix("-"), "DESC" if sort_by.startswith("-") else "ASC"
+    order = f"id {direction}"
+    if column not in IN_ORDER_OF_ID:  # events without a value come last, first with `-`
+        order = f"{_SORTED[column]} IS NULL {direction}, {_SORTED[column]} {direction}, {order}"
     sql = (
         f"SELECT id, {_LENGTH} AS length, CASE WHEN {_LENGTH} <= {_SMALL_EVENT} THEN wire END "  # noqa: S608 - constants
-        f"FROM events WHERE {condition} ORDER BY id {order} LIMIT ? OFFSET ?"
+        f"FROM events WHERE {condition} ORDER BY {order} LIMIT ? OFFSET ?"
     )
     rows, is_cut = _fetch_up_to(MAX_PAGE, db.exec_driver_sql(_mark_parameters(db, sql), (*parameters, limit, offset)))
     total = offset + len(rows)
