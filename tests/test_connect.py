@@ -20,6 +20,7 @@ import pytest
 
 import agentbook as ab
 from agentbook import doctor, embedded
+from agentbook.service import discovery_file
 
 
 @pytest.fixture
@@ -187,19 +188,40 @@ def test_another_program_on_the_port_of_a_dead_service_is_not_mistaken_for_it(da
     ended.wait(60)
     with HTTPServer(("127.0.0.1", 0), Impostor) as impostor:
         threading.Thread(target=impostor.serve_forever, daemon=True).start()
-        facts = {"base_url": f"http://127.0.0.1:{impostor.server_port}/v1", "port": 1}
-        for pid in (ended.pid, 0, -1, 2**40):
+        facts = {"base_url": f"http://127.0.0.1:{impostor.server_port}/v1", "port": 1, "token": "t0ken"}
+        # Its id may belong to another process of this user meanwhile.
+        for pid in (ended.pid, 0, -1, 2**40, os.getpid()):
             (data / "service.json").write_text(json.dumps(facts | {"pid": pid}))
             assert embedded.find() is None, pid
+        # Of an earlier version, whose file has no token: no answer proves anything.
+        Impostor.token = ""
+        (data / "service.json").write_text(json.dumps(facts | {"pid": os.getpid(), "token": ""}))
+        assert embedded.find() is None
+        # The one that can answer is the service.
+        Impostor.token = "t0ken"
         (data / "service.json").write_text(json.dumps(facts | {"pid": os.getpid()}))
-        assert embedded.find() is not None
+        service = embedded.find()
+        assert service is not None
+        assert "t0ken" not in repr(service)
+        # A nonce that another program passed on is answered for another address.
+        Impostor.address = "http://127.0.0.1:9/v1"
+        assert embedded.find() is None
         impostor.shutdown()
 
 
 class Impostor(BaseHTTPRequestHandler):
+    """Has a guess for the service's token, and answers every request with 200."""
+
+    token = "guess"
+    address = ""
+
     def do_GET(self) -> None:
+        nonce = self.path.partition("nonce=")[2]
+        base_url = self.address or f"http://127.0.0.1:{self.server.server_port}/v1"  # type: ignore[attr-defined]
+        assert "Authorization" not in self.headers
         self.send_response(200)
         self.end_headers()
+        self.wfile.write(discovery_file.proof(self.token, nonce, base_url).encode())
 
     def log_message(self, format: str, *args: object) -> None:
         pass

@@ -8,13 +8,14 @@ stored in a file that only its owner can read.
 from __future__ import annotations
 
 import contextlib
+import http.client
 import json
 import os
+import secrets
 import socket
 import subprocess
 import sys
 import time
-import urllib.error
 import urllib.request
 import zlib
 from pathlib import Path
@@ -77,21 +78,28 @@ def find(data: Path | None = None) -> RunningService | None:
         service = discovery_file.read(data or data_directory())
     except (OSError, ValueError):
         return None
-    # Another program may have the port of a service that was killed, and would get the
-    # key.
     if not discovery_file.is_alive(service.pid, own=True):
         return None
-    return service if _answers(service.base_url) else None
+    return service if _proves_itself(service) else None
 
 
-def _answers(base_url: str) -> bool:
+def _proves_itself(service: RunningService) -> bool:
+    """Whether it is the service that answers at its address.
+
+    Another program may have the port of a service that was killed, and would get the
+    key. Only the service can answer with the token of the discovery file.
+    """
+    nonce = secrets.token_urlsafe(24)
+    address = f"{service.base_url.removesuffix('/v1')}/_proof?nonce={nonce}"
     # Without the environment's proxy: the address is on this machine.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
-        with opener.open(f"{base_url}/openapi.yaml", timeout=5) as reply:
-            return bool(reply.status == 200)
-    except (OSError, urllib.error.URLError, ValueError):
+        with opener.open(address, timeout=5) as reply:
+            answer = reply.read(1000)
+    except (OSError, http.client.HTTPException, ValueError):
         return False
+    expected = discovery_file.proof(service.token, nonce, service.base_url).encode()
+    return bool(service.token) and secrets.compare_digest(answer, expected)
 
 
 def _start(data: Path) -> RunningService:

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,8 +17,9 @@ from typing import Any
 import pytest
 
 from agentbook.doctor import machine
+from agentbook.service.discovery_file import proof
 
-from .kit import SECRET, answering, findings_about, no_check_fails, platform, problem, write
+from .kit import SECRET, answering, findings_about, no_check_fails, problem, send, write
 
 pytestmark = pytest.mark.python_versions
 
@@ -108,8 +110,12 @@ def test_a_discovery_file_that_cannot_be_read(tmp_path: Path) -> None:
 
 
 def test_a_service_that_is_older_than_the_code(tmp_path: Path) -> None:
-    with answering(platform) as base_url:
-        facts = {"base_url": base_url, "pid": os.getpid(), "started_at": "2020-01-01T00:00:00Z"}
+    def service(handler: BaseHTTPRequestHandler) -> None:
+        address = f"http://127.0.0.1:{handler.server.server_port}/v1"  # type: ignore[attr-defined]
+        send(handler, proof("t0ken", handler.path.partition("nonce=")[2], address).encode())
+
+    with answering(service) as base_url:
+        facts = {"base_url": base_url, "pid": os.getpid(), "started_at": "2020-01-01T00:00:00Z", "token": "t0ken"}
         write(tmp_path / "data" / "service.json", facts)
         problem("embedded service", "older code", f"kill {os.getpid()}", state="note")
 

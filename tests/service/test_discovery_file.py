@@ -77,10 +77,12 @@ def test_windows_is_asked_without_a_signal_that_would_end_the_process(monkeypatc
 
 
 def test_the_discovery_file_is_whole_at_every_moment(tmp_path: Path) -> None:
-    discovery_file.announce(tmp_path, "http://127.0.0.1:1/v1", 1, "now")
+    discovery_file.announce(tmp_path, "http://127.0.0.1:1/v1", 1, "now", token="t0ken")
     assert json.loads((tmp_path / "service.json").read_text())["port"] == 1
     assert [path.name for path in tmp_path.iterdir()] == ["service.json"]
-    assert discovery_file.read(tmp_path) == RunningService(tmp_path, "http://127.0.0.1:1/v1", os.getpid(), "now")
+    assert discovery_file.read(tmp_path) == RunningService(
+        tmp_path, "http://127.0.0.1:1/v1", os.getpid(), "now", "t0ken"
+    )
     assert discovery_file.base_url(tmp_path) == "http://127.0.0.1:1/v1"
     discovery_file.withdraw(tmp_path)
     discovery_file.withdraw(tmp_path)

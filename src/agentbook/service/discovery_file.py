@@ -1,7 +1,9 @@
 """Files in the data directory by which a running service and its users find each other.
 
 ``service.json`` holds the service's address and process id while it runs; only its
-owner can read it. A process that uses a service started for it leaves an empty file
+owner can read it. It also holds a random token: the service proves by it that it is the
+one the file describes, since another program may have the port meanwhile (see `proof`).
+A process that uses a service started for it leaves an empty file
 ``users/<pid>``. With ``--until-unused`` the service ends once none of those processes
 has been alive for a while. (The files are polled, because no portable call reports the
 death of another process.)
@@ -10,12 +12,13 @@ death of another process.)
 from __future__ import annotations
 
 import asyncio
+import hmac
 import json
 import os
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from .errors import OperatorError
@@ -33,11 +36,12 @@ class RunningService:
     base_url: str
     pid: int
     started_at: str = ""
+    token: str = field(default="", repr=False)
 
 
-def announce(data: Path, base_url: str, port: int, started_at: str) -> None:
+def announce(data: Path, base_url: str, port: int, started_at: str, *, token: str) -> None:
     """Write ``service.json``: whole or not at all."""
-    facts = {"pid": os.getpid(), "port": port, "base_url": base_url, "started_at": started_at}
+    facts = {"pid": os.getpid(), "port": port, "base_url": base_url, "started_at": started_at, "token": token}
     temporary = data / f"{SERVICE_FILE}.{os.getpid()}"
     with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
         json.dump(facts, file)
@@ -62,9 +66,19 @@ def read(data: Path) -> RunningService:
     text = (data / SERVICE_FILE).read_text()
     try:
         facts = json.loads(text)
-        return RunningService(data, str(facts["base_url"]), int(facts["pid"]), str(facts.get("started_at", "")))
+        started_at, token = str(facts.get("started_at", "")), str(facts.get("token", ""))
+        return RunningService(data, str(facts["base_url"]), int(facts["pid"]), started_at, token)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{data / SERVICE_FILE} does not describe a service: {error!r}") from None
+
+
+def proof(token: str, nonce: str, base_url: str) -> str:
+    """What a service with this token answers to a nonce (see `http.proof`).
+
+    The address is part of it, so that a program on another port cannot pass the nonce
+    on to the service.
+    """
+    return hmac.digest(token.encode(), f"{nonce} {base_url}".encode(), "sha256").hex()
 
 
 def base_url(data: Path) -> str:

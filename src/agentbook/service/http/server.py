@@ -12,6 +12,7 @@ import contextlib
 import logging
 import os
 import re
+import secrets
 import signal
 import socket
 import sys
@@ -41,6 +42,7 @@ from ..turns.runner import TurnSettings
 from .app import VERSION_PATH, build
 from .connection import Socket, connection_class
 from .middleware import loopback_hosts
+from .proof import ProofOfIdentity
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -241,10 +243,11 @@ class _Server(uvicorn.Server):
     def __init__(
         self, platform: Platform, data: Path, root_url: str, port: int, *, until_unused: bool, behind_proxy: bool
     ) -> None:
+        self._token, self._base_url = secrets.token_urlsafe(32), root_url + VERSION_PATH
         # Access logs would contain paths and query strings; uvicorn's other lines do
         # not.
         config = uvicorn.Config(
-            build(platform),
+            ProofOfIdentity(build(platform), self._token, self._base_url),
             access_log=False,
             log_config=None,
             lifespan="on",
@@ -264,18 +267,16 @@ class _Server(uvicorn.Server):
         logging.getLogger("uvicorn.error").addFilter(_is_genuine)
         self._platform = platform
         self._data = data
-        self._root_url = root_url
         self._port = port
         self._until_unused = until_unused
         self._watch: asyncio.Task[None] | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
-        base_url = self._root_url + VERSION_PATH
-        discovery_file.announce(self._data, base_url, self._port, ids.now())
+        discovery_file.announce(self._data, self._base_url, self._port, ids.now(), token=self._token)
         if self._until_unused:
             self._watch = asyncio.create_task(discovery_file.until_unused(self._data, self._end))
-        ready = f"agentbook serves {base_url} from {self._data} (pid {os.getpid()}); Ctrl+C ends it."
+        ready = f"agentbook serves {self._base_url} from {self._data} (pid {os.getpid()}); Ctrl+C ends it."
         clock = self._platform.store.clock
         if clock.repeats:
             ready += (
