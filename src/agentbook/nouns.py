@@ -131,6 +131,9 @@ class Credentials(Noun[M]):
     """``client.credentials``."""
 
     list = Listed(credentials.list_)
+    of_agent = Listed(credentials.of_agent)
+    attach = Endpoint(credentials.attach)
+    detach = Endpoint(credentials.detach)
 
 
 class Workspaces(Noun[M]):

@@ -220,6 +220,9 @@ def test_every_operation_of_the_contract_is_in_these_tables() -> None:
         "workspaces.agents",
         "workspaces.install_agent",
         "agents.publish",
+        "credentials.of_agent",
+        "credentials.attach",
+        "credentials.detach",
     }
     assert offered - tested_elsewhere == {name.split()[0] for name in [*OPERATIONS, *LISTS]} - {"request"}
 
@@ -230,6 +233,9 @@ def test_every_operation_of_the_contract_is_in_these_tables() -> None:
         lambda c: c.sessions.get("0190"),
         lambda c: list(c.workspaces.agents("w")),
         lambda c: c.workspaces.install_agent("w", "a"),
+        lambda c: list(c.credentials.of_agent("w")),
+        lambda c: c.credentials.attach("w", "c"),
+        lambda c: c.credentials.detach("w", "c"),
     ],
 )
 def test_an_operation_the_platform_does_not_offer_says_so_and_sends_nothing(act: Callable[[Any], Any]) -> None:

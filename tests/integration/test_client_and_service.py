@@ -321,6 +321,20 @@ def test_an_agent_is_installed_and_uninstalled(client: ab.Client) -> None:
         client.workspaces.uninstall_agent(installed)
 
 
+@pytest.mark.proves("credentials.of_agent", "credentials.attach", "credentials.detach")
+def test_a_credential_is_attached_to_an_agent_and_detached(client: ab.Client) -> None:
+    workspace = client.workspaces.create(f"lab-{uuid.uuid4().hex[:8]}")
+    installed = client.workspaces.install_agent(workspace, "acme~helpdesk")
+    attached = client.credentials.attach(installed, "Company chat")
+    assert [row.id for row in client.credentials.of_agent(installed)] == [attached.id]
+    minted = client.credentials.attach(installed, auth_config_id=str(uuid.uuid4()), integration="github", name="bot")
+    assert {row.name for row in client.credentials.of_agent(installed)} == {"Company chat", "bot"}
+    assert "bot" not in {row.name for row in client.credentials.of_agent(installed, effective=True)}, "not in its tools"
+    assert client.credentials.detach(installed, minted) == {}
+    assert client.credentials.detach(installed, "Company chat") == {}
+    assert len(client.credentials.of_agent(installed)) == 0
+
+
 @pytest.mark.proves("sessions.get")
 def test_one_session_is_read_where_the_platform_offers_it(client: ab.Client) -> None:
     session = client.sessions.list("acme~support").first()

@@ -38,7 +38,7 @@ class Desk:
             self.world.link("credential_grants", credential_id=id_, workspace_agent_id=self.installed)
         return id_
 
-    async def given(self, caller: Caller | None = None) -> dict[str, str]:
+    async def run(self, caller: Caller | None = None) -> dict[str, str]:
         """The names of the credentials of a real run, by integration."""
         body = {"session_type": "chat", "agent_id": "helper", "initial_prompt": "go"}
         path = "/workspaces/lab/sessions"
@@ -47,7 +47,7 @@ class Desk:
         await self.world.idle()
         run = {name: credential.name for name, credential in self.world.agent.turns[-1].credentials.items()}
         # The operation says beforehand what the run is given.
-        path = f"/workspace_agents/{self.installed}/credentials?given=true"
+        path = f"/workspace_agents/{self.installed}/credentials?effective=true"
         listed = await (caller("GET", path) if caller else self.world.ask("GET", path, self.world.full))
         assert {item["integration"]["name"]: item["name"] for item in listed.json()["items"]} == run
         return run
@@ -78,9 +78,9 @@ async def desk(world: World) -> Desk:
 
 async def test_a_run_is_given_what_is_granted_and_what_is_shared(desk: Desk) -> None:
     carl, dora = await person(desk.world, "carl"), await person(desk.world, "dora")
-    assert await desk.given(carl) == {"github": "carl's github", "mail": "granted mail"}
-    assert await desk.given(dora) == {"github": "dora's github", "mail": "granted mail"}
-    assert await desk.given() == {"github": "dora's github", "mail": "granted mail"}, "a key of the organization"
+    assert await desk.run(carl) == {"github": "carl's github", "mail": "granted mail"}
+    assert await desk.run(dora) == {"github": "dora's github", "mail": "granted mail"}
+    assert await desk.run() == {"github": "dora's github", "mail": "granted mail"}, "a key of the organization"
 
 
 async def test_restrict_account_credentials_takes_the_shared_pool_away(desk: Desk) -> None:
@@ -90,9 +90,9 @@ async def test_restrict_account_credentials_takes_the_shared_pool_away(desk: Des
             path = f"/workspace_agents/{desk.installed}/credentials/{row['id']}"
             assert (await world.ask("DELETE", path, world.full)).status_code == 200
     carl = await person(world, "carl")
-    assert await desk.given(carl) == {"github": "carl's github", "mail": "granted mail"}, "shared"
+    assert await desk.run(carl) == {"github": "carl's github", "mail": "granted mail"}, "shared"
     world.change("workspaces", desk.workspace, restrict_account_credentials=True)
-    assert await desk.given(carl) == {"github": "carl's github"}
+    assert await desk.run(carl) == {"github": "carl's github"}
 
 
 @pytest.mark.parametrize("restricted", [False, True])
@@ -102,24 +102,24 @@ async def test_the_modes_and_the_agents_override(desk: Desk, restricted: bool) -
     carl, dora = await person(world, "carl"), await person(world, "dora")
     shared = {"mail": "granted mail"} if restricted else {"github": "shared github", "mail": "granted mail"}
     world.change("workspaces", desk.workspace, required_credentials_mode="SHARED")
-    assert await desk.given(carl) == await desk.given() == shared
+    assert await desk.run(carl) == await desk.run() == shared
     world.change("workspaces", desk.workspace, required_credentials_mode="MEMBER")
-    assert await desk.given(carl) == {"github": "carl's github"}
-    assert await desk.given(dora) == {"github": "dora's github"}
-    assert await desk.given() == {}, "nobody acts when an organization's key does"
+    assert await desk.run(carl) == {"github": "carl's github"}
+    assert await desk.run(dora) == {"github": "dora's github"}
+    assert await desk.run() == {}, "nobody acts when an organization's key does"
     path = f"/workspace_agents/{desk.installed}"
     changed = await world.ask("PATCH", path, world.full, json={"required_credentials_mode": "SHARED"})
     assert (changed.status_code, changed.json()["required_credentials_mode"]) == (200, "SHARED")
-    assert await desk.given(carl) == shared
+    assert await desk.run(carl) == shared
     back = await world.ask("PATCH", path, world.full, json={"required_credentials_mode": None})
     assert back.json()["required_credentials_mode"] is None
-    assert await desk.given(carl) == {"github": "carl's github"}
+    assert await desk.run(carl) == {"github": "carl's github"}
     assert error(await world.ask("PATCH", path, world.full, json={"required_credentials_mode": "ALL"}))[0] == 400
 
 
 async def test_who_leaves_takes_their_credentials_along(desk: Desk) -> None:
     admin.remove_member(desk.world.store, "dora", organization="acme")
-    assert await desk.given() == {"github": "carl's github", "mail": "granted mail"}
+    assert await desk.run() == {"github": "carl's github", "mail": "granted mail"}
     assert {row["name"] for row in desk.world.rows("credentials")} >= {"dora's github"}, "the credential itself stays"
 
 
@@ -161,7 +161,7 @@ async def test_a_new_credential_is_minted_with_an_auth_config(desk: Desk) -> Non
         desk.installed,
     )
     assert (record["auth_config_id"], record["params"]) == (AUTH_CONFIG, {"token": "FAKE"})
-    assert (await desk.given())["github"] == "bot"
+    assert (await desk.run())["github"] == "bot"
     second = await attach(desk, key, auth_config_id=AUTH_CONFIG)
     assert (second.json()["integration"], second.json()["name"]) == ({"name": "github"}, "github")
     wrong = await attach(desk, key, auth_config_id=AUTH_CONFIG, integration="mail")
@@ -190,7 +190,7 @@ async def test_only_ones_own_credentials_are_attached(desk: Desk) -> None:
     assert error(stranger) == (404, "NotFound", "Workspace agent not found")
     carl = await person(world, "carl")
     assert (await attach(desk, carl, credential_id="carl's mail")).status_code == 201
-    assert (await desk.given(carl))["mail"] == "carl's mail"
+    assert (await desk.run(carl))["mail"] == "carl's mail"
     minted = await attach(desk, carl, auth_config_id=AUTH_CONFIG, integration="github")
     assert minted.json()["owner_id"] == world.accounts["carl"]
 

@@ -1,13 +1,18 @@
 """Integration credentials of an account, not those of a client (`agentbook.api.auth`).
 
-Specification: "Endpoints", Accounts.
+Specification: "Endpoints", Accounts; "Authentication", rule 4.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from ..calls import SMALL_MAX_PAGE, Call, ListCall, path, record, ref
+from ..calls import SMALL_MAX_PAGE, Call, ListCall, check, path, record, ref
+from ..discovery import offered
+from ..record import Record
+
+_OF_AGENT = "/workspace_agents/{}/credentials"
 
 
 def list_(
@@ -67,3 +72,163 @@ def list_(
     }
     call = Call("credentials.list", "GET", path("accounts", account, "credentials"), record, query)
     return ListCall(call, "credentials", max_page=SMALL_MAX_PAGE, limit=limit, offset=offset)
+
+
+def of_agent(
+    workspace_agent_id: Any, *, effective: bool | None = None, limit: int | None = None, offset: int = 0
+) -> ListCall:
+    """The credentials granted to an installed agent, if the platform offers the list.
+
+    Parameters
+    ----------
+    workspace_agent_id : str or Record
+        The id of the installation, as in ``client.workspaces.agents(workspace)``.
+    effective : bool, optional
+        True lists those that a run started by you would be given instead.
+    limit : int, optional
+        At most this many; None for all.
+    offset : int
+        Items skipped at the start.
+
+    Returns
+    -------
+    Listing
+        Of credential records; what a credential holds is masked wherever it is shown.
+
+    Raises
+    ------
+    NotOffered
+        If the platform does not describe such a path; the specification shows none.
+    InsufficientScope
+        Without ``integrations:read``.
+    NotFound
+
+    Notes
+    -----
+    Specification: "Endpoints", gaps in this part; "Authentication", rule 4.
+
+    Examples
+    --------
+    >>> of_agent("0199a0b2-0000-7000-8000-000000000000").call.method
+    'GET'
+    """
+    call = Call(
+        "credentials.of_agent",
+        "GET",
+        path("workspace_agents", workspace_agent_id, "credentials"),
+        record,
+        {"effective": effective},
+    )
+    return ListCall(
+        call,
+        "credentials",
+        max_page=SMALL_MAX_PAGE,
+        limit=limit,
+        offset=offset,
+        refine=lambda page: offered(page, _OF_AGENT),
+    )
+
+
+def attach(
+    workspace_agent_id: Any,
+    credential_id: Any = None,
+    *,
+    auth_config_id: Any = None,
+    integration: str | None = None,
+    name: str | None = None,
+    params: Mapping[str, Any] | None = None,
+) -> Call[Record]:
+    """Grant an installed agent a credential, if the platform's openapi.yaml offers it.
+
+    Parameters
+    ----------
+    workspace_agent_id : str or Record
+        The id of the installation, as in ``client.workspaces.agents(workspace)``.
+    credential_id : str or Record, optional
+        An existing credential of your account.
+    auth_config_id : str, optional
+        Make a new credential with this auth config instead.
+    integration, name : str, optional
+        Of a new credential.
+    params : mapping, optional
+        What a new credential holds.
+
+    Returns
+    -------
+    Record
+        The credential.
+
+    Raises
+    ------
+    NotOffered
+        If the platform does not describe such a path; the specification shows none.
+    InsufficientScope
+        Without ``integrations:write``.
+    Conflict
+        If it is attached already.
+    Forbidden, InvalidInput, NotFound, OutcomeUnknown
+
+    Notes
+    -----
+    Specification: "Authentication", rule 4; "Endpoints", gaps in this part.
+
+    Examples
+    --------
+    >>> attach("0199a0b2-0000-7000-8000-000000000000", "Release bot").body
+    {'credential_id': 'Release bot'}
+    """
+    body = {
+        "credential_id": None if credential_id is None else ref(credential_id),
+        "auth_config_id": None if auth_config_id is None else ref(auth_config_id),
+        "integration": integration,
+        "name": name,
+        "params": None if params is None else dict(params),
+    }
+    call = Call(
+        "credentials.attach",
+        "POST",
+        path("workspace_agents", workspace_agent_id, "credentials"),
+        record,
+        body={field: value for field, value in body.items() if value is not None},
+        write=True,
+        check=check("credentials.of_agent", workspace_agent_id),
+    )
+    return offered(call, _OF_AGENT)
+
+
+def detach(workspace_agent_id: Any, credential_id: Any) -> Call[Record]:
+    """Take a credential away from an installed agent; the credential stays.
+
+    Parameters
+    ----------
+    workspace_agent_id, credential_id : str or Record
+
+    Returns
+    -------
+    Record
+        Empty.
+
+    Raises
+    ------
+    NotOffered
+        If the platform does not describe such a path; the specification shows none.
+    InsufficientScope, NotFound, OutcomeUnknown
+
+    Notes
+    -----
+    Specification: "Authentication", rule 4; "Endpoints", gaps in this part.
+
+    Examples
+    --------
+    >>> detach("0199a0b2-0000-7000-8000-000000000000", "Release bot").method
+    'DELETE'
+    """
+    call = Call(
+        "credentials.detach",
+        "DELETE",
+        path("workspace_agents", workspace_agent_id, "credentials", credential_id),
+        record,
+        write=True,
+        check=check("credentials.of_agent", workspace_agent_id),
+    )
+    return offered(call, _OF_AGENT + "/{}")

@@ -62,11 +62,11 @@ def list_credentials(call: OperationCall) -> dict[str, Any]:
 def list_workspace_agent_credentials(call: OperationCall) -> dict[str, Any]:
     """List the credentials granted to an installed agent, newest first.
 
-    With ``given``, those that a run started by the caller would be given.
+    With ``effective``, those that a run started by the caller would be given.
     """
     agent = access.require_workspace_agent(call, call.path["workspace_agent_id"])
-    if call.query["given"]:
-        chosen: Any = [credential.id for credential in _given(call, agent).values()]
+    if call.query["effective"]:
+        chosen: Any = [credential.id for credential in _of_a_run(call, agent).values()]
     else:
         chosen = _granted_to(agent)
     query = select(credentials).where(credentials.c.id.in_(chosen)).order_by(credentials.c.id.desc())
@@ -78,7 +78,7 @@ def _granted_to(agent: access.Row) -> Any:
     return select(credential_grants.c.credential_id).where(credential_grants.c.workspace_agent_id == agent["id"])
 
 
-def _given(call: OperationCall, agent: access.Row) -> dict[str, Any]:
+def _of_a_run(call: OperationCall, agent: access.Row) -> dict[str, Any]:
     """What a run of an installed agent would be given, by integration."""
     version = (
         select(agent_versions.c.tools_json)
