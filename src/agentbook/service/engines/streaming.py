@@ -16,6 +16,9 @@ _WORD = re.compile(r"\s*\S+\s*\Z|\s*\S+|\s+")
 _MIN_PAUSE_S, _MAX_PAUSE_S = 0.02, 0.05
 # A long reply is sent in larger pieces, so that a table does not take two minutes.
 _MAX_PIECES = 220
+# A text longer than this is not split word by word, which would hold up other turns.
+_MAX_SPLIT_CHARACTERS = 20_000
+_SPACE = re.compile(r"\s")
 
 
 def split_words(text: str, max_pieces: int = _MAX_PIECES) -> list[str]:
@@ -28,9 +31,22 @@ def split_words(text: str, max_pieces: int = _MAX_PIECES) -> list[str]:
     >>> split_words("one two  three")
     ['one', ' two', '  three']
     """
+    if len(text) > _MAX_SPLIT_CHARACTERS:
+        return _split_evenly(text, max_pieces)
     words = _WORD.findall(text)
     size = max(1, -(-len(words) // max_pieces))
     return ["".join(words[start : start + size]) for start in range(0, len(words), size)]
+
+
+def _split_evenly(text: str, max_pieces: int) -> list[str]:
+    size = -(-len(text) // max_pieces)
+    pieces, start = [], 0
+    while start < len(text):
+        space = _SPACE.search(text, start + size)
+        end = space.start() if space is not None else len(text)
+        pieces.append(text[start:end])
+        start = end
+    return pieces
 
 
 async def pause(turn: TurnRequest, seconds: float) -> None:

@@ -28,6 +28,7 @@ MAX_PAGE = 8 << 20
 GROUP = 64 * 1024
 _SMALL_PAGE = 256 * 1024
 _SMALL_EVENT = 1024
+_HISTORY = 8 << 20  # characters of earlier messages; one LLM request takes no more
 _BATCH = 16  # rows that are fetched at once
 # Where it exists, octet_length does not read the text itself.
 _LENGTH = "octet_length(wire)" if sqlite3.sqlite_version_info >= (3, 43) else "length(wire)"
@@ -195,17 +196,19 @@ def after(db: Connection, session_id: str, from_id: str) -> tuple[list[Published
 def texts_before(db: Connection, session_id: str, before_id: str, limit: int) -> list[tuple[str, str]]:
     """Return (type, text) of the last messages and replies before an event.
 
-    At most `limit`, oldest first.
+    At most `limit`, oldest first, and no more after `_HISTORY` characters.
     """
     sql = (
         "SELECT type, wire FROM events WHERE session_id = ? AND id < ? AND type IN ('message', 'runtime_done') "
         "ORDER BY id DESC"
     )
     texts: list[tuple[str, str]] = []
+    characters = 0
     for type_, wire in db.exec_driver_sql(_mark_parameters(db, sql), (session_id, before_id)):
         text = msgspec.json.decode(wire, type=_TextEvent).content.text
         if text is not None:
             texts.append((type_, text))
-            if len(texts) == limit:
+            characters += len(text)
+            if len(texts) == limit or characters > _HISTORY:
                 break
     return texts[::-1]

@@ -16,6 +16,7 @@ from fractions import Fraction
 
 from ...engines.base import Step, TurnRequest
 from ...engines.streaming import run_subtask, stream_reply
+from .bounds import compute
 
 _BINARY: dict[type[ast.operator], tuple[str, Callable[[Fraction, Fraction], Fraction]]] = {
     ast.Add: ("+", operator.add),
@@ -35,7 +36,7 @@ _WORDS = [
     (re.compile(r"\bplus\b"), "+"),
     (re.compile(r"\bminus\b"), "-"),
     (re.compile(r"\btimes\b|\bmultiplied by\b|(?<=\d)\s*x\s*(?=\d)"), "*"),
-    (re.compile(r"(\d+(?:\.\d+)?)\s*(?:%|percent)\s+of\b"), r"\1/100*"),
+    (re.compile(r"(?<!\d)(\d++(?:\.\d++)?)\s*(?:%|percent)\s+of\b"), r"\1/100*"),
     (re.compile(r"(\d)\s*percent\b"), r"\1/100"),
 ]
 
@@ -80,7 +81,7 @@ def calculate(text: str) -> Calculation:
 
 
 def _find_expression(text: str) -> str:
-    text = text.lower()[: 4 * _MAX_CHARACTERS]
+    text = text[: 4 * _MAX_CHARACTERS].lower()
     for pattern, sign in _WORDS:
         text = pattern.sub(sign, text)
     for sign, plain in (("×", "*"), ("·", "*"), ("÷", "/"), ("−", "-")):
@@ -178,7 +179,7 @@ class Calculator:
     async def run(self, turn: TurnRequest) -> AsyncIterator[Step]:
         """Reply with the result and its steps, or with what can be calculated."""
         try:
-            result = calculate(turn.message)
+            result = await compute(calculate, turn.message)
         except CannotCalculate as error:
             async for step in stream_reply(
                 turn, f"{error} Ask me for example: `(2 + 3) * 4`, `15% of 80` or `2^10 / 3`."

@@ -26,6 +26,7 @@ _EXACT_TITLE_FACTOR = 1.7
 _SYNONYM_COVERAGE = 0.8
 _MIN_COVERAGE = 0.5  # one shared word does not make an answer
 _MAX_QUERY_WORDS = 24
+_MAX_WORD = 60  # characters; with apostrophes in it, the index takes a word for several
 # The reader's word -> the documentation's words.
 SYNONYMS: dict[str, tuple[str, ...]] = {
     "answer": ("reply",), "response": ("reply", "error"), "conversation": ("session", "chat"), "dialogue": ("session",), "install": ("pip",),
@@ -117,7 +118,8 @@ class Library:
 
         Whole words and their synonyms are searched first, then beginnings of words.
         """
-        terms = (keywords(query) or [word for word in words(query) if len(word) > 3])[:_MAX_QUERY_WORDS]
+        terms = keywords(query) or [word for word in words(query) if len(word) > 3]
+        terms = [word[:_MAX_WORD] for word in terms[:_MAX_QUERY_WORDS]]
         if not terms:
             return []
         hits = self._rank(terms, [_any_of((word, *_synonyms(word))) for word in terms])

@@ -6,13 +6,13 @@ nothing in the pages fits, it says so and lists the pages.
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 
 from ...engines.base import Message, Step, ToolDone, ToolStarted, TurnRequest
 from ...engines.streaming import pause, stream_reply
+from .bounds import compute, readable
 from .documentation import Hit, Library, library
 from .tokenize import keywords
 
@@ -57,14 +57,16 @@ class Guide:
 
     async def run(self, turn: TurnRequest) -> AsyncIterator[Step]:
         """Search as a tool run, then reply."""
-        request = understand(turn.message, turn.history)
+        turn = readable(turn)
+        request = await compute(understand, turn.message, turn.history)
         yield ToolStarted("search_documentation", {"query": request.query[:200]})
-        # In a thread, because the first search builds the index.
-        pages = self.library if self.library is not None else await asyncio.to_thread(library)
-        hits = pages.search(request.query)
+        # The first search builds the index.
+        pages = self.library if self.library is not None else await compute(library)
+        hits = await compute(pages.search, request.query)
         await pause(turn, 0.15)
         yield ToolDone("search_documentation")
-        async for step in stream_reply(turn, compose(turn.message, request, hits, pages, turn.history)):
+        text = await compute(compose, turn.message, request, hits, pages, turn.history)
+        async for step in stream_reply(turn, text):
             yield step
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from ...engines.base import Step, TurnRequest
 from ...engines.streaming import run_subtask, stream_reply
+from .bounds import compute, readable
 from .tokenize import keyword_stems
 
 NOTICE = (
@@ -140,7 +141,8 @@ class StandIn:
 
     async def run(self, turn: TurnRequest) -> AsyncIterator[Step]:
         """Read the prompt as a subtask, then reply with what applies to the message."""
+        turn = readable(turn)
         async for step in run_subtask(turn, "read_prompt", turn.rng.uniform(0.05, 0.2)):
             yield step
-        async for step in stream_reply(turn, compose(turn)):
+        async for step in stream_reply(turn, await compute(compose, turn)):
             yield step

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from ...engines.base import Draft, Failure, Step, TurnRequest
 from ...engines.run_limits import failure
 from ...engines.streaming import pause, run_subtask, stream_reply
+from .bounds import MAX_MESSAGE
 
 _NUMBER = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?)(?![\w.])")
 
@@ -33,7 +34,7 @@ _BEFORE_LIMIT: dict[str, tuple[int, bool]] = {
 
 def _first_number(text: str, default: float, maximum: float) -> float:
     """The first number in `text`, at most `maximum`; `default` if there is none."""
-    match = _NUMBER.search(text)
+    match = _NUMBER.search(text[:MAX_MESSAGE])
     return min(float(match[1]), maximum) if match else default
 
 

@@ -8,7 +8,6 @@ question, it says what it can count.
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,6 +17,7 @@ from typing import Any
 from .... import ids
 from ....engines.base import Reply, Step, ToolDone, ToolStarted, TurnRequest
 from ....engines.streaming import pause, stream_reply
+from ..bounds import compute, readable
 from . import answers, queries
 from .periods import NoSuchDate
 from .queries import Query
@@ -53,12 +53,13 @@ class Analyst:
 
     async def run(self, turn: TurnRequest) -> AsyncIterator[Step]:
         """Run the queries of a question, then reply."""
+        turn = readable(turn)
         results: list[Sequence[Row]] = []
         async for step in _run_query(turn, queries.names(), results):
             yield step
-        account = _AccountFacts.from_rows(results.pop(), self.clock)
+        account = await compute(_AccountFacts.from_rows, results.pop(), self.clock)
         try:
-            question = _understand(turn, account)
+            question = await compute(_understand, turn, account)
         except (NoSuchDate, UnknownName) as error:
             question, text = None, _explain(error, account.names)
         else:
@@ -67,7 +68,7 @@ class Analyst:
             for query in _queries(question, account):
                 async for step in _run_query(turn, query, results):
                     yield step
-            text = f"{_answer(question, results)}\n\n{answers.footnote(question, account.name, account.now)}"
+            text = f"{await compute(_answer, question, results)}\n\n{answers.footnote(question, account.name, account.now)}"
         async for step in stream_reply(turn, text):
             yield step
 
@@ -82,8 +83,7 @@ async def _run_query(turn: TurnRequest, query: Query, results: list[Sequence[Row
     """Run one query as a tool call."""
     parameters = query.parameters
     yield ToolStarted(query.name, {name: parameters[name] for name in _SHOWN_PARAMETERS if name in parameters})
-    # In a thread, because a large history must not delay other turns.
-    rows = await asyncio.to_thread(turn.activity.rows, query.sql, {**parameters, "account_id": turn.account_id})
+    rows = await compute(turn.activity.rows, query.sql, {**parameters, "account_id": turn.account_id})
     results.append(rows)
     await pause(turn, _QUERY_S)
     yield ToolDone(query.name)

@@ -313,9 +313,16 @@ def _find_names(text: str, names: Names) -> tuple[str | None, str | None, str]:
     return workspace, agent, text
 
 
+def _plain(text: str) -> str:
+    return text.replace("-", " ").replace("_", " ")
+
+
 def _find_name(text: str, names: Sequence[str], kind: str, not_before: str) -> tuple[str | None, str]:
     # Longest first: "data-desk" is not "data".
+    plain_text = _plain(text)
     for name in sorted(names, key=len, reverse=True):
+        if _plain(name.lower()) not in plain_text:  # an account may have thousands of names
+            continue
         spelling = re.escape(name.lower()).replace(r"\-", "[- ]").replace("_", "[_ ]")
         is_distinctive = "-" in name or "_" in name or "~" in text
         lead = (

@@ -8,7 +8,6 @@ that.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 from collections.abc import AsyncIterator, Iterable, Sequence
@@ -16,6 +15,7 @@ from dataclasses import dataclass, replace
 
 from ....engines.base import Message, Step, ToolDone, ToolStarted, TurnRequest
 from ....engines.streaming import pause, stream_reply
+from ..bounds import compute, readable
 from ..documentation import Hit, Library, library
 from ..guide import understand
 from ..tokenize import keyword_stems
@@ -70,7 +70,8 @@ class PromptAgent:
 
     async def run(self, turn: TurnRequest) -> AsyncIterator[Step]:
         """Read the prompt and search as tool runs, then reply."""
-        instructions = parse_instructions(turn.system_prompt)
+        turn = readable(turn)
+        instructions = await compute(parse_instructions, turn.system_prompt)
         lines = {"followed": list(instructions.understood), "not_understood": list(instructions.ignored)}
         if not turn.prompt_is_visible:
             instructions, lines = replace(instructions, secret=True), {}
@@ -78,13 +79,14 @@ class PromptAgent:
         await pause(turn, 0.05)
         yield ToolDone("read_prompt")
         history: Sequence[Message] = turn.history if turn.mode == "multi-turn" else ()
-        query = understand(turn.message, history).query
+        query = (await compute(understand, turn.message, history)).query
         yield ToolStarted("search_documentation", {"query": query[:200]})
-        pages = self.library if self.library is not None else await asyncio.to_thread(library)
-        hits = pages.search(query)
+        pages = self.library if self.library is not None else await compute(library)
+        hits = await compute(pages.search, query)
         await pause(turn, 0.1)
         yield ToolDone("search_documentation")
-        async for step in stream_reply(turn, compose(turn.message, query, instructions, hits)):
+        text = await compute(compose, turn.message, query, instructions, hits)
+        async for step in stream_reply(turn, text):
             yield step
 
 
@@ -123,14 +125,14 @@ def _is_refused(message: str, instructions: Instructions, hits: Sequence[Hit]) -
 
 def _find_answer(query: str, instructions: Instructions, hits: Sequence[Hit]) -> Answer:
     """The sentences that fit best, without those that contain a word to avoid."""
-    query_stems = keyword_stems(query)
+    query_stems, avoided = keyword_stems(query), _words_pattern(instructions.avoid)
     candidates: list[tuple[str, int, str]] = []  # sentence, score, source
     code: str | None = None
     for hit in hits[:2]:
         if candidates and hit.score < _SIMILAR_SCORE * hits[0].score:
             break
         for sentence in _sentences(hit.section.blocks):
-            if not _contains_any(sentence, instructions.avoid):
+            if avoided is None or not avoided.search(sentence):
                 score = len(query_stems & keyword_stems(sentence))
                 candidates.append((sentence, score, hit.section.source))
         code = code or next((block for block in hit.section.blocks if block.startswith("```")), None)
@@ -175,8 +177,10 @@ def _sentences(blocks: Iterable[str]) -> list[str]:
     return [sentence for sentence in sentences if len(sentence.split()) > 2 and not sentence.endswith(":")]
 
 
-def _contains_any(sentence: str, words: Iterable[str]) -> bool:
-    return any(re.search(rf"\b{re.escape(word)}\b", sentence, re.IGNORECASE) for word in words)
+def _words_pattern(words: Sequence[str]) -> re.Pattern[str] | None:
+    """A pattern of any of these words; None without words."""
+    alternatives = "|".join(map(re.escape, words))
+    return re.compile(rf"\b(?:{alternatives})\b", re.IGNORECASE) if words else None
 
 
 def _format(answer: Answer, message: str, instructions: Instructions) -> str:

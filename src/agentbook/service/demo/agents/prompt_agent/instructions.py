@@ -20,10 +20,16 @@ QUESTION = "Does that answer your question?"
 REFUSAL = "I cannot help with that here."
 UNKNOWN = "I found nothing about that."
 
-_QUOTE = re.compile(r"\"([^\"\n]+)\"|“([^”\n]+)”|(?<!\w)'([^'\n]+)'(?!\w)|(?<!\w)‘([^’\n]+)’(?!\w)|`([^`\n]+)`")
+# No quote contains the sign that opens it: an endless row of them takes no longer.
+_QUOTE = re.compile(r"\"([^\"\n]+)\"|“([^“”\n]+)”|(?<!\w)'([^'\n]+)'(?!\w)|(?<!\w)‘([^‘’\n]+)’(?!\w)|`([^`\n]+)`")
+_CONTINUES = re.compile(r" *[,;.!?]")
 # Stands for a quote while sentences are split, so that punctuation in it does no harm.
 _PLACEHOLDER = re.compile(r"\x01(\d+)\x02")
-_SENTENCE = re.compile(r"(?:[^.!?\n\x01]|\x01\d+\x02|(?<=\w)\.(?=\w))+[.!?]*")
+_SENTENCE = re.compile(r"(?:[^.!?\n\x01]|\x01\d+\x02|(?<=\w)\.(?=\w))++[.!?]*")
+# The rules look for one word after another, anywhere in a sentence.
+_MAX_SENTENCE = 500
+_MAX_ITEMS = 100  # topics to keep to or refuse, words to avoid
+
 _ROLE = re.compile(r"^(?:you are|you're|act as)\b", re.IGNORECASE)
 _NEGATIVE = re.compile(r"\b(?:never|do not|don['’]t|avoid|without|no|not)\b", re.IGNORECASE)
 _NUMBER = rf"(\d{{1,4}}|{'|'.join(NUMBERS)}|a single)"
@@ -100,8 +106,7 @@ def parse_instructions(prompt: str | None) -> Instructions:
     def put_placeholder(match: re.Match[str]) -> str:
         quotes.append(next(group for group in match.groups() if group is not None))
         # A full stop inside the quotation marks ends the sentence around them, too.
-        rest = match.string[match.end() :].lstrip(" ")
-        ends = quotes[-1][-1] in ".!?" and not rest.startswith((",", ";", ".", "!", "?"))
+        ends = quotes[-1][-1] in ".!?" and not _CONTINUES.match(match.string, match.end())
         return f"\x01{len(quotes) - 1}\x02{'.' if ends else ''}"
 
     text = _QUOTE.sub(put_placeholder, (prompt or "").replace("\x01", "").replace("\x02", ""))
@@ -111,7 +116,7 @@ def parse_instructions(prompt: str | None) -> Instructions:
         if len(sentence) < 3:
             continue
         own_quotes = [quotes[int(placeholder[1])] for placeholder in _PLACEHOLDER.finditer(sentence)]
-        changes = _changes(sentence, own_quotes, instructions)
+        changes = _changes(sentence[:_MAX_SENTENCE], own_quotes, instructions)
         instructions = replace(instructions, **changes)
         original = _PLACEHOLDER.sub(lambda placeholder: f"“{quotes[int(placeholder[1])]}”", sentence)
         if changes:
@@ -192,14 +197,14 @@ def _be_brief(match: re.Match[str], quotes: list[str], instructions: Instruction
 
 
 def _limit_topics(match: re.Match[str], quotes: list[str], instructions: Instructions) -> Mapping[str, Any]:
-    return {"topics": instructions.topics + _named_items(match[1], [])}
+    return {"topics": (instructions.topics + _named_items(match[1], []))[:_MAX_ITEMS]}
 
 
 def _refuse_topics(match: re.Match[str], quotes: list[str], instructions: Instructions) -> Mapping[str, Any]:
     if _DOES_NOT_KNOW.search(match.string):
         return {}
     name = "topics" if match["not"] else "refused"
-    return {name: getattr(instructions, name) + _named_items(match[2], [])}
+    return {name: (getattr(instructions, name) + _named_items(match[2], []))[:_MAX_ITEMS]}
 
 
 def _set_refusal(match: re.Match[str], quotes: list[str], instructions: Instructions) -> Mapping[str, Any]:
@@ -212,7 +217,7 @@ def _set_keys(match: re.Match[str], quotes: list[str], instructions: Instruction
 
 
 def _avoid_words(match: re.Match[str], quotes: list[str], instructions: Instructions) -> Mapping[str, Any]:
-    return {"avoid": instructions.avoid + _named_items(match[1], quotes)}
+    return {"avoid": (instructions.avoid + _named_items(match[1], quotes))[:_MAX_ITEMS]}
 
 
 def _compile(*rules: tuple[str, Effect]) -> tuple[Rule, ...]:

@@ -1,0 +1,103 @@
+"""Agents that work by rules read a bounded part of any text, and not on the loop."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from agentbook.service.demo.agents import AGENTS, bounds, calculator, guide, prompt_agent, stand_in
+from agentbook.service.demo.agents.prompt_agent import instructions
+from agentbook.service.engines.base import Message, Reply
+from agentbook.service.engines.streaming import split_words
+from service.engines.engine_runs import request
+
+MIB = 1 << 20
+# Texts on which a rule that is not careful takes minutes.
+TEXTS = {
+    "blanks": " " * MIB,
+    "words": "a " * (MIB // 2),
+    "one word": "a" * MIB,
+    "one number": "9" * MIB,
+    "zeros": "0" * MIB,
+    "percentages": "1 percent of " * 80_000,
+    "powers": "9^9^9^9^9",
+    "parentheses": "(" * MIB,
+    "opening quotes": "“a" * (MIB // 2),
+    "single quotes": " 'a" * (MIB // 3),
+    "backticks": "`" * MIB,
+    "lists in lists": "[" * MIB,
+    "items in items": "\n".join("  " * depth + "- a" for depth in range(1_400)),
+    "instructions without an end": "start " * (MIB // 6),
+    "words to avoid": "never mention " + ", ".join(f"w{n}" for n in range(140_000)),
+    "rules": "\n".join(f"Never say w{n}." for n in range(60_000)),
+}
+
+
+@pytest.mark.parametrize("name", ["stand-in", "scribe", "guide", "calculator", "echo", "verbose", "slow"])
+def test_any_text_is_answered(name: str) -> None:
+    async def run() -> None:
+        for text in TEXTS.values():
+            turn = request(text, history=[Message("user", text)], system_prompt=text)
+            steps = [step async for step in AGENTS[name]().run(turn)]
+            assert isinstance(steps[-1], Reply)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("name", "module", "function"),
+    [
+        ("stand-in", stand_in, "match_prompt"),
+        ("scribe", prompt_agent, "parse_instructions"),
+        ("scribe", prompt_agent, "compose"),
+        ("guide", guide, "understand"),
+        ("guide", guide, "compose"),
+        ("calculator", calculator, "calculate"),
+    ],
+)
+def test_an_agent_works_in_a_thread_on_a_bounded_text(
+    name: str, module: ModuleType, function: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original: Callable[..., Any] = getattr(module, function)
+    threads: list[threading.Thread] = []
+
+    def watched(*arguments: Any) -> Any:
+        threads.append(threading.current_thread())
+        assert all(len(text) <= bounds.MAX_PROMPT for text in arguments if isinstance(text, str))
+        return original(*(text[:1000] if isinstance(text, str) else text for text in arguments))
+
+    async def run() -> None:
+        text = "w " * 30_000 if name != "calculator" else "1 + 1"
+        async for _ in AGENTS[name]().run(request(text, system_prompt=text)):
+            pass
+
+    monkeypatch.setattr(module, function, watched)
+    asyncio.run(run())
+    assert threads
+    assert threading.main_thread() not in threads
+
+
+def test_each_rule_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines: list[str] = []
+    original = stand_in.keyword_stems
+    monkeypatch.setattr(stand_in, "keyword_stems", lambda text: lines.append(text) or original(text))
+    stand_in.match_prompt("\n".join(f"Never say w{n}." for n in range(100)), "w5 and w6")
+    assert len(lines) == 101
+
+
+def test_what_a_prompt_lists_is_bounded() -> None:
+    parsed = instructions.parse_instructions("\n".join(f"Never mention w{n}." for n in range(5_000)))
+    assert parsed.avoid[:2] == ("w0", "w1")
+    assert len(parsed.avoid) == 100
+
+
+@pytest.mark.parametrize("text", [TEXTS["words"], TEXTS["one word"], TEXTS["blanks"], "a\n" * 20_000 + "é"])
+def test_a_long_reply_is_split_into_as_many_pieces_as_a_short_one(text: str) -> None:
+    pieces = split_words(text)
+    assert "".join(pieces) == text
+    assert 1 <= len(pieces) <= 220
