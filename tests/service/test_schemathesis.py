@@ -16,10 +16,10 @@ import httpx
 from agentbook.service.auth import SCOPES
 from service.process import Service
 
-BUDGET_S = 30
+EXAMPLES = 3  # of each operation, besides the boundaries of every field: 2,400 requests
 # What OAuth's own rules refuse with a 400 cannot all be said in a schema: a redirect
 # URI must be https or loopback, a client be registered, a code be live. The flow has
-# tests of its own.
+# tests of its own. Nor can a schema say whether an agent's maintainer exists.
 SETTINGS = """
 [parameters]
 "path.account_id_or_name" = "acme"
@@ -30,6 +30,10 @@ SETTINGS = """
 
 [[operations]]
 include-path-regex = "/oauth/"
+checks.positive_data_acceptance.enabled = false
+
+[[operations]]
+include-operation-id = ["createAgent", "updateAgent"]
 checks.positive_data_acceptance.enabled = false
 """
 
@@ -50,7 +54,7 @@ def test_every_check_on_every_operation(tmp_path: Path) -> None:
             settings.write_text(SETTINGS.format(session=furnished(http)))
         program = "from schemathesis.cli import schemathesis; schemathesis()"
         arguments = ["run", f"{service.base_url}/openapi.yaml", "--url", service.base_url, "--auth", key]
-        bounds = ["--max-time", str(BUDGET_S), "--seed", "1", "--no-shrink", "--request-timeout", "10"]
+        bounds = ["--max-examples", str(EXAMPLES), "--seed", "1", "--no-shrink", "--request-timeout", "10"]
         # All checks are on unless the settings say otherwise; "--checks all" would
         # overrule them.
         checks = ["--mode", "all", "--header", "Accept: */*", "--no-color"]
