@@ -55,9 +55,9 @@ class Built:
 
 
 def run(*command: str | Path, cwd: Path, **environment: str) -> str:
-    inherited = {
-        name: value for name, value in os.environ.items() if not name.startswith(("PYTHONPATH", "VIRTUAL_ENV"))
-    }
+    # uv leaves compiling to the first import; its bytecode serves the next process.
+    left_out = ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "VIRTUAL_ENV")
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(left_out)}
     done = subprocess.run(
         [str(part) for part in command],
         cwd=cwd,
