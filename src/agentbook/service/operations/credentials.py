@@ -107,7 +107,7 @@ def attach_credential(call: OperationCall) -> dict[str, Any]:
         if row["owner_id"] != call.caller.account_id:
             raise errors.forbidden("This credential belongs to a member; only they can attach it")
     else:
-        row = _mint(call, agent)
+        row = _create(call, agent)
     granted = _granted_to(agent).where(credential_grants.c.credential_id == row["id"])
     if call.db.execute(granted).first() is not None:
         raise errors.conflict(f'Credential "{row["name"]}" is already attached to this workspace agent.')
@@ -151,7 +151,7 @@ def _require_credential(call: OperationCall, reference: str, condition: ColumnEl
     return rows[0]
 
 
-def _mint(call: OperationCall, agent: access.Row) -> access.Row:
+def _create(call: OperationCall, agent: access.Row) -> access.Row:
     """Store a new credential of the caller's account, made for an installed agent."""
     body, caller = call.body, call.caller
     auth_config_id = body["auth_config_id"].lower()

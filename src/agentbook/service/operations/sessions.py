@@ -141,8 +141,8 @@ async def _stream(store: Store, session_id: str, page_: events.Page, params: Map
                 yield (await store.read(read_piece, brief=True)).encode()
         separator = ","
     # A page that ends early reports the limit that it kept to.
-    kept = {**params, "limit": len(page_.ids)} if page_.is_cut else params
-    yield b"]," + pagination_of_json(len(page_.ids), page_.total, kept)
+    applied = {**params, "limit": len(page_.ids)} if page_.is_cut else params
+    yield b"]," + pagination_of_json(len(page_.ids), page_.total, applied)
 
 
 @writes("postEvent")
