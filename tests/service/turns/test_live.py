@@ -102,6 +102,36 @@ def test_a_socket_receives_the_part_of_the_drafts_that_it_lacks() -> None:
         assert drafts(late) == [{"delta": "Hello wörld", "offset": 0}]
 
 
+def test_drafts_of_what_happened_before_a_socket_opened_are_marked() -> None:
+    hub = Hub(Clock())
+    with hub.listening("s") as channel, hub.turn("s", "task") as draft:
+        first = Listener(channel, [], None, None)
+        draft.tool("t1", "search", "running")
+        draft.write("Hel")
+        late = Listener(channel, [], None, None)
+        draft.write("lo")
+        draft.tool("t2", "read", "running")
+
+        def sent(listener: Listener) -> list[tuple[Any, bool]]:
+            listener.step(10)
+            events = [json.loads(text) for text in listener.received]
+            listener.received.clear()
+            return [
+                (event["content"].get("delta", event["content"].get("tool")), "replayed" in event) for event in events
+            ]
+
+        assert sent(first) == [("search", False), ("read", False), ("Hello", False)]
+        assert sent(late) == [("search", True), ("read", False), ("Hel", True), ("lo", False)]
+        draft.write("!")
+        assert sent(late) == [("!", False)]
+        draft.end()
+    with hub.listening("s") as channel:
+        listener = Listener(channel, [], None, None)
+        with hub.turn("s", "next task") as draft:
+            draft.write("Hi")
+            assert sent(listener) == [("Hi", False)], "the next turn began after the socket opened"
+
+
 def test_only_the_newest_state_of_a_tool_run_is_sent() -> None:
     hub = Hub(Clock())
     with hub.listening("s") as channel, hub.turn("s", "task") as draft:

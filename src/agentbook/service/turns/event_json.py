@@ -59,10 +59,14 @@ def failed(
     return event(id=id, type="runtime_error", content=content, task_id=task_id, created_at=created_at, author=author)
 
 
-def draft(*, id: str, task_id: str, created_at: str, content: Mapping[str, Any]) -> str:
+def draft(*, id: str, task_id: str, created_at: str, content: Mapping[str, Any], replayed: bool) -> str:
     """Encode a draft, which is sent live and never stored; its id is not a UUID.
 
     `content` is ``{"delta", "offset"}`` for text and ``{"tool", "state"}`` for a tool
-    run.
+    run. `replayed` says that it happened before the socket opened.
     """
-    return event(id=id, type="runtime_draft", content=content, task_id=task_id, created_at=created_at)
+    fields: dict[str, Any] = {"id": id, "type": "runtime_draft", "content": content, "task_id": task_id}
+    if replayed:
+        fields["replayed"] = True
+    fields["created_at"] = fields["updated_at"] = created_at
+    return _encode(fields).decode()

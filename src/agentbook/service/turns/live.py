@@ -8,7 +8,9 @@ after the cursor", so there is no gap between them. (Measured with 11 MB publish
 one stalled socket: healthy sockets undisturbed, 2.4 MB more memory.)
 
 Drafts are not events. The draft text of a turn is kept once, and each socket receives
-the part that it has not been sent yet, as one piece.
+the part that it has not been sent yet, as one piece. A socket that opens during a turn
+is sent what the turn has drafted so far, marked as ``replayed``: a panel that reloads
+shows the whole draft, and a listener that only follows can leave it out.
 
 Everything here runs on the service's event loop and never awaits between reading state
 and acting on it.
@@ -47,28 +49,31 @@ class LiveTurn:
         self.text = ""
         self.tools: list[tuple[str, str, str]] = []  # (task, tool, state), one entry per change
         self._clock = clock
-        self._cached: tuple[int, int, str] = (0, 0, "")
+        self._cached: tuple[tuple[int, int, bool], str] = ((0, 0, False), "")
 
-    def text_after(self, offset: int) -> str:
-        """The draft event with the text from `offset` (in characters) to the end."""
-        start, end, encoded = self._cached
-        if (start, end) != (offset, len(self.text)):  # a thousand sockets at one offset share one text
-            end = len(self.text)
-            content = {"delta": self.text[offset:], "offset": offset}
-            encoded = self._draft(f"draft-{end}-{self.task_id}", self.task_id, content)
-            self._cached = (offset, end, encoded)
+    def text_between(self, start: int, end: int, *, replayed: bool) -> str:
+        """The draft event with a part of the text; offsets are in characters."""
+        key, encoded = self._cached
+        if key != (start, end, replayed):  # a thousand sockets at one offset share one text
+            content = {"delta": self.text[start:end], "offset": start}
+            encoded = self._draft(f"draft-{end}-{self.task_id}", self.task_id, content, replayed)
+            self._cached = ((start, end, replayed), encoded)
         return encoded
 
-    def tools_after(self, count: int) -> list[str]:
-        """The newest draft of each tool run that changed after `count` changes."""
+    def tools_after(self, count: int, opened: int) -> list[str]:
+        """The newest draft of each tool run that changed after `count` changes.
+
+        The first `opened` changes happened before the socket opened.
+        """
         newest = {task: (index, tool, state) for index, (task, tool, state) in enumerate(self.tools) if index >= count}
         return [
-            self._draft(f"draft-{index}-{task}", task, {"tool": tool, "state": state})
+            self._draft(f"draft-{index}-{task}", task, {"tool": tool, "state": state}, index < opened)
             for task, (index, tool, state) in newest.items()
         ]
 
-    def _draft(self, id_: str, task_id: str, content: dict[str, object]) -> str:
-        return event_json.draft(id=id_, task_id=task_id, created_at=self._clock.instant(), content=content)
+    def _draft(self, id_: str, task_id: str, content: dict[str, object], replayed: bool) -> str:
+        now = self._clock.instant()
+        return event_json.draft(id=id_, task_id=task_id, created_at=now, content=content, replayed=replayed)
 
 
 @dataclass(slots=True, eq=False)
@@ -115,6 +120,12 @@ class Cursor:
     _live: LiveTurn | None = None
     _characters: int = 0
     _tools: int = 0
+    # The turn that was running when the socket opened, and how far it had come.
+    _opened: tuple[LiveTurn | None, int, int] = (None, 0, 0)
+
+    def __post_init__(self) -> None:
+        if (live := self.channel.live) is not None:
+            self._opened = (live, len(live.text), len(live.tools))
 
     def accepts(self, type_: str) -> bool:
         """Whether the socket subscribed to events of this type."""
@@ -146,11 +157,15 @@ class Cursor:
     def _drafts(self, live: LiveTurn) -> Iterator[str]:
         if self._live is not live:
             self._live, self._characters, self._tools = live, 0, 0
+        _, characters, tools = self._opened if self._opened[0] is live else (None, 0, 0)
         if self._tools < len(live.tools):
-            yield from live.tools_after(self._tools)
+            yield from live.tools_after(self._tools, tools)
             self._tools = len(live.tools)
+        if self._characters < characters:
+            yield live.text_between(self._characters, characters, replayed=True)
+            self._characters = characters
         if self._characters < len(live.text):
-            yield live.text_after(self._characters)
+            yield live.text_between(self._characters, len(live.text), replayed=False)
             self._characters = len(live.text)
 
     def replay(self, page: list[Published], *, is_last: bool) -> list[str]:
