@@ -18,7 +18,7 @@ from websockets.sync.client import connect
 import agentbook as ab
 from agentbook.service import admin
 from agentbook.service.http.app import build
-from agentbook.service.http.middleware import ErrorResponses, RequestIds
+from agentbook.service.http.middleware import ErrorResponses, ResponseHeaders
 from agentbook.service.http.rate_limit import RateLimit, Window
 from service.process import Service, command
 from service.world import World, basic, error
@@ -41,7 +41,7 @@ class Hand:
 def limited(world: World, window: Window, address: str = "192.0.2.1") -> httpx.AsyncClient:
     """The world's platform behind a limit."""
     app: ASGIApp = RateLimit(build(world.platform), window)
-    app = Dated(RequestIds(ErrorResponses(app, lambda: "http://test"), world.store.clock), window._now)
+    app = Dated(ResponseHeaders(ErrorResponses(app, lambda: "http://test"), world.store.clock), window._now)
     transport = httpx.ASGITransport(app, client=(address, 1))
     return httpx.AsyncClient(transport=transport, base_url="http://test/v1", headers={"Accept": "*/*"})
 

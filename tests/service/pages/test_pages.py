@@ -84,6 +84,12 @@ async def test_every_address_on_a_page_is_relative(world: World) -> None:
 async def test_loopback_pages_tell_nobody_where_the_person_came_from(world: World) -> None:
     for host in ("127.0.0.1:8765", "localhost:8765", "[::1]:8765"):
         assert (await Person(world).get("/signin", host=host)).headers["referrer-policy"] == "no-referrer"
+    for host in (
+        "localhost.evil.example",
+        "127.0.0.1.evil.example:80",
+        "[::1",
+    ):  # not loopback, whatever they begin with
+        assert (await Person(world).get("/signin", host=host)).headers["referrer-policy"] == "same-origin"
     proxied = await Person(world).get("/signin", host="hub.example", x_forwarded_proto="https")
     assert proxied.headers["referrer-policy"] == "no-referrer"
 

@@ -21,7 +21,7 @@ from ..state import Platform
 from ..store import Transaction
 from ..web.endpoints import read_json
 from .admission import KNOWN
-from .middleware import BodyLimits, ErrorResponses, HostCheck, RequestIds
+from .middleware import BodyLimits, ErrorResponses, HostCheck, ResponseHeaders
 from .rate_limit import RateLimit, Window
 from .websocket import EventSocket
 
@@ -73,7 +73,7 @@ def build(platform: Platform) -> ASGIApp:
         app = FaultAdministration(app, platform.faults)
     app = HostCheck(app, lambda: platform.hosts)
     app = ErrorResponses(app, lambda: platform.root_url)
-    app = RequestIds(app, platform.store.clock)
+    app = ResponseHeaders(app, platform.store.clock)
     return app if platform.faults is None else ConnectionAccess(app)
 
 

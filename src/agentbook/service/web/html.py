@@ -13,6 +13,7 @@ import html
 from collections.abc import Iterable, Mapping
 from importlib.resources import files
 from typing import TypeAlias
+from urllib.parse import urlsplit
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -35,7 +36,7 @@ _ICON = (
 _STYLE = files("agentbook.service.web").joinpath("style.css").read_text(encoding="utf-8")
 _VOID = frozenset({"br", "hr", "img", "input", "link", "meta"})
 _STYLE_HASH = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
-_LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+_LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
 def text(value: Child) -> Html:
@@ -148,8 +149,7 @@ def safe_headers(request: Request, form_action: str = "'self'") -> dict[str, str
     # With no-referrer, browsers send `Origin: null` even to us, and only on a
     # trustworthy connection do they also send Sec-Fetch-Site. Elsewhere the origin must
     # be sent to us, and to nobody else.
-    host = request.headers.get("host", "")
-    trustworthy = host.startswith(_LOOPBACK) or request.headers.get("x-forwarded-proto") == "https"
+    trustworthy = _host_name(request) in _LOOPBACK or request.headers.get("x-forwarded-proto") == "https"
     return {
         "Content-Security-Policy": policy,
         "X-Frame-Options": "DENY",
@@ -158,6 +158,13 @@ def safe_headers(request: Request, form_action: str = "'self'") -> dict[str, str
         "Cache-Control": "no-store",
         "Cross-Origin-Opener-Policy": "same-origin",
     }
+
+
+def _host_name(request: Request) -> str | None:
+    try:
+        return urlsplit(f"//{request.headers.get('host', '')}").hostname
+    except ValueError:
+        return None
 
 
 def header_bar(*children: Child) -> Html:
