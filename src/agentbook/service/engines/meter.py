@@ -72,16 +72,27 @@ class RunLimits:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Budget:
     """The tokens that a spender may still use this month.
 
-    `scope` is ``WORKSPACE``, ``AGENT`` or ``USER``; `name` is the spender's.
+    All turns of the spender that run at a time share one, so together they cannot spend
+    more than one answer each beyond it. `scope` is ``WORKSPACE``, ``AGENT`` or
+    ``USER``; `name` is the spender's.
     """
 
     scope: str
     name: str
     remaining_tokens: int
+
+    def spend(self, tokens: int) -> None:
+        """Take `tokens` off what remains, which may become negative."""
+        self.remaining_tokens -= tokens
+
+    @property
+    def failure(self) -> Failure | None:
+        """The failure of the next LLM call if the budget is used up, else None."""
+        return budget_failure(self.scope, self.name) if self.remaining_tokens <= 0 else None
 
 
 class Meter:
@@ -92,7 +103,7 @@ class Meter:
     limits
         What the turn may use.
     budgets
-        The month's budgets, with what remained when the turn began.
+        The month's budgets, shared with the other turns of the same spenders.
 
     Attributes
     ----------
@@ -148,6 +159,8 @@ class Meter:
                 return "llm_calls" if self._calls > limits.llm_calls else None
             case LlmUsage(tokens, agent_id):
                 self.tokens_by_agent[agent_id] += tokens
+                for budget in self._budgets_of(agent_id):
+                    budget.spend(tokens)
                 return "llm_tokens" if self.tokens > limits.llm_tokens else None
             case SubtaskStarted(name):
                 self._subtasks += 1
@@ -178,13 +191,14 @@ class Meter:
     def _spent_budget(self, call: LlmCall) -> Failure | None:
         """The failure of a spent budget.
 
-        A spent budget stops the next LLM call, never the answer that spent it. Each
-        agent spends its own budget: whoever runs a sub-agent checks the sub-agent's.
+        A spent budget stops the next LLM call, never the answer that spent it.
         """
-        for budget in self.budgets:
-            is_agents = budget.scope == "AGENT"
-            if is_agents and call.agent_id is not None:
-                continue
-            if (self.tokens_by_agent[None] if is_agents else self.tokens) >= budget.remaining_tokens:
-                return budget_failure(budget.scope, budget.name)
-        return None
+        failures = (budget.failure for budget in self._budgets_of(call.agent_id))
+        return next((failure for failure in failures if failure is not None), None)
+
+    def _budgets_of(self, agent_id: str | None) -> list[Budget]:
+        """The budgets that a call of an agent spends.
+
+        Each agent spends its own: whoever runs a sub-agent keeps the sub-agent's.
+        """
+        return [budget for budget in self.budgets if agent_id is None or budget.scope != "AGENT"]

@@ -36,38 +36,53 @@ def current_month(clock: Clock) -> str:
     return clock.instant()[:7]
 
 
-def remaining_budgets(db: Connection, limits: RunLimits, session_id: str, month: str) -> tuple[Budget, ...]:
-    """The budgets that a session's turns count against, with the tokens that remain.
+class Ledger:
+    """The budgets of the month, one for each spender, shared by all running turns.
 
-    The remainder is negative if a budget is overdrawn.
+    What remains is read from the store when a spender's first turn begins, and counted
+    here from then on: turns that run at a time see what the others use before it is
+    stored. (Only one service at a time uses a store.)
+
+    Parameters
+    ----------
+    limits
+        Names the budgets.
     """
-    limit_by_scope = {
-        "WORKSPACE": limits.workspace_budget,
-        "AGENT": limits.agent_budget,
-        "USER": limits.user_budget,
-    }
-    if all(limit is None for limit in limit_by_scope.values()):
-        return ()
-    budgets = []
-    for spender in _spenders(db, session_id):
-        limit = limit_by_scope[spender.scope]
-        if limit is not None:
-            budgets.append(_remaining_budget(db, spender, limit, month))
-    return tuple(budgets)
 
+    def __init__(self, limits: RunLimits) -> None:
+        self._limits = {
+            "WORKSPACE": limits.workspace_budget,
+            "AGENT": limits.agent_budget,
+            "USER": limits.user_budget,
+        }
+        self._month = ""
+        self._budgets: dict[tuple[str, str], Budget] = {}
 
-def remaining_agent_budget(db: Connection, limits: RunLimits, agent_id: str, name: str, month: str) -> Budget | None:
-    """The budget of one agent, such as a sub-agent; None without a limit."""
-    if limits.agent_budget is None:
-        return None
-    return _remaining_budget(db, _Spender("AGENT", agent_id, name), limits.agent_budget, month)
+    def of_session(self, db: Connection, session_id: str, month: str) -> tuple[Budget, ...]:
+        """The budgets that a session's turns count against."""
+        if all(limit is None for limit in self._limits.values()):
+            return ()
+        budgets = (self._budget(db, spender, month) for spender in _spenders(db, session_id))
+        return tuple(budget for budget in budgets if budget is not None)
 
+    def of_agent(self, db: Connection, agent_id: str, name: str, month: str) -> Budget | None:
+        """The budget of one agent, such as a sub-agent; None without a limit."""
+        return self._budget(db, _Spender("AGENT", agent_id, name), month)
 
-def _remaining_budget(db: Connection, spender: _Spender, limit: int, month: str) -> Budget:
-    query = select(spending.c.tokens).where(
-        spending.c.scope == spender.scope, spending.c.spender_id == spender.id, spending.c.month == month
-    )
-    return Budget(spender.scope, spender.name, limit - (db.execute(query).scalar() or 0))
+    def _budget(self, db: Connection, spender: _Spender, month: str) -> Budget | None:
+        limit = self._limits[spender.scope]
+        if limit is None:
+            return None
+        if month > self._month:
+            self._month, self._budgets = month, {}
+        budgets, key = self._budgets, (spender.scope, spender.id)
+        if key in budgets:
+            return budgets[key]
+        query = select(spending.c.tokens).where(
+            spending.c.scope == spender.scope, spending.c.spender_id == spender.id, spending.c.month == month
+        )
+        fresh = Budget(spender.scope, spender.name, limit - (db.execute(query).scalar() or 0))
+        return budgets.setdefault(key, fresh)  # another thread may have been first
 
 
 def spend(tx: Transaction, session_id: str, tokens_by_agent: Mapping[str | None, int]) -> None:

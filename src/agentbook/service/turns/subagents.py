@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -30,7 +29,7 @@ from ..engines.base import (
     TurnRequest,
 )
 from ..engines.meter import Budget, RunLimits
-from ..engines.run_limits import budget_failure, failure
+from ..engines.run_limits import failure
 from ..store import Store
 from ..store.tables import agents, memberships, workspace_agents, workspaces
 
@@ -39,7 +38,7 @@ log = logging.getLogger("agentbook.service")
 MAX_DEPTH = 3  # an agent, its sub-agents, theirs, and theirs
 _INTERNAL_ERROR = Failure(500, "InternalServerError", "Something went wrong")
 
-# Reads the engine's name, the request and the remaining budget of an agent's turn.
+# Reads the engine's name, the request and the budget of an agent's turn.
 ReadAgent = Callable[[Connection, str, str], tuple[str, TurnRequest, Budget | None]]
 
 
@@ -100,7 +99,6 @@ class SubAgents:
         limits: RunLimits,
         *,
         depth: int = 0,
-        tokens: Counter[str] | None = None,
     ) -> None:
         self.agents: Sequence[InstalledAgent] = agents
         self._store = store
@@ -108,7 +106,6 @@ class SubAgents:
         self._read_agent = read_agent
         self._limits = limits
         self._depth = depth
-        self._tokens: Counter[str] = Counter() if tokens is None else tokens  # of the whole tree, by agent
 
     async def run(self, name: str, message: str) -> AsyncIterator[Step]:
         """Have an agent answer; its last step is a `Reply` or a `Failure`."""
@@ -138,12 +135,14 @@ class SubAgents:
                 case Draft():
                     continue
                 case LlmCall(agent_id=None):
-                    if budget is not None and self._tokens[agent.id] >= budget.remaining_tokens:
-                        yield budget_failure(budget.scope, budget.name)
+                    spent = budget.failure if budget is not None else None
+                    if spent is not None:
+                        yield spent
                         return
                     yield replace(step, agent_id=agent.id)
                 case LlmUsage(tokens, agent_id=None):
-                    self._tokens[agent.id] += tokens
+                    if budget is not None:
+                        budget.spend(tokens)
                     yield replace(step, agent_id=agent.id)
                 case StateSaved(size_bytes, agent_id=None):
                     if size_bytes > self._limits.state_bytes:
@@ -171,5 +170,4 @@ class SubAgents:
             others,
             self._limits,
             depth=self._depth + 1,
-            tokens=self._tokens,
         )

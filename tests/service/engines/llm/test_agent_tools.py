@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -237,3 +239,28 @@ async def test_a_sub_agents_spending_counts_within_its_turn(tmp_path: Path, fake
         first, second = made.results()
         assert first == {"agent": "helper", "reply": "Yes."}
         assert second["error"].endswith("AGENT budget exceeded for 'helper'")
+
+
+async def test_turns_that_run_at_a_time_share_a_budget(tmp_path: Path, fake: FakeOpenAI) -> None:
+    gate = threading.Event()
+    async with lab(tmp_path, fake, RunLimits(workspace_budget=20)) as made:
+        made.agent("quick")
+        fake.script_answers(calls(memory("list"), tokens=15), text("Slow", gate, " and steady.", tokens=1))
+        await made.world.start("go", agent="lead")
+        try:
+            while len(fake.requests) < 2:
+                await asyncio.sleep(0.001)
+            fake.script.append(text("Quick.", tokens=12))
+            quick = await made.world.start("go", agent="quick")
+            while len(events := await made.world.events(quick)) < 2:
+                await asyncio.sleep(0.001)
+            assert events[-1]["content"] == {"text": "Quick."}
+            # 27 of 20 tokens are used, 12 of them by a turn that is stored.
+            refused = await made.world.start("go", agent="quick")
+            while len(events := await made.world.events(refused)) < 2:
+                await asyncio.sleep(0.001)
+            assert events[-1]["content"]["message"] == "WORKSPACE budget exceeded for 'lab'"
+        finally:
+            gate.set()
+        await made.world.idle()
+        assert {row["tokens"] for row in made.world.rows("spending") if row["scope"] == "WORKSPACE"} == {28}
