@@ -41,8 +41,8 @@ class World:
         self.agent = Scripted()
         settings = TurnSettings(ceiling_s=ceiling_s, pace=0, limits=limits or RunLimits())
         self.platform = Platform(self.store, engines=engines or self.agent, settings=settings, root_url="http://test")
-        transport = httpx.ASGITransport(build(self.platform), raise_app_exceptions=True)
-        self.http = httpx.AsyncClient(transport=transport, base_url="http://test/v1", headers={"Accept": "*/*"})
+        self.transport = httpx.ASGITransport(build(self.platform), raise_app_exceptions=True)
+        self.http = httpx.AsyncClient(transport=self.transport, base_url="http://test/v1", headers={"Accept": "*/*"})
 
     def key(self, account: str, *scopes: str) -> str:
         return admin.create_key(self.store, account, "test key", scopes)

@@ -34,7 +34,7 @@ class Person:
 
     def __init__(self, world: World) -> None:
         headers = {"Accept": "text/html,*/*;q=0.8"}
-        self.http = httpx.AsyncClient(transport=world.http._transport, base_url="http://test/v1", headers=headers)
+        self.http = httpx.AsyncClient(transport=world.transport, base_url="http://test/v1", headers=headers)
 
     async def get(self, url: str, **headers: str) -> httpx.Response:
         return await self.http.get(url, headers={name.replace("_", "-"): value for name, value in headers.items()})

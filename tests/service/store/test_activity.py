@@ -112,6 +112,19 @@ async def test_an_agent_reads_the_rows_of_its_own_account_alone(world: World) ->
 
 
 @pytest.mark.anyio
+async def test_a_copied_prompt_stays_out(world: World) -> None:
+    fork = world.agent_row("bob", "fork")
+    row = {"agent_id": fork, "creator_id": "x", "type": "COMMITTED", "version_number": "1.0.0"}
+    world.add("agent_versions", **row, system_prompt="acme's", prompt_owner_id=world.accounts["acme"])
+    world.add("agent_versions", **row, system_prompt="bob's own")
+    reader = world.store.activity(world.accounts["bob"])
+    assert reader.rows("SELECT system_prompt FROM agent_versions ORDER BY id", {}) == [
+        {"system_prompt": None}, {"system_prompt": "bob's own"},
+    ]  # fmt: skip
+    assert reader.rows("SELECT count(*) AS n FROM agent_versions WHERE system_prompt LIKE 'acme%'", {}) == [{"n": 0}]
+
+
+@pytest.mark.anyio
 async def test_restricted_workspaces_and_other_peoples_prompts_stay_out(world: World) -> None:
     own, others = await filled(world, "acme"), await filled(world, "bob")
     world.change("workspaces", *own["workspaces"], should_restrict_members=True)

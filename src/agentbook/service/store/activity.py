@@ -21,7 +21,7 @@ from typing import Any
 
 from sqlalchemy import Engine, text
 
-from .tables import metadata
+from .tables import agent_versions, metadata
 
 READABLE = frozenset({"accounts", "workspaces", "agents", "agent_versions", "workspace_agents", "sessions", "events"})
 
@@ -98,7 +98,8 @@ def views(schema: str, account_id: str) -> dict[str, str]:
     """Return the SELECT of each view: the account's rows in the tables of `schema`.
 
     Sessions of restricted workspaces are left out, as they are for API keys. Everybody
-    sees public agents; only their owner sees their versions, which contain prompts.
+    sees public agents; only their owner sees their versions, which contain prompts, and
+    a prompt that was copied from another account's agent is null.
     """
     me = "'" + account_id.replace("'", "''") + "'"
     workspaces = f"owner_id = {me} AND NOT should_restrict_members"
@@ -114,7 +115,14 @@ def views(schema: str, account_id: str) -> dict[str, str]:
         "sessions": within,
         "events": f"session_id IN (SELECT id FROM {schema}.sessions WHERE {within})",  # noqa: S608 - our own names, and an id in quotes
     }
-    return {name: f"SELECT * FROM {schema}.{name} WHERE {condition}" for name, condition in conditions.items()}  # noqa: S608 - our own names, and an id in quotes
+    prompt = f"CASE WHEN prompt_owner_id IS NULL OR prompt_owner_id = {me} THEN system_prompt END AS system_prompt"
+    columns = {
+        "agent_versions": ", ".join(prompt if c == "system_prompt" else c for c in agent_versions.columns.keys())  # noqa: SIM118 - a column collection
+    }
+    return {
+        name: f"SELECT {columns.get(name, '*')} FROM {schema}.{name} WHERE {condition}"  # noqa: S608 - our own names, and an id in quotes
+        for name, condition in conditions.items()
+    }
 
 
 def _authorizer(hidden: str) -> Callable[[int, str | None, str | None, str | None, str | None], int]:
