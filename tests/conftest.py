@@ -16,7 +16,14 @@ import pytest
 
 from support.services import stop_services
 
-USER_SETTINGS = ("AGENTBOOK_BASE_URL", "AGENTBOOK_API_KEY", "AGENTBOOK_LLM_MODEL", "OPENAI_BASE_URL", "OPENAI_API_KEY")
+USER_SETTINGS = (
+    "AGENTBOOK_BASE_URL",
+    "AGENTBOOK_API_KEY",
+    "AGENTBOOK_ALLOW_HTTP",
+    "AGENTBOOK_LLM_MODEL",
+    "OPENAI_BASE_URL",
+    "OPENAI_API_KEY",
+)
 
 TESTS = Path(__file__).parent
 # The folders with the slowest tests, whose workers start first.

@@ -30,10 +30,10 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     data = tmp_path / "data"
     monkeypatch.setenv("AGENTBOOK_DATA", str(data))
     yield data
-    for child in embedded._children:
+    for child in embedded.children:
         child.terminate()
         child.wait(60)
-    embedded._children.clear()
+    embedded.children.clear()
 
 
 def test_arguments_take_precedence(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,26 +126,26 @@ def test_a_revoked_key_is_replaced(data: Path) -> None:
 
 def test_a_service_is_started_again_at_its_former_address(data: Path) -> None:
     first = embedded.find_or_start()
-    [process] = embedded._children
+    [process] = embedded.children
     process.terminate()
     process.wait(60)
-    embedded._children.clear()
+    embedded.children.clear()
     assert not (data / "service.json").exists()
     assert embedded.find_or_start().base_url == first.base_url, "stored data would seem to come from another platform"
-    [process] = embedded._children
+    [process] = embedded.children
     process.terminate()
     process.wait(60)
-    embedded._children.clear()
+    embedded.children.clear()
     with socket.create_server(("127.0.0.1", int(first.base_url.rpartition(":")[2].partition("/")[0]))):
         assert embedded.find_or_start().base_url != first.base_url
 
 
 def test_a_service_that_was_killed_is_started_again(data: Path) -> None:
     first = embedded.find_or_start()
-    [process] = embedded._children
+    [process] = embedded.children
     process.kill()
     process.wait(60)
-    embedded._children.clear()
+    embedded.children.clear()
     second = embedded.find_or_start()
     assert second.pid != first.pid
     assert embedded.find() == second
@@ -154,10 +154,10 @@ def test_a_service_that_was_killed_is_started_again(data: Path) -> None:
 def test_after_a_service_was_killed_clients_say_what_to_do_and_connect_starts_it_again(data: Path) -> None:
     client = ab.connect(timeout_s=5, deadline_s=5)
     before = client.me.get().id
-    [process] = embedded._children
+    [process] = embedded.children
     process.kill()
     process.wait(60)
-    embedded._children.clear()
+    embedded.children.clear()
     with pytest.raises(ab.ConnectionFailed, match="`agentbook doctor`") as raised:
         client.me.get()
     assert "\n" not in str(raised.value)

@@ -39,7 +39,7 @@ FALLBACK_ACCOUNT = "local"  # the first key's account in a store without demo da
 
 # Processes started here. Without a reference, Python would warn that a service which
 # outlives this process was not waited for.
-_children: list[subprocess.Popen[bytes]] = []
+children: list[subprocess.Popen[bytes]] = []
 
 
 def data_directory() -> Path:
@@ -160,7 +160,7 @@ def _start_on(data: Path, port: int) -> RunningService:
     while process.poll() is None and time.monotonic() < deadline:
         service = find(data)
         if service is not None and service.pid == process.pid:
-            _children.append(process)
+            children.append(process)
             with contextlib.suppress(OSError):  # on a full disk, the next start takes another port
                 (data / _PORT_FILE).write_text(str(urlsplit(service.base_url).port))
             return service

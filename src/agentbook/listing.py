@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from .api.calls import Call, ListCall
 from .api.connection import AsyncConnection, Connection
-from .api.pagination import Page, Pagination, Passes
+from .api.page import Page
+from .api.pagination import Pagination, Passes
 from .api.record import Record
 
 if TYPE_CHECKING:

@@ -24,6 +24,7 @@ import pytest
 
 import agentbook as ab
 from agentbook.api.oauth.server import request_tokens
+from agentbook.api.record import Record
 from agentbook.api.redaction import Hidden, Redactor
 
 pytestmark = pytest.mark.python_versions
@@ -198,3 +199,15 @@ def test_a_redactor_masks_every_encoding_and_no_short_word() -> None:
     redactor = Redactor([ab.ApiKey("id:a<b&c/d").authorization(), "abc"])
     assert redactor.text("a<b&c/d a&lt;b&amp;c/d a%3Cb%26c%2Fd id%3Aa%3Cb%26c%2Fd abc") == "… … … … abc"
     assert redactor.data(b"Basic " + base64.b64encode(b"id:a<b&c/d")) == "Basic …".encode()
+
+
+def test_a_record_shows_of_a_webhook_only_its_host() -> None:
+    credential = Record(
+        webhook_url="https://u:S3CRET@hooks.example.com:8443/S3CRET?sig=S3CRET",
+        webhook_owner_identifier="S3CRET-T024BE7LD",
+        integration={"webhook_url": "S3CRET", "webhook_uri": "https://[S3CRET"},
+    )
+    for text in (repr(credential), str(credential), credential._repr_html_(), repr(credential.integration)):
+        assert "S3CRET" not in text
+    assert "https://hooks.example.com/…" in repr(credential)
+    assert credential.webhook_url.endswith("sig=S3CRET")

@@ -38,9 +38,9 @@ def test_without_a_keyring_they_are_in_a_file_of_the_owners(tmp_path: Path) -> N
     store = TokenStore("https://h/v1/", tmp_path / "tokens")
     store.save(TOKENS)
     assert TokenStore("https://h/v1", tmp_path / "tokens").load() == TOKENS
-    assert stat.S_IMODE(store._path.stat().st_mode) == 0o600
-    assert stat.S_IMODE(store._path.parent.stat().st_mode) == 0o700
-    assert [path.name for path in store._path.parent.iterdir()] == [store._path.name]
+    assert stat.S_IMODE(store.path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(store.path.parent.stat().st_mode) == 0o700
+    assert [path.name for path in store.path.parent.iterdir()] == [store.path.name]
     store.forget()
     assert store.load() is None
 
@@ -50,7 +50,7 @@ def test_a_keyring_is_used_where_there_is_one(tmp_path: Path, monkeypatch: pytes
     store.save(TOKENS)  # before there was one
     monkeypatch.setitem(sys.modules, "keyring", ring.module())
     store.save(TOKENS)
-    assert not store._path.exists()
+    assert not store.path.exists()
     assert list(ring.entries) == [("agentbook", "oauth https://h/v1")]
     assert store.load() == TOKENS
     store.forget()
@@ -74,7 +74,7 @@ def test_a_keyring_that_fails_is_as_good_as_none(tmp_path: Path, monkeypatch: py
 @pytest.mark.parametrize("content", ["", "{", "[]", "{}", '{"base_url": "https://h/v1"}'])
 def test_a_damaged_file_is_no_tokens(tmp_path: Path, content: str) -> None:
     store = TokenStore("https://h/v1", tmp_path)
-    store._path.write_text(content)
+    store.path.write_text(content)
     assert store.load() is None
 
 

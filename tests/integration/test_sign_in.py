@@ -92,7 +92,7 @@ def test_a_person_signs_in_and_acts_as_themselves(
         # What no key can do: change an agent.
         name = client.agents.create("ada-s-own", template="BLANK").id
         assert client.agents.update(name, is_pinned=True).is_pinned is True
-    assert stat.S_IMODE(shared_store._path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(shared_store.path.stat().st_mode) == 0o600
 
 
 def test_only_what_was_asked_for_is_granted(service: Service, store: TokenStore) -> None:
@@ -146,13 +146,13 @@ def test_the_tokens_are_found_again(
         assert client.me.get().name == "ada"
     again.sign_out()
     assert stored(service.base_url, store=shared_store) is None
-    shared_store.save(again._tokens)
+    shared_store.save(again.tokens)
 
 
 def spoil(session: OAuthSession) -> str:
     """Replace the access token by an unknown one, as if it had expired."""
-    session._tokens = replace(session._tokens, access_token="spent-" + "x" * 30)
-    session._store.save(session._tokens)
+    session.tokens = replace(session.tokens, access_token="spent-" + "x" * 30)
+    session.store.save(session.tokens)
     return session.authorization()
 
 
@@ -212,7 +212,7 @@ def test_four_kernels_never_revoke_each_other(
     service: Service, session: OAuthSession, shared_store: TokenStore
 ) -> None:
     spoil(session)
-    directory = str(shared_store._path.parent)
+    directory = str(shared_store.path.parent)
     kernels = [
         subprocess.Popen(
             [sys.executable, "-c", KERNEL, service.base_url, directory],
@@ -230,21 +230,21 @@ def test_four_kernels_never_revoke_each_other(
 
 @pytest.mark.proves("OAuth invalid_grant")
 def test_an_authorization_that_has_ended_says_to_sign_in(service: Service, session: OAuthSession) -> None:
-    whole = session._tokens
+    whole = session.tokens
     spoil(session)
-    session._tokens = replace(session._tokens, refresh_token="spent")
-    session._store.save(session._tokens)
+    session.tokens = replace(session.tokens, refresh_token="spent")
+    session.store.save(session.tokens)
     with client_of(service, session) as client, pytest.raises(ab.OAuthError) as raised:
         client.me.get()
     assert raised.value.error == "invalid_grant"
     assert "Sign in again" in str(raised.value)
-    session._tokens = whole
-    session._store.save(whole)
+    session.tokens = whole
+    session.store.save(whole)
 
 
 def test_no_token_is_in_a_repr_or_a_pickle(session: OAuthSession) -> None:
     token = session.authorization().removeprefix("Bearer ")
-    assert token not in repr(session) + repr(session._tokens)
+    assert token not in repr(session) + repr(session.tokens)
     with pytest.raises(TypeError):
         pickle.dumps(session)
 

@@ -19,7 +19,8 @@ import msgspec
 from .address import checked_address
 from .auth import ApiKey, Credentials
 from .calls import Call, ListCall, Reply
-from .pagination import Page, Pagination, Passes
+from .page import Page
+from .pagination import Pagination, Passes
 from .policy import Exchange, Settings, exchange
 from .prefetch import prefetch, prefetch_async
 from .rate_limit import RateLimitGate, rate_limit_gate

@@ -9,7 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
 
 from .calls import Call
-from .pagination import Page
+from .page import Page
 
 CONCURRENCY = 8  # requests of one list at the same time
 

@@ -16,25 +16,32 @@ class OAuthSession:
     Only one thread of one process refreshes at a time; the others use its result.
     Made by `sign_in`, or by `stored` from an earlier sign-in.
 
+    Attributes
+    ----------
+    tokens : Tokens
+        The current ones. They are secret; their repr shows none.
+    store : TokenStore
+        Where they are stored.
+
     Notes
     -----
     Specification: "Authentication", rules 7 and 8.
     """
 
-    __slots__ = ("_store", "_tokens", "identity")
+    __slots__ = ("identity", "store", "tokens")
 
     def __init__(self, tokens: Tokens, store: TokenStore) -> None:
-        self._tokens = tokens
-        self._store = store
+        self.tokens = tokens
+        self.store = store
         self.identity = f"oauth:{tokens.client_id}"
 
     @property
     def scope(self) -> str | None:
         """The scopes that were granted, separated by spaces."""
-        return self._tokens.scope
+        return self.tokens.scope
 
     def authorization(self) -> str:
-        return f"Bearer {self._tokens.access_token}"
+        return f"Bearer {self.tokens.access_token}"
 
     def socket_authorization(self) -> str | None:
         return None
@@ -53,30 +60,30 @@ class OAuthSession:
             If the authorization has ended: sign in again.
         """
         refused = Hidden(refused)
-        with self._store.locked():
+        with self.store.locked():
             if self.authorization() != refused:
                 return True  # another thread was faster
-            stored_tokens = self._store.load()
-            if stored_tokens is not None and stored_tokens.access_token != self._tokens.access_token:
-                self._tokens = stored_tokens  # another process was faster
+            stored_tokens = self.store.load()
+            if stored_tokens is not None and stored_tokens.access_token != self.tokens.access_token:
+                self.tokens = stored_tokens  # another process was faster
                 return True
-            if self._tokens.refresh_token is None:
+            if self.tokens.refresh_token is None:
                 return False
             form = {
                 "grant_type": "refresh_token",
-                "refresh_token": Hidden(self._tokens.refresh_token),
-                "client_id": self._tokens.client_id,
+                "refresh_token": Hidden(self.tokens.refresh_token),
+                "client_id": self.tokens.client_id,
             }
-            self._tokens = self._tokens.refreshed(request_tokens(self._tokens.token_endpoint, form))
-            self._store.save(self._tokens)
+            self.tokens = self.tokens.refreshed(request_tokens(self.tokens.token_endpoint, form))
+            self.store.save(self.tokens)
             return True
 
     def sign_out(self) -> None:
         """Delete the tokens on this machine."""
-        self._store.forget()
+        self.store.forget()
 
     def __repr__(self) -> str:
-        return f"OAuthSession({self._tokens.base_url!r}, scope={self.scope!r})"
+        return f"OAuthSession({self.tokens.base_url!r}, scope={self.scope!r})"
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
         refuse_pickle(self)

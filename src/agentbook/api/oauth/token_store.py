@@ -74,8 +74,13 @@ class TokenStore:
     base_url
         The platform's versioned address.
     directory
-        Folder of the lock and, without a keyring, of the tokens; None for the user's
-        configuration folder.
+        Folder of the lock, the client and, without a keyring, of the tokens; None for
+        the user's configuration folder.
+
+    Attributes
+    ----------
+    path : Path
+        The tokens' file, if there is no keyring.
     """
 
     def __init__(self, base_url: str, directory: Path | None = None) -> None:
@@ -85,7 +90,7 @@ class TokenStore:
             directory = platformdirs.user_config_path("agentbook") / "tokens"
         self.base_url = base_url.rstrip("/")
         name = hashlib.sha256(self.base_url.encode()).hexdigest()[:24]
-        self._path = directory / f"{name}.json"
+        self.path = directory / f"{name}.json"
         self._client_path = directory / f"{name}.client.json"
         self._lock_path = directory / f"{name}.lock"
 
@@ -102,7 +107,7 @@ class TokenStore:
         """Store the tokens atomically."""
         text = Hidden(json.dumps(asdict(tokens)))
         if not self._to_keyring(text):
-            self._write(self._path, text)
+            self._write(self.path, text)
 
     def load_client(self, registration_endpoint: str, scope: str) -> RegisteredClient | None:
         """The client registered there with these scopes; None if none is stored."""
@@ -124,7 +129,7 @@ class TokenStore:
 
     def forget(self) -> None:
         """Delete the tokens."""
-        self._path.unlink(missing_ok=True)
+        self.path.unlink(missing_ok=True)
         keyring = _keyring()
         if keyring is not None:
             with contextlib.suppress(Exception):
@@ -138,7 +143,7 @@ class TokenStore:
             yield
 
     def _prepare(self) -> None:
-        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
 
     def _write(self, path: Path, text: str) -> None:
         self._prepare()
@@ -151,7 +156,7 @@ class TokenStore:
 
     def _from_file(self) -> str | None:
         try:
-            return self._path.read_text()
+            return self.path.read_text()
         except OSError:
             return None
 
@@ -172,7 +177,7 @@ class TokenStore:
             keyring.set_password(KEYRING_SERVICE, self._account, text.reveal())
         except Exception:
             return False
-        self._path.unlink(missing_ok=True)
+        self.path.unlink(missing_ok=True)
         return True
 
 

@@ -20,7 +20,7 @@ from typing import Any, Self, TypeVar
 
 from ...api.calls import Call
 from ...api.errors import AgentbookError
-from ...api.pagination import Page
+from ...api.page import Page
 from .page_loader import Fetched, PageLoader, PageRequest
 
 T = TypeVar("T")

@@ -15,7 +15,8 @@ import pyarrow as pa
 from ...api.calls import Call, ListCall
 from ...api.errors import AgentbookError
 from ...api.event_ids import is_persisted, milliseconds_of
-from ...api.pagination import Page, Pagination
+from ...api.page import Page
+from ...api.pagination import Pagination
 from ..parse.frame import ParsedPage
 
 Outcome = tuple[Page, ParsedPage] | AgentbookError

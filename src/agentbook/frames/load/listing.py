@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from ...api.calls import Call, ListCall
 from ...api.errors import AgentbookError, PartialLoad
-from ...api.pagination import PASSES, Page, warn_incomplete
+from ...api.page import Page
+from ...api.pagination import PASSES, warn_incomplete
 from ..parse.frame import FrameBuilder, ParsedPage
 from .drivers import fetch_pages, fetch_pages_async, shielded
 from .id_ranges import ListLoad

@@ -15,7 +15,8 @@ from dataclasses import dataclass, replace
 from ...api.calls import UNREADABLE, Call
 from ...api.errors import AgentbookError, InvalidInput, NotFound
 from ...api.event_ids import is_persisted, milliseconds_of
-from ...api.pagination import Page, newest_call
+from ...api.page import Page
+from ...api.pagination import newest_call
 from ..parse.frame import FrameBuilder, ParsedPage
 from ..parse.page_checks import all_in_order, check_page, check_session_ids
 from .concurrency import MAX_CONCURRENCY, ConcurrencyLimit

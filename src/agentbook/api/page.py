@@ -1,0 +1,154 @@
+"""One page of a list: the reply of a list operation, parsed as little as possible.
+
+Loads parse the items themselves, so a page holds the bytes as they arrived.
+Specification: "Pagination (list envelope)".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence, Set
+from typing import Any
+
+import msgspec
+
+from .calls import Reply
+from .record import Record
+
+# Larger totals are not credible, and list() would allocate room for them.
+_MAX_TOTAL = 10**8
+# The end of an envelope whose last member is `pagination`.
+_TAIL = re.compile(rb'"pagination"\s*:\s*(\{[^{}]*\})\s*\}\s*\Z')
+_TAIL_BYTES = 400
+
+
+class _PageInfo(msgspec.Struct):
+    total_count: int | None = None
+    has_more: bool | None = None
+
+
+class _Id(msgspec.Struct):
+    id: Any = None
+
+
+class _Ids(msgspec.Struct):
+    """The envelope, and only the id of each item: one pass over the bytes."""
+
+    items: list[_Id]
+    pagination: _PageInfo = msgspec.field(default_factory=_PageInfo)
+
+
+class _Raw(msgspec.Struct):
+    items: list[msgspec.Raw]
+    pagination: Any = None
+
+
+_read_info = msgspec.json.Decoder(_PageInfo).decode
+_read_ids = msgspec.json.Decoder(_Ids).decode
+_read_raw = msgspec.json.Decoder(_Raw).decode
+
+
+class Page:
+    """One reply of a list operation: its body, its envelope and the ids of its items.
+
+    Attributes
+    ----------
+    body : bytes
+        The JSON as it arrived.
+    total_count : int or None
+        Items in the whole list; None if the reply has no credible total.
+    has_more : bool or None
+        Whether items follow; None if the reply does not say.
+    """
+
+    __slots__ = ("_ids", "body", "has_more", "total_count")
+
+    def __init__(
+        self, body: bytes, total_count: int | None, has_more: bool | None, ids: list[str | None] | None = None
+    ) -> None:
+        self.body = body
+        self.total_count = total_count if total_count is not None and 0 <= total_count <= _MAX_TOTAL else None
+        self.has_more = has_more
+        self._ids = ids
+
+    @classmethod
+    def parse(cls, body: bytes) -> Page:
+        """Parse a page: the envelope and all ids."""
+        try:
+            envelope = _read_ids(body)
+        except msgspec.ValidationError:
+            return cls._parse_tolerantly(body)
+        ids = [item.id or None if isinstance(item.id, str) else None for item in envelope.items]
+        return cls(body, envelope.pagination.total_count, envelope.pagination.has_more, ids)
+
+    @classmethod
+    def _parse_tolerantly(cls, body: bytes) -> Page:
+        # A value has a type other than the specification's; the rest still counts.
+        raw = _read_raw(body)
+        pagination = raw.pagination if isinstance(raw.pagination, dict) else {}
+        total, more = pagination.get("total_count"), pagination.get("has_more")
+        return cls(
+            body,
+            total if isinstance(total, int) and not isinstance(total, bool) else None,
+            more if isinstance(more, bool) else None,
+            [_id_of(item) for item in raw.items],
+        )
+
+    @classmethod
+    def read(cls, reply: Reply) -> Page:
+        """Read a reply: the envelope and all ids."""
+        return cls.parse(reply.body)
+
+    @classmethod
+    def read_envelope(cls, reply: Reply) -> Page:
+        """Read only the envelope, from the end of the body where possible.
+
+        For callers that parse the items themselves: it saves a pass over the body. The
+        ids are parsed when they are used.
+        """
+        tail = _TAIL.search(reply.body, max(len(reply.body) - _TAIL_BYTES, 0))
+        if tail is not None:
+            try:
+                info = _read_info(tail[1])
+                return cls(reply.body, info.total_count, info.has_more)
+            except msgspec.DecodeError:
+                pass
+        return cls.parse(reply.body)
+
+    @property
+    def ids(self) -> list[str | None]:
+        """The ids of the items; None for an item without one, or with an empty one."""
+        if self._ids is None:
+            self._ids = Page.parse(self.body).ids
+        return self._ids
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def contradicts_total(self, end: int) -> bool:
+        """Whether a page that ends before the offset `end` exceeds its own total.
+
+        Some platforms report the size of the page as the total.
+        """
+        total = self.total_count
+        return total is not None and (total < end or (total == end and self.has_more is True))
+
+    def records(self, skip: Set[str] = frozenset()) -> Iterator[Record]:
+        """The items as records, without those whose id is in `skip`."""
+        for item_id, item in zip(self.ids, msgspec.json.decode(self.body)["items"], strict=True):
+            if item_id not in skip:
+                yield Record(item) if isinstance(item, dict) else Record({"value": item})
+
+    def only(self, keep: Sequence[bool] | None) -> Page:
+        """The page with only the items flagged in `keep`; None keeps all."""
+        if keep is None:
+            return self
+        raw = _read_raw(self.body)
+        items = b",".join(item for item, flag in zip(raw.items, keep, strict=True) if flag)
+        return Page.parse(b'{"items":[%b],"pagination":%b}' % (items, msgspec.json.encode(raw.pagination or {})))
+
+
+def _id_of(item: msgspec.Raw) -> str | None:
+    value = msgspec.json.decode(item)
+    item_id = value.get("id") if isinstance(value, dict) else None
+    return item_id or None if isinstance(item_id, str) else None

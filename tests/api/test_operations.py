@@ -1,0 +1,274 @@
+"""Every operation of both clients: the same bytes, the same results."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+
+import agentbook as ab
+from agentbook.api.calls import UNSET
+
+pytestmark = pytest.mark.python_versions
+
+OPENAPI = b"""
+paths:
+  /workspaces/{workspace_id_or_name}/sessions:
+    get: {operationId: a}
+  /agents/{agent}/configure-llm:
+    post:
+      requestBody: {content: {application/json: {schema: {$ref: '#/components/schemas/Configure'}}}}
+  /me/workspaces:
+    get:
+      parameters:
+        - {name: limit, in: query, schema: {type: integer}}
+        - {$ref: '#/components/parameters/Which'}
+components:
+  parameters:
+    Which: {name: membership, in: query, schema: {anyOf: [{type: string, enum: [my, all]}]}}
+  schemas:
+    Configure: {properties: {system_prompt: {}, description: {}, tools: {}, acme_tools: {}, mode: {}}}
+"""
+
+# name -> (what to call on a client, method, target, body)
+OPERATIONS: dict[str, tuple[Callable[[Any], Any], str, str, str | None]] = {
+    "me.get": (lambda c: c.me.get(), "GET", "me", None),
+    "agents.get": (lambda c: c.agents.get("acme~my/agent"), "GET", "agents/acme~my%2Fagent", None),
+    "agents.get dots": (lambda c: c.agents.get(".."), "GET", "agents/%2E%2E", None),
+    "agents.get record": (lambda c: c.agents.get({"id": "0190"}), "GET", "agents/0190", None),
+    "agents.get unicode": (lambda c: c.agents.get("ümlaut ?#"), "GET", "agents/%C3%BCmlaut%20%3F%23", None),
+    "agents.create": (
+        lambda c: c.agents.create("a", tags=("x",), category=None),
+        "POST",
+        "agents",
+        '{"name":"a","category":null,"tags":["x"]}',
+    ),
+    "agents.update": (
+        lambda c: c.agents.update("a", is_pinned=True, tags=None, category=UNSET),
+        "PATCH",
+        "agents/a",
+        '{"is_pinned":true,"tags":null}',
+    ),
+    "agents.configure_llm": (
+        lambda c: c.agents.configure_llm("a", system_prompt="s", description="d", platform_tools=["search"]),
+        "POST",
+        "agents/a/configure-llm",
+        '{"system_prompt":"s","description":"d","tools":[],"acme_tools":["search"]}',
+    ),
+    "skills.create": (lambda c: c.skills.create("acme", "sql"), "POST", "accounts/acme/skills", '{"name":"sql"}'),
+    "workspaces.create": (lambda c: c.workspaces.create("w"), "POST", "workspaces", '{"name":"w"}'),
+    "workspaces.uninstall_agent": (
+        lambda c: c.workspaces.uninstall_agent("0190"),
+        "DELETE",
+        "workspace_agents/0190",
+        None,
+    ),
+    "sessions.start": (
+        lambda c: c.sessions.start("acme~w", agent_id="0190", prompt="Hi"),
+        "POST",
+        "workspaces/acme~w/sessions",
+        '{"session_type":"chat","agent_id":"0190","initial_prompt":"Hi"}',
+    ),
+    "sessions.send": (
+        lambda c: c.sessions.send("0190", "Hi"),
+        "POST",
+        "sessions/0190/events",
+        '{"content":"Hi","mode":"text"}',
+    ),
+    "sessions.send options": (
+        lambda c: c.sessions.send("0190", "Hi", mode="markdown", agent_id={"id": "0191"}),
+        "POST",
+        "sessions/0190/events",
+        '{"content":"Hi","mode":"markdown","agent_id":"0191"}',
+    ),
+    "request": (
+        lambda c: c.request("post", "/x", params={"a": True, "b": None}, json={"c": [1]}),
+        "POST",
+        "x?a=true",
+        '{"c":[1]}',
+    ),
+}
+# name -> (what to list, target of the first page)
+LISTS: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "agents.list": (
+        lambda c: c.agents.list(search="a b", fast=False, tags=["x", "y"], owner={"id": "1"}, sort_by="-name"),
+        "agents?search=a+b&fast=false&tags=x%2Cy&owner=1&sort_by=-name&limit=1000",
+    ),
+    "agents.versions": (
+        lambda c: c.agents.versions("a", type="COMMITTED"),
+        "agents/a/versions?type=COMMITTED&limit=1000",
+    ),
+    "skills.list": (lambda c: c.skills.list("acme", archived=True), "accounts/acme/skills?archived=true&limit=1000"),
+    "credentials.list": (
+        lambda c: c.credentials.list(
+            "acme", integration="github", workspace="acme~w", scope=True, grant_candidates=False
+        ),
+        "accounts/acme/credentials?integration=github&workspace_id=acme~w&scope=true&grant_candidates=false&limit=500",
+    ),
+    "workspaces.list": (lambda c: c.workspaces.list("acme"), "accounts/acme/workspaces?limit=1000"),
+    "workspaces.contexts": (lambda c: c.workspaces.contexts("acme~w"), "workspaces/acme~w/contexts?limit=500"),
+    "organizations.invitations": (
+        lambda c: c.organizations.invitations("acme"),
+        "organizations/acme/invitations?limit=500",
+    ),
+    "me.invitations": (lambda c: c.me.invitations(), "me/invitations?limit=500"),
+    "me.workspaces": (lambda c: c.me.workspaces(which="all"), "me/workspaces?limit=500&membership=all"),
+    "sessions.events": (lambda c: c.sessions.events("0190"), "sessions/0190/events?sort_by=id&limit=1000"),
+    "sessions.list": (lambda c: c.sessions.list("acme~w"), "workspaces/acme~w/sessions?limit=1000"),
+}
+
+
+class Wire:
+    """Answers everything; records the requests, except those for openapi.yaml."""
+
+    def __init__(self) -> None:
+        self.requests: list[tuple[Any, ...]] = []
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        if request.url.path == "/v1/openapi.yaml":
+            return httpx.Response(200, content=OPENAPI)
+        headers = sorted((name, value) for name, value in request.headers.items() if name != "user-agent")
+        self.requests.append((request.method, request.url.raw_path.decode(), headers, request.read().decode()))
+        if request.method == "GET":
+            return httpx.Response(200, json={"items": [], "pagination": {"total_count": 0}, "id": "1"})
+        return httpx.Response(201, json={"id": "1"})
+
+
+KEY = "id1:secret"
+
+
+def both(act: Callable[[Any], Any], awaited: Callable[[Any], Any]) -> tuple[Wire, Wire, Any, Any]:
+    sync_wire, async_wire = Wire(), Wire()
+    sync = ab.Client(
+        "https://h/v1", credentials=KEY, http_client=httpx.Client(transport=httpx.MockTransport(sync_wire))
+    )
+    result = act(sync)
+
+    async def run() -> Any:
+        http = httpx.AsyncClient(transport=httpx.MockTransport(async_wire))
+        return await awaited(ab.AsyncClient("https://h/v1", credentials=KEY, http_client=http))
+
+    return sync_wire, async_wire, result, asyncio.run(run())
+
+
+@pytest.mark.proves(
+    "me.get",
+    "agents.get",
+    "agents.create",
+    "agents.update",
+    "agents.configure_llm",
+    "skills.create",
+    "workspaces.create",
+    "workspaces.uninstall_agent",
+    "sessions.start",
+    "sessions.send",
+)
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_an_operation_sends_the_same_bytes_from_both_clients(name: str) -> None:
+    act, method, target, body = OPERATIONS[name]
+    sync_wire, async_wire, result, awaited = both(act, act)
+    assert sync_wire.requests == async_wire.requests
+    assert result == awaited
+    [(sent_method, sent_target, headers, sent_body)] = sync_wire.requests
+    assert (sent_method, sent_target, sent_body or None) == (method, f"/v1/{target}", body)
+    assert ("accept", "application/json") in headers
+    assert ("authorization", ab.ApiKey(KEY).authorization()) in headers
+    assert (("content-type", "application/json") in headers) is (body is not None)
+
+
+@pytest.mark.proves(
+    "me.workspaces",
+    "me.invitations",
+    "agents.list",
+    "agents.versions",
+    "skills.list",
+    "credentials.list",
+    "workspaces.list",
+    "workspaces.contexts",
+    "sessions.events",
+    "sessions.list",
+    "organizations.invitations",
+)
+@pytest.mark.parametrize("name", LISTS)
+def test_a_list_sends_the_same_bytes_from_both_clients(name: str) -> None:
+    make, target = LISTS[name]
+
+    async def awaited(client: Any) -> list[Any]:
+        return [item async for item in make(client)]
+
+    sync_wire, async_wire, result, awaited_result = both(lambda client: list(make(client)), awaited)
+    assert sync_wire.requests == async_wire.requests
+    assert result == awaited_result == []
+    assert [(method, sent) for method, sent, _, _ in sync_wire.requests] == [("GET", f"/v1/{target}")]
+
+
+def test_every_operation_of_the_contract_is_in_these_tables() -> None:
+    client = ab.Client("https://h/v1")
+    nouns = ("me", "agents", "skills", "credentials", "workspaces", "sessions", "organizations")
+    offered = {
+        f"{noun}.{name}" for noun in nouns for name in dir(type(getattr(client, noun))) if not name.startswith("_")
+    }
+    tested_elsewhere = {
+        "sessions.stream",
+        "sessions.ask",
+        "sessions.get",
+        "workspaces.agents",
+        "workspaces.install_agent",
+        "agents.publish",
+        "credentials.of_agent",
+        "credentials.attach",
+        "credentials.detach",
+    }
+    assert offered - tested_elsewhere == {name.split()[0] for name in [*OPERATIONS, *LISTS]} - {"request"}
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda c: c.sessions.get("0190"),
+        lambda c: list(c.workspaces.agents("w")),
+        lambda c: c.workspaces.install_agent("w", "a"),
+        lambda c: list(c.credentials.of_agent("w")),
+        lambda c: c.credentials.attach("w", "c"),
+        lambda c: c.credentials.detach("w", "c"),
+    ],
+)
+def test_an_operation_the_platform_does_not_offer_says_so_and_sends_nothing(act: Callable[[Any], Any]) -> None:
+    wire = Wire()
+    client = ab.Client("https://h/v1", http_client=httpx.Client(transport=httpx.MockTransport(wire)))
+    with pytest.raises(ab.NotOffered, match=r"openapi\.yaml"):
+        act(client)
+    assert wire.requests == []
+
+
+@pytest.mark.parametrize(
+    "junk", [b"{{{{: -", b"a: !!python/object:os.system x", b"\xff\xfe\x00", b"[" * 10_000, b"a: 2020-99-99"]
+)
+def test_an_openapi_document_that_is_none_is_one_clear_error(junk: bytes) -> None:
+    transport = httpx.MockTransport(lambda request: httpx.Response(200, content=junk))
+    client = ab.Client("https://h/v1", http_client=httpx.Client(transport=transport))
+    with pytest.raises(ab.ApiError, match=r"openapi: the reply .* is not the YAML that was expected"):
+        client.openapi()
+
+
+def test_openapi_is_fetched_once() -> None:
+    paths = []
+
+    def platform(request: httpx.Request) -> httpx.Response:
+        paths.append(request.url.path)
+        return httpx.Response(200, content=OPENAPI)
+
+    client = ab.Client("https://h/v1", http_client=httpx.Client(transport=httpx.MockTransport(platform)))
+    assert client.openapi()["paths"]
+    assert client.openapi()["components"]
+    assert paths == ["/v1/openapi.yaml"]
+
+
+def test_a_method_shows_the_endpoints_signature_and_docstring() -> None:
+    client = ab.Client("https://h/v1")
+    assert list(inspect.signature(client.agents.get).parameters) == ["agent"]
+    assert "Specification" in (inspect.getdoc(client.agents.list) or "")
