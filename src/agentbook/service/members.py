@@ -21,6 +21,7 @@ from .store.tables import (
     credential_grants,
     credentials,
     memberships,
+    oauth_authorizations,
     workspace_agents,
     workspace_members,
     workspaces,
@@ -87,6 +88,7 @@ def set_role(tx: Transaction, organization: Row, user: Row, role: str) -> None:
     elif current != role:
         _require_another_admin(tx, organization, user)
         tx.db.execute(update(memberships).where(_membership(organization, user)).values(role=role, updated_at=now))
+        _end_authorizations(tx, organization, user)
 
 
 def remove_from_organization(tx: Transaction, organization: Row, user: Row) -> None:
@@ -101,6 +103,7 @@ def remove_from_organization(tx: Transaction, organization: Row, user: Row) -> N
     tx.db.execute(delete(workspace_members).where(_member_of(owned, user)))
     tx.db.execute(delete(credential_grants).where(_granted_in(owned, user)))
     tx.db.execute(delete(memberships).where(_membership(organization, user)))
+    _end_authorizations(tx, organization, user)
 
 
 def add_to_workspace(tx: Transaction, workspace: Row, user: Row, creator_id: str | None) -> None:
@@ -142,6 +145,20 @@ def configure_workspace(tx: Transaction, workspace: Row, changes: Mapping[str, A
     if changes:
         values = {**changes, "updated_at": tx.clock.instant()}
         tx.db.execute(update(workspaces).where(workspaces.c.id == workspace["id"]).values(values))
+
+
+def _end_authorizations(tx: Transaction, organization: Row, user: Row) -> None:
+    """Revoke what a person allowed clients to do as an organization.
+
+    The tokens and the trigger keys made with them end. Only admins act as it.
+    """
+    theirs = and_(
+        oauth_authorizations.c.person_id == user["id"],
+        oauth_authorizations.c.account_id == organization["id"],
+        oauth_authorizations.c.revoked_at.is_(None),
+    )
+    now = tx.clock.instant()
+    tx.db.execute(update(oauth_authorizations).where(theirs).values(revoked_at=now, updated_at=now))
 
 
 def _require_another_admin(tx: Transaction, organization: Row, user: Row) -> None:

@@ -211,3 +211,24 @@ async def test_a_restricted_workspace_hides_its_agents_credentials(desk: Desk) -
     assert (await desk.world.get(path, desk.world.full)).status_code == 404
     admin.add_member(desk.world.store, "carl", workspace="acme~lab")
     assert await carl.status(path) == 200
+
+
+async def test_members_do_not_loosen_what_their_workspace_requires(desk: Desk) -> None:
+    world, path = desk.world, f"/workspace_agents/{desk.installed}"
+    carl, ada = await person(world, "carl"), await person(world, "ada")
+    change = {"json": {"required_credentials_mode": "SHARED"}}
+    refused = (403, "Forbidden", "Only an admin can choose whose credentials an agent may use")
+    assert error(await carl("PATCH", path, **change)) == refused
+    assert (await carl("PATCH", path, json={})).status_code == 200
+    assert (await ada("PATCH", path, **change)).status_code == 200
+    world.agent_row(name="other", is_public=True)
+    install = {"agent_id": "other", "required_credentials_mode": "MEMBER"}
+    assert error(await carl("POST", "/workspaces/lab/agents", json=install)) == refused
+    assert (await carl("POST", "/workspaces/lab/agents", json={"agent_id": "other"})).status_code == 201
+    names = {row["name"]: row["id"] for row in world.rows("credentials")}
+    carls, doras = names["carl's github"], names["dora's github"]
+    for name in ("granted mail", "dora's github"):
+        answer = await carl("DELETE", f"{path}/credentials/{names[name]}")
+        assert error(answer) == (403, "Forbidden", "Only an admin can detach what belongs to somebody else")
+    assert (await carl("DELETE", f"{path}/credentials/{carls}")).status_code == 200
+    assert (await ada("DELETE", f"{path}/credentials/{doras}")).status_code == 200

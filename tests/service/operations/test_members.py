@@ -6,9 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from sqlalchemy import delete
 
 from agentbook.service import admin
 from agentbook.service.errors import OperatorError
+from agentbook.service.store import tables
 from service.oauth.flow import Flow, tokens
 from service.world import ALL, World, error
 
@@ -162,8 +164,23 @@ async def test_an_admin_who_is_none_any_more_cannot_act_as_the_organization(worl
     admin.add_member(world.store, "carl", organization="acme", role="ADMIN")
     acting = await person(world, "carl", "acme")
     assert await acting.status("/workspaces/acme~vault/contexts") == 200
+    world.workspace("acme", "lab")
+    body = {"agent_id": "helper", "name": "build server"}
+    trigger = await acting("POST", "/workspaces/lab/trigger_keys", json=body)
+    session = await world.start("hello")
+    await world.idle()
+    assert (await world.get(f"/sessions/{session}", trigger.json()["key"])).status_code == 200
     admin.add_member(world.store, "carl", organization="acme", role="MEMBER")
     assert error(await acting("GET", "/me")) == (401, "Unauthorized", "Invalid OAuth token")
+    assert error(await world.get(f"/sessions/{session}", trigger.json()["key"]))[0] == 401
+    # Whoever becomes an admin again asks anew.
+    admin.add_member(world.store, "carl", organization="acme", role="ADMIN")
+    assert error(await acting("GET", "/me"))[0] == 401
+    admin.add_member(world.store, "dora", organization="acme", role="ADMIN")
+    other = await person(world, "dora", "acme")
+    is_doras = tables.memberships.c.user_id == world.accounts["dora"]
+    world.store.write_now(lambda tx: tx.db.execute(delete(tables.memberships).where(is_doras)))
+    assert error(await other("GET", "/me"))[0] == 401, "whatever ended the membership"
 
 
 async def test_members_that_cannot_be(world: World, vault: str) -> None:

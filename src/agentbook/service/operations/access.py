@@ -72,6 +72,14 @@ def require_admin(call: OperationCall, account_id: str, action: str) -> None:
         raise errors.forbidden(f"Only an admin can {action}")
 
 
+def require_manager(call: OperationCall, account_id: str, action: str) -> None:
+    """Raise the 403 unless the caller is a key or an admin of the account."""
+    if call.caller.kind == "oauth2":
+        require_admin(call, account_id, action)
+    elif call.caller.account_id != account_id:
+        raise errors.forbidden(f"This credential cannot {action} for another account")
+
+
 def visible_workspace(caller: Principal) -> ColumnElement[bool]:
     """The condition that the caller can see a workspace.
 

@@ -120,6 +120,8 @@ def detach_credential(call: OperationCall) -> dict[str, Any]:
     """Take a credential away from an installed agent; the credential stays."""
     agent = access.require_workspace_agent(call, call.path["workspace_agent_id"])
     row = _require_credential(call, call.path["credential_id"], credentials.c.id.in_(_granted_to(agent)))
+    if row["owner_id"] != call.caller.account_id:
+        access.require_manager(call, agent["owner_id"], "detach what belongs to somebody else")
     call.db.execute(
         delete(credential_grants).where(
             credential_grants.c.credential_id == row["id"], credential_grants.c.workspace_agent_id == agent["id"]
