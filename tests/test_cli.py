@@ -119,6 +119,17 @@ def test_the_environment_names_the_data_directory(tmp_path: Path, monkeypatch: p
     assert (tmp_path / "here" / "store.db").exists()
 
 
+def test_budgets_reach_the_service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from agentbook.service.engines.meter import RunLimits
+    from agentbook.service.http import server
+
+    started: list[RunLimits] = []
+    monkeypatch.setattr(server, "run", lambda *, limits, **_: started.append(limits))
+    assert run(tmp_path, "serve", "--budget", "Workspace=2000000", "--budget", "user = 5").exit_code == 0
+    assert run(tmp_path, "serve").exit_code == 0
+    assert started == [RunLimits(workspace_budget=2_000_000, user_budget=5), RunLimits()]
+
+
 def test_members_and_workspaces(tmp_path: Path) -> None:
     from agentbook.service.store import Store
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections.abc import AsyncIterator
 
 from ..clock import Clock
 from ..engines.base import (
@@ -26,6 +27,14 @@ from .live import DraftWriter
 log = logging.getLogger("agentbook.service")
 
 INTERNAL_ERROR = Failure(500, "InternalServerError", "Something went wrong")
+
+
+async def close_steps(steps: AsyncIterator[Step]) -> None:
+    """Close an engine's generator, so that it gives up what it holds at once."""
+    close = getattr(steps, "aclose", None)
+    if close is not None:
+        with contextlib.suppress(RuntimeError):  # the generator is already closing
+            await close()
 
 
 class Execution:
@@ -61,10 +70,7 @@ class Execution:
                 if end is not None:
                     return end
         finally:
-            close = getattr(steps, "aclose", None)
-            if close is not None:
-                with contextlib.suppress(RuntimeError):  # the generator is already closing
-                    await close()
+            await close_steps(steps)
         log.error("the agent of turn %s ended without a reply", self.request.task_id)
         return INTERNAL_ERROR
 

@@ -8,7 +8,6 @@ The depth is limited here, the number of calls by the run limit of agent tasks.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, replace
@@ -32,11 +31,11 @@ from ..engines.meter import Budget, RunLimits
 from ..engines.run_limits import failure
 from ..store import Store
 from ..store.tables import agents, memberships, workspace_agents, workspaces
+from .execution import INTERNAL_ERROR, close_steps
 
 log = logging.getLogger("agentbook.service")
 
 MAX_DEPTH = 3  # an agent, its sub-agents, theirs, and theirs
-_INTERNAL_ERROR = Failure(500, "InternalServerError", "Something went wrong")
 
 # Reads the engine's name, the request and the budget of an agent's turn.
 ReadAgent = Callable[[Connection, str, str], tuple[str, TurnRequest, Budget | None]]
@@ -121,16 +120,25 @@ class SubAgents:
                     return
         except Exception:
             log.exception("the sub-agent %r failed", name)
-            yield _INTERNAL_ERROR
+            yield INTERNAL_ERROR
         finally:
-            with contextlib.suppress(RuntimeError):  # the generator is already closing
-                await steps.aclose()  # type: ignore[attr-defined]
+            await close_steps(steps)
 
     async def _run(self, agent: InstalledAgent, message: str) -> AsyncIterator[Step]:
         engine, request, budget = await self._store.read(lambda db: self._read_agent(db, agent.id, message))
-        turn_steps = self._engines(engine).run(replace(request, calls=self._calls_of(agent)))
+        steps = self._engines(engine).run(replace(request, calls=self._calls_of(agent)))
+        try:
+            async for step in self._metered(steps, agent, budget):
+                yield step
+        finally:
+            await close_steps(steps)
+
+    async def _metered(
+        self, steps: AsyncIterator[Step], agent: InstalledAgent, budget: Budget | None
+    ) -> AsyncIterator[Step]:
+        """The steps to pass on, each use marked as the sub-agent's own."""
         saved: StateSaved | None = None
-        async for step in turn_steps:
+        async for step in steps:
             match step:
                 case Draft():
                     continue
@@ -156,7 +164,7 @@ class SubAgents:
                     return
                 case _:
                     yield step
-        yield _INTERNAL_ERROR
+        yield INTERNAL_ERROR
 
     def _calls_of(self, caller: InstalledAgent) -> SubAgents | NoAgentCalls:
         """What a sub-agent may call in turn."""
