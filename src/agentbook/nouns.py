@@ -64,8 +64,7 @@ class Endpoint(Generic[P, T]):
     def __get__(self, noun: Any, owner: Any) -> Any:
         if noun is None:
             return self
-        client, build = noun._client, self.build
-        return _method(build, lambda *args, **params: client.run(build(*args, **params)))
+        return _method(self.build, noun._client.run)
 
 
 class Listed(Generic[P]):
@@ -84,13 +83,18 @@ class Listed(Generic[P]):
     def __get__(self, noun: Any, owner: Any) -> Any:
         if noun is None:
             return self
-        client, build = noun._client, self.build
-        return _method(build, lambda *args, **params: client.listing(build(*args, **params)))
+        return _method(self.build, noun._client.listing)
 
 
-def _method(build: Callable[..., Any], call: Callable[..., Any]) -> Callable[..., Any]:
-    """Give `call` the signature and docstring of its endpoint."""
-    method = wraps(build)(call)
+def _method(build: Callable[..., Any], use: Callable[[Any], Any]) -> Callable[..., Any]:
+    """An endpoint's method, with its signature and docstring. `use` gets the call."""
+
+    @wraps(build)
+    def method(*args: Any, **params: Any) -> Any:
+        call = build(*args, **params)
+        del args, params  # may hold the secrets of a new credential, which tracebacks show
+        return use(call)
+
     method.__signature__ = _signature(build)  # type: ignore[attr-defined]
     return method
 

@@ -23,9 +23,11 @@ from urllib.parse import quote
 import pytest
 
 import agentbook as ab
+from agentbook.api.calls import Call, record
 from agentbook.api.oauth.server import request_tokens
 from agentbook.api.record import Record
 from agentbook.api.redaction import Hidden, Redactor
+from agentbook.nouns import Endpoint, Noun, Sync
 
 pytestmark = pytest.mark.python_versions
 
@@ -199,6 +201,19 @@ def test_a_redactor_masks_every_encoding_and_no_short_word() -> None:
     redactor = Redactor([ab.ApiKey("id:a<b&c/d").authorization(), "abc"])
     assert redactor.text("a<b&c/d a&lt;b&amp;c/d a%3Cb%26c%2Fd id%3Aa%3Cb%26c%2Fd abc") == "… … … … abc"
     assert redactor.data(b"Basic " + base64.b64encode(b"id:a<b&c/d")) == "Basic …".encode()
+
+
+@pytest.mark.parametrize("status", ["200", "400", "403", "500", "garbage"])
+def test_the_parameters_of_a_new_credential_are_shown_nowhere(echo: str, status: str) -> None:
+    def build(params: dict[str, Any]) -> Call[Any]:
+        return Call("attach", "POST", status, record, body={"params": params}, write=True)
+
+    class Nouns(Noun[Sync]):
+        attach = Endpoint(build)
+
+    with ab.Client(echo, credentials=KEY) as client, pytest.raises(ab.AgentbookError) as raised:
+        Nouns(client).attach(params={"headers": [{"x": TOKEN}], "password": SECRET})
+    assert_hidden(raised.value, SECRET, TOKEN)
 
 
 def test_a_record_shows_of_a_webhook_only_its_host() -> None:

@@ -35,7 +35,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
     """
 
     protocol_version = "HTTP/1.1"
-    total = ITEMS
+    # A reply is one write. Sent as two, the second waits some 40 ms for the client's
+    # delayed acknowledgement of the first.
+    wbufsize = 1 << 20
+    disable_nagle_algorithm = True
 
     def do_GET(self) -> None:
         parts = urlsplit(self.path)
@@ -127,32 +130,43 @@ def import_cost(module: str) -> float:
     return float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
 
 
+def report(measurement: str, figure: str, ratio: str = "", *, met: bool = True) -> bool:
+    """Print a row at once; whether it meets its goal."""
+    print(f"{measurement:42} {figure:>10}  {ratio}{'' if met else '  MISSED'}", flush=True)
+    return met
+
+
 def main() -> int:
     port, child = multiprocessing.Pipe()
     server = multiprocessing.get_context("spawn").Process(target=serve, args=(child,), daemon=True)
     server.start()
     root = f"http://127.0.0.1:{port.recv()}"
     raw, ours = page_cost(root)
-    slow, fast = paging(root)
-    pairs = [(import_cost("httpx"), import_cost("agentbook")) for _ in range(7)]
-    base, light = (statistics.median(column) for column in zip(*pairs, strict=True))
-    server.terminate()
-    table = [
-        ("page of 100 items, CPU, httpx + json", f"{raw * 1e3:.2f} ms", "", True),
-        (
+    report("page of 100 items, CPU, httpx + json", f"{raw * 1e3:.2f} ms")
+    ratio = ours / raw
+    met = [
+        report(
             "page of 100 items, CPU, agentbook",
             f"{ours * 1e3:.2f} ms",
-            f"{ours / raw:.2f} x (at most 1.2)",
-            ours / raw <= 1.2,
-        ),
-        ("40 pages at 50 ms, one after another", f"{slow:.2f} s", "", True),
-        ("40 pages at 50 ms, agentbook", f"{fast:.2f} s", f"{slow / fast:.1f} x faster (at least 6)", slow / fast >= 6),
-        ("import httpx, CPU", f"{base * 1e3:.0f} ms", "", True),
-        ("import agentbook, CPU", f"{light * 1e3:.0f} ms", f"{light / base:.2f} x (at most 1.3)", light / base <= 1.3),
+            f"{ratio:.2f} x (at most 1.2)",
+            met=ratio <= 1.2,
+        )
     ]
-    for measurement, figure, ratio, met in table:
-        print(f"{measurement:42} {figure:>10}  {ratio}{'' if met else '  MISSED'}")
-    return 0 if all(row[3] for row in table) else 1
+    slow, fast = paging(root)
+    ratio = slow / fast
+    report("40 pages at 50 ms, one after another", f"{slow:.2f} s")
+    met.append(
+        report("40 pages at 50 ms, agentbook", f"{fast:.2f} s", f"{ratio:.1f} x faster (at least 6)", met=ratio >= 6)
+    )
+    server.terminate()
+    pairs = [(import_cost("httpx"), import_cost("agentbook")) for _ in range(7)]
+    base, light = (statistics.median(column) for column in zip(*pairs, strict=True))
+    ratio = light / base
+    report("import httpx, CPU", f"{base * 1e3:.0f} ms")
+    met.append(
+        report("import agentbook, CPU", f"{light * 1e3:.0f} ms", f"{ratio:.2f} x (at most 1.3)", met=ratio <= 1.3)
+    )
+    return 0 if all(met) else 1
 
 
 if __name__ == "__main__":

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Mapping
 from typing import Any, Literal, NoReturn, Protocol
 
+from .record import secrets_in
 from .redaction import Hidden, Redactor
 
 _KEY = re.compile(r"[^\s:\x00-\x1f\x7f]+:[^\s\x00-\x1f\x7f]+\Z", re.ASCII)
@@ -140,10 +140,10 @@ class OAuthToken:
         refuse_pickle(self)
 
 
-def redactor_of(credentials: Credentials | None, form: Mapping[str, str] | None = None) -> Redactor:
-    """Masks what a request carries: a credential, and the hidden values of a form."""
+def redactor_of(credentials: Credentials | None, *parts: Any) -> Redactor:
+    """Masks what a request carries: a credential, and the secrets in a form or body."""
     headers = () if credentials is None else (credentials.authorization(), credentials.socket_authorization() or "")
-    return Redactor([*headers, *(value for value in (form or {}).values() if isinstance(value, Hidden))])
+    return Redactor([*headers, *(text for part in parts for text in secrets_in(part))])
 
 
 def refuse_pickle(credential: object) -> NoReturn:

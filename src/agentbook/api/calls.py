@@ -84,7 +84,7 @@ class Call(Generic[T]):
     path: str
     read: Callable[[Reply], T]
     query: Mapping[str, Any] = field(default_factory=dict)
-    body: Any = None
+    body: Any = field(default=None, repr=False)  # a new credential's secrets, say
     form: Mapping[str, str] | None = field(default=None, repr=False)
     write: bool = False
     idempotent: bool = False

@@ -155,7 +155,7 @@ def _read(call: Call[T], reply: Reply, settings: Settings) -> T:
     try:
         return call.read(reply)
     except UNREADABLE as error:
-        redactor = redactor_of(settings.credentials, call.form)
+        redactor = redactor_of(settings.credentials, call.form, call.body)
         reply = _redacted(reply, redactor)
         form = "YAML" if call.operation == "openapi" else "JSON"
         kind = reply.headers.get("content-type", "no content type")
@@ -195,7 +195,7 @@ def _send_until_answered(call: Call[Any], settings: Settings, ends_at: float) ->
         # The header that is now sent, in case it is refused; hidden from a traceback's
         # locals.
         refresh = None if refreshable is None else Refresh(refreshable, Hidden(refreshable.authorization()))
-        redactor = redactor_of(settings.credentials, call.form)  # of the token that is now sent
+        redactor = redactor_of(settings.credentials, call.form, call.body)  # of the token that is now sent
         try:
             outcome = yield replace(send, timeout_s=min(settings.timeout_s, remaining))
         except GeneratorExit:

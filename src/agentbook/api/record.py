@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from .redaction import MASK
+from .redaction import MASK, Hidden
 
 # Fields whose values are never shown: the specification's opaque credential objects,
 # and names that suggest a secret.
@@ -78,6 +78,24 @@ def shown(value: Any) -> str:
     "{'loc': ['body', 'name'], 'input': {'refresh_token': …}}"
     """
     return _shown("", value)
+
+
+def secrets_in(value: Any, *, inside: bool = False) -> Iterator[str]:
+    """The texts of a request's body that may be secret, by the names of their fields.
+
+    Examples
+    --------
+    >>> list(secrets_in({"name": "crm", "params": {"url": "https://h", "tries": 3}}))
+    ['https://h']
+    """
+    if isinstance(value, Mapping):
+        for name, item in value.items():
+            yield from secrets_in(item, inside=inside or bool(_SECRET.match(str(name))))
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from secrets_in(item, inside=inside)
+    elif isinstance(value, str) and (inside or isinstance(value, Hidden)):
+        yield value
 
 
 def _shown(name: str, value: Any) -> str:

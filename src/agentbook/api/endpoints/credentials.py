@@ -229,6 +229,7 @@ def detach(workspace_agent_id: Any, credential_id: Any) -> Call[Record]:
         path("workspace_agents", workspace_agent_id, "credentials", credential_id),
         record,
         write=True,
+        idempotent=True,
         check=check("credentials.of_agent", workspace_agent_id),
     )
     return offered(call, _OF_AGENT + "/{}")
