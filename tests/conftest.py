@@ -26,8 +26,8 @@ USER_SETTINGS = (
 )
 
 TESTS = Path(__file__).parent
-# The folders with the slowest tests, whose workers start first.
-LONGEST = ["browser", "binder", "notebooks"]
+# The folders and files with the slowest tests, whose workers start first.
+LONGEST = ["browser", "binder", "notebooks", "test_packaging.py", "test_connect.py", "test_docstrings.py"]
 
 # Set on import, and so before any test module is imported. Every process that a test
 # starts inherits it.

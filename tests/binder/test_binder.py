@@ -15,7 +15,7 @@ from playwright.sync_api import Browser
 
 from binder.image import HOST, ROOT, Container, Image
 from support.browser import running_browser
-from support.lab import Page
+from support.lab import ARTEFACTS, Page
 from support.services import stop_services
 
 FILES = ("runtime.txt", "requirements.txt", "postBuild", "start")
@@ -94,8 +94,6 @@ def test_a_visitor_runs_the_first_tutorial_and_sees_the_services_pages(image: Im
         visit_the_pages(page, container)
 
         # The tutorial runs again after a restart, even if the service was killed.
-        page.page.goto(f"{container.url}/lab/tree/{FIRST}?reset")
-        page.wait_for_kernel()
         os.kill(container.service["pid"], 9)
         page.page.evaluate(
             "() => window.jupyterapp.shell.currentWidget.sessionContext.restartKernel().then(() => true)"
@@ -129,28 +127,30 @@ def run_the_tutorial(page: Page) -> None:
 
 
 def visit_the_pages(page: Page, container: Container) -> None:
-    """Visit the service's pages below the hub's proxy.
+    """Visit the service's pages below the hub's proxy, in a tab of their own.
 
     Documentation, sign-in by the printed link, settings, sign-out.
     """
+    tab = page.page.context.new_page()
     base = f"{container.url}/proxy/{container.service['port']}/v1"
-    page.page.goto(f"{base}/docs")
-    page.page.get_by_role("navigation", name="Pages").get_by_role("link", name="Settings").click()
-    page.page.wait_for_url(f"{base}/signin")
+    tab.goto(f"{base}/docs")
+    tab.get_by_role("navigation", name="Pages").get_by_role("link", name="Settings").click()
+    tab.wait_for_url(f"{base}/signin")
     code = container.image.run("agentbook", "signin", "--account", "ada", timeout_s=60).strip().partition("code=")[2]
-    page.page.goto(f"{base}/signin?code={code}")
-    page.page.get_by_role("button", name="Sign in as ada").click()
-    page.page.wait_for_url(f"{base}/settings")
-    cookies = [cookie for cookie in page.page.context.cookies() if cookie["name"].startswith("agentbook_")]
+    tab.goto(f"{base}/signin?code={code}")
+    tab.get_by_role("button", name="Sign in as ada").click()
+    tab.wait_for_url(f"{base}/settings")
+    cookies = [cookie for cookie in tab.context.cookies() if cookie["name"].startswith("agentbook_")]
     # The browser sends the cookies neither to other containers on the hub nor to this
     # container's JupyterLab.
     assert [cookie["path"] for cookie in cookies] == [f"/user/someone/proxy/{container.service['port']}/v1"]
-    page.page.get_by_label("Name").fill("from binder")
-    page.page.get_by_role("button", name="Create key").click()
-    assert ":" in page.page.locator("#secret").inner_text()
-    page.screenshot("binder-settings")
-    page.page.get_by_role("button", name="Sign out").click()
-    page.page.wait_for_url(f"{base}/signin")
+    tab.get_by_label("Name").fill("from binder")
+    tab.get_by_role("button", name="Create key").click()
+    assert ":" in tab.locator("#secret").inner_text()
+    tab.screenshot(path=ARTEFACTS / "binder-settings.png")
+    tab.get_by_role("button", name="Sign out").click()
+    tab.wait_for_url(f"{base}/signin")
+    tab.close()
 
 
 def test_start_uses_a_temporary_directory_if_home_is_read_only(tmp_path: Path) -> None:

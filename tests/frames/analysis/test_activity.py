@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import statistics
 from collections import Counter, defaultdict
@@ -160,13 +161,15 @@ def test_the_hour_that_is_lived_twice_is_two_periods() -> None:
 
 def began(instant: datetime, zone: ZoneInfo) -> datetime:
     """The start of the hour, by stepping back while clock hour and UTC offset stay."""
-    at = instant.replace(second=0, microsecond=0)
-    here = at.astimezone(zone)
-    while True:
-        before = (at - timedelta(minutes=1)).astimezone(zone)
-        if (before.hour, before.utcoffset()) != (here.hour, here.utcoffset()):
-            return at
-        at -= timedelta(minutes=1)
+    return _began(instant.replace(second=0, microsecond=0), zone)
+
+
+@functools.cache
+def _began(minute: datetime, zone: ZoneInfo) -> datetime:
+    before = minute - timedelta(minutes=1)
+    here, there = minute.astimezone(zone), before.astimezone(zone)
+    same = (here.hour, here.utcoffset()) == (there.hour, there.utcoffset())
+    return _began(before, zone) if same else minute
 
 
 @given(
@@ -205,6 +208,7 @@ SKIPS = st.sampled_from(
 )
 
 
+@functools.cache
 def begins_of(change: datetime, tz: str, hours: int) -> list[datetime]:
     """When the clock first shows each multiple of `hours`, by steps of 15 minutes."""
     starts, last = [], None
