@@ -250,7 +250,8 @@ def _add_form(visitor: Visitor, organization: _Organization, workspace: Row, lis
     if not others:
         return el("p", el("small", "Everybody who belongs to the organization is a member."))
     field = f"user-{workspace['id']}"
-    options = [el("option", person["name"], value=person["id"]) for person in others]
+    options = [el("option", "Choose a person", value="")]
+    options += [el("option", person["name"], value=person["id"]) for person in others]
     return el(
         "form",
         hidden("token", visitor.token(f"add {workspace['id']}")),
@@ -259,7 +260,7 @@ def _add_form(visitor: Visitor, organization: _Organization, workspace: Row, lis
         el(
             "div",
             el("label", "Add a member", for_=field),
-            el("select", options, id=field, name="user"),
+            el("select", options, id=field, name="user", required=True),
             class_="field",
         ),
         el("div", el("button", "Add", class_="plain", aria_label=f"Add to {workspace['name']}"), class_="actions"),
