@@ -1,8 +1,8 @@
 """Sends a message and waits for the finished turn.
 
 The stream opens before the message is sent, so that it cannot miss the reply. Recent
-events are read first, because replies come in the order of the questions, and earlier
-questions may still be open.
+events are read first, because earlier questions may still be open, and a reply without
+a known task belongs to the oldest of them that is not abandoned.
 """
 
 from __future__ import annotations
@@ -78,13 +78,14 @@ async def _read_recent(connection: AsyncConnection, session_id: str, log: TurnLo
 
 
 def _turn_of(sent: Record, text: str, turns: list[Turn]) -> Turn | None:
-    """The turn of our message: by its event id, else its text, else the first."""
+    """The turn of our message: by its event id, its text, or as the first question."""
     # The reply is not specified: the id of something else (a task, say) never
     # appears in the stream.
     if is_persisted(sent.get("id")) and "content" in sent:
         return next((turn for turn in turns if turn.message_id == sent["id"]), None)
-    same_text = (turn for turn in turns if turn.prompt.strip() == text.strip())
-    return next(same_text, turns[0] if turns else None)
+    questions = [turn for turn in turns if turn.message_id is not None]
+    same_text = (turn for turn in questions if turn.prompt.strip() == text.strip())
+    return next(same_text, questions[0] if questions else None)
 
 
 def finished(turn: Turn) -> Turn:

@@ -1,20 +1,22 @@
 """Turns: the questions and replies in the events of a session.
 
-A turn opens at an event whose author is not the agent. It closes at the first later
-``runtime_done`` with ``content.text``, or at a failure. `TurnLog` is fed one event
-after another, from a list or live, drafts included, and maintains the turns. It does no
-I/O, so `sessions.ask` and the chat panel read a session by the same rules.
+A turn opens at an event whose author is not the agent. It closes at a later
+``runtime_done`` with ``content.text``, or at a failure; `agentbook.events.pairing` says
+which turn that is. `TurnLog` is fed one event after another, from a list or live,
+drafts included, and maintains the turns. It does no I/O, so `sessions.ask` and the chat
+panel read a session by the same rules.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from ..api.event_ids import is_persisted
+from ..api.event_ids import is_persisted, milliseconds_of
 from ..api.run_limits import run_limit
+from .pairing import UNANSWERED_AFTER, OpenQuestion, OpenQuestions
 
 Event = Mapping[str, Any]
 
@@ -62,6 +64,10 @@ class Turn:
     running : dict
         Tool runs that a draft announced and that have not finished: task_id to name.
     failure : Failure or None
+    matched_by : str or None
+        What paired the question and its reply: ``"task"``, the same `task_id`, which is
+        certain; or ``"order"``, the order of the questions. None while open, and for a
+        turn without a question.
     events : list of dict
         The turn's persisted events, in order.
 
@@ -82,6 +88,7 @@ class Turn:
     subtasks: int = 0
     running: dict[str, str] = field(default_factory=dict)
     failure: Failure | None = None
+    matched_by: str | None = None
     events: list[Event] = field(default_factory=list)
 
     @property
@@ -105,12 +112,31 @@ def _short(text: str, width: int = 60) -> str:
 
 
 class TurnLog:
-    """The turns of one session. Feed it each persisted event once, in id order."""
+    """The turns of one session. Feed it each persisted event once, in id order.
 
-    def __init__(self, session_id: str) -> None:
+    Parameters
+    ----------
+    session_id : str
+    unanswered_after : timedelta
+        An open question is abandoned once a later one is asked more than this after it.
+    """
+
+    def __init__(self, session_id: str, unanswered_after: timedelta = UNANSWERED_AFTER) -> None:
         self.session_id = session_id
         self.turns: list[Turn] = []
         self.unknown: list[Event] = []
+        self._patience_us = unanswered_after // timedelta(microseconds=1)
+        self._open: OpenQuestions[Turn] = OpenQuestions(self._patience_us)
+
+    def restore(self, turns: Iterable[Turn]) -> None:
+        """Continue after these turns, which another log has read."""
+        self.turns = list(turns)
+        self._open = OpenQuestions(self._patience_us)
+        for turn in self.turns:
+            if turn.events and (turn.message_id is not None or turn.status == "open"):
+                opened = self._ask(turn, turn.events[0])
+                if turn.status != "open":
+                    opened.close()
 
     def feed(self, event: Event) -> Turn | None:
         """Add one event; the turn it changed, or None."""
@@ -126,46 +152,55 @@ class TurnLog:
                 events=[event],
             )
             self.turns.append(turn)
+            self._ask(turn, event)
             return turn
-        turn = self._open_turn(event)
-        turn.events.append(event)
         failure = failure_of(event)
-        if failure is not None:
-            turn.status, turn.failure = "failed", failure
-        elif event.get("type") == "runtime_done":
-            text = text_of(event)
-            if text is None:
-                turn.subtasks += 1
-                turn.running.pop(str(event.get("task_id")), None)
-                return turn
-            turn.status, turn.text = "answered", text
-        else:
-            self.unknown.append(event)
+        text = text_of(event) if event.get("type") == "runtime_done" else None
+        closes = failure is not None or text is not None
+        match = self._open.match(_task_of(event))
+        turn = match[0].question if match is not None else self._without_question(event, closes)
+        turn.events.append(event)
+        if not closes:
+            self._note_step(turn, event)
             return turn
+        if match is not None:
+            match[0].close()
+            turn.matched_by = match[1] if turn.message_id is not None else None
+        turn.status, turn.failure = ("failed", failure) if failure is not None else ("answered", None)
+        turn.text = text if failure is None else turn.text
         turn.replied_at, turn.draft = moment_of(event), ""
         turn.running.clear()
         return turn
 
-    def _open_turn(self, event: Event) -> Turn:
-        # Replies arrive in the order of the questions: the oldest open turn is the one
-        # being answered.
-        for turn in self.turns:
-            if turn.status == "open":
-                return turn
-        if self.turns and event.get("type") != "runtime_done":
-            return self.turns[-1]
+    def _ask(self, turn: Turn, event: Event) -> OpenQuestion[Turn]:
+        task_id = _task_of(event) if turn.message_id is not None else None
+        return self._open.ask(turn, task_id, _microseconds_of(event))
+
+    def _without_question(self, event: Event, closes: bool) -> Turn:
+        """The turn of an event without an open question: the last, or a new one."""
         # A session that a schedule or a webhook started may begin with the agent.
-        if self.turns and text_of(event) is None:
+        if self.turns and not (event.get("type") == "runtime_done" and closes):
             return self.turns[-1]
         turn = Turn(self.session_id)
         self.turns.append(turn)
+        if not closes:
+            self._ask(turn, event)
         return turn
 
+    def _note_step(self, turn: Turn, event: Event) -> None:
+        """Count a finished subtask, or keep an event of an unknown type."""
+        if event.get("type") == "runtime_done":
+            turn.subtasks += 1
+            turn.running.pop(str(event.get("task_id")), None)
+        else:
+            self.unknown.append(event)
+
     def _draft(self, event: Event) -> Turn | None:
-        turn = next((turn for turn in self.turns if turn.status == "open"), None)
+        match = self._open.match(_task_of(event))
         content = event.get("content")
-        if turn is None or not isinstance(content, Mapping):
+        if match is None or not isinstance(content, Mapping):
             return None
+        turn = match[0].question
         tool = content.get("tool")
         if isinstance(tool, str):
             if content.get("state") == "done":
@@ -232,6 +267,20 @@ def moment_of(event: Event) -> datetime | None:
     except (ValueError, OverflowError):  # the zone moves the year 1 or 9999 out of range
         return None
     return moment.replace(tzinfo=UTC)
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def _microseconds_of(event: Event) -> int:
+    """`created_at` in microseconds since the epoch, else the time in the id."""
+    moment = moment_of(event)
+    return milliseconds_of(event["id"]) * 1000 if moment is None else (moment - _EPOCH) // timedelta(microseconds=1)
+
+
+def _task_of(event: Event) -> str | None:
+    task_id = event.get("task_id")
+    return task_id if isinstance(task_id, str) else None
 
 
 def _strings(value: object) -> Iterator[str]:

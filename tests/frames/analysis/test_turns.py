@@ -130,7 +130,7 @@ def rows_of(table: pd.DataFrame, columns: list[str]) -> list[dict[str, Any]]:
     ]
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(scripts=st.lists(EVENTS, max_size=4), shuffle=st.randoms(use_true_random=False))
 def test_turns_are_those_of_the_turn_log(scripts: list[Any], shuffle: random.Random) -> None:
     sessions = {f"s{n}": built(script) for n, script in enumerate(scripts)}

@@ -48,7 +48,7 @@ class ExchangeLog:
         """Load saved exchanges; events fed later continue from there."""
         self.exchanges, self._first_unbound = list(exchanges), 0
         bound = [exchange for exchange in exchanges if exchange.bound]
-        self._log.turns = [exchange.turn for exchange in bound]
+        self._log.restore(exchange.turn for exchange in bound)
         self._by_turn = {id(exchange.turn): exchange for exchange in bound}
         self._known_ids = {str(event["id"]) for exchange in bound for event in exchange.turn.events}
         self.last_id = max(self._known_ids, default=None)

@@ -85,6 +85,7 @@ def exchange_to_data(exchange: Exchange) -> dict[str, Any]:
         "subtasks": turn.subtasks,
         "running": dict(turn.running),
         "failure": [turn.failure.message, turn.failure.kind, turn.failure.status] if turn.failure else None,
+        "matched_by": turn.matched_by,
         "session_id": turn.session_id,
         "events": [dict(event) for event in turn.events],
         "ours": exchange.ours,
@@ -116,6 +117,7 @@ def exchange_from_data(data: Mapping[str, Any]) -> Exchange:
         subtasks=data["subtasks"],
         running=dict(data["running"]),
         failure=Failure(*data["failure"]) if data["failure"] else None,
+        matched_by=data.get("matched_by"),  # transcripts of 0.1.0 have none
         events=[dict(event) for event in data["events"]],
     )
     return Exchange(

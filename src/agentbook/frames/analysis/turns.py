@@ -1,26 +1,27 @@
 """Turns of many sessions as one table, without a loop over rows.
 
-The rules are those of `agentbook.events.turns`. Replies arrive in the order of the
-questions, so the open turns of a session are a queue. Its length after each event is a
-running sum, never below zero: plus one where a turn opens, minus one where one closes.
-This determines the turn of each event: the k-th closing event closes the k-th turn that
-was opened.
+The rules are those of `agentbook.events.turns`. `agentbook.frames.analysis.pairing`
+finds the question of each event.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow.compute as pc
 
+from ...events.pairing import UNANSWERED_AFTER
 from .event_columns import INSTANTS, REQUIRED, EventColumns, Flags, Integers, factorize, read_events, rows_at, to_arrow
+from .pairing import Pairs, pair_events
 from .provenance import with_provenance
 from .validate import length_of, moment_of, require, with_instants
 
 STATUSES = ("answered", "failed", "unanswered", "open")
+RULES = ("task", "order")
 CLOCKS = ("created_at", "at")
 
 
@@ -34,10 +35,13 @@ def turns(
 ) -> pd.DataFrame:
     """One row per turn of the sessions in an events frame.
 
-    A turn opens at an event with an author who is not an agent, and closes at the first
-    later ``runtime_done`` with a text, or at a failure. Open turns are answered in the
-    order of their questions. An agent that speaks without a question, in a session
-    started by a schedule or a webhook, makes a turn without a question.
+    A turn opens at an event with an author who is not an agent, and closes at a later
+    ``runtime_done`` with a text, or at a failure. A reply belongs to the open question
+    with the same ``task_id``; without one, to the oldest open question that is not
+    abandoned. A question is abandoned once a later one is asked more than
+    `unanswered_after` after it, so a run that died without a reply does not shift every
+    later reply by one. An agent that speaks without a question, in a session started by
+    a schedule or a webhook, makes a turn without a question.
 
     Parameters
     ----------
@@ -53,7 +57,8 @@ def turns(
         the frame was loaded (``attrs["agentbook"]["loaded_at"]``), else the time of the
         latest event.
     unanswered_after : str or Timedelta
-        An open turn older than this at `as_of` is unanswered. Default 15 minutes.
+        An open turn older than this at `as_of` is unanswered, and an open question is
+        abandoned at a question asked later than this after it. Default 15 minutes.
     texts : bool
         If True, add the columns ``prompt`` and ``reply``.
 
@@ -81,6 +86,9 @@ def turns(
                                                   ``error``
         failure_status  Int64                     its HTTP status, if sent
         failure_message str                       its message
+        matched_by      category                  what paired question and reply:
+                                                  ``task``, which is certain, or
+                                                  ``order``; null without either
         events          int64                     events of the turn, with the question
         subtasks        int64                     finished subtasks and tool runs; the
                                                   API does not tell them apart
@@ -123,7 +131,7 @@ def turns(
     require(events, *dict.fromkeys((*REQUIRED, clock)), caller="turns")
     events = with_instants(events, *INSTANTS, caller="turns")
     columns = read_events(events, caller="turns")
-    frame = _table(columns, assign_turns(columns), clock, texts)
+    frame = _table(columns, assign_turns(columns, after), clock, texts)
     until = moment_of(events, as_of, "created_at")
     late = (frame["status"] == "open") & (until - frame["asked_at"] > after)
     frame.loc[late, "status"] = "unanswered"
@@ -156,46 +164,34 @@ class Assignment:
         Each turn's number within its session, from 1.
     closes : ndarray of bool
         Whether an event is a reply or a failure.
+    tasks : ndarray of int64
+        The number of each event's ``task_id``; -1 for none.
+    pairs : Pairs
     """
 
     turn: Integers
     starts: Integers
     number: Integers
     closes: Flags
+    tasks: Integers
+    pairs: Pairs
 
 
-def assign_turns(columns: EventColumns) -> Assignment:
+def assign_turns(columns: EventColumns, unanswered_after: timedelta = UNANSWERED_AFTER) -> Assignment:
     """Assign each event to a turn."""
-    opens, first, replies = columns.opens, columns.first, columns.replies
-    closes = (replies | columns.fails) & ~opens
-    count = len(opens)
-    start = np.maximum.accumulate(np.where(first, np.arange(count), 0)) if count else np.zeros(0, np.int64)
-    # Each session starts below everything before it, so that one running minimum serves
-    # all sessions.
-    base = -2 * (start + columns.session)
-    steps = opens.astype(np.int64) - closes + (first & ~opens & ~closes)
-    level = base + _running_sum(steps, start)
-    floor = np.minimum(np.minimum.accumulate(level), base) if count else level
-    waiting = level - floor  # open turns after the event
-    before = np.zeros(count, np.int64)
-    before[1:] = waiting[:-1]
-    before[first] = 0
-    creates = opens | (first & ~opens) | (replies & (before == 0))
-    created = _running_sum(creates.astype(np.int64), start)
-    closed = _running_sum((closes & ((before > 0) | creates)).astype(np.int64), start)
-    within = np.where(opens, created, np.where(closes, closed, np.where(before > 0, closed + 1, created)))
+    closes = (columns.replies | columns.fails) & ~columns.opens
+    tasks, _ = factorize(columns.events["task_id"])
+    pairs = pair_events(columns, tasks, closes, unanswered_after)
+    rows = np.arange(len(closes))
+    alone = pairs.question < 0
+    creates = (pairs.question == rows) | (alone & (columns.first | columns.replies))
+    created = np.cumsum(creates)
+    # An event that belongs to no open question joins the turn before it.
+    turn = np.where(alone, created, created[pairs.question]) - 1
     starts = np.flatnonzero(creates)
-    total = np.cumsum(creates)
-    # Turns of earlier sessions: the first row of each session creates one.
-    offset = total[start] - 1 if count else total
-    return Assignment(offset + within - 1, starts, created[starts], closes)
-
-
-def _running_sum(values: Integers, start: Integers) -> Integers:
-    """Running sum within each session; `start` is the first row of a row's session."""
-    total = np.cumsum(values)
-    result: Integers = total - (total[start] - values[start]) if len(values) else total
-    return result
+    begin = np.maximum.accumulate(np.where(columns.first, rows, 0))[starts]  # each session's first row creates a turn
+    number = created[starts] - created[begin] + 1
+    return Assignment(turn, starts, number, closes, tasks, pairs)
 
 
 def _table(columns: EventColumns, assignment: Assignment, clock: str, texts: bool) -> pd.DataFrame:
@@ -232,9 +228,10 @@ def _table(columns: EventColumns, assignment: Assignment, clock: str, texts: boo
         "failure": rows_at(pd.Series([failure.kind for failure in failures], dtype="str"), failure).astype("category"),
         "failure_status": rows_at(pd.Series([failure.status for failure in failures], dtype="Int64"), failure),
         "failure_message": rows_at(pd.Series([failure.message for failure in failures], dtype="str"), failure),
+        "matched_by": _matched_by(assignment, question, closing),
         "events": np.bincount(turn, minlength=count),
         "subtasks": np.bincount(turn[subtask], minlength=count),
-        "tasks": _count_distinct(turn, events["task_id"], count),
+        "tasks": _count_distinct(turn, assignment.tasks, count),
         "prompt_chars": rows_at(lengths, question).fillna(0).astype("Int64"),
         "reply_chars": rows_at(lengths, reply).astype("Int64"),
     }
@@ -246,9 +243,17 @@ def _table(columns: EventColumns, assignment: Assignment, clock: str, texts: boo
     return pd.DataFrame(table)
 
 
-def _count_distinct(groups: Integers, values: pd.Series, count: int) -> Integers:
-    """Number of distinct non-null values in each group."""
-    codes, _ = factorize(values)
+def _matched_by(assignment: Assignment, question: Integers, closing: Integers) -> pd.Categorical:
+    """The rule that paired each turn's question and reply."""
+    codes = np.full(len(question), -1, np.int64)
+    paired = closing[assignment.pairs.question[closing] >= 0]
+    codes[assignment.turn[paired]] = np.where(assignment.pairs.by_task[paired], 0, 1)
+    codes[question < 0] = -1
+    return pd.Categorical.from_codes(codes, categories=pd.Index(RULES, dtype="str"))
+
+
+def _count_distinct(groups: Integers, codes: Integers, count: int) -> Integers:
+    """Number of distinct codes in each group; -1 is none."""
     present = codes >= 0
     width = int(codes.max(initial=0)) + 1
     pairs = np.sort(groups[present] * width + codes[present])

@@ -276,7 +276,7 @@ def test_an_empty_account_gets_answers(tmp_path: Path) -> None:
     engine.dispose()
 
 
-def test_an_agent_that_writes_first_and_a_turn_past_midnight(tmp_path: Path) -> None:
+def test_an_agent_that_writes_first_a_lost_reply_and_a_turn_past_midnight(tmp_path: Path) -> None:
     engine = create_engine(f"sqlite:///{tmp_path / 'store.db'}")
     tables.metadata.create_all(engine)
     at = int(datetime(2026, 11, 19, 23, 59, 50, tzinfo=UTC).timestamp() * 1000)
@@ -284,15 +284,16 @@ def test_an_agent_that_writes_first_and_a_turn_past_midnight(tmp_path: Path) -> 
         account = demo.fixtures(connection, sessions=1, events=0, seed=1, now=NOW).account_id
         session_id = connection.execute(select(tables.sessions.c.id)).scalar_one()
         agent, person = {"type": "agent", "id": "a", "name": "a"}, {"type": "user", "id": "u", "name": "u"}
-        events: list[tuple[str, dict[str, str], dict[str, str]]] = [
-            ("runtime_done", {"text": "Good evening"}, agent),
-            ("message", {"text": "Hello"}, person),
-            ("runtime_done", {}, agent),
-            ("runtime_done", {"text": 'You said "content":{}'}, agent),
+        events: list[tuple[str, dict[str, str], str, dict[str, str]]] = [
+            ("runtime_done", {"text": "Good evening"}, "greeting", agent),
+            ("message", {"text": "Anybody there?"}, "lost", person),
+            ("message", {"text": "Hello"}, "hello", person),
+            ("runtime_done", {}, "tool", agent),
+            ("runtime_done", {"text": 'You said "content":{}'}, "hello", agent),
         ]
-        for index, (kind, content, author) in enumerate(events):
+        for index, (kind, content, task, author) in enumerate(events):
             moment = at + 5_000 * index
-            row = {"id": ids.id_at(moment, 0), "type": kind, "task_id": "t", "created_at": ids.instant_of_ms(moment)}
+            row = {"id": ids.id_at(moment, 0), "type": kind, "task_id": task, "created_at": ids.instant_of_ms(moment)}
             wire = event_json.event(**row, content=content, author=author)
             values = {**row, "session_id": session_id, "author_type": author["type"], "wire": wire}
             connection.execute(tables.events.insert().values(values))
@@ -301,6 +302,7 @@ def test_an_agent_that_writes_first_and_a_turn_past_midnight(tmp_path: Path) -> 
     assert "**10.0 s** over 1 answered" in answer
     assert number(reply(Analyst(), "How many subtasks?", activity=activity)) == 1
     assert number(reply(Analyst(), "How many replies?", activity=activity)) == 2
+    assert number(reply(Analyst(), "How many messages were not answered?", activity=activity)) == 1
     engine.dispose()
 
 

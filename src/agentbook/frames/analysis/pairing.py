@@ -1,0 +1,302 @@
+"""The rule of `agentbook.events.pairing` on whole columns, without a loop over rows.
+
+A question is open from its own row to the row of its reply, and counts until it is
+abandoned. Once each question has such an end, one search gives the question of every
+event: the oldest one that has not ended (`_Waiting`). So the replies are paired
+provisionally, as if each queue were first come, first served, and the search then
+checks them. Sessions where it disagrees are read event by event, by the rule itself.
+Such sessions are rare: questions overlap for longer than the patience in them, or tasks
+and order compete for the same question.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+import numpy as np
+import pandas as pd
+
+from ...api.event_ids import milliseconds_of
+from ...events.pairing import UNANSWERED_AFTER, OpenQuestions
+from .event_columns import EventColumns, Flags, Integers
+
+NONE = -1
+
+
+@dataclass(slots=True)
+class Pairs:
+    """The question of each event.
+
+    Attributes
+    ----------
+    question : ndarray of int64
+        The row that opened the event's turn (a question's is its own); -1 if no open
+        question may be the event's own.
+    by_task : ndarray of bool
+        Whether it was found by the task, not by the order.
+    """
+
+    question: Integers
+    by_task: Flags
+
+
+def pair_events(
+    columns: EventColumns, tasks: Integers, closes: Flags, patience: timedelta | pd.Timedelta = UNANSWERED_AFTER
+) -> Pairs:
+    """Find the question of each event.
+
+    Parameters
+    ----------
+    columns : EventColumns
+    tasks : ndarray of int64
+        The number of each event's ``task_id``; -1 for none.
+    closes : ndarray of bool
+        Whether an event is a reply or a failure.
+    patience : timedelta
+        How long before a later question a question is abandoned.
+    """
+    asks = columns.opens | (columns.first & ~closes)  # the agent may begin a session
+    known = np.where(columns.opens, tasks, NONE)
+    session = np.cumsum(columns.first) - 1
+    patience_us = int(pd.Timedelta(patience) // pd.Timedelta(microseconds=1))
+    questions = _Questions(columns, session, np.flatnonzero(asks), known, patience_us)
+    others = np.flatnonzero(~asks)
+    events = _Events(others, session[others], tasks[others], closes[others])
+    tasks_of = questions.task_numbers(events)
+    replies = questions.provisional_replies(events, *tasks_of)
+    found, by_task = questions.match(events, replies, *tasks_of)
+    wrong = events.closes & (found != _questions_of(events, replies, questions.rows))
+    pairs = Pairs(np.arange(len(asks)), np.zeros(len(asks), np.bool_))
+    pairs.question[others], pairs.by_task[others] = found, by_task
+    if wrong.any():
+        uneven = np.isin(session, events.session[wrong])
+        _read_one_by_one(np.flatnonzero(uneven), columns, questions, tasks, closes, pairs)
+    return pairs
+
+
+@dataclass(slots=True)
+class _Events:
+    """The events that ask nothing."""
+
+    rows: Integers
+    session: Integers
+    task: Integers
+    closes: Flags
+
+
+def _questions_of(events: _Events, replies: Integers, asked: Integers) -> Integers:
+    """The row of the question that each event closes, -1 for none."""
+    closed = np.full(int(events.rows.max(initial=0)) + 1, NONE, np.int64)
+    answered = replies >= 0
+    closed[replies[answered]] = asked[answered]
+    return closed[events.rows]
+
+
+class _Questions:
+    """The questions of all sessions, in order, and when each is abandoned.
+
+    Attributes
+    ----------
+    rows, session, task, asked_us : ndarray of int64
+    abandoned_at : ndarray of int64
+        The row of the later question at which a question is abandoned; the end of its
+        session if it never is.
+    segment : ndarray of int64
+        For every event, how many times before it all earlier questions were abandoned,
+        or a session began.
+    """
+
+    def __init__(
+        self, columns: EventColumns, session: Integers, rows: Integers, tasks: Integers, patience_us: int
+    ) -> None:
+        self.rows, self.session, self.task = rows, session[rows], tasks[rows]
+        self.patience_us = patience_us
+        self.asked_us = _microseconds(columns, rows)
+        starts = np.flatnonzero(columns.first)
+        self.session_end = np.append(starts[1:], len(session))[self.session]
+        self.abandoned_at = self._abandonments()
+        breaks = columns.first.copy()
+        breaks[rows[1:]] |= np.maximum.accumulate(self.abandoned_at)[:-1] <= rows[1:]
+        self.segment = np.cumsum(breaks)
+
+    def _abandonments(self) -> Integers:
+        """The row of the first question asked more than the patience after each."""
+        count = len(self.rows)
+        begin = np.flatnonzero(np.concatenate(([True], self.session[1:] != self.session[:-1])))[:count]
+        if not count or not np.any(
+            np.maximum.reduceat(self.asked_us, begin) - np.minimum.reduceat(self.asked_us, begin) > self.patience_us
+        ):
+            return self.session_end
+        # latest[k][i] is the greatest time of the 2**k questions from i on. Each
+        # question skips ever smaller blocks in which nothing is late enough.
+        latest, longest = [self.asked_us], int(np.diff(np.append(begin, count)).max())
+        while 1 << len(latest) <= longest:
+            half = 1 << (len(latest) - 1)
+            latest.append(np.maximum(latest[-1][:-half], latest[-1][half:]))
+        later, limit = np.arange(1, count + 1), self.asked_us + self.patience_us
+        for level in reversed(range(len(latest))):
+            block = latest[level][np.minimum(later, len(latest[level]) - 1)]
+            later += ((later + (1 << level) <= count) & (block <= limit)) << level
+        return np.minimum(np.append(self.rows, np.iinfo(np.int64).max)[later], self.session_end)
+
+    def provisional_replies(self, events: _Events, numbers: Integers, group: Integers) -> Integers:
+        """The row of each question's reply, -1 for none, as if none were abandoned.
+
+        `numbers` and `group` are the results of `task_numbers`.
+        """
+        replies = np.full(len(self.rows), NONE, np.int64)
+        closing = np.flatnonzero(events.closes)
+        by_task = closing[group[closing] >= 0]
+        with_task = np.flatnonzero(numbers >= 0)
+        shared = np.bincount(numbers[with_task]) > 1
+        keys = []
+        for groups, rows in ((numbers[with_task], self.rows[with_task]), (group[by_task], events.rows[by_task])):
+            # Questions of one task that are far apart are queues of their own.
+            keys.append(groups * (len(self.segment) + 1) + np.where(shared[groups], self.segment[rows], 0))
+        _first_come(self.rows[with_task], events.rows[by_task], keys[0], keys[1], with_task, replies)
+        rest = np.flatnonzero(replies < 0)
+        taken = np.zeros(len(self.segment), np.bool_)
+        taken[replies[replies >= 0]] = True
+        other = closing[~taken[events.rows[closing]]]
+        _first_come(
+            self.rows[rest], events.rows[other],
+            self.segment[self.rows[rest]], self.segment[events.rows[other]],
+            rest, replies,
+        )  # fmt: skip
+        return replies
+
+    def task_numbers(self, events: _Events) -> tuple[Integers, Integers]:
+        """The number of each question's task, and of each event's; -1 for none.
+
+        Tasks are numbered if a question and another event of one session share them.
+        """
+        numbers = np.full(len(self.rows), NONE, np.int64)
+        group = np.full(len(events.rows), NONE, np.int64)
+        with_task = np.flatnonzero(self.task >= 0)
+        width = int(max(self.task.max(initial=0), events.task.max(initial=0))) + 2
+        asked = np.zeros(width, np.bool_)
+        asked[self.task[with_task]] = True
+        candidates = np.flatnonzero(asked[events.task])  # a task of -1 is the last, never asked
+        if len(candidates):
+            keys, numbers[with_task] = np.unique(
+                self.session[with_task] * width + self.task[with_task], return_inverse=True
+            )
+            key = events.session[candidates] * width + events.task[candidates]
+            at = np.minimum(np.searchsorted(keys, key), len(keys) - 1)
+            group[candidates] = np.where(keys[at] == key, at, NONE)
+        return numbers, group
+
+    def match(self, events: _Events, replies: Integers, numbers: Integers, group: Integers) -> tuple[Integers, Flags]:
+        """The question of each event, given the replies; and whether by its task."""
+        answered_at = np.where(replies >= 0, replies, self.session_end)
+        waits_until = np.minimum(answered_at, self.abandoned_at)
+        found = _Waiting(self.rows, waits_until).oldest(events.rows)
+        by_task = np.zeros(len(found), np.bool_)
+        if not (group >= 0).any():
+            return found, by_task
+        order = np.lexsort((self.rows, numbers))
+        order = order[numbers[order] >= 0]
+        rows, numbers = self.rows[order], numbers[order]
+        same = np.flatnonzero(group >= 0)
+        at, number = events.rows[same], group[same]
+        own = _Waiting(rows, waits_until[order], numbers).oldest(at, number)
+        own = np.where(own >= 0, own, _Waiting(rows, answered_at[order], numbers).oldest(at, number))
+        # A task whose questions all have their replies: not those of other tasks.
+        asked_before = rows[np.searchsorted(numbers, number)] < at
+        free = self.task < 0
+        without_task = _Waiting(self.rows[free], waits_until[free]).oldest(at)
+        found[same] = np.where(own >= 0, own, np.where(asked_before, without_task, found[same]))
+        by_task[same] = own >= 0
+        return found, by_task
+
+
+class _Waiting:
+    """Finds the oldest question that waits at a row, within its group if there are any.
+
+    Questions are in order of group and row. The greatest end so far passes a row first
+    at the oldest question that has not ended there.
+    """
+
+    def __init__(self, rows: Integers, ends: Integers, groups: Integers | None = None) -> None:
+        self.rows = np.append(rows, np.iinfo(np.int64).max)
+        self.groups = None if groups is None else np.append(groups, NONE)
+        self.width = int(ends.max(initial=0)) + 2
+        self.ends = np.maximum.accumulate(ends if groups is None else groups * self.width + ends)
+
+    def oldest(self, at: Integers, group: Integers | None = None) -> Integers:
+        """The row of the oldest question that waits at each row; -1 for none."""
+        limit = at if group is None else group * self.width + at
+        index = np.searchsorted(self.ends, limit)
+        row = self.rows[index]
+        waits = row < at
+        if self.groups is not None:
+            waits &= self.groups[index] == group
+        return np.where(waits, row, NONE)
+
+
+def _first_come(
+    asked: Integers, replied: Integers, asked_key: Integers, replied_key: Integers, numbers: Integers, replies: Integers
+) -> None:
+    """Pair the k-th question of each key with its k-th reply that finds one open.
+
+    The length of a queue is a running sum that is never below zero: plus one for a
+    question, minus one for a reply. The rows of the replies are written to `replies`.
+    """
+    if not len(asked) or not len(replied):
+        return
+    key = np.concatenate((asked_key, replied_key))
+    row = np.concatenate((asked, replied))
+    step = np.repeat((1, -1), (len(asked), len(replied)))
+    order = np.lexsort((row, key))
+    key, row, step = key[order], row[order], step[order]
+    first = np.concatenate(([True], key[1:] != key[:-1]))
+    start = np.maximum.accumulate(np.where(first, np.arange(len(key)), 0))
+    total = np.cumsum(step)
+    # Each key starts below everything before it, so that one running minimum serves
+    # all of them.
+    base = -2 * start
+    level = base + total - (total[start] - step[start])
+    waiting = level - np.minimum(np.minimum.accumulate(level), base)
+    before = np.concatenate(([0], waiting[:-1]))
+    before[first] = 0
+    is_ask = step > 0
+    closing = ~is_ask & (before > 0)
+    asks_so_far, closed_so_far = np.cumsum(is_ask), np.cumsum(closing)
+    # The number of the question: those of earlier keys, and its place in its own.
+    at = np.flatnonzero(closing)
+    begin = start[at]
+    place = closed_so_far[at] - closed_so_far[begin] + closing[begin] - 1
+    asks = np.flatnonzero(is_ask)
+    question = asks[asks_so_far[begin] - is_ask[begin] + place]
+    replies[numbers[order[question]]] = row[at]
+
+
+def _microseconds(columns: EventColumns, rows: Integers) -> Integers:
+    """`created_at` in microseconds since the epoch, else the time in the id."""
+    moments = columns.events["created_at"].dt.tz_localize(None).to_numpy("datetime64[us]")[rows]
+    times = moments.astype(np.int64)
+    unknown = np.flatnonzero(np.isnat(moments))
+    if len(unknown):
+        ids = columns.events["id"].array[rows[unknown]]
+        times[unknown] = [milliseconds_of(event_id) * 1000 for event_id in ids]
+    return times
+
+
+def _read_one_by_one(
+    rows: Integers, columns: EventColumns, questions: _Questions, tasks: Integers, closes: Flags, pairs: Pairs
+) -> None:
+    asked = dict(zip(questions.rows.tolist(), questions.asked_us.tolist(), strict=True))
+    opens = columns.opens
+    waiting: OpenQuestions[int] = OpenQuestions(questions.patience_us)
+    for row, task, is_first in zip(rows.tolist(), tasks[rows].tolist(), columns.first[rows].tolist(), strict=True):
+        if is_first:
+            waiting = OpenQuestions(questions.patience_us)
+        if row in asked:
+            waiting.ask(row, task if opens[row] and task >= 0 else None, asked[row])
+            continue
+        match = waiting.match(task if task >= 0 else None)
+        pairs.question[row] = match[0].question if match else NONE
+        pairs.by_task[row] = match is not None and match[1] == "task"
+        if match and closes[row]:
+            match[0].close()
