@@ -175,6 +175,7 @@ class Sessions(_SessionOperations[Sync]):
         from_id: str | None = None,
         since: datetime | str | None = None,
         types: Sequence[str] | None = None,
+        drafts: bool = True,
     ) -> EventStream:
         """A session's events as they happen.
 
@@ -189,16 +190,25 @@ class Sessions(_SessionOperations[Sync]):
             Replay from this instant, then continue live. With neither: live only.
         types : sequence of str, optional
             Only events of these types; None for all.
+        drafts : bool
+            False leaves out drafts: replies as they are being written.
 
         Returns
         -------
         EventStream
-            An iterator of event records, to be closed or used in a ``with`` block.
-            Drafts are among them.
+            An iterator of event records, to be closed or used in a ``with`` block. The
+            attribute `draft` of each is True for a draft, which is no reply yet,
+            whatever its type.
 
         Raises
         ------
-        NotFound, Unauthorized, InsufficientScope, InvalidInput, StreamClosed
+        InvalidInput
+            At once if `from_id` is not the id of a persisted event (a draft's is not)
+            or `since` is not a time; later if the platform does not know one of
+            `types`.
+        NotFound, Unauthorized, InsufficientScope
+        StreamClosed
+            If the stream cannot go on, or the client was closed.
 
         Notes
         -----
@@ -206,14 +216,17 @@ class Sessions(_SessionOperations[Sync]):
 
         Examples
         --------
-        >>> with client.sessions.stream(session.id, since="2020-01-01") as stream:
+        >>> with client.sessions.stream(
+        ...     session.id, since="2020-01-01", drafts=False) as stream:
         ...     for event in stream:  # stop at the first reply
-        ...         if event.type == "runtime_done":
+        ...         if event.type == "runtime_done" and "text" in event.content:
         ...             break
+        >>> event.draft
+        False
         """
         from .events.stream import EventStream
 
-        return EventStream(self._client, ref(session_id), from_id=from_id, since=since, types=types)
+        return EventStream(self._client, ref(session_id), from_id=from_id, since=since, types=types, drafts=drafts)
 
     def ask(
         self,
@@ -275,11 +288,12 @@ class AsyncSessions(_SessionOperations[Async]):
         from_id: str | None = None,
         since: datetime | str | None = None,
         types: Sequence[str] | None = None,
+        drafts: bool = True,
     ) -> AsyncEventStream:
         """A session's events, for ``async for``; see `Sessions.stream`."""
         from .events.stream import AsyncEventStream
 
-        return AsyncEventStream(self._client, ref(session_id), from_id=from_id, since=since, types=types)
+        return AsyncEventStream(self._client, ref(session_id), from_id=from_id, since=since, types=types, drafts=drafts)
 
     async def ask(
         self,

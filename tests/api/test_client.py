@@ -209,5 +209,5 @@ def test_whole_numbers_of_any_kind_are_limits() -> None:
 def test_nothing_is_streamed_by_a_client_that_is_closed() -> None:
     client = ab.Client("http://127.0.0.1:9/v1")
     client.close()
-    with pytest.raises(ab.AgentbookError, match="This client is closed"), client.sessions.stream("s") as stream:
+    with pytest.raises(ab.StreamClosed, match="This client is closed"), client.sessions.stream("s") as stream:
         stream.get(timeout_s=60)

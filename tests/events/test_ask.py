@@ -36,8 +36,8 @@ class Platform:
         self.events, self.follow_ups = events, follow_ups
         self.sent = asyncio.Event()
 
-    def asynchronous(self) -> Platform:
-        return self
+    def on_close(self, _callback: Any) -> Any:
+        return lambda: None
 
     async def records(self, _call: Any) -> AsyncIterator[Record]:
         for item in reversed(self.events):

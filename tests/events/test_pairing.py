@@ -67,9 +67,11 @@ def test_an_abandoned_question_still_gets_the_reply_of_its_task() -> None:
     assert turns == [("slow", "late", "task"), ("next", None, None)]
 
 
-@pytest.mark.parametrize(("asked", "replied"), [("t1", None), (None, "t1"), ("t1", "t2"), (None, None)])
-def test_the_order_decides_where_the_task_cannot(asked: str | None, replied: str | None) -> None:
-    turns = read(question(1, 0, "q1", asked), question(2, 15, "q2", asked), reply(3, 15, "a1", replied))
+@pytest.mark.parametrize(("question_task", "reply_task"), [("t1", None), (None, "t1"), ("t1", "t2"), (None, None)])
+def test_the_order_decides_where_the_task_cannot(question_task: str | None, reply_task: str | None) -> None:
+    turns = read(
+        question(1, 0, "q1", question_task), question(2, 15, "q2", question_task), reply(3, 15, "a1", reply_task)
+    )
     assert turns == [("q1", "a1", "order"), ("q2", None, None)]
 
 
@@ -124,19 +126,19 @@ class Asked:
     is_open: bool = True
 
 
-def literal_match(asked: list[Asked], task: str | None, patience_us: int) -> tuple[Asked, str] | None:
+def literal_match(questions: list[Asked], task: str | None, patience_us: int) -> tuple[Asked, str] | None:
     """The rule as design.md words it, looking at every question each time."""
 
     def abandoned(question: Asked) -> bool:
-        return any(later.asked_us - question.asked_us > patience_us for later in asked[question.number + 1 :])
+        return any(later.asked_us - question.asked_us > patience_us for later in questions[question.number + 1 :])
 
-    same = [question for question in asked if task is not None and question.task == task]
+    same = [question for question in questions if task is not None and question.task == task]
     open_ = [question for question in same if question.is_open]
     if open_:
         return min(open_, key=lambda question: (abandoned(question), question.number)), "task"
     waiting = [
         question
-        for question in asked
+        for question in questions
         if question.is_open and not abandoned(question) and (question.task is None or not same)
     ]
     return (waiting[0], "order") if waiting else None
@@ -150,16 +152,16 @@ STEPS = st.lists(
 
 @given(STEPS, st.integers(0, 30))
 def test_each_event_gets_the_question_of_the_rule(steps: list[Any], patience_us: int) -> None:
-    questions: OpenQuestions[int] = OpenQuestions(patience_us)
-    asked: list[Asked] = []
+    open_questions: OpenQuestions[int] = OpenQuestions(patience_us)
+    questions: list[Asked] = []
     now_us = 0
     for is_question, task, step_us, closes in steps:
         now_us += step_us
         if is_question:
-            questions.ask(len(asked), task, now_us)
-            asked.append(Asked(len(asked), task, now_us))
+            open_questions.ask(len(questions), task, now_us)
+            questions.append(Asked(len(questions), task, now_us))
             continue
-        expected, actual = literal_match(asked, task, patience_us), questions.match(task)
+        expected, actual = literal_match(questions, task, patience_us), open_questions.match(task)
         assert (actual and (actual[0].question, actual[1])) == (expected and (expected[0].number, expected[1]))
         if actual and expected and closes:
             actual[0].close()

@@ -3,48 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import threading
-import time
-import traceback
 from typing import Any
 
 import pytest
 
 import agentbook as ab
 from agentbook.events import reader
-from agentbook.events.stream import EventStream
 from support.fake_platform.core import START_MS
 from support.fake_platform.over_socket import SocketPlatform, event
+from support.streams import connected, next_events, numbers
 
-pytestmark = pytest.mark.python_versions
+pytestmark = [pytest.mark.python_versions, pytest.mark.usefixtures("quick_backoff")]
 
 KEY = "id1:s3cret-4711"
-
-
-@pytest.fixture
-def client(platform: SocketPlatform) -> Any:
-    with ab.Client(platform.base_url, credentials=KEY) as client:
-        yield client
-
-
-@pytest.fixture(autouse=True)
-def quick_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reader, "BACKOFF_S", 0.002)
-
-
-def next_events(stream: EventStream, count: int, *, drafts: bool = False) -> list[Any]:
-    taken = []
-    while len(taken) < count:
-        item = stream.get(timeout_s=60)
-        assert item is not None, f"only {len(taken)} of {count} events came"
-        if drafts or not item["id"].startswith("draft"):
-            taken.append(item)
-    return taken
-
-
-def numbers(events: list[Any]) -> list[int]:
-    return [item["content"]["n"] for item in events]
 
 
 def test_a_cursor_replays_and_then_goes_on_live(platform: SocketPlatform, client: Any) -> None:
@@ -144,14 +116,6 @@ def test_after_a_socket_that_had_been_delivering_the_next_comes_at_once(
         connected(platform, 4)
 
 
-def connected(platform: SocketPlatform, times: int) -> None:
-    """Wait for the n-th socket to be open and the earlier events to be listed."""
-    until = time.monotonic() + 60
-    while min(len(platform.handshakes), platform.lists) < times or not platform.sockets:
-        assert time.monotonic() < until, f"{len(platform.handshakes)} handshakes"
-        time.sleep(0.005)
-
-
 @pytest.mark.parametrize(
     "refusal", [(400, "from_id: not an event of this session"), (400, "Bad cursor"), (404, "Event not found")]
 )
@@ -199,95 +163,6 @@ def test_a_rate_limited_handshake_waits_at_the_gate(
         platform.refuse_socket = None
         assert numbers(next_events(stream, 1)) == [0]
     assert len(platform.handshakes) == 2  # refused once, then one probe; nothing in between
-
-
-@pytest.mark.proves("the same types on a handshake")
-@pytest.mark.parametrize(
-    ("status", "body", "kind"),
-    [
-        (401, {"error": "Unauthorized", "message": "Invalid API key"}, ab.Unauthorized),
-        (
-            403,
-            {"error": "InsufficientScope", "message": "This credential lacks the workspaces:read scope"},
-            ab.InsufficientScope,
-        ),
-        (404, {"error": "NotFound", "message": "Session not found"}, ab.NotFound),
-    ],
-)
-def test_a_refused_handshake_is_the_typed_error(
-    platform: SocketPlatform, client: Any, status: int, body: Any, kind: type[ab.ApiError]
-) -> None:
-    platform.refuse_socket = (status, body)
-    with client.sessions.stream("s", from_id=reader.BEGINNING) as stream, pytest.raises(kind) as raised:
-        stream.get(timeout_s=60)
-    assert (raised.value.status, raised.value.message, raised.value.request_id) == (status, body["message"], "req-7")
-    assert raised.value.operation == "sessions.stream"
-
-
-@pytest.mark.proves("the same types as a close code")
-@pytest.mark.parametrize(("code", "kind"), [(4404, ab.NotFound), (4401, ab.Unauthorized)])
-def test_a_refusal_as_a_close_code_is_the_typed_error(
-    platform: SocketPlatform, client: Any, code: int, kind: type[ab.ApiError]
-) -> None:
-    platform.close_at_once = code
-    with client.sessions.stream("s", from_id=reader.BEGINNING) as stream, pytest.raises(kind):
-        stream.get(timeout_s=60)
-
-
-@pytest.mark.parametrize(
-    ("message", "code", "kind"),
-    [
-        ({"error": "InvalidInputError", "message": "Unknown type 'x'. Valid: a, b"}, 1008, ab.InvalidInput),
-        ({"error": "InvalidInputError", "message": "Unknown type 'x'. Valid: a, b"}, 1000, ab.InvalidInput),
-        ({"error": "NotFound", "message": "Session not found", "extra": [1]}, 4001, ab.NotFound),
-        ({"error": "Unauthorized", "message": "Invalid key s3cret-4711"}, 1008, ab.Unauthorized),
-    ],
-)
-def test_an_error_sent_as_a_message_before_the_close_is_the_typed_error(
-    platform: SocketPlatform, client: Any, message: dict[str, Any], code: int, kind: type[ab.ApiError]
-) -> None:
-    platform.says_first, platform.close_at_once = json.dumps(message), code
-    with client.sessions.stream("s", from_id=reader.BEGINNING) as stream, pytest.raises(kind) as raised:
-        stream.get(timeout_s=60)
-    assert raised.value.message == message["message"].replace("s3cret-4711", "…")
-
-
-@pytest.mark.parametrize(
-    ("code", "reason"), [(1008, "Unknown type s3cret-4711"), (1008, ""), (4001, "Idle"), (4900, "")]
-)
-def test_a_platform_that_shuts_each_socket_on_purpose_is_asked_thrice_and_said_so(
-    platform: SocketPlatform, client: Any, monkeypatch: pytest.MonkeyPatch, code: int, reason: str
-) -> None:
-    monkeypatch.setattr(reader, "REFUSED_WITHIN_S", 60.0)
-    platform.add(event(0))
-    platform.close_at_once, platform.close_reason = code, reason
-    with client.sessions.stream("s", from_id=reader.BEGINNING) as stream:
-        next_events(stream, 1)
-        with pytest.raises(ab.StreamClosed, match="3 times in a row") as raised:
-            stream.get(timeout_s=60)
-    assert reason.replace("s3cret-4711", "…") in str(raised.value)
-    assert raised.value.last_id == event(0)["id"]
-    assert 3 <= len(platform.handshakes) <= 4
-
-
-def test_a_close_reason_that_repeats_the_secret_is_masked(platform: SocketPlatform, client: Any) -> None:
-    platform.close_at_once, platform.close_reason = 1008, "Unauthorized: id1:s3cret-4711"
-    with client.sessions.stream("s", from_id=reader.BEGINNING) as stream, pytest.raises(ab.Unauthorized) as raised:
-        stream.get(timeout_s=60)
-    assert "s3cret" not in "".join(traceback.format_exception(raised.value))
-
-
-@pytest.mark.parametrize("status", [200, 301, 307])
-def test_a_handshake_that_is_answered_otherwise_says_what_to_check(
-    platform: SocketPlatform, client: Any, status: int
-) -> None:
-    platform.refuse_socket = (status, {"login": "here"})
-    with (
-        client.sessions.stream("s", from_id=reader.BEGINNING) as stream,
-        pytest.raises(ab.ApiError, match=f"answered with {status}, not with an upgrade.*proxy") as raised,
-    ):
-        stream.get(timeout_s=60)
-    assert raised.value.status == status
 
 
 def test_the_handshake_is_signed_with_basic_and_accepts_json(platform: SocketPlatform) -> None:
@@ -348,16 +223,6 @@ def test_an_async_client_streams_on_its_own_loop(platform: SocketPlatform) -> No
         return numbers(items)
 
     assert asyncio.run(read()) == [0, 1, 2]
-
-
-def test_a_refused_handshake_shows_no_secret(platform: SocketPlatform, client: Any) -> None:
-    platform.refuse_socket = (401, {"message": "Invalid API key"})
-    with pytest.raises(ab.Unauthorized) as raised:
-        client.sessions.stream("s", from_id=reader.BEGINNING).get(timeout_s=60)
-    report = "".join(traceback.TracebackException.from_exception(raised.value, capture_locals=True).format())
-    assert "authorization" in report  # the locals of our frames are in it
-    assert KEY.partition(":")[2] not in report
-    assert ab.ApiKey(KEY).authorization() not in report
 
 
 def test_debug_logs_hold_no_secret(platform: SocketPlatform, client: Any, caplog: pytest.LogCaptureFixture) -> None:

@@ -19,6 +19,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from .errors import invalid_argument
 from .record import Record
 
 T = TypeVar("T")
@@ -138,8 +139,8 @@ class ListCall:
             if value is None:
                 continue
             if isinstance(value, bool) or not hasattr(value, "__index__") or operator.index(value) < 0:
-                raise ValueError(
-                    f"{self.call.operation}: {name} must be a whole number of items, 0 or more, not {value!r}."
+                raise invalid_argument(
+                    self.call.operation, f"{name} must be a whole number of items, 0 or more, not {value!r}."
                 )
             object.__setattr__(self, name, operator.index(value))  # NumPy integers too
 

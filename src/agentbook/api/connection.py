@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ssl
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 from contextlib import aclosing, closing
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -19,6 +19,7 @@ import msgspec
 from .address import checked_address
 from .auth import ApiKey, Credentials
 from .calls import Call, ListCall, Reply
+from .closing import Closing
 from .page import Page
 from .pagination import Pagination, Passes
 from .policy import Exchange, Settings, exchange
@@ -256,7 +257,11 @@ class Connection(_Base):
         return self._asynchronous
 
     def close(self) -> None:
-        """Close the connections; the client cannot be used afterwards."""
+        """Close the connections and end the streams; no use is possible afterwards.
+
+        Streams and calls of `sessions.ask` that wait, in any thread, raise
+        `StreamClosed`.
+        """
         self._transport.close()
         if self._asynchronous is not None:
             self._asynchronous.close()
@@ -275,6 +280,29 @@ class AsyncConnection(_Base):
 
     def _set_up(self, http_client: Any) -> None:
         self._transport = AsyncTransport(self.base_url, http_client, self.network)
+        self._closing = Closing()
+
+    def on_close(self, callback: Callable[[], object]) -> Callable[[], None]:
+        """Call `callback` when the client is closed, at once if it is closed already.
+
+        Parameters
+        ----------
+        callback : callable
+            Called in the thread that closes the client. It must not wait or raise.
+
+        Returns
+        -------
+        callable
+            Withdraws the callback. Calling it again does nothing.
+
+        Examples
+        --------
+        >>> connection = AsyncConnection("http://127.0.0.1:8765/v1")
+        >>> withdraw = connection.on_close(lambda: print("closed"))
+        >>> connection.close()
+        closed
+        """
+        return self._closing.add(callback)
 
     async def run(self, call: Call[T]) -> T:
         """As `Client.run`, awaited."""
@@ -313,11 +341,13 @@ class AsyncConnection(_Base):
         return self
 
     async def aclose(self) -> None:
-        """Close the connections; the client cannot be used afterwards."""
+        """Close the connections and end the streams; no use is possible afterwards."""
+        self._closing.run()
         await self._transport.aclose()
 
     def close(self) -> None:
-        """Close the connections from a thread without a running event loop."""
+        """As `aclose`, from a thread without a running event loop."""
+        self._closing.run()
         self._transport.close()
 
     async def __aenter__(self) -> Self:

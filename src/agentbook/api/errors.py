@@ -12,7 +12,7 @@
     ├── StreamClosed              an event stream ended and cannot go on
     ├── NotOffered                this platform has no such operation
     └── ApiError                  the platform answered with an error
-        ├── InvalidInput          400
+        ├── InvalidInput          400; a ValueError too
         ├── Unauthorized          401
         ├── Forbidden             403
         │   └── InsufficientScope
@@ -152,9 +152,18 @@ def uncertain_advice(check: str = "") -> str:
 
 
 class StreamClosed(AgentbookError):
-    """An event stream ended for good; `last_id` is the last delivered event."""
+    """An event stream ended for good.
+
+    Attributes
+    ----------
+    last_id : str or None
+        The last delivered event: ``from_id`` of a stream that continues there.
+    client_closed : bool
+        Whether it ended because its client was closed.
+    """
 
     last_id: str | None = None
+    client_closed: bool = False
 
 
 class NotOffered(AgentbookError):
@@ -225,10 +234,25 @@ class ApiError(AgentbookError):
     advice = "See .status and .message."
 
 
-class InvalidInput(ApiError):
-    """400: a field or parameter is missing or invalid; the message names each."""
+class InvalidInput(ApiError, ValueError):
+    """400: a field or parameter is missing or invalid; the message names each.
+
+    A `ValueError` too, since arguments that no platform accepts are refused before they
+    are sent.
+    """
 
     advice = "Correct the fields it names."
+
+
+def invalid_argument(operation: str, message: str) -> InvalidInput:
+    """The error of an argument that is refused before it is sent.
+
+    Examples
+    --------
+    >>> invalid_argument("agents.list", "limit must not be -1. Leave it out.").status
+    400
+    """
+    return InvalidInput(f"{operation}: {message}", operation=operation, status=400, message=message)
 
 
 class Unauthorized(ApiError):

@@ -12,6 +12,9 @@ import re
 import uuid
 from datetime import UTC, datetime
 
+from .errors import invalid_argument
+
+_UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _V7 = re.compile(r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-7[0-9a-fA-F]{3}-[89abAB][0-9a-fA-F]{3}-[0-9a-fA-F]{12}")
 
 
@@ -43,20 +46,57 @@ def first_id_of(milliseconds: int) -> str:
     return str(uuid.UUID(int=(clipped << 80) | (0x7 << 76) | (0b10 << 62)))
 
 
-def first_id_at(moment: datetime | str) -> str:
+def first_id_at(moment: datetime | str, operation: str = "sessions.events") -> str:
     """The smallest UUIDv7 of an instant; as ``from_id``, it means "since then".
 
     `moment` may be ISO 8601 text. A naive time is taken as UTC.
+
+    Raises
+    ------
+    InvalidInput
+        If `moment` is not a time; the message names `operation`.
 
     Examples
     --------
     >>> first_id_at("2026-11-01T00:00:00Z")
     '01a19467-e800-7000-8000-000000000000'
     """
-    if isinstance(moment, str):
-        try:
-            moment = datetime.fromisoformat(moment)
-        except ValueError:
-            raise ValueError(f"since must be a time such as 2026-11-01T00:00:00Z, not {moment!r}.") from None
-    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return first_id_of(int(aware.timestamp() * 1000))
+    try:
+        time = datetime.fromisoformat(moment) if isinstance(moment, str) else moment
+        aware = time if time.tzinfo else time.replace(tzinfo=UTC)
+        return first_id_of(int(aware.timestamp() * 1000))
+    except (ValueError, OverflowError, AttributeError, TypeError):
+        raise invalid_argument(
+            operation, f"since must be a time such as 2026-11-01T00:00:00Z, not {moment!r}."
+        ) from None
+
+
+def check_cursor(from_id: str | None, operation: str = "sessions.events") -> str | None:
+    """`from_id`, if it can be a cursor.
+
+    Raises
+    ------
+    InvalidInput
+        If it is not the id of a persisted event; the message names `operation`.
+
+    Examples
+    --------
+    >>> check_cursor("0199a0b2-0000-7000-8000-000000000000")
+    '0199a0b2-0000-7000-8000-000000000000'
+    >>> check_cursor("draft-5-t1")
+    Traceback (most recent call last):
+    ...
+    agentbook.api.errors.InvalidInput: sessions.events: from_id must be the id ...
+    """
+    if from_id is None or (isinstance(from_id, str) and _UUID.fullmatch(from_id)):
+        return from_id
+    raise invalid_argument(
+        operation,
+        f"from_id must be the id of a persisted event, not {_shortened(from_id)}: ids of drafts are no cursors. Pass "
+        "the id of an event of the list, the last_id of a stream, or since= with a time.",
+    )
+
+
+def _shortened(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else text[:80] + "…"

@@ -17,6 +17,7 @@ from ..api.endpoints import sessions
 from ..api.errors import ExecutionLimit, ServerError
 from ..api.event_ids import is_persisted
 from ..api.record import Record
+from .closing import until_closed
 from .cursor import Cursor
 from .loop import run, run_async
 from .reader import subscribe
@@ -43,10 +44,15 @@ async def ask_async(
 
 
 async def _ask(connection: AsyncConnection, session_id: str, text: str, options: Mapping[str, Any]) -> Turn:
+    async with until_closed(connection, OPERATION, session_id):
+        return await _send_and_wait(connection, session_id, text, options)
+
+
+async def _send_and_wait(connection: AsyncConnection, session_id: str, text: str, options: Mapping[str, Any]) -> Turn:
     log = TurnLog(session_id)
     cursor = await _read_recent(connection, session_id, log)
     earlier_turns = len(log.turns)
-    async with aclosing(subscribe(connection, session_id, cursor=cursor)) as events:
+    async with aclosing(subscribe(connection, session_id, cursor=cursor, drafts=False)) as events:
         # The first pull connects; the message is sent while it waits for an event.
         pull = asyncio.ensure_future(anext(events))
         try:

@@ -50,9 +50,14 @@ class Buffer(Generic[T]):
                 waiter = self._waiter()
             await waiter
 
-    def close(self, error: BaseException | None = None) -> None:
-        """Accept no more items. Consumers get the remaining ones, then `Closed`."""
+    def close(self, error: BaseException | None = None, *, discard: bool = False) -> None:
+        """Accept no more items. Consumers get the remaining ones, then `Closed`.
+
+        With `discard`, the remaining ones are dropped.
+        """
         with self._changed:
+            if discard:
+                self._items.clear()
             if not self._closed:
                 self._closed, self._error = True, error
             self._wake()

@@ -7,23 +7,29 @@ time to time while the WebSocket is silent, because a proxy may keep it open and
 nothing. When the WebSocket closes, it opens another one, from a cursor that overlaps:
 at once if the last one delivered events, else with a backoff that only a *new* event
 resets, so a platform that accepts and closes is not flooded. A credential that
-WebSockets do not accept polls instead, with the same guarantees. Drafts are passed on
-and never counted.
+WebSockets do not accept polls instead, with the same guarantees. Drafts are marked,
+passed on if they are welcome, and never counted.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from copy import copy
 from datetime import datetime
+from typing import Any
+
+import msgspec
 
 from ..api.calls import ListCall
 from ..api.connection import AsyncConnection
+from ..api.discovery import event_types
 from ..api.endpoints.sessions import events as list_events
+from ..api.error_replies import from_reply
 from ..api.errors import (
     AgentbookError,
     ApiError,
@@ -34,12 +40,13 @@ from ..api.errors import (
     RateLimited,
     ServerError,
     StreamClosed,
+    invalid_argument,
 )
-from ..api.event_ids import first_id_at, is_persisted
+from ..api.event_ids import check_cursor, first_id_at, is_persisted
 from ..api.record import Record
 from .cursor import OVERLAP_S, Cursor
 from .turns import text_of
-from .websocket import POLICY, TOO_BIG, Disconnected, Socket, open_socket
+from .websocket import OPERATION, POLICY, TOO_BIG, Disconnected, Socket, open_socket
 
 BEGINNING = "00000000-0000-7000-8000-000000000000"  # as from_id: replay the whole session, then continue live
 
@@ -60,6 +67,32 @@ _jitter = random.Random()  # noqa: S311 - spreads load, guards nothing
 State = Callable[[str], None]
 
 
+class StreamEvent(Record):
+    """An event of a stream: a `Record` that says whether it is a draft.
+
+    ``event.draft`` and ``event["draft"]`` are the same. The mark is not part of the
+    event: it is neither compared nor stored.
+
+    Examples
+    --------
+    >>> StreamEvent(id="draft-5", type="runtime_draft").draft
+    True
+    """
+
+    @property
+    def draft(self) -> bool:
+        """Whether the event is a draft, which is never persisted and never a cursor."""
+        return not is_persisted(self.get("id"))
+
+    def __missing__(self, name: str) -> bool:
+        if name == "draft":
+            return self.draft
+        raise KeyError(name)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return self.draft if name == "draft" and name not in self else super().get(name, default)
+
+
 async def subscribe(
     connection: AsyncConnection,
     session_id: str,
@@ -67,10 +100,11 @@ async def subscribe(
     from_id: str | None = None,
     since: datetime | str | None = None,
     types: Sequence[str] | None = None,
+    drafts: bool = True,
     overlap_s: float = OVERLAP_S,
     cursor: Cursor | None = None,
     on_state: State | None = None,
-) -> AsyncGenerator[Record]:
+) -> AsyncGenerator[StreamEvent]:
     """The events of a session, replayed from a cursor, then live, without end.
 
     Parameters
@@ -83,6 +117,8 @@ async def subscribe(
     since : datetime or str, optional
     types : sequence of str, optional
         Only events of these types; drafts are a type too.
+    drafts : bool
+        False leaves drafts out.
     overlap_s : float
         How many seconds a resumed read goes back for events that were committed late.
     cursor : Cursor, optional
@@ -93,7 +129,7 @@ async def subscribe(
 
     Yields
     ------
-    Record
+    StreamEvent
 
     Raises
     ------
@@ -104,14 +140,45 @@ async def subscribe(
     ConnectionFailed
         If the platform's certificate is rejected. Other failures are retried.
     """
-    if since is not None and from_id is None:
-        from_id = first_id_at(since)
+    from_id = first_cursor(from_id, since)
+    names = type_names(types)
+    if not 0 <= overlap_s < math.inf:
+        raise invalid_argument(OPERATION, f"overlap_s must be a number of seconds, 0 or more, not {overlap_s!r}.")
     if cursor is None:
         cursor = await start(connection, session_id, from_id=from_id, overlap_s=overlap_s)
-    reader = _Reader(connection, session_id, cursor, types, on_state or (lambda state: None))
+    reader = _Reader(connection, session_id, cursor, names, on_state or (lambda state: None))
     async with aclosing(reader.events()) as events:
         async for event in events:
-            yield event
+            marked = StreamEvent(event)
+            if drafts or not marked.draft:
+                yield marked
+
+
+def first_cursor(from_id: str | None, since: datetime | str | None) -> str | None:
+    """The id to start after; None for live events only.
+
+    Raises
+    ------
+    InvalidInput
+        If `from_id` or `since` is not a cursor.
+    """
+    return first_id_at(since, OPERATION) if since is not None and from_id is None else check_cursor(from_id, OPERATION)
+
+
+def type_names(types: Sequence[str] | str | None) -> list[str] | None:
+    """The event types to select, also from one text with commas; None for all.
+
+    Raises
+    ------
+    InvalidInput
+        If one is not a string.
+    """
+    if types is None:
+        return None
+    parts = [types] if isinstance(types, str) else list(types)
+    if invalid := [part for part in parts if not isinstance(part, str)]:
+        raise invalid_argument(OPERATION, f"types must be names of event types, not {invalid[0]!r}.")
+    return [name.strip() for part in parts for name in part.split(",")] or None
 
 
 async def start(
@@ -136,7 +203,7 @@ async def now(connection: AsyncConnection, session_id: str, overlap_s: float = O
 
 class _Reader:
     def __init__(
-        self, connection: AsyncConnection, session_id: str, cursor: Cursor, types: Sequence[str] | None, on_state: State
+        self, connection: AsyncConnection, session_id: str, cursor: Cursor, types: list[str] | None, on_state: State
     ) -> None:
         self._connection = connection
         self._session_id = session_id
@@ -232,6 +299,7 @@ class _Reader:
     async def _poll(self) -> AsyncGenerator[Record]:
         """The events by REST alone, for credentials that WebSockets do not accept."""
         pause_s = POLL_S
+        await self._check_types()
         self._on_state("live")
         while True:
             has_new = False
@@ -242,6 +310,21 @@ class _Reader:
             self._opened_at = time.monotonic()
             pause_s = POLL_S if has_new else min(pause_s * 1.5, POLL_MAX_S)
             await asyncio.sleep(pause_s)
+
+    async def _check_types(self) -> None:
+        """Refuse unknown types as the socket does, if openapi.yaml lists them all."""
+        if self._types is None:
+            return
+        try:
+            known = event_types(await self._connection.openapi())
+        except AgentbookError:
+            return
+        unknown = sorted(self._types - set(known))
+        if known and unknown:
+            names = ", ".join(repr(name[:40]) for name in unknown[:5])
+            message = f"query.types: unknown event type {names}; the valid types are {', '.join(known)}"
+            body = msgspec.json.encode({"error": "InvalidInputError", "message": message})
+            raise from_reply(400, {}, body, operation=OPERATION)
 
     async def _read_list(self) -> AsyncGenerator[Record]:
         """The persisted events that were not delivered yet, oldest first."""

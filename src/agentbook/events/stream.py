@@ -12,14 +12,17 @@ import concurrent.futures
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import aclosing
 from datetime import datetime
+from functools import partial
 from typing import Any, Self
 
 from ..api.connection import AsyncConnection, Connection
-from ..api.event_ids import first_id_at, is_persisted
-from ..api.record import Record
+from ..api.errors import StreamClosed
+from ..api.event_ids import is_persisted
 from .buffer import Buffer, Closed
+from .closing import client_closed
 from .loop import submit
-from .reader import start, subscribe
+from .reader import StreamEvent, first_cursor, start, subscribe, type_names
+from .websocket import OPERATION
 
 BUFFER_EVENTS = 1000
 STALL_S = 5.0  # how long a consumer may pause before the socket is closed
@@ -34,24 +37,32 @@ class _Stream:
         from_id: str | None = None,
         since: datetime | str | None = None,
         types: Sequence[str] | None = None,
+        drafts: bool = True,
     ) -> None:
-        if isinstance(types, str):
-            types = [types]
         self.session_id = session_id
         self.last_id: str | None = from_id
-        if since is not None and from_id is None:
-            from_id = first_id_at(since)
-        self._buffer: Buffer[Record] = Buffer(BUFFER_EVENTS)
+        from_id, types = first_cursor(from_id, since), type_names(types)
+        self._buffer: Buffer[StreamEvent] = Buffer(BUFFER_EVENTS)
+        # Before the task starts, which a closed client would end with another error.
+        withdraw_end = connection.on_close(partial(_end, self._buffer, session_id))
         # The task has no reference to the stream, so a stream abandoned by a `break` is
         # collected, which ends its task.
         self._task: concurrent.futures.Future[None] = submit(
-            _fill(self._buffer, connection, session_id, from_id, types)
+            _fill(self._buffer, connection, session_id, from_id, types, drafts)
         )
+        withdraw_cancel = connection.on_close(self._task.cancel)
+        self._task.add_done_callback(lambda _: (withdraw_end(), withdraw_cancel()))
 
-    def _delivered(self, event: Record) -> Record:
+    def _delivered(self, event: StreamEvent) -> StreamEvent:
         if is_persisted(event.get("id")) and (self.last_id is None or event["id"] > self.last_id):
             self.last_id = event["id"]
         return event
+
+    def _error(self, closed: Closed) -> BaseException | None:
+        """Why the stream ended; None if it was closed."""
+        if isinstance(closed.error, StreamClosed) and closed.error.last_id is None:
+            closed.error.last_id = self.last_id
+        return closed.error
 
     def _stop(self) -> None:
         self._task.cancel()
@@ -78,26 +89,26 @@ class EventStream(_Stream):
     def __init__(self, connection: Connection, session_id: str, **options: Any) -> None:
         super().__init__(connection.asynchronous(), session_id, **options)
 
-    def __iter__(self) -> Iterator[Record]:
+    def __iter__(self) -> Iterator[StreamEvent]:
         return self
 
-    def __next__(self) -> Record:
+    def __next__(self) -> StreamEvent:
         try:
             return self._delivered(self._buffer.get())
         except Closed as closed:
-            if closed.error is not None:
-                raise closed.error from None
+            if (error := self._error(closed)) is not None:
+                raise error from None
             raise StopIteration from None
 
-    def get(self, timeout_s: float | None = None) -> Record | None:
+    def get(self, timeout_s: float | None = None) -> StreamEvent | None:
         """The next event; None after `timeout_s` seconds or if the stream is closed."""
         try:
             return self._delivered(self._buffer.get(timeout_s))
         except TimeoutError:
             return None
         except Closed as closed:
-            if closed.error is not None:
-                raise closed.error from None
+            if (error := self._error(closed)) is not None:
+                raise error from None
             return None
 
     def close(self) -> None:
@@ -119,15 +130,15 @@ class AsyncEventStream(_Stream):
         # one.
         super().__init__(connection, session_id, **options)
 
-    def __aiter__(self) -> AsyncIterator[Record]:
+    def __aiter__(self) -> AsyncIterator[StreamEvent]:
         return self
 
-    async def __anext__(self) -> Record:
+    async def __anext__(self) -> StreamEvent:
         try:
             return self._delivered(await self._buffer.get_async())
         except Closed as closed:
-            if closed.error is not None:
-                raise closed.error from None
+            if (error := self._error(closed)) is not None:
+                raise error from None
             raise StopAsyncIteration from None
 
     async def aclose(self) -> None:
@@ -141,19 +152,26 @@ class AsyncEventStream(_Stream):
         await self.aclose()
 
 
+def _end(buffer: Buffer[StreamEvent], session_id: str) -> None:
+    """End a stream whose client is closed; called in the thread that closes it."""
+    buffer.close(client_closed(OPERATION, session_id), discard=True)
+
+
 async def _fill(
-    buffer: Buffer[Record],
+    buffer: Buffer[StreamEvent],
     connection: AsyncConnection,
     session_id: str,
     from_id: str | None,
     types: Sequence[str] | None,
+    drafts: bool,
 ) -> None:
     """Move events from the reader into the buffer; runs on the toolkit's loop."""
     try:
         cursor = await start(connection, session_id, from_id=from_id)
         while True:
-            pending: Record | None = None
-            async with aclosing(subscribe(connection, session_id, types=types, cursor=cursor)) as events:
+            pending: StreamEvent | None = None
+            stream = subscribe(connection, session_id, types=types, drafts=drafts, cursor=cursor)
+            async with aclosing(stream) as events:
                 async for event in events:
                     if not buffer.try_put(event) and not await _put_soon(buffer, event):
                         pending = event
@@ -169,7 +187,7 @@ async def _fill(
         buffer.close(error)
 
 
-async def _put_soon(buffer: Buffer[Record], event: Record) -> bool:
+async def _put_soon(buffer: Buffer[StreamEvent], event: StreamEvent) -> bool:
     """Put `event` into the buffer if there is room soon enough to keep the socket."""
     try:
         await asyncio.wait_for(buffer.room(), STALL_S)

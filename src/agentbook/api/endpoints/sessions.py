@@ -12,7 +12,7 @@ import msgspec
 
 from ..calls import UNSET, Call, ListCall, Reply, check, drop_unset, path, record, ref
 from ..discovery import offered
-from ..event_ids import first_id_at
+from ..event_ids import check_cursor, first_id_at
 from ..record import Record
 
 
@@ -117,8 +117,7 @@ def events(
     >>> events("0199a0b2-0000-7000-8000-000000000000").keyset
     True
     """
-    if since is not None and from_id is None:
-        from_id = first_id_at(since)
+    from_id = first_id_at(since) if since is not None and from_id is None else check_cursor(from_id)
     session = ref(session_id)
     call = Call(
         "sessions.events", "GET", path("sessions", session, "events"), record, {"from_id": from_id, "sort_by": sort_by}

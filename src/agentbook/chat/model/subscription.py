@@ -15,6 +15,7 @@ from typing import Any
 
 from ...api.errors import ConnectionFailed, StreamClosed
 from ...events import reader
+from ...events.closing import until_closed
 from ...events.turns import Event
 from .user_errors import UserError, explain
 
@@ -62,6 +63,7 @@ class Subscription:
         self._client = client
         self._on_event, self._on_change, self._on_error = on_event, on_change, on_error
         self._follow = follow or reader.subscribe
+        self._ends_with_client = follow is None and client is not None  # a recording has no client to close
         self._caught_up = False
         self._state_known = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -116,8 +118,9 @@ class Subscription:
 
     async def _run(self, session_id: str, from_id: str) -> None:
         stream = self._follow(self._client, session_id, from_id=from_id, on_state=self._set_connection)
+        end = until_closed(self._client, OPERATION, session_id) if self._ends_with_client else contextlib.nullcontext()
         try:
-            async with contextlib.aclosing(stream) as events:
+            async with end, contextlib.aclosing(stream) as events:
                 async for event in events:
                     self._on_event(event)
             raise StreamClosed(f"The event stream of session {session_id} ended.", operation=OPERATION)

@@ -87,6 +87,10 @@ def _describe(error: BaseException) -> str:
             return (
                 "The platform could not be reached, so nothing was sent. Check the address and the network, then retry."
             )
+        case StreamClosed() if error.client_closed:
+            return (
+                "The client of this conversation was closed. Make a new one with agentbook.connect(), and a new panel."
+            )
         case StreamClosed():
             return "The connection to the session was lost. Reconnect to fetch what you missed."
         case DeadlineExceeded():

@@ -65,10 +65,10 @@ def pair_events(
     events = _Events(others, session[others], tasks[others], closes[others])
     tasks_of = questions.task_numbers(events)
     replies = questions.provisional_replies(events, *tasks_of)
-    found, by_task = questions.match(events, replies, *tasks_of)
-    wrong = events.closes & (found != _questions_of(events, replies, questions.rows))
+    matches, by_task = questions.match(events, replies, *tasks_of)
+    wrong = events.closes & (matches != _questions_of(events, replies, questions.rows))
     pairs = Pairs(np.arange(len(asks)), np.zeros(len(asks), np.bool_))
-    pairs.question[others], pairs.by_task[others] = found, by_task
+    pairs.question[others], pairs.by_task[others] = matches, by_task
     if wrong.any():
         uneven = np.isin(session, events.session[wrong])
         _read_one_by_one(np.flatnonzero(uneven), columns, questions, tasks, closes, pairs)
@@ -85,11 +85,11 @@ class _Events:
     closes: Flags
 
 
-def _questions_of(events: _Events, replies: Integers, asked: Integers) -> Integers:
+def _questions_of(events: _Events, replies: Integers, questions: Integers) -> Integers:
     """The row of the question that each event closes, -1 for none."""
     closed = np.full(int(events.rows.max(initial=0)) + 1, NONE, np.int64)
     answered = replies >= 0
-    closed[replies[answered]] = asked[answered]
+    closed[replies[answered]] = questions[answered]
     return closed[events.rows]
 
 
@@ -118,7 +118,7 @@ class _Questions:
         self.abandoned_at = self._abandonments()
         breaks = columns.first.copy()
         breaks[rows[1:]] |= np.maximum.accumulate(self.abandoned_at)[:-1] <= rows[1:]
-        self.segment = np.cumsum(breaks)
+        self.segment: Integers = np.cumsum(breaks, dtype=np.int64)
 
     def _abandonments(self) -> Integers:
         """The row of the first question asked more than the patience after each."""
@@ -138,7 +138,8 @@ class _Questions:
         for level in reversed(range(len(latest))):
             block = latest[level][np.minimum(later, len(latest[level]) - 1)]
             later += ((later + (1 << level) <= count) & (block <= limit)) << level
-        return np.minimum(np.append(self.rows, np.iinfo(np.int64).max)[later], self.session_end)
+        rows: Integers = np.minimum(np.append(self.rows, np.iinfo(np.int64).max)[later], self.session_end)
+        return rows
 
     def provisional_replies(self, events: _Events, numbers: Integers, group: Integers) -> Integers:
         """The row of each question's reply, -1 for none, as if none were abandoned.
@@ -150,7 +151,7 @@ class _Questions:
         by_task = closing[group[closing] >= 0]
         with_task = np.flatnonzero(numbers >= 0)
         shared = np.bincount(numbers[with_task]) > 1
-        keys = []
+        keys: list[Integers] = []
         for groups, rows in ((numbers[with_task], self.rows[with_task]), (group[by_task], events.rows[by_task])):
             # Questions of one task that are far apart are queues of their own.
             keys.append(groups * (len(self.segment) + 1) + np.where(shared[groups], self.segment[rows], 0))
@@ -175,9 +176,9 @@ class _Questions:
         group = np.full(len(events.rows), NONE, np.int64)
         with_task = np.flatnonzero(self.task >= 0)
         width = int(max(self.task.max(initial=0), events.task.max(initial=0))) + 2
-        asked = np.zeros(width, np.bool_)
-        asked[self.task[with_task]] = True
-        candidates = np.flatnonzero(asked[events.task])  # a task of -1 is the last, never asked
+        is_asked = np.zeros(width, np.bool_)
+        is_asked[self.task[with_task]] = True
+        candidates = np.flatnonzero(is_asked[events.task])  # a task of -1 is the last, never asked
         if len(candidates):
             keys, numbers[with_task] = np.unique(
                 self.session[with_task] * width + self.task[with_task], return_inverse=True
@@ -191,10 +192,10 @@ class _Questions:
         """The question of each event, given the replies; and whether by its task."""
         answered_at = np.where(replies >= 0, replies, self.session_end)
         waits_until = np.minimum(answered_at, self.abandoned_at)
-        found = _Waiting(self.rows, waits_until).oldest(events.rows)
-        by_task = np.zeros(len(found), np.bool_)
+        matches = _Waiting(self.rows, waits_until).oldest(events.rows)
+        by_task = np.zeros(len(matches), np.bool_)
         if not (group >= 0).any():
-            return found, by_task
+            return matches, by_task
         order = np.lexsort((self.rows, numbers))
         order = order[numbers[order] >= 0]
         rows, numbers = self.rows[order], numbers[order]
@@ -206,9 +207,9 @@ class _Questions:
         asked_before = rows[np.searchsorted(numbers, number)] < at
         free = self.task < 0
         without_task = _Waiting(self.rows[free], waits_until[free]).oldest(at)
-        found[same] = np.where(own >= 0, own, np.where(asked_before, without_task, found[same]))
+        matches[same] = np.where(own >= 0, own, np.where(asked_before, without_task, matches[same]))
         by_task[same] = own >= 0
-        return found, by_task
+        return matches, by_task
 
 
 class _Waiting:
@@ -236,18 +237,23 @@ class _Waiting:
 
 
 def _first_come(
-    asked: Integers, replied: Integers, asked_key: Integers, replied_key: Integers, numbers: Integers, replies: Integers
+    questions: Integers,
+    closing: Integers,
+    question_key: Integers,
+    closing_key: Integers,
+    numbers: Integers,
+    replies: Integers,
 ) -> None:
     """Pair the k-th question of each key with its k-th reply that finds one open.
 
     The length of a queue is a running sum that is never below zero: plus one for a
     question, minus one for a reply. The rows of the replies are written to `replies`.
     """
-    if not len(asked) or not len(replied):
+    if not len(questions) or not len(closing):
         return
-    key = np.concatenate((asked_key, replied_key))
-    row = np.concatenate((asked, replied))
-    step = np.repeat((1, -1), (len(asked), len(replied)))
+    key = np.concatenate((question_key, closing_key))
+    row = np.concatenate((questions, closing))
+    step = np.repeat((1, -1), (len(questions), len(closing)))
     order = np.lexsort((row, key))
     key, row, step = key[order], row[order], step[order]
     first = np.concatenate(([True], key[1:] != key[:-1]))
@@ -261,12 +267,12 @@ def _first_come(
     before = np.concatenate(([0], waiting[:-1]))
     before[first] = 0
     is_ask = step > 0
-    closing = ~is_ask & (before > 0)
-    asks_so_far, closed_so_far = np.cumsum(is_ask), np.cumsum(closing)
+    closes = ~is_ask & (before > 0)
+    asks_so_far, closed_so_far = np.cumsum(is_ask), np.cumsum(closes)
     # The number of the question: those of earlier keys, and its place in its own.
-    at = np.flatnonzero(closing)
+    at = np.flatnonzero(closes)
     begin = start[at]
-    place = closed_so_far[at] - closed_so_far[begin] + closing[begin] - 1
+    place = closed_so_far[at] - closed_so_far[begin] + closes[begin] - 1
     asks = np.flatnonzero(is_ask)
     question = asks[asks_so_far[begin] - is_ask[begin] + place]
     replies[numbers[order[question]]] = row[at]
@@ -275,7 +281,7 @@ def _first_come(
 def _microseconds(columns: EventColumns, rows: Integers) -> Integers:
     """`created_at` in microseconds since the epoch, else the time in the id."""
     moments = columns.events["created_at"].dt.tz_localize(None).to_numpy("datetime64[us]")[rows]
-    times = moments.astype(np.int64)
+    times: Integers = moments.astype(np.int64)
     unknown = np.flatnonzero(np.isnat(moments))
     if len(unknown):
         ids = columns.events["id"].array[rows[unknown]]
@@ -286,14 +292,14 @@ def _microseconds(columns: EventColumns, rows: Integers) -> Integers:
 def _read_one_by_one(
     rows: Integers, columns: EventColumns, questions: _Questions, tasks: Integers, closes: Flags, pairs: Pairs
 ) -> None:
-    asked = dict(zip(questions.rows.tolist(), questions.asked_us.tolist(), strict=True))
+    times_us = dict(zip(questions.rows.tolist(), questions.asked_us.tolist(), strict=True))
     opens = columns.opens
     waiting: OpenQuestions[int] = OpenQuestions(questions.patience_us)
     for row, task, is_first in zip(rows.tolist(), tasks[rows].tolist(), columns.first[rows].tolist(), strict=True):
         if is_first:
             waiting = OpenQuestions(questions.patience_us)
-        if row in asked:
-            waiting.ask(row, task if opens[row] and task >= 0 else None, asked[row])
+        if row in times_us:
+            waiting.ask(row, task if opens[row] and task >= 0 else None, times_us[row])
             continue
         match = waiting.match(task if task >= 0 else None)
         pairs.question[row] = match[0].question if match else NONE
