@@ -186,7 +186,7 @@ def test_the_embedded_service_takes_its_seed_and_speed_from_the_environment(
                 events = [dict(event) for event in client.sessions.events(session)]
                 seen.append((client.me.get()["credential"]["id"], session.id, turn.text, events))
         finally:
-            embedded._children[-1].terminate()
-            embedded._children.pop().wait(60)
+            embedded.children[-1].terminate()
+            embedded.children.pop().wait(60)
     assert seen[0] == seen[1]
     assert len(seen[0][3]) == 2 + 2 + 5
