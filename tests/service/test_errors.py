@@ -56,7 +56,7 @@ async def test_a_path_that_is_not_there(world: World, path: str) -> None:
     [
         ("PUT", "/agents", {"GET", "HEAD", "POST"}),
         ("DELETE", "/me", {"GET", "HEAD"}),
-        ("GET", "/workspace_agents/x", {"DELETE"}),
+        ("GET", "/workspace_agents/x", {"DELETE", "PATCH"}),
         ("OPTIONS", "/agents/x", {"GET", "HEAD", "PATCH"}),
     ],
 )

@@ -71,31 +71,6 @@ OPEN = {"listAgents", "getAgent", "listAgentVersions"}
 APART = {"postEvent", "updateAgent"}
 
 
-@pytest.fixture
-async def ids(world: World) -> dict[str, str]:
-    lab = world.workspace()
-    helper = world.agent_row()
-    world.agent_row(owner="bob", name="open", is_public=True)
-    installed = world.add("workspace_agents", workspace_id=lab, agent_id=helper, creator_id=world.accounts["acme"])
-    version = world.add("agent_versions", agent_id=helper, creator_id="x", type="COMMITTED", version_number="1.0.0")
-    session = await world.start("hello")
-    await world.idle()
-    aim = {"workspace_id": lab, "agent_id": helper, "account_id": world.accounts["acme"]}
-    trigger = world.add("api_keys", kind="trigger", name="t", secret_sha256="0" * 64, **aim)
-    account = {"account_id": world.accounts["acme"], "owner_id": world.accounts["acme"]}
-    credential = world.add("credentials", integration="mail", name="mail", **account)
-    world.link("credential_grants", credential_id=credential, workspace_agent_id=installed)
-    skill = world.add("skills", owner_id=world.accounts["acme"], creator_id=world.accounts["acme"], name="skill")
-    return {
-        "skill": skill,
-        "credential": credential,
-        "installed": installed,
-        "version": version,
-        "session": session,
-        "trigger": trigger,
-    }
-
-
 def test_the_table_has_every_operation() -> None:
     assert set(contract.load().operations) == set(TABLE) | OPEN | APART
 

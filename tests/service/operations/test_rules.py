@@ -29,6 +29,7 @@ LISTS = {
     "listTasks": ("/sessions/{session}/tasks", 1000),
     "listEvents": ("/sessions/{session}/events", 1000),
     "listCredentials": ("/accounts/acme/credentials", 500),
+    "listWorkspaceAgentCredentials": ("/workspace_agents/{installed}/credentials", 500),
     "listContexts": ("/workspaces/lab/contexts", 500),
     "listOrganizationInvitations": ("/organizations/acme/invitations", 500),
     "listMyInvitations": ("/me/invitations", 500),
@@ -68,33 +69,6 @@ FIELDS = {
     "session": {"id", "workspace_id", "initiator_id", "name", "created_at", "updated_at"},
     "event": {"id", "type", "content", "task_id", "created_at", "updated_at"},
 }
-
-
-@pytest.fixture
-async def ids(world: World) -> dict[str, str]:
-    lab = world.workspace()
-    acme = world.accounts["acme"]
-    helper = world.agent_row()
-    world.agent_row(owner="bob", name="open", is_public=True)
-    installed = world.add("workspace_agents", workspace_id=lab, agent_id=helper, creator_id=acme)
-    version = world.add("agent_versions", agent_id=helper, creator_id="x", type="COMMITTED", version_number="1.0.0")
-    session = await world.start("hello")
-    await world.idle()
-    world.add("credentials", owner_id=acme, account_id=acme, integration="x", name="c")
-    world.add("contexts", workspace_id=lab, status="DRAFT")
-    world.add(
-        "invitations",
-        organization_id=acme,
-        invitee_id=world.accounts["bob"],
-        creator_id=acme,
-        role="ADMIN",
-        status="PENDING",
-    )
-    aim = {"workspace_id": lab, "agent_id": helper, "account_id": acme}
-    trigger = world.add("api_keys", kind="trigger", name="t", secret_sha256="0" * 64, **aim)
-    skill = world.add("skills", owner_id=acme, creator_id=acme, name="skill")
-    world.add("skill_versions", skill_id=skill, creator_id=acme, version_number="1.0.0")
-    return {"installed": installed, "version": version, "session": session, "trigger": trigger, "skill": skill}
 
 
 def test_every_list_is_here() -> None:

@@ -98,7 +98,7 @@ async def test_events_and_hooks_come_after_a_commit_only(store: Store) -> None:
     assert flat == [first, second]
     assert calls.count("hook") == 2
     assert "never" not in calls
-    stored = store.read_now(lambda db: events.after(db, "s", ""))
+    stored, _ = store.read_now(lambda db: events.after(db, "s", ""))
     assert [event.id for event in stored] == [first, second]
 
 
@@ -110,7 +110,7 @@ async def test_no_id_becomes_visible_after_a_greater_one(store: Store) -> None:
     async def follow() -> None:
         while True:
             last = finished.is_set()
-            page = await store.read(lambda db: events.after(db, "s", seen[-1] if seen else ""), brief=True)
+            page, _ = await store.read(lambda db: events.after(db, "s", seen[-1] if seen else ""), brief=True)
             seen.extend(event.id for event in page)
             if last and not page:
                 return
