@@ -77,8 +77,8 @@ def connect(
     >>> connect("https://host/v1", api_key="id:secret")
     Client('https://host/v1', credentials=ApiKey('id:…'))
     """
-    # A malformed address or key is shown by no traceback.
-    base_url, api_key, credentials = hidden(base_url), hidden(api_key), hidden(credentials)
+    # No traceback shows a key, a malformed address or a proxy's password.
+    base_url, api_key, credentials, proxy = hidden(base_url), hidden(api_key), hidden(credentials), hidden(proxy)
     if api_key is not None and credentials is not None:
         raise ValueError("Give api_key or credentials, not both.")
     if api_key is not None:

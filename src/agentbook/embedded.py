@@ -25,6 +25,7 @@ from ._file_lock import FileLock
 from ._whole_file import whole_file
 from .api.auth import ApiKey
 from .api.errors import AgentbookError, ConnectionFailed, Unauthorized
+from .api.redaction import Hidden
 from .client import Client
 from .service import discovery_file
 from .service.discovery_file import RunningService
@@ -185,7 +186,7 @@ def local_key(service: RunningService) -> ApiKey:
         stored_key = read_key(path)
         if stored_key is not None and _is_accepted(service, stored_key):
             return stored_key
-        key = _create_key(service.data)
+        key = Hidden(_create_key(service.data))  # writing may fail, with a traceback
         with whole_file(path, private=True) as file:
             file.write(json.dumps({"api_key": key}).encode())
         return ApiKey(key)

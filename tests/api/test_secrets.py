@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import logging
 import pickle
 import socketserver
 import threading
@@ -188,6 +189,32 @@ def test_a_malformed_key_in_the_environment_is_shown_nowhere(name: str, monkeypa
     with pytest.raises(ValueError, match=r"API key|base_url") as raised:
         ab.connect()
     assert_hidden(raised.value, "S3CRET")
+
+
+@pytest.mark.parametrize("make", [ab.Client, ab.AsyncClient, ab.connect])
+def test_the_password_of_a_proxy_is_shown_nowhere(make: Callable[..., Any]) -> None:
+    proxy = f"http://me:{SECRET}@127.0.0.1:9"
+    with pytest.raises(ValueError, match="timeout_s") as raised:
+        make("https://h/v1", credentials=KEY, proxy=proxy, timeout_s=0)
+    assert_hidden(raised.value, SECRET)
+    client = make("https://h/v1", proxy=proxy)
+    assert client.network.proxy == proxy
+    assert SECRET not in repr(client) + repr(client.network)
+
+
+def test_httpx_logs_no_status_line_of_the_platform(echo: str, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    with ab.Client(echo, credentials=KEY) as client, pytest.raises(ab.NotFound):
+        client.request("GET", "404")
+
+    async def awaited() -> None:
+        async with ab.AsyncClient(echo, credentials=KEY) as async_client:
+            with pytest.raises(ab.NotFound):
+                await async_client.request("GET", "404")
+
+    asyncio.run(awaited())
+    assert len(caplog.records) == 2
+    assert SECRET not in caplog.text
 
 
 def test_what_is_hidden_can_be_used_and_not_seen() -> None:

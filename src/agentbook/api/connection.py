@@ -26,7 +26,7 @@ from .policy import Exchange, Settings, exchange
 from .prefetch import prefetch, prefetch_async
 from .rate_limit import RateLimitGate, rate_limit_gate
 from .record import Record
-from .redaction import hidden
+from .redaction import hidden, revealed
 from .transport import AsyncTransport, Network, SyncTransport
 
 if TYPE_CHECKING:
@@ -54,8 +54,8 @@ class _Base:
         proxy: str | None = None,
         allow_http: bool | None = None,
     ) -> None:
-        # A malformed address or key is shown by no traceback.
-        base_url, credentials = hidden(base_url), hidden(credentials)
+        # No traceback shows a key, a malformed address or a proxy's password.
+        base_url, credentials, proxy = hidden(base_url), hidden(credentials), hidden(proxy)
         base_url = checked_address(base_url, allow_http=allow_http)
         if isinstance(credentials, str):
             credentials = ApiKey(credentials)
@@ -70,7 +70,7 @@ class _Base:
         identity = credentials.identity if credentials is not None else "anonymous"
         gate = rate_limit_gate(base_url, identity, time.monotonic)
         self._settings = Settings(base_url, credentials, gate, timeout_s, deadline_s)
-        self.network = Network(tls, proxy)
+        self.network = Network(tls, revealed(proxy))
         self._openapi: Mapping[str, Any] | None = None
         self._set_up(http_client)
 

@@ -40,9 +40,10 @@ def open_client(*, direct: bool, **options: Any) -> httpx.Client:
     return httpx.Client(limits=_limits(), transport=transport, **options)
 
 
-def open_async_client(**options: Any) -> httpx.AsyncClient:
+def open_async_client(*, direct: bool, **options: Any) -> httpx.AsyncClient:
     """The same for an event loop, whose own timeout covers the whole request."""
-    return httpx.AsyncClient(limits=_limits(), **options)
+    transport = QuietTransport(verify=options["verify"], limits=_limits()) if direct else None
+    return httpx.AsyncClient(limits=_limits(), transport=transport, **options)
 
 
 def _limits() -> httpx.Limits:
@@ -60,6 +61,18 @@ def platform_certificates() -> ssl.SSLContext:
             f"The certificates cannot be read ({error}): {source}. Unset the variable, or set it to a file "
             "(SSL_CERT_FILE) or folder (SSL_CERT_DIR) of PEM certificates."
         ) from None
+
+
+class QuietTransport(httpx.AsyncHTTPTransport):
+    """httpx's own, without the text of the status line.
+
+    httpx logs that text, and some platforms repeat the credential there.
+    """
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        response = await super().handle_async_request(request)
+        response.extensions.pop("reason_phrase", None)
+        return response
 
 
 class DeadlineTransport(httpx.BaseTransport):
@@ -90,8 +103,11 @@ class DeadlineTransport(httpx.BaseTransport):
                 extensions=request.extensions,
             )
         )
+        # httpx logs the text of the status line, where platforms may repeat the
+        # credential.
+        extensions = {name: value for name, value in response.extensions.items() if name != "reason_phrase"}
         return httpx.Response(
-            response.status, headers=response.headers, stream=_ReplyStream(response), extensions=response.extensions
+            response.status, headers=response.headers, stream=_ReplyStream(response), extensions=extensions
         )
 
     def close(self) -> None:

@@ -57,6 +57,11 @@ def hidden(value: T) -> T:
     return cast(T, Hidden(value)) if isinstance(value, str) else value
 
 
+def revealed(value: T) -> T:
+    """`value`; the text of a hidden string."""
+    return cast(T, value.reveal()) if isinstance(value, Hidden) else value
+
+
 class Redactor:
     """Masks secrets in whatever a platform sends, also where it encodes them.
 
@@ -75,7 +80,7 @@ class Redactor:
     __slots__ = ("_forms", "_secrets")
 
     def __init__(self, secrets: Iterable[str]) -> None:
-        self._secrets = tuple(map(Hidden, secrets))
+        self._secrets = tuple(secrets)
         self._forms: tuple[Hidden, ...] | None = None  # made when needed, which is rare
 
     @property

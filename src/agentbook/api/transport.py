@@ -15,7 +15,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from urllib.parse import urlencode, urlsplit
 from urllib.request import getproxies
@@ -42,7 +42,7 @@ class Network:
     """
 
     tls: ssl.SSLContext | None = None
-    proxy: str | None = None
+    proxy: str | None = field(default=None, repr=False)  # may hold a password
 
     def httpx_options(self, base_url: str) -> dict[str, Any]:
         """Arguments of an httpx client."""
@@ -206,7 +206,9 @@ class AsyncTransport:
         if client is None:
             from .http_client import open_async_client
 
-            client = self._clients[loop] = open_async_client(**self._network.httpx_options(self._base_url))
+            options = self._network.httpx_options(self._base_url)
+            client = open_async_client(direct=self._network.is_direct(self._base_url), **options)
+            self._clients[loop] = client
         return client
 
     async def aclose(self) -> None:

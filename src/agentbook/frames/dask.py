@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from ..api.connection import Connection
+from ..api.redaction import Hidden
 from .analysis.validate import instant_of
 from .load.events import load_events as load_in_process
 from .load.session_ids import require_client, session_ids
@@ -249,7 +250,7 @@ def connection_of(base_url: str, identity: str, credentials: str, limits: Sequen
     with _lock:
         connection = _callers.get(f"{base_url} {identity}") or _connections.get((base_url, credentials))
         if connection is None:
-            key = None if identity == "anonymous" else _resolve(credentials)
+            key = None if identity == "anonymous" else Hidden(_resolve(credentials))
             # The caller's connection has this address already, so it is allowed.
             connection = Connection(
                 base_url, credentials=key, timeout_s=limits[0], deadline_s=limits[1], allow_http=True

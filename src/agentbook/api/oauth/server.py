@@ -114,6 +114,7 @@ def request_tokens(token_endpoint: str, form: Mapping[str, str]) -> dict[str, An
     call: Call[Any] = Call("sign_in", "POST", "", _json, form=form, write=True)
     reply = run_at(token_endpoint, call)
     if not isinstance(reply, dict) or not isinstance(reply.get("access_token"), str):
+        del reply  # may hold other tokens, which a traceback would show
         raise ApiError(f"sign_in: {token_endpoint} answered without an access token.", operation="sign_in", status=200)
     return reply
 

@@ -109,13 +109,15 @@ def sign_in(
                 "client_id": client.client_id,
                 "code_verifier": verifier,
             }
-            reply = request_tokens(server.token_endpoint, form)
+            # The reply is in no variable, which a traceback might show.
+            tokens = Tokens(base_url, client.client_id, server.token_endpoint, "").refreshed(
+                {"scope": scope, **request_tokens(server.token_endpoint, form)}
+            )
         except (OAuthError, DeadlineExceeded) as error:
             # The platform may have shown the person that it does not know the client.
             if isinstance(error, DeadlineExceeded) or error.error in UNKNOWN_CLIENT:
                 store.forget_client()
             raise
-    tokens = Tokens(base_url, client.client_id, server.token_endpoint, "").refreshed({"scope": scope, **reply})
     with store.locked():
         store.save(tokens)
     return OAuthSession(tokens, store)

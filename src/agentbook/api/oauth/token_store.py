@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 from ..._file_lock import FileLock
 from ..._whole_file import whole_file
-from ..redaction import Hidden
+from ..redaction import Hidden, hidden
 
 KEYRING_SERVICE = "agentbook"
 
@@ -96,7 +96,7 @@ class TokenStore:
 
     def load(self) -> Tokens | None:
         """The tokens, or None if none are stored."""
-        text = self._from_keyring() or self._from_file()
+        text = hidden(self._from_keyring() or self._from_file())
         try:
             tokens = Tokens(**json.loads(text)) if text else None
         except (ValueError, TypeError):
