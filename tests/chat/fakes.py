@@ -34,6 +34,15 @@ class FakeSessions:
         await self._platform.request("send")
         return self._platform.receive(text)
 
+    async def events(self, session_id: str, *, from_id: str | None = None) -> AsyncGenerator[Record]:
+        """The session's events; fails after the second one if `refusals` says so."""
+        await self._platform.request("events")
+        for number, event in enumerate(list(self._platform.events)):
+            if number == 2 and self._platform.refusals.get("later events"):
+                raise self._platform.refusals["later events"].pop(0)
+            if from_id is None or event["id"] > from_id:
+                yield Record(event)
+
 
 class FakeAgents:
     def __init__(self, platform: FakePlatform) -> None:

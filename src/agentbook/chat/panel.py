@@ -10,9 +10,8 @@ slow, because Jupyter Server permanently drops messages above a certain rate.
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import uuid
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
 import ipywidgets as widgets
@@ -130,9 +129,8 @@ class ChatPanel(widgets.VBox):  # type: ignore[misc]
         self.add_class("ab-chat")
         self.conversation.listen(self._note)
         self._panel_layout.draw(self.conversation)
-        self._attached: concurrent.futures.Future[None] | None = None
         if session is not None:
-            self._attached = loop.submit(self.conversation.attach())
+            loop.submit(self.conversation.attach())
 
     # Asking from code
 
@@ -223,7 +221,13 @@ class ChatPanel(widgets.VBox):  # type: ignore[misc]
         -----
         Errors of the platform are shown in the panel, not raised.
         """
-        loop.run(self.conversation.attach(session), READ_TIMEOUT_S, operation="panel.open_session")
+        loop.run(self._open_session(session), READ_TIMEOUT_S, operation="panel.open_session")
+
+    async def _open_session(self, session: Any) -> None:
+        try:
+            await self.conversation.attach(session)
+        finally:
+            self._throttle.flush()
 
     @property
     def sessions(self) -> list[str]:
@@ -237,14 +241,12 @@ class ChatPanel(widgets.VBox):  # type: ignore[misc]
 
     @property
     def transcript(self) -> pd.DataFrame:
-        """The conversation so far as a DataFrame; waits until the history is read.
+        """The conversation so far as a DataFrame; reads what is missing of it first.
 
         The columns are role, text, event_id, session_id, asked_at,
         time_to_first_event_s, time_to_reply_s, subtasks, status and request_id. See
         `Conversation.to_pandas`.
         """
-        if self._attached is not None and not loop.on_loop_thread():
-            concurrent.futures.wait([self._attached], READ_TIMEOUT_S)
         return self.conversation.to_pandas()
 
     def close(self) -> None:
@@ -325,17 +327,21 @@ class ChatPanel(widgets.VBox):  # type: ignore[misc]
     def _ipython_display_(self, **_: Any) -> None:
         bundle = self._repr_mimebundle_() if self.comm is not None else {"text/plain": repr(self)}
         show_bundle(bundle)
+        # A notebook that is executed and saved may end with this cell.
+        self.conversation.load(READ_TIMEOUT_S)
         self._static.show(*self._static_content())
 
-    def _static_content(self) -> tuple[list[Exchange], str, dict[str, list[Exchange]]]:
-        """Arguments of `panel_html`: this session, the agent, the other sessions."""
-        current = self.conversation.session_id
+    def _static_content(self) -> tuple[Sequence[Exchange], str, dict[str, list[Exchange]], str]:
+        """The arguments of `panel_html` before the uid."""
+        conversation = self.conversation
+        if conversation.recording is not None:
+            return conversation.recording.exchanges, conversation.recording.agent_name, {}, ""
         others = {
             session_id: list(exchanges)
-            for session_id, exchanges in self.conversation.sessions.items()
-            if exchanges and session_id != current
+            for session_id, exchanges in conversation.sessions.items()
+            if exchanges and session_id != conversation.session_id
         }
-        return list(self.conversation.exchanges), self.conversation.agent_name, others
+        return list(conversation.exchanges), conversation.agent_name, others, conversation.incomplete
 
     def __repr__(self) -> str:
         return f"ChatPanel(agent={self._given_name!r})" if self._given_name else "ChatPanel()"

@@ -362,7 +362,7 @@ async def test_empty_messages_and_missing_arguments_are_refused_at_once(text: st
 async def test_the_transcript_is_typed_and_complete() -> None:
     platform = FakePlatform()
     conversation = make_conversation(platform, session=SESSION)
-    empty = conversation.to_pandas()
+    empty = Conversation(None).to_pandas()
     exchange = await conversation.send("How many?")
     platform.done("t1")
     reply = platform.reply("Two")

@@ -20,6 +20,7 @@ from ...api.errors import ApiError
 from ...events.turns import Failure, Turn
 from ..model.conversation import Conversation
 from ..model.exchange import Exchange
+from ..model.listeners import Listeners
 from ..model.subscription import Follow
 from ..text import check_text
 
@@ -106,7 +107,7 @@ class Comparison:
 
     def __post_init__(self) -> None:
         self._random = random.Random(self.seed)  # noqa: S311 - an order of columns, no secret
-        self._listeners: list[Listener] = []
+        self._listeners = Listeners[[]]()
         for conversation in self.conversations:
             conversation.listen(lambda exchange: self._notify())
 
@@ -127,11 +128,10 @@ class Comparison:
 
     def listen(self, listener: Listener) -> None:
         """Call `listener` on the loop's thread after each change; it must be quick."""
-        self._listeners.append(listener)
+        self._listeners.add(listener)
 
     def _notify(self) -> None:
-        for listener in tuple(self._listeners):
-            listener()
+        self._listeners.notify()
 
     # State
 

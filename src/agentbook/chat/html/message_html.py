@@ -23,6 +23,7 @@ EDIT = '<button type="button" class="ab-act ab-edit">Edit</button>'
 _SCROLLABLE = re.compile(r'<(pre|div class="ab-table"|(?:div|span) class="ab-math ab-(?:display|long)[^"]*")>')
 
 STOPPED = "Stopped listening. The agent may still finish: a late reply appears here."
+INCOMPLETE = "This may not be the whole session."
 NO_REASON = "No reason was given."
 EMPTY = '<div class="ab-empty">No messages yet.</div>'
 TYPING = '<div class="ab-typing">' + '<span class="ab-dot"></span>' * 3 + "</div>"

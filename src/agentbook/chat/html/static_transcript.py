@@ -77,29 +77,35 @@ def empty_element(uid: str, text: str) -> str:
     return static_element(uid, f'<div class="ab-who">{plain(text)}</div>')
 
 
-def static_html(exchanges: Sequence[ExchangeLike], agent_name: str, uid: str) -> str:
+def static_html(exchanges: Sequence[ExchangeLike], agent_name: str, uid: str, incomplete: str = "") -> str:
     """The transcript as one element of safe HTML with its style."""
-    return panel_html(exchanges, agent_name, {}, uid)
+    return panel_html(exchanges, agent_name, {}, incomplete, uid)
 
 
 def panel_html(
-    exchanges: Sequence[ExchangeLike], agent_name: str, others: Mapping[str, Sequence[ExchangeLike]], uid: str
+    exchanges: Sequence[ExchangeLike],
+    agent_name: str,
+    others: Mapping[str, Sequence[ExchangeLike]],
+    incomplete: str,
+    uid: str,
 ) -> str:
     """As `static_html`, after the panel's other sessions, which are folded."""
-    if not exchanges and not others:
+    if not exchanges and not others and not incomplete:
         return empty_element(uid, f"A chat with {agent_name or 'an agent'}. Nothing was said yet.")
     folded = "".join(
         f'<details class="ab-past"><summary>Session {plain(session_id)}</summary>{_session(other, agent_name)}</details>'
         for session_id, other in others.items()
     )
-    return static_element(uid, folded + _session(exchanges, agent_name))
+    return static_element(uid, folded + _session(exchanges, agent_name, incomplete))
 
 
-def _session(exchanges: Sequence[ExchangeLike], agent_name: str) -> str:
-    if not exchanges:
+def _session(exchanges: Sequence[ExchangeLike], agent_name: str, incomplete: str = "") -> str:
+    if not exchanges and not incomplete:
         return ""
     title = f'<div class="ab-who">Conversation with {plain(agent_name) or "an agent"}</div>'
-    return title + "".join(message_html.exchange_html(exchange, agent_name) for exchange in exchanges)
+    notice = f'<p class="ab-failed"><strong>{message_html.INCOMPLETE}</strong> {plain(incomplete)}</p>'
+    messages = "".join(message_html.exchange_html(exchange, agent_name) for exchange in exchanges)
+    return title + (notice if incomplete else "") + messages
 
 
 def show_bundle(bundle: dict[str, Any], **options: Any) -> None:

@@ -17,19 +17,22 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+import warnings
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from ...api.calls import ref
-from ...api.errors import NotFound, OutcomeUnknown
+from ...api.errors import DeadlineExceeded, NotFound, OutcomeUnknown
+from ...events import loop
 from ...events.turns import Event, Turn, opens_turn
 from ..text import check_text
 from .exchange import Exchange
-from .exchange_log import ExchangeLog
+from .listeners import Listeners
 from .lookup import get_agent, name_of
-from .subscription import Follow, Subscription
+from .session_feed import SessionFeed
+from .subscription import Follow
 from .transcript import Transcript
 from .user_errors import UserError, explain
 
@@ -40,6 +43,7 @@ if TYPE_CHECKING:
 
 Listener = Callable[[Exchange | None], None]
 
+READ_TIMEOUT_S = 60.0
 READ_ONLY = (
     "This session was started with another key, so it can be read here but not continued. Start a new session to write."
 )
@@ -64,13 +68,12 @@ class Conversation:
 
     Attributes
     ----------
-    session_id : str or None
     agent_name : str
     read_only : bool
         True once the platform refused a message because another key started the
         session.
-    recorded : bool
-        Whether the conversation replays a recording.
+    recording : Transcript or None
+        The whole session that the conversation replays. Exports hold it from the start.
 
     Raises
     ------
@@ -79,7 +82,9 @@ class Conversation:
 
     Notes
     -----
-    Missing arguments are reported when a message is sent.
+    Missing arguments are reported when a message is sent. A message that the platform
+    refuses raises nothing: the reason is in the ``error`` of its exchange. To wait for
+    the turn, await ``asyncio.wrap_future(exchange.finished)``.
     Specification: "Events"; "Authentication", rule 9.
 
     Examples
@@ -89,22 +94,45 @@ class Conversation:
     ...             "content": {"text": "2+2?"}, "author": {"type": "api_key"}}
     >>> reply = {"id": "0199a0b2-0000-7000-8000-000000000002",
     ...          "type": "runtime_done", "content": {"text": "4"}}
+    >>> statuses = []
+    >>> end = conversation.listen(lambda exchange: statuses.append(exchange.status))
     >>> conversation.feed(question)
+    >>> conversation.stop(conversation.exchanges[0])
     >>> conversation.feed(reply)
-    >>> conversation.turns
-    [Turn(answered: '2+2?' -> '4')]
+    >>> end()
+    >>> conversation.turns, statuses
+    ([Turn(answered: '2+2?' -> '4')], ['waiting', 'stopped', 'answered'])
+    >>> print(conversation.to_markdown())
+    # Conversation with an agent
+    ...
 
     With a platform, on the toolkit's loop:
 
     >>> from agentbook.events import loop
     >>> conversation = Conversation(
-    ...     client, workspace="acme~playground", agent="acme~guide")
+    ...     client, workspace="acme~playground", agent="acme~nobody")
     >>> exchange = loop.run(conversation.start("What is a turn?"))
+    >>> exchange.status
+    'failed'
+    >>> conversation.agent = "acme~guide"
+    >>> exchange = loop.run(conversation.retry(exchange))
     >>> exchange.finished.result(60).status
     'answered'
+    >>> second = loop.run(conversation.send("And an event?"))
+    >>> second.finished.result(60).status, len(conversation.turns)
+    ('answered', 2)
+    >>> loop.run(conversation.attach(session))
+    >>> conversation.connection, len(conversation.sessions)
+    ('live', 2)
     >>> loop.run(conversation.aclose())
     >>> conversation.state
     'closed'
+    >>> past = Conversation(client, session=session)  # exports read what they need
+    >>> past.to_pandas()["role"].to_list()[:2]
+    ['user', 'agent']
+    >>> past.load(60)
+    >>> past.connection, past.incomplete
+    ('none', '')
     """
 
     def __init__(
@@ -120,38 +148,41 @@ class Conversation:
         self.workspace = workspace
         self.agent = agent
         self.agent_name = name_of(agent)
-        self.recorded = False
-        self._listeners: list[Listener] = []
+        self.recording: Transcript | None = None
+        self.read_only = False
+        self._listeners = Listeners[Exchange | None]()
         self._starting = False
         self._closed = False
         self._posting = asyncio.Lock()
-        self._subscription = Subscription(self._client, self.feed, self._notify, self._lose_connection, follow)
-        self._logs: dict[str, ExchangeLog] = {}
-        self._select(ref(session) if session is not None else None)
-
-    def _select(self, session_id: str | None) -> None:
-        self.session_id: str | None = session_id
-        self.read_only = False
-        self._log = self._logs.get(session_id or "") or ExchangeLog(session_id)
-        if session_id is not None:
-            self._logs[session_id] = self._log
+        self._feed = SessionFeed(self._client, self._on_event, self._notify, self._lose_connection, follow)
+        self._feed.select(ref(session) if session is not None else None)
 
     # State
 
     @property
+    def session_id(self) -> str | None:
+        """The session's id; None until there is one."""
+        return self._feed.session_id
+
+    @property
     def exchanges(self) -> list[Exchange]:
         """The questions and replies of the session, in order."""
-        return self._log.exchanges
+        return self._feed.log.exchanges
 
     @property
     def sessions(self) -> dict[str, list[Exchange]]:
         """The sessions of this conversation, oldest first: id to exchanges."""
-        return {session_id: log.exchanges for session_id, log in self._logs.items()}
+        return {session_id: log.exchanges for session_id, log in self._feed.logs.items()}
 
     @property
     def can_start(self) -> bool:
         """Whether a new session can be started: needs client, workspace, agent."""
         return self._client is not None and self.workspace is not None and self.agent is not None and not self._closed
+
+    @property
+    def recorded(self) -> bool:
+        """Whether the conversation replays a recording."""
+        return self.recording is not None
 
     @property
     def turns(self) -> list[Turn]:
@@ -166,12 +197,17 @@ class Conversation:
     @property
     def connection(self) -> str:
         """``"none"``, ``"connecting"``, ``"live"`` or ``"reconnecting"``."""
-        return self._subscription.connection
+        return self._feed.subscription.connection
 
     @property
     def error(self) -> UserError | None:
         """Why the session cannot be followed at the moment."""
-        return self._subscription.error
+        return self._feed.subscription.error
+
+    @property
+    def incomplete(self) -> str:
+        """Why turns of the session may be missing; empty once all have been read."""
+        return "" if self.recorded else self._feed.log.unread or ""
 
     @property
     def state(self) -> str:
@@ -194,79 +230,23 @@ class Conversation:
         ----------
         listener : callable
             Takes the exchange that changed, or None if something else did, such as the
-            connection. It must not raise: an exception ends the live connection, or
-            reaches the caller of the method that made the change.
+            connection. What it raises is logged, with the traceback, by the logger
+            ``agentbook.chat``, and not raised here.
 
         Returns
         -------
         callable
             Unsubscribes the listener. Calling it again does nothing.
-
-        Notes
-        -----
-        Raises nothing.
-
-        Examples
-        --------
-        >>> conversation = Conversation(None)
-        >>> statuses = []
-        >>> end = conversation.listen(lambda exchange: statuses.append(exchange.status))
-        >>> conversation.feed({"id": "0199a0b2-0000-7000-8000-000000000001",
-        ...                    "type": "message", "content": {"text": "2+2?"},
-        ...                    "author": {"type": "api_key"}})
-        >>> conversation.feed({"id": "0199a0b2-0000-7000-8000-000000000002",
-        ...                    "type": "runtime_done", "content": {"text": "4"}})
-        >>> statuses
-        ['waiting', 'answered']
-        >>> end()
         """
-        self._listeners.append(listener)
-
-        def end() -> None:
-            with contextlib.suppress(ValueError):
-                self._listeners.remove(listener)
-
-        return end
+        return self._listeners.add(listener)
 
     def _notify(self, exchange: Exchange | None = None) -> None:
-        for listener in tuple(self._listeners):
-            listener(exchange)
+        self._listeners.notify(exchange)
 
     # Sending
 
     async def start(self, prompt: str) -> Exchange:
-        """Start a new session with `prompt`, whatever came before.
-
-        Parameters
-        ----------
-        prompt : str
-            The first message.
-
-        Returns
-        -------
-        Exchange
-            Once the platform has accepted or refused the message. A refusal is not
-            raised but stored in the exchange's ``error``. Await
-            ``asyncio.wrap_future(exchange.finished)`` for the turn.
-
-        Raises
-        ------
-        TypeError, ValueError
-            As in `submit`.
-
-        Examples
-        --------
-        >>> from agentbook.events import loop
-        >>> conversation = Conversation(
-        ...     client, workspace="acme~playground", agent="acme~guide")
-        >>> first = loop.run(conversation.start("What is a turn?"))
-        >>> second = loop.run(conversation.start("And an event?"))
-        >>> len(conversation.sessions)
-        2
-        >>> second.finished.result(60).status
-        'answered'
-        >>> loop.run(conversation.aclose())
-        """
+        """As `send`, in a new session, whatever came before."""
         self._check_sendable(prompt)
         await self._switch(None)
         return await self.send(prompt)
@@ -288,8 +268,9 @@ class Conversation:
     async def _switch(self, session_id: str | None) -> None:
         self.stop()
         await self._end_subscription()
-        self._subscription.clear_error()
-        self._select(session_id)
+        self._feed.subscription.clear_error()
+        self._feed.select(session_id)
+        self.read_only = False
         self._notify()
 
     async def attach(self, session: Any = None) -> None:
@@ -312,22 +293,11 @@ class Conversation:
         -----
         Errors of the platform and of the connection are not raised but stored in
         `error`; `resume` tries again.
-
-        Examples
-        --------
-        >>> from agentbook.events import loop
-        >>> conversation = Conversation(client)
-        >>> loop.run(conversation.attach(session))
-        >>> conversation.turns[0].prompt
-        'What is a turn?'
-        >>> conversation.connection
-        'live'
-        >>> loop.run(conversation.aclose())
         """
         if session is not None and ref(session) != self.session_id:
             await self._switch(ref(session))
         with contextlib.suppress(Exception):  # stored by the subscription
-            await self._catch_up()
+            await self._feed.catch_up()
 
     async def send(self, text: str) -> Exchange:
         """Send a message; starts the session if there is none.
@@ -340,48 +310,8 @@ class Conversation:
         Returns
         -------
         Exchange
-            Once the platform has accepted or refused the message. A refusal is not
-            raised but stored in the exchange's ``error``. Await
-            ``asyncio.wrap_future(exchange.finished)`` for the turn.
-
-        Raises
-        ------
-        TypeError, ValueError
-            As in `submit`.
-
-        Examples
-        --------
-        >>> from agentbook.events import loop
-        >>> conversation = Conversation(
-        ...     client, workspace="acme~playground", agent="acme~guide")
-        >>> first = loop.run(conversation.send("What is a turn?"))
-        >>> second = loop.run(conversation.send("And an event?"))
-        >>> second.finished.result(60).status
-        'answered'
-        >>> len(conversation.turns), len(conversation.sessions)
-        (2, 1)
-        >>> loop.run(conversation.aclose())
-        """
-        exchange = self.submit(text)
-        if exchange.posting is not None:
-            await asyncio.wait([exchange.posting])
-        return exchange
-
-    def submit(self, text: str) -> Exchange:
-        """Send a message and return at once; call it on the loop's thread.
-
-        Starts the session if there is none.
-
-        Parameters
-        ----------
-        text : str
-            The message.
-
-        Returns
-        -------
-        Exchange
-            The last of `exchanges`, before the platform has the message. If the
-            platform refuses it, the reason is stored in the exchange's ``error``.
+            The last of `exchanges`, once the platform has accepted or refused the
+            message.
 
         Raises
         ------
@@ -390,22 +320,17 @@ class Conversation:
         ValueError
             If the message is empty or not valid Unicode, if the conversation is closed
             or a recording, or if it has no session and cannot start one.
-        RuntimeError
-            If called on a thread without a running event loop.
+        """
+        exchange = self.submit(text)
+        if exchange.posting is not None:
+            await asyncio.wait([exchange.posting])
+        return exchange
 
-        Examples
-        --------
-        >>> from agentbook.events import loop
-        >>> conversation = Conversation(
-        ...     client, workspace="acme~playground", agent="acme~guide")
-        >>> async def ask():
-        ...     exchange = conversation.submit("What is a turn?")
-        ...     before = exchange.status
-        ...     turn = await asyncio.wrap_future(exchange.finished)
-        ...     return before, turn.status
-        >>> loop.run(ask(), 60)
-        ('sending', 'answered')
-        >>> loop.run(conversation.aclose())
+    def submit(self, text: str) -> Exchange:
+        """As `send`, but returns before the platform has the message.
+
+        Call it on the loop's thread: without a running event loop it raises
+        ``RuntimeError``.
         """
         self._check_sendable(text)
         if self.session_id is None and (self.workspace is None or self.agent is None):
@@ -453,24 +378,21 @@ class Conversation:
         self.agent_name = name_of(agent) or self.agent_name
         exchange.posted = True
         session = await self._client.sessions.start(self.workspace, agent_id=ref(agent), prompt=exchange.prompt)
-        self.session_id = self._log.session_id = ref(session)
-        self._logs[self.session_id] = self._log
-        exchange.turn.session_id = self.session_id
-        # From the beginning: the agent is already at work when the socket opens.
-        self._subscription.start(self.session_id, None)
+        exchange.turn.session_id = ref(session)
+        self._feed.begin(ref(session))
 
     async def _post_next(self, exchange: Exchange, session_id: str) -> None:
         assert self._client is not None
         # Read the session to its end and follow it first. No reply can be missed then,
         # and no older message with the same text can be mistaken for this one.
-        await self._catch_up()
+        await self._feed.catch_up()
         exchange.posted = True
         try:
             reply = await self._client.sessions.send(session_id, exchange.prompt)
         except NotFound:
             self.read_only = True
             raise
-        self._log.claim(exchange, reply)
+        self._feed.log.claim(exchange, reply)
 
     def _refuse(self, exchange: Exchange, cause: Exception) -> None:
         error = explain(cause)
@@ -499,21 +421,7 @@ class Conversation:
         Raises
         ------
         TypeError, ValueError
-            As in `submit`.
-
-        Examples
-        --------
-        >>> from agentbook.events import loop
-        >>> conversation = Conversation(
-        ...     client, workspace="acme~playground", agent="acme~nobody")
-        >>> exchange = loop.run(conversation.send("What is a turn?"))
-        >>> exchange.status
-        'failed'
-        >>> conversation.agent = "acme~guide"
-        >>> exchange = loop.run(conversation.retry(exchange))
-        >>> exchange.finished.result(60).status
-        'answered'
-        >>> loop.run(conversation.aclose())
+            As in `send`.
         """
         if exchange.bound and exchange.turn.status == "open":
             exchange.wait_again()
@@ -543,20 +451,6 @@ class Conversation:
         Notes
         -----
         Raises nothing. `resume` waits again.
-
-        Examples
-        --------
-        >>> conversation = Conversation(None)
-        >>> conversation.feed({"id": "0199a0b2-0000-7000-8000-000000000001",
-        ...                    "type": "message", "content": {"text": "2+2?"},
-        ...                    "author": {"type": "api_key"}})
-        >>> conversation.stop(conversation.exchanges[0])
-        >>> conversation.exchanges[0].status
-        'stopped'
-        >>> conversation.feed({"id": "0199a0b2-0000-7000-8000-000000000002",
-        ...                    "type": "runtime_done", "content": {"text": "4"}})
-        >>> conversation.exchanges[0].status
-        'answered'
         """
         for each in [exchange] if exchange is not None else self.pending:
             each.stop()
@@ -578,10 +472,6 @@ class Conversation:
         await self._end_subscription()
         self._notify()
 
-    async def _catch_up(self) -> None:
-        if self._subscription.available and self.session_id is not None:
-            await self._subscription.catch_up(self.session_id, lambda: self._log.last_id)
-
     def _lose_connection(self, cause: Exception) -> None:
         error = explain(cause)
         for exchange in self.pending:
@@ -594,7 +484,7 @@ class Conversation:
         posting = [exchange.posting for exchange in self.exchanges if exchange.posting is not None]
         for task in posting:
             task.cancel()
-        await self._subscription.end()
+        await self._feed.subscription.end()
         if posting:
             await asyncio.wait(posting)
 
@@ -611,20 +501,10 @@ class Conversation:
         -----
         Raises nothing for an event that lacks fields. Specification: "Events", rules 2
         to 5.
-
-        Examples
-        --------
-        >>> conversation = Conversation(None)
-        >>> question = {"id": "0199a0b2-0000-7000-8000-000000000001", "type": "message",
-        ...             "content": {"text": "2+2?"}, "author": {"type": "api_key"}}
-        >>> conversation.feed(question)
-        >>> conversation.feed(question)
-        >>> len(conversation.exchanges)
-        1
         """
-        exchange = self._log.feed(event, time.monotonic())
-        if exchange is None:
-            return
+        self._feed.feed(event)
+
+    def _on_event(self, event: Event, exchange: Exchange) -> None:
         author = event.get("author")
         if not self.agent_name and isinstance(author, Mapping) and not opens_turn(event):
             self.agent_name = str(author.get("name") or "")
@@ -632,10 +512,44 @@ class Conversation:
 
     # The conversation as data
 
+    def load(self, timeout_s: float = READ_TIMEOUT_S) -> None:
+        """Read what is missing of the session; exports do this themselves.
+
+        Parameters
+        ----------
+        timeout_s : float
+            Seconds to wait.
+
+        Notes
+        -----
+        Raises nothing: if something could not be read, `incomplete` says why, and what
+        arrived is kept. On the loop that follows the session nothing is read, because
+        it must not wait for itself: await `attach` there.
+        """
+        ended = self.recorded or (self._closed and not self.incomplete)
+        must_not_wait = loop.on_loop_thread() or self._feed.subscription.runs_here
+        if ended or must_not_wait or not self._feed.can_read:
+            return
+        try:
+            loop.run(self._feed.read(), timeout_s, operation="conversation.load")
+        except DeadlineExceeded:
+            self._feed.log.unread = f"Reading the session took longer than {timeout_s:g} s."
+        except RuntimeError as error:  # Python is ending
+            self._feed.log.unread = str(error)
+
     @property
     def transcript(self) -> Transcript:
-        """The current session's exchanges as data."""
-        return Transcript(self.exchanges, self.session_id, self.agent_name)
+        """The current session as data; reads what is missing of it first."""
+        return self._export()
+
+    def _export(self) -> Transcript:
+        self.load()
+        if self.incomplete:
+            warnings.warn(f"This transcript may lack turns of the session. {self.incomplete}", stacklevel=3)
+        return self._as_transcript()
+
+    def _as_transcript(self) -> Transcript:
+        return self.recording or Transcript(self.exchanges, self.session_id, self.agent_name, self.incomplete)
 
     def to_pandas(self) -> pd.DataFrame:
         """The current session's exchanges as a DataFrame.
@@ -644,7 +558,8 @@ class Conversation:
         -------
         DataFrame
             One row for each question and one for its outcome, in order. Empty frames
-            have the same dtypes.
+            have the same dtypes. If the session could not be read to its end, there is
+            a warning, and ``frame.attrs["incomplete"]`` says why.
 
             =====================  ===================  ====  ==========================
             column                 dtype                unit  meaning
@@ -675,28 +590,15 @@ class Conversation:
         Times to the first event are known for questions asked here. For others, the
         time to the reply is the difference of the two events' ``created_at``.
         Specification: "Events", rules 3 to 5.
-
-        Examples
-        --------
-        >>> conversation = Conversation(None)
-        >>> conversation.feed({"id": "0199a0b2-0000-7000-8000-000000000001",
-        ...                    "type": "message", "content": {"text": "2+2?"},
-        ...                    "author": {"type": "api_key"}})
-        >>> conversation.feed({"id": "0199a0b2-0000-7000-8000-000000000002",
-        ...                    "type": "runtime_done", "content": {"text": "4"}})
-        >>> conversation.to_pandas()[["role", "text", "status"]]
-            role  text    status
-        0   user  2+2?  answered
-        1  agent     4  answered
         """
-        return self.transcript.to_pandas()
+        return self._export().to_pandas()
 
     def to_json(self) -> str:
         """The conversation as JSON, with its persisted events.
 
         `from_json` reads it back to an equal conversation.
         """
-        return self.transcript.to_json()
+        return self._export().to_json()
 
     def to_markdown(self) -> str:
         """The transcript as Markdown: speakers as headings, messages as quotations.
@@ -705,14 +607,14 @@ class Conversation:
         in it: tags are escaped, pictures become links, and a message that would still
         run or fetch something becomes a code block.
         """
-        return self.transcript.to_markdown()
+        return self._export().to_markdown()
 
     def to_html(self) -> str:
         """The transcript as a standalone page.
 
         It is sanitized, has no scripts, and fetches nothing.
         """
-        return self.transcript.to_html()
+        return self._export().to_html()
 
     @classmethod
     def from_json(cls, source: str | Path) -> Self:
@@ -759,23 +661,21 @@ class Conversation:
         Examples
         --------
         >>> conversation = Conversation(None)
-        >>> conversation.feed({"id": "0199a0b2-0000-7000-8000-000000000001",
-        ...                    "type": "message", "content": {"text": "2+2?"},
-        ...                    "author": {"type": "api_key"}})
-        >>> copy = Conversation.from_transcript(conversation.transcript)
-        >>> copy == conversation
+        >>> Conversation.from_transcript(conversation.transcript) == conversation
         True
         """
         conversation = cls(None, session=transcript.session_id)
         conversation.agent_name = transcript.agent_name
-        conversation._log.restore(transcript.exchanges)
+        conversation._feed.log.restore(transcript.exchanges)
+        conversation._feed.log.unread = transcript.incomplete or None
         return conversation
 
     def __eq__(self, other: object) -> bool:
-        return self.transcript == other.transcript if isinstance(other, Conversation) else NotImplemented
+        return self._as_transcript() == other._as_transcript() if isinstance(other, Conversation) else NotImplemented
 
     # Two conversations may be equal now and not later, which no hash can follow.
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        return f"Conversation({self.agent_name or 'no agent'!r}, {len(self.exchanges)} turns, {self.state})"
+        turns = f"{len(self.exchanges)} turns{' so far' if self.incomplete else ''}"
+        return f"Conversation({self.agent_name or 'no agent'!r}, {turns}, {self.state})"

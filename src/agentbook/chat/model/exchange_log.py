@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ...api.event_ids import is_persisted
+from ...api.event_ids import first_id_of, is_persisted, milliseconds_of
+from ...events.cursor import OVERLAP_S
 from ...events.turns import Event, Turn, TurnLog, opens_turn
 from .exchange import Exchange
 
@@ -23,13 +24,16 @@ class ExchangeLog:
     ----------
     exchanges : list of Exchange
     last_id : str or None
-        The greatest persisted id so far: the cursor to continue from.
+        The greatest persisted id so far.
+    unread : str or None
+        Why events of the session may be missing; None once it was read to its end.
     """
 
     def __init__(self, session_id: str | None) -> None:
         self._log = TurnLog(session_id or "")
         self.exchanges: list[Exchange] = []
         self.last_id: str | None = None
+        self.unread: str | None = None
         self._by_turn: dict[int, Exchange] = {}
         self._claims: dict[str, Exchange] = {}
         self._known_ids: set[str] = set()
@@ -43,6 +47,14 @@ class ExchangeLog:
     @session_id.setter
     def session_id(self, session_id: str) -> None:
         self._log.session_id = session_id
+
+    @property
+    def resume_id(self) -> str | None:
+        """Where to continue reading; None for the beginning.
+
+        Some seconds before `last_id`, because a lower id may be committed later.
+        """
+        return self.last_id and first_id_of(max(0, milliseconds_of(self.last_id) - int(OVERLAP_S * 1000)))
 
     def restore(self, exchanges: Sequence[Exchange]) -> None:
         """Load saved exchanges; events fed later continue from there."""

@@ -72,6 +72,14 @@ class Player:
         self.speed, self._max_pause_s = speed, max_pause_s
         self.played: Future[int] = Future()
 
+    @property
+    def transcript(self) -> Transcript:
+        """The whole session, played or not."""
+        conversation = Conversation(None, session=self.session_id)
+        for event in self.events:
+            conversation.feed(event)
+        return Transcript(conversation.exchanges, self.session_id, conversation.agent_name)
+
     async def follow(
         self, client: Any, session_id: str, *, from_id: str, on_state: Callable[[str], None]
     ) -> AsyncGenerator[Record]:

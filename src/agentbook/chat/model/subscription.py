@@ -67,19 +67,36 @@ class Subscription:
         self._caught_up = False
         self._state_known = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._lock = asyncio.Lock()
+
+    @property
+    def active(self) -> bool:
+        """Whether a session is followed, or the connection to it is being made."""
+        return self._task is not None and not self._task.done()
+
+    @property
+    def runs_here(self) -> bool:
+        """Whether it runs on this thread, which must not block to wait for it."""
+        try:
+            return self._loop is asyncio.get_running_loop()
+        except RuntimeError:
+            return False
 
     def start(self, session_id: str, last_id: str | None) -> None:
         """Follow a session from after an event; None for its beginning."""
         self.error, self._caught_up, self.connection = None, False, "connecting"
         self._state_known.clear()
-        self._task = asyncio.get_running_loop().create_task(self._run(session_id, last_id or reader.BEGINNING))
+        self._loop = asyncio.get_running_loop()
+        self._task = self._loop.create_task(self._run(session_id, last_id or reader.BEGINNING))
         # Retrieved, so that asyncio does not log an error that is stored in `error`.
         self._task.add_done_callback(lambda task: task.cancelled() or task.exception())
         self._on_change()
 
-    async def catch_up(self, session_id: str, last_id: Callable[[], str | None]) -> None:
+    async def catch_up(self, session_id: str, last_id: Callable[[], str | None], *, restart: bool = True) -> None:
         """Follow the session if needed; wait until its end is read and the socket open.
+
+        Without `restart`, a subscription that has ended is not started again.
 
         Raises
         ------
@@ -89,7 +106,7 @@ class Subscription:
             If there is no connection yet; the subscription keeps trying.
         """
         async with self._lock:
-            if self._task is None or self._task.done():
+            if self._task is None or (restart and self._task.done()):
                 self.start(session_id, last_id())
             task, first_state = self._task, asyncio.ensure_future(self._state_known.wait())
             assert task is not None

@@ -33,6 +33,8 @@ class Transcript:
     exchanges : sequence of Exchange
     session_id : str or None
     agent_name : str
+    incomplete : str
+        Why turns of the session may be missing; empty if none are.
 
     Examples
     --------
@@ -43,6 +45,7 @@ class Transcript:
     exchanges: Sequence[Exchange]
     session_id: str | None = None
     agent_name: str = ""
+    incomplete: str = ""
 
     @property
     def events(self) -> list[Event]:
@@ -60,7 +63,10 @@ class Transcript:
         import pandas as pd
 
         rows = [row for exchange in self.exchanges for row in rows_of(exchange)]
-        return typed(pd.DataFrame(rows, columns=list(COLUMNS), dtype=object), COLUMNS)
+        frame = typed(pd.DataFrame(rows, columns=list(COLUMNS), dtype=object), COLUMNS)
+        if self.incomplete:
+            frame.attrs["incomplete"] = self.incomplete
+        return frame
 
     def to_data(self) -> dict[str, Any]:
         """The transcript as plain data, ready for JSON."""
@@ -69,6 +75,7 @@ class Transcript:
             "version": VERSION,
             "session_id": self.session_id,
             "agent_name": self.agent_name,
+            **({"incomplete": self.incomplete} if self.incomplete else {}),
             "exchanges": [exchange_to_data(exchange) for exchange in self.exchanges],
         }
 
@@ -84,7 +91,7 @@ class Transcript:
         check_format(record, "transcript", FORMAT, VERSION)
         try:
             exchanges = [exchange_from_data(data) for data in record["exchanges"]]
-            return cls(exchanges, record["session_id"], str(record["agent_name"]))
+            return cls(exchanges, record["session_id"], str(record["agent_name"]), str(record.get("incomplete", "")))
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise ValueError(f"This transcript is damaged: {type(error).__name__}: {error}") from error
 
@@ -108,6 +115,8 @@ class Transcript:
     def to_markdown(self) -> str:
         """The transcript as Markdown; see `Conversation.to_markdown`."""
         parts = [f"# Conversation with {heading(self.agent_name) or 'an agent'}"]
+        if self.incomplete:
+            parts.append(f"**{message_html.INCOMPLETE}** {heading(self.incomplete)}")
         for exchange in self.exchanges:
             if exchange.prompt:
                 asked_at = exchange.turn.asked_at
@@ -125,7 +134,7 @@ class Transcript:
             f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
             f'<meta name="viewport" content="width=device-width"><title>{title}</title></head>'
             '<body style="max-width: 980px; margin: 2em auto; padding: 0 1em">'
-            f"{static_html(self.exchanges, self.agent_name, 'transcript')}</body></html>\n"
+            f"{static_html(self.exchanges, self.agent_name, 'transcript', self.incomplete)}</body></html>\n"
         )
 
     def __eq__(self, other: object) -> bool:

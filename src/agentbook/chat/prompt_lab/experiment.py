@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -11,6 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ..._whole_file import whole_file
+from ..model.listeners import Listeners
 from . import summary
 from .answers import COLUMNS, LAST_COLUMNS, Answer, Key, to_frame
 from .checks import Check, read_checks
@@ -41,7 +41,7 @@ class Experiment:
         self._variants: dict[str, Variant] = {}
         self._checks: dict[str, Check] = {}
         self._answers: dict[Key, Answer] = {}
-        self._listeners: list[Listener] = []
+        self._listeners = Listeners[Answer | None]()
 
     # Variants and checks
 
@@ -144,19 +144,15 @@ class Experiment:
         self.notify(answer)
 
     def listen(self, listener: Listener) -> Callable[[], None]:
-        """Call `listener` after each change; the result ends that."""
-        self._listeners.append(listener)
+        """Call `listener` after each change; the result ends that.
 
-        def end() -> None:
-            with contextlib.suppress(ValueError):
-                self._listeners.remove(listener)
-
-        return end
+        What it raises is logged by the logger ``agentbook.chat``.
+        """
+        return self._listeners.add(listener)
 
     def notify(self, answer: Answer | None = None) -> None:
         """Tell the listeners that this answer has changed; None for anything else."""
-        for listener in tuple(self._listeners):
-            listener(answer)
+        self._listeners.notify(answer)
 
     # Results
 

@@ -335,6 +335,8 @@ class PromptLab:
         return progress_bar(plan, self.experiment) if shown else contextlib.nullcontext()
 
     def _outcome(self, plan: Plan) -> pd.DataFrame:
+        if self._view is not None:
+            self._view.flush()
         for note in self.notes:
             warnings.warn(note, stacklevel=3)
         answers = self.experiment.answers_by_key
@@ -380,8 +382,8 @@ class PromptLab:
         Parameters
         ----------
         listener : callable
-            Takes the answer or None, and raises nothing. During a run it is called on
-            the toolkit's thread.
+            Takes the answer or None. During a run it is called on the toolkit's thread.
+            What it raises is not raised here: the logger ``agentbook.chat`` logs it.
 
         Returns
         -------

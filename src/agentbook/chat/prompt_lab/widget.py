@@ -308,6 +308,13 @@ class LabView(widgets.VBox):  # type: ignore[misc]
         show_bundle(self._repr_mimebundle_() if self.comm is not None else {"text/plain": repr(self)})
         self._static.show(self.lab, self.results.chart)
 
+    def flush(self) -> None:
+        """Draw now: a notebook that is executed and saved may end with this cell."""
+        loop.run(self._flush())
+
+    async def _flush(self) -> None:
+        self._throttle.flush()
+
     def close(self) -> None:
         """Stop what is running and remove the form from the page."""
         if self.comm is None or self._closing:

@@ -1,0 +1,145 @@
+"""The sessions of a conversation: their exchanges, and what fills them.
+
+The events of the current session come from a live subscription. A session that nothing
+follows is read page by page, such as for an export. Each knows why it may lack events.
+Use it only on the toolkit's loop.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ...events.turns import Event
+from .exchange import Exchange
+from .exchange_log import ExchangeLog
+from .subscription import Follow, Subscription
+from .user_errors import explain
+
+if TYPE_CHECKING:
+    from ...client import AsyncClient
+
+UNREAD = "The session has not been read yet."
+
+
+class SessionFeed:
+    """The exchanges of the current session, and of those before it.
+
+    Parameters
+    ----------
+    client : AsyncClient or None
+    on_event : callable
+        Receives each event with the exchange it changed.
+    on_change : callable
+        Called when the state of the connection changes.
+    on_error : callable
+        Receives the exception that ended the subscription.
+    follow : callable, optional
+        A function that yields a session's events as they happen. Defaults to
+        `agentbook.events.reader.subscribe`.
+
+    Attributes
+    ----------
+    log : ExchangeLog
+        The current session's.
+    logs : dict of str to ExchangeLog
+        By the session's id, oldest first.
+    subscription : Subscription
+    """
+
+    def __init__(
+        self,
+        client: AsyncClient | None,
+        on_event: Callable[[Event, Exchange], None],
+        on_change: Callable[[], None],
+        on_error: Callable[[Exception], None],
+        follow: Follow | None = None,
+    ) -> None:
+        self._client = client
+        self._on_event, self._on_change = on_event, on_change
+        self._lists_events = client is not None and follow is None
+        self.subscription = Subscription(client, self.feed, self._on_connection, on_error, follow)
+        self.logs: dict[str, ExchangeLog] = {}
+        self.log = ExchangeLog(None)
+
+    @property
+    def session_id(self) -> str | None:
+        """The current session; None until there is one."""
+        return self.log.session_id or None
+
+    def select(self, session_id: str | None) -> None:
+        """Make another session the current one; None for one that is yet to start."""
+        self.log = self.logs.get(session_id or "") or ExchangeLog(session_id)
+        if session_id is not None and session_id not in self.logs:
+            self.logs[session_id] = self.log
+            self.log.unread = UNREAD if self.subscription.available else None
+
+    def begin(self, session_id: str) -> None:
+        """Follow a session that was just started, from its beginning.
+
+        The agent is already at work when the socket opens.
+        """
+        self.log.session_id = session_id
+        self.logs[session_id] = self.log
+        self.subscription.start(session_id, None)
+
+    def feed(self, event: Event) -> None:
+        """Add one event of the current session; a persisted event counts once."""
+        exchange = self.log.feed(event, time.monotonic())
+        if exchange is not None:
+            self._on_event(event, exchange)
+
+    async def catch_up(self, *, restart: bool = True) -> None:
+        """Read the session to its end and follow it; does nothing without a source.
+
+        Without `restart`, a subscription that has ended is not started again.
+
+        Raises
+        ------
+        ApiError, StreamClosed, ConnectionFailed
+            As `Subscription.catch_up`.
+        """
+        log = self.log
+        if not self.subscription.available or not log.session_id:
+            return
+        try:
+            await self.subscription.catch_up(log.session_id, lambda: log.resume_id, restart=restart)
+        except Exception as error:
+            log.unread = explain(error).text
+            raise
+
+    @property
+    def can_read(self) -> bool:
+        """Whether `read` may find more: not without a source, or where one is live."""
+        subscription = self.subscription
+        return bool(self.log.session_id) and subscription.available and subscription.connection != "live"
+
+    async def read(self) -> None:
+        """Read what is missing of the session, without following it if nothing does.
+
+        Raises nothing: why something is missing is stored in the log's ``unread``.
+        """
+        log = self.log
+        try:
+            if self.subscription.active:
+                with contextlib.suppress(*[Exception] if self._lists_events else []):
+                    await self.catch_up(restart=False)
+            if self._lists_events and self.can_read:
+                await self._read_list(log)
+        except Exception as error:
+            log.unread = explain(error).text
+
+    async def _read_list(self, log: ExchangeLog) -> None:
+        assert self._client is not None
+        async for event in self._client.sessions.events(log.session_id, from_id=log.resume_id):
+            if log is not self.log:  # another session was chosen meanwhile
+                return
+            self.feed(event)
+        log.unread = None
+
+    def _on_connection(self) -> None:
+        if self.subscription.connection == "live":
+            self.log.unread = None
+        self._on_change()
