@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from agentbook.api.errors import DeadlineExceeded
 from agentbook.api.record import Record
 from agentbook.events import ask
 from agentbook.events.ask import ask_async
@@ -89,3 +90,10 @@ async def test_what_the_agent_says_unasked_is_no_reply(monkeypatch: pytest.Monke
     platform.run = run
     monkeypatch.setattr(ask, "subscribe", platform.subscribe)
     assert (await ask_async(platform, "s", "ours", timeout_s=20)).text == "the reply"
+
+
+async def test_a_timeout_names_the_read_that_shows_the_reply(monkeypatch: pytest.MonkeyPatch) -> None:
+    platform: Any = Platform([], [event(2, 60, "message", "ours")])
+    monkeypatch.setattr(ask, "subscribe", platform.subscribe)
+    with pytest.raises(DeadlineExceeded, match=r'client\.sessions\.events\("s"\) shows what came'):
+        await ask_async(platform, "s", "ours", timeout_s=0.2)

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from contextlib import aclosing
 from typing import Any
 
+from ..api.calls import check
 from ..api.connection import AsyncConnection, Connection
 from ..api.endpoints import sessions
 from ..api.errors import ExecutionLimit, ServerError
@@ -33,14 +34,16 @@ def ask(connection: Connection, session_id: str, text: str, timeout_s: float | N
     `options` are those of `agentbook.api.endpoints.sessions.send`.
     """
     work = _ask(connection.asynchronous(), session_id, text, options)
-    return finished(run(work, timeout_s, operation=OPERATION))
+    return finished(run(work, timeout_s, operation=OPERATION, check=check("sessions.events", session_id)))
 
 
 async def ask_async(
     connection: AsyncConnection, session_id: str, text: str, timeout_s: float | None = None, **options: Any
 ) -> Turn:
     """As `ask`, awaited on any event loop."""
-    return finished(await run_async(_ask(connection, session_id, text, options), timeout_s, operation=OPERATION))
+    work = _ask(connection, session_id, text, options)
+    shows = check("sessions.events", session_id)
+    return finished(await run_async(work, timeout_s, operation=OPERATION, check=shows))
 
 
 async def _ask(connection: AsyncConnection, session_id: str, text: str, options: Mapping[str, Any]) -> Turn:

@@ -94,10 +94,13 @@ def submit(work: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
     return asyncio.run_coroutine_threadsafe(work, there)
 
 
-def run(work: Coroutine[Any, Any, T], timeout_s: float | None = None, *, operation: str | None = None) -> T:
+def run(
+    work: Coroutine[Any, Any, T], timeout_s: float | None = None, *, operation: str | None = None, check: str = ""
+) -> T:
     """Run a coroutine on the toolkit's loop and wait for it.
 
-    An interrupt, or the end of `timeout_s` seconds, cancels it at once.
+    An interrupt, or the end of `timeout_s` seconds, cancels it at once. `check` is the
+    Python expression that shows what came later, for the error's message.
 
     Raises
     ------
@@ -125,12 +128,14 @@ def run(work: Coroutine[Any, Any, T], timeout_s: float | None = None, *, operati
             if concurrent.futures.wait([future], slice_s).done:
                 return future.result()
             if ends_at is not None and time.monotonic() >= ends_at:
-                raise _deadline_error(operation, timeout_s)
+                raise _deadline_error(operation, timeout_s, check)
     finally:
         future.cancel()
 
 
-async def run_async(work: Coroutine[Any, Any, T], timeout_s: float | None = None, *, operation: str | None = None) -> T:
+async def run_async(
+    work: Coroutine[Any, Any, T], timeout_s: float | None = None, *, operation: str | None = None, check: str = ""
+) -> T:
     """As `run`, awaited on any other event loop, such as the one that runs a cell.
 
     Cancelled when the caller stops waiting.
@@ -146,16 +151,17 @@ async def run_async(work: Coroutine[Any, Any, T], timeout_s: float | None = None
         waiting = asyncio.wrap_future(future)
         while not waiting.done():
             if ends_at is not None and time.monotonic() >= ends_at:
-                raise _deadline_error(operation, timeout_s)
+                raise _deadline_error(operation, timeout_s, check)
             await asyncio.wait([waiting], timeout=_AWAIT_SLICE_S)
         return waiting.result()
     finally:
         future.cancel()
 
 
-def _deadline_error(operation: str | None, timeout_s: float | None) -> DeadlineExceeded:
+def _deadline_error(operation: str | None, timeout_s: float | None, check: str) -> DeadlineExceeded:
+    later = f"; {check} shows what came." if check else "."
     return DeadlineExceeded(
-        f"{operation or 'The call'}: no answer within {timeout_s:g} s. The agent may still finish.",
+        f"{operation or 'The call'}: no answer within {timeout_s:g} s. The agent may still finish{later}",
         operation=operation,
     )
 
