@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from agentbook.service.oauth import requests
 from service.oauth.flow import CALLBACK, Flow, Person, form_of, location, ready, ticked
 from service.world import World
 
@@ -283,6 +284,17 @@ async def test_a_handle_cannot_be_forged(world: World) -> None:
     ):
         answer = await flow.person.http.get("/oauth/consent", params={"request": attempt})
         assert (answer.status_code, "Nothing to decide" in answer.text) == (400, True), attempt
+
+
+async def test_the_key_of_a_copied_store_leads_nowhere_new(world: World) -> None:
+    flow = await ready(world)
+    await flow.ask()
+    key = next(row["value"] for row in world.rows("meta") if row["name"] == "request_key")
+    now_ms = world.store.clock.milliseconds()
+    for uri, status in ((CALLBACK, 200), ("https://evil.example/", 400)):
+        sealed = requests.SealedRequest(flow.client_id, uri, None, code_challenge=flow.pkce.challenge)
+        handle = requests.seal(key, sealed, now_ms=now_ms, nonce="n")
+        assert (await flow.person.get(f"/oauth/consent?request={handle}")).status_code == status
 
 
 async def test_a_request_of_any_accepted_size_is_answered(world: World) -> None:

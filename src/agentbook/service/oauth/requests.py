@@ -112,10 +112,14 @@ def find_request(db: Connection, handle: str, now: str) -> AuthorizationRequest 
     client = db.execute(select(oauth_clients).where(oauth_clients.c.id == sealed.client_id)).mappings().first()
     if client is None:
         return None
+    metadata = clients.registered_metadata(client)
+    # Checked when it was sealed, too; but a copy of the store has the key as well.
+    if not clients.is_registered(sealed.redirect_uri, metadata["redirect_uris"]):
+        return None
     return AuthorizationRequest(
         client_id=sealed.client_id,
         client_name=clients.clean_name(client["name"]),
-        client_uri=clients.website(clients.registered_metadata(client).get("client_uri")),
+        client_uri=clients.website(metadata.get("client_uri")),
         redirect_uri=sealed.redirect_uri,
         state=sealed.state,
         code_challenge=sealed.code_challenge,
