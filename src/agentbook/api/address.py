@@ -87,7 +87,8 @@ def checked_address(base_url: str, *, allow_http: bool | None = None) -> str:
     problem = _problem(base_url, http_is_allowed() if allow_http is None else allow_http)
     if problem:
         raise ValueError(problem)
-    return base_url.rstrip("/")
+    scheme, _, rest = base_url.rstrip("/").partition("://")
+    return f"{scheme.lower()}://{rest}"
 
 
 def _problem(base_url: str, allow_http: bool) -> str:

@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from ..calls import UNSET, Call, ListCall, check, drop_unset, path, record, ref
+from ..calls import UNSET, Call, ListCall, check, create_read_back, drop_unset, path, record, ref
 from ..discovery import offered, wire_field
-from ..readback import create_read_back
 from ..record import Record
 
 TEMPLATES = ("LLM", "AUTO_MANAGED_STATE", "BLANK", "GOOSE", "PLATFORM_NATIVE", "OPENCLAW", "LANGGRAPH", "ADK")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..calls import UNSET, Call, ListCall, check, drop_unset, path, record
-from ..readback import create_read_back
+from ..calls import UNSET, Call, ListCall, check, create_read_back, drop_unset, path, record
 from ..record import Record
 
 

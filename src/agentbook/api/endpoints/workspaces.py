@@ -7,9 +7,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..calls import MAX_PAGE, SMALL_MAX_PAGE, UNSET, Call, ListCall, check, drop_unset, path, record, ref
+from ..calls import (
+    MAX_PAGE,
+    SMALL_MAX_PAGE,
+    UNSET,
+    Call,
+    ListCall,
+    check,
+    create_read_back,
+    drop_unset,
+    path,
+    record,
+    ref,
+)
 from ..discovery import offered
-from ..readback import create_read_back
 from ..record import Record
 
 
