@@ -36,7 +36,7 @@ def current_month(clock: Clock) -> str:
     return clock.instant()[:7]
 
 
-class Ledger:
+class MonthlyBudgets:
     """The budgets of the month, one for each spender, shared by all running turns.
 
     What remains is read from the store when a spender's first turn begins, and counted

@@ -72,7 +72,7 @@ class Turns:
         self._hub = hub
         self._engines = engines
         self._settings = settings
-        self._ledger = budgets.Ledger(settings.limits)
+        self._monthly = budgets.MonthlyBudgets(settings.limits)
         self.intercept: Callable[[str], Failure | None] = lambda _agent: None
         self._queues: dict[str, deque[PendingTurn]] = {}
         self._workers: set[asyncio.Task[None]] = set()
@@ -174,7 +174,7 @@ class Turns:
         agent_turn = read_request(db, self._store, turn, seed=settings.seed, pace=settings.pace)
         request = agent_turn.request
         month = budgets.current_month(self._store.clock)
-        shared = self._ledger.of_session(db, turn.session_id, month)
+        shared = self._monthly.of_session(db, turn.session_id, month)
         limits = settings.limits.for_unlimited_power() if request.unlimited_power_mode else settings.limits
 
         def read_agent(db: Connection, agent_id: str, message: str) -> tuple[str, TurnRequest, Budget | None]:
@@ -183,7 +183,7 @@ class Turns:
                 db, self._store, question, seed=settings.seed, pace=settings.pace, sub_agent_id=agent_id
             )
             name = called.request.agent_name
-            return called.engine, called.request, self._ledger.of_agent(db, agent_id, name, month)
+            return called.engine, called.request, self._monthly.of_agent(db, agent_id, name, month)
 
         others = installed_agents(db, agent_turn.workspace_id, besides=agent_turn.agent_id)
         calls = SubAgents(self._store, self._engines, read_agent, others, limits)
