@@ -41,6 +41,16 @@ def test_the_data_directory_is_private(tmp_path: Path) -> None:
         os.umask(old)
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="modes are POSIX")
+def test_a_store_that_was_copied_here_becomes_private(tmp_path: Path) -> None:
+    Store(tmp_path).close()
+    (tmp_path / "store.db").chmod(0o644)
+    store = Store(tmp_path)
+    store.read_now(lambda db: None)
+    assert {mode(path) for path in tmp_path.iterdir()} == {0o600}
+    store.close()
+
+
 def test_the_store_is_in_wal_mode(tmp_path: Path) -> None:
     Store(tmp_path).close()
     assert sqlite3.connect(tmp_path / "store.db").execute("PRAGMA journal_mode").fetchone() == ("wal",)

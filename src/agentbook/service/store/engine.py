@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -92,7 +93,7 @@ def _sqlite(path: Path) -> Engine:
     # SQLite's side files (-wal, -shm) inherit the main file's mode, so a private main
     # file makes them private.
     try:
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+        _make_private(path)
         with contextlib.closing(sqlite3.connect(path, timeout=_BUSY_TIMEOUT_S)) as connection:
             connection.execute("PRAGMA journal_mode = WAL").fetchone()
     except (OSError, sqlite3.Error) as error:
@@ -107,6 +108,19 @@ def _sqlite(path: Path) -> Engine:
     event.listen(engine, "connect", _on_sqlite_connect)
     event.listen(engine, "begin", _on_sqlite_begin)
     return engine
+
+
+def _make_private(path: Path) -> None:
+    """Create the file if it is missing; only its owner can read and write it.
+
+    A store that was copied here may have come with another mode.
+    """
+    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        if sys.platform != "win32" and os.fstat(handle).st_uid == os.getuid():
+            os.fchmod(handle, 0o600)
+    finally:
+        os.close(handle)
 
 
 def _on_sqlite_connect(connection: Any, _record: Any) -> None:
