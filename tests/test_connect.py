@@ -57,7 +57,7 @@ def test_connect_takes_what_a_client_takes(data: Path) -> None:
 
 
 def test_the_environment_comes_next(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AGENTBOOK_BASE_URL", "https://env/v1/")
+    monkeypatch.setenv("AGENTBOOK_BASE_URL", " HTTPS://env/v1/ ")
     monkeypatch.setenv("AGENTBOOK_API_KEY", "env:s")
     client = ab.connect()
     assert (client.base_url, repr(client.auth)) == ("https://env/v1", "ApiKey('env:…')")

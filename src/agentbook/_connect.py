@@ -97,8 +97,8 @@ def connect(
         address = checked_address(address, allow_http=allow_http)
         # The environment's key belongs to the environment's address and is never sent
         # to another.
-        use_environment = configured_address is None or address == configured_address.strip().rstrip("/")
-        credentials = configured_key(address, use_environment=use_environment) or stored(address)
+        is_configured = not base_url or configured_address is None or address == configured_address.strip().rstrip("/")
+        credentials = configured_key(address, use_environment=is_configured) or stored(address)
     return Client(
         address,
         credentials=credentials,
