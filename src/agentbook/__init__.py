@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from .chat.prompt_lab.variant import Variant
     from .chat.replay import replay
     from .client import AsyncClient, Client
-    from .events.nested import allow_nested_loops
+    from .events.loop import allow_nested_loops
     from .events.turns import Turn
     from .frames import dask, plot, session_log
     from .frames.analysis.activity import activity, hour_of_week, session_summary
@@ -64,7 +64,7 @@ _HOMES = {
     "Variant": "chat.prompt_lab.variant",
     "activity": "frames.analysis.activity",
     "activity_gaps": "frames.analysis.timing",
-    "allow_nested_loops": "events.nested",
+    "allow_nested_loops": "events.loop",
     "compare_periods": "frames.analysis.comparison",
     "concurrency": "frames.analysis.timing",
     "connect": "_connect",

@@ -51,7 +51,7 @@ def test_memory_stays_bounded_over_a_long_stream() -> None:
     cursor = Cursor(None)
     for n in range(3 * REMEMBERED):
         assert cursor.admit(event_id(n * 10, n))
-    assert len(cursor._seen) <= REMEMBERED + 1
+    assert cursor.remembered <= REMEMBERED + 1
     resume = cursor.resume_from()
     assert resume is not None
     assert not cursor.admit(event_id((3 * REMEMBERED - 1) * 10, 3 * REMEMBERED - 1))

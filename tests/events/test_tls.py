@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ssl
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -65,14 +67,19 @@ def test_an_unknown_certificate_is_refused_at_once(secure: SocketPlatform, monke
 def test_a_certificate_that_was_accepted_before_is_waited_for(
     secure: SocketPlatform, certificate: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    refused, wait = threading.Event(), reader._Reader._wait
+    refused, open_socket = threading.Event(), reader.open_socket
 
-    async def noted(self: reader._Reader, trouble: Exception) -> None:
-        if isinstance(trouble, ab.ConnectionFailed) and not trouble.retryable:
-            refused.set()
-        await wait(self, trouble)
+    @asynccontextmanager
+    async def noted(*args: Any, **options: Any) -> AsyncIterator[Any]:
+        try:
+            async with open_socket(*args, **options) as socket:
+                yield socket
+        except ab.ConnectionFailed as error:
+            if not error.retryable:
+                refused.set()
+            raise
 
-    monkeypatch.setattr(reader._Reader, "_wait", noted)
+    monkeypatch.setattr(reader, "open_socket", noted)
     trusted = ssl.create_default_context(cafile=str(certificate[0]))
     with (
         ab.Client(secure.base_url, credentials="id:secret", tls=trusted) as client,

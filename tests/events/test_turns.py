@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from agentbook.api.record import Record
-from agentbook.events.ask import _turn_of
+from agentbook.events.ask import turn_of_message
 from agentbook.events.turns import Failure, Turn, TurnLog, failure_of, moment_of, opens_turn, text_of
 from agentbook.frames.analysis.turns import turns as table_of
 from agentbook.frames.parse import to_frame
@@ -118,12 +118,12 @@ def test_the_turn_of_our_message_is_found_whatever_the_platform_returned_for_it(
     log = [question(1, "theirs"), question(2, " ours\n"), question(3, "ours")]
     first, second, third = read(*log)
     turns = [first, second, third]
-    assert _turn_of(Record(log[2]), "ours", turns) is third  # the event itself
+    assert turn_of_message(Record(log[2]), "ours", turns) is third  # the event itself
     for reply in ({}, {"status": "queued"}, {"id": event_id(0, 99), "status": "running"}, {"event": log[2]}):
-        assert _turn_of(Record(reply), "ours", turns) is second
-    assert _turn_of(Record(), "changed on the way", turns) is first
-    assert _turn_of(Record(), "ours", []) is None
-    assert _turn_of(Record({**log[2], "id": event_id(0, 99)}), "ours", turns) is None  # not seen yet
+        assert turn_of_message(Record(reply), "ours", turns) is second
+    assert turn_of_message(Record(), "changed on the way", turns) is first
+    assert turn_of_message(Record(), "ours", []) is None
+    assert turn_of_message(Record({**log[2], "id": event_id(0, 99)}), "ours", turns) is None  # not seen yet
 
 
 def test_unknown_events_stay_visible() -> None:

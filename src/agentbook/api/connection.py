@@ -295,6 +295,10 @@ class AsyncConnection(_Base):
         callable
             Withdraws the callback. Calling it again does nothing.
 
+        Notes
+        -----
+        Raises nothing. Not part of the specification.
+
         Examples
         --------
         >>> connection = AsyncConnection("http://127.0.0.1:8765/v1")

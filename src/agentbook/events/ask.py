@@ -63,7 +63,7 @@ async def _send_and_wait(connection: AsyncConnection, session_id: str, text: str
             while True:
                 event: Record = await pull
                 log.feed(event)
-                turn = _turn_of(sent, text, log.turns[earlier_turns:])
+                turn = turn_of_message(sent, text, log.turns[earlier_turns:])
                 if turn is not None and turn.status != "open":
                     return turn
                 pull = asyncio.ensure_future(anext(events))
@@ -86,7 +86,7 @@ async def _read_recent(connection: AsyncConnection, session_id: str, log: TurnLo
     return cursor
 
 
-def _turn_of(sent: Record, text: str, turns: list[Turn]) -> Turn | None:
+def turn_of_message(sent: Record, text: str, turns: list[Turn]) -> Turn | None:
     """The turn of our message: by its event id, its text, or as the first question."""
     # The reply is not specified: the id of something else (a task, say) never
     # appears in the stream.

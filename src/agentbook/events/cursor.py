@@ -37,6 +37,11 @@ class Cursor:
         # text.
         self._seen: OrderedDict[str, str] = OrderedDict()
 
+    @property
+    def remembered(self) -> int:
+        """How many delivered ids are remembered."""
+        return len(self._seen)
+
     def admit(self, event_id: str) -> bool:
         """Record an event; whether it is new and should be delivered."""
         if not is_persisted(event_id) or event_id.lower() in self._seen:

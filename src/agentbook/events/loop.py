@@ -6,6 +6,8 @@ threads hand coroutines over with `submit` (do not wait) or `run` (wait). The th
 starts on first use, and again in a forked child. Once the interpreter ends, the thread
 no longer runs, and waiting for it would last for ever: from then on work is refused,
 and skipped by `wind_up`.
+
+`allow_nested_loops` is for the kernel's loop, and opt-in: nothing here needs it.
 """
 
 from __future__ import annotations
@@ -18,9 +20,10 @@ import sys
 import threading
 import time
 from collections.abc import Coroutine
+from importlib.metadata import version
 from typing import Any, TypeVar
 
-from ..api.errors import DeadlineExceeded
+from ..api.errors import AgentbookError, DeadlineExceeded
 
 T = TypeVar("T")
 
@@ -29,6 +32,7 @@ T = TypeVar("T")
 _SLICE_S = 0.2
 # The same for an `await`: an interrupt of a bare one does not wake the kernel's loop.
 _AWAIT_SLICE_S = 0.1
+_NEST_MIN_VERSION = (1, 7, 3)  # of nest-asyncio2
 
 _lock = threading.Lock()
 _loop: asyncio.AbstractEventLoop | None = None
@@ -207,3 +211,44 @@ async def _run_for(work: Coroutine[Any, Any, T], future: concurrent.futures.Futu
     else:
         with contextlib.suppress(concurrent.futures.InvalidStateError):
             future.set_result(result)
+
+
+def allow_nested_loops() -> None:
+    """Let ``asyncio.run`` and ``loop.run_until_complete`` work in a notebook cell.
+
+    Uses nest-asyncio2, the maintained fork of nest-asyncio, from version 1.7.3 on.
+    nest-asyncio 1.6.0 and the fork up to 1.7.2 lose queued cells and clicks with
+    ipykernel 7.1 and newer (measured). agentbook never needs this: its sync methods
+    work under a running loop, and its async methods can be awaited in a cell.
+
+    Raises
+    ------
+    AgentbookError
+        If nest-asyncio2 is missing or too old, or the original nest-asyncio has been
+        applied already.
+
+    Notes
+    -----
+    Not part of the specification.
+
+    Examples
+    --------
+    >>> import subprocess, sys  # in its own process: it cannot be undone
+    >>> code = "import agentbook as ab, asyncio; ab.allow_nested_loops(); "
+    >>> code += "print(asyncio.run(asyncio.sleep(0, 'done')))"
+    >>> subprocess.run([sys.executable, "-c", code], capture_output=True).stdout.strip()
+    b'done'
+    """
+    if hasattr(asyncio, "_nest_patched") and not hasattr(asyncio, "_nest_asyncio2"):
+        raise AgentbookError(
+            "nest_asyncio has been applied in this kernel; with recent kernels it loses queued cells. Restart the kernel, leave "
+            "nest_asyncio.apply() out, and call agentbook.allow_nested_loops() instead."
+        )
+    try:
+        import nest_asyncio2
+    except ImportError:
+        raise AgentbookError("allow_nested_loops needs nest-asyncio2: pip install 'nest-asyncio2>=1.7.3'") from None
+    installed = version("nest-asyncio2")
+    if tuple(int(part) for part in installed.split(".")[:3] if part.isdigit()) < _NEST_MIN_VERSION:
+        raise AgentbookError(f"nest-asyncio2 {installed} loses queued cells: pip install -U 'nest-asyncio2>=1.7.3'")
+    nest_asyncio2.apply()

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 
 from .event_columns import EventColumns, read_events, rows_at
+from .labels import with_provenance
 from .periods import period_range, period_starts, zone, zone_name
-from .provenance import with_provenance
 from .turns import turns
 from .validate import groups_of, require
 

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from .event_columns import read_events
-from .provenance import with_provenance
+from .labels import with_provenance
 from .turns import assign_turns, turns
 from .validate import group_of, length_of, require
 

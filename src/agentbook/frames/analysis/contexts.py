@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from ..parse.schemas import STR
-from .provenance import with_provenance
+from .labels import with_provenance
 from .validate import moment_of, require, with_instants
 
 

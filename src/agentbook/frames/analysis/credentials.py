@@ -19,7 +19,7 @@ from ..parse.masking import NO_HOST, host_of
 from ..parse.schemas import STR
 from .access import owner_ids, usable_in
 from .findings import AGE_DAYS, SEVERITIES, find, findings_json, worst_severity
-from .provenance import with_provenance
+from .labels import with_provenance
 from .validate import group_of, moment_of, require, with_instants
 
 AGE_BUCKETS = ("0-30 days", "31-90 days", "91-180 days", "181-365 days", "over 365 days")

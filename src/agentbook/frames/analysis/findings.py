@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from ..parse.schemas import STR
-from .provenance import with_provenance
+from .labels import with_provenance
 from .validate import require
 
 AGE_DAYS = (30, 90, 180, 365)

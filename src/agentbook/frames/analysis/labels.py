@@ -1,15 +1,27 @@
-"""Adds columns of sessions, such as workspace and agent, to events."""
+"""Labels of frames: where a derived frame is from, and columns of sessions."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pandas as pd
 
+from ..parse.frame import jsonable
 from .event_columns import rows_at
 from .validate import require
 
 COLUMNS = ("workspace_id", "agent_id")
+
+
+def with_provenance(frame: pd.DataFrame, source: pd.DataFrame, derived: str, **details: Any) -> pd.DataFrame:
+    """`frame` with the provenance of its source in ``attrs["agentbook"]``.
+
+    `derived` names the function that made the frame.
+    """
+    known = {key: value for key, value in source.attrs.get("agentbook", {}).items() if key != "problems"}
+    frame.attrs["agentbook"] = jsonable({**known, "derived": derived, **details})
+    return frame
 
 
 def with_sessions(

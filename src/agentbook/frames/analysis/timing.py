@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 
 from .event_columns import read_events
+from .labels import with_provenance
 from .periods import next_period, period_range, period_starts, zone_name
-from .provenance import with_provenance
 from .turns import turns, turns_of
 from .validate import groups_of, length_of, require, with_instants
 

@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 
 from ...events.pairing import UNANSWERED_AFTER
 from .event_columns import INSTANTS, REQUIRED, EventColumns, Flags, Integers, factorize, read_events, rows_at, to_arrow
+from .labels import with_provenance
 from .pairing import Pairs, pair_events
-from .provenance import with_provenance
 from .validate import length_of, moment_of, require, with_instants
 
 STATUSES = ("answered", "failed", "unanswered", "open")
