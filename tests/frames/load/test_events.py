@@ -189,7 +189,7 @@ def test_an_interrupt_keeps_the_small_sessions_that_have_arrived() -> None:
 
     client = ab.Client("https://h/v1", http_client=httpx.Client(transport=httpx.MockTransport(answer)))
     with pytest.raises(ab.PartialLoad) as raised:
-        ab.load_events(client, names)
+        ab.load_events(client, names, concurrency=1)
     assert raised.value.partial_frame["session_id"].tolist() == names[:12]
     assert set(raised.value.problems) == set(names[12:])
     whole = raised.value.resume()
@@ -261,6 +261,12 @@ def test_the_pace_follows_the_latency() -> None:
     assert settled(0.0003, 0.002) == 1
     assert settled(0.080, 0.002) == MAX_CONCURRENCY
     assert 5 <= settled(0.010, 0.002) <= 8
+    # On a busy machine CPU time costs more, and the first request pays for imports.
+    assert settled(0.050, 0.025) >= 3
+    first = ConcurrencyLimit()
+    for cost_s in (0.4, 0.002, 0.002):
+        first.record(0.050, cost_s)
+    assert first.target == MAX_CONCURRENCY
     slowing = ConcurrencyLimit()
     for n in range(50):
         slowing.record(0.005 * (n + 1), 0.002)

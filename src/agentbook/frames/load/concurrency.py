@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import bisect
 import math
+import statistics
+from collections import deque
 
 MAX_CONCURRENCY = 24  # the transport keeps at most 32 connections
 _WAITS = 3  # of the shortest waits: a single one may be an outlier
+_COSTS = 7  # of the latest costs: the first request also pays for imports and handshakes
 _SLOW_S = 0.015  # no connection within a machine or a rack waits so long
 
 
@@ -19,7 +22,9 @@ class ConcurrencyLimit:
     """Turns waits and costs into a number of requests.
 
     It uses the median of the shortest waits seen. Otherwise a platform that answers
-    more slowly under load would be sent ever more requests.
+    more slowly under load would be sent ever more requests. Costs are CPU time, of
+    which the median of the latest counts: a machine that is otherwise busy makes
+    requests take longer, but does not make it less worthwhile to wait for several.
 
     Parameters
     ----------
@@ -39,14 +44,15 @@ class ConcurrencyLimit:
     def __init__(self, maximum: int = MAX_CONCURRENCY) -> None:
         self._maximum = maximum
         self._waits: list[float] = []
-        self._cost_s = 0.0
+        self._costs: deque[float] = deque(maxlen=_COSTS)
 
     def record(self, wait_s: float, cost_s: float) -> None:
-        """Record a request: seconds it waited for the network, and seconds of this
-        process's time, parsing included."""
+        """Record a request: seconds it waited for the network, and seconds of CPU time
+        it took in this process, parsing included.
+        """
         bisect.insort(self._waits, wait_s)
         del self._waits[_WAITS:]
-        self._cost_s = cost_s if not self._cost_s else 0.8 * self._cost_s + 0.2 * cost_s
+        self._costs.append(cost_s)
 
     @property
     def target(self) -> int:
@@ -56,6 +62,9 @@ class ConcurrencyLimit:
         wait_s = self._waits[(len(self._waits) - 1) // 2]
         if len(self._waits) < _WAITS and wait_s < _SLOW_S:
             return 1  # the first reply also waits for its connection
-        per_wait = wait_s / max(self._cost_s, 1e-4)
-        # Two threads that compete for the interpreter are slower than one.
-        return 1 if per_wait < 2.5 else min(self._maximum, 1 + math.ceil(per_wait))
+        per_wait = wait_s / max(statistics.median(self._costs), 1e-4)
+        # Two threads that compete for the interpreter are slower than one. A network
+        # is slower than that competition, even if costs rise on a busy machine.
+        if wait_s < _SLOW_S and per_wait < 2.5:
+            return 1
+        return min(self._maximum, 1 + math.ceil(per_wait))
