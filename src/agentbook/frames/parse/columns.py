@@ -17,15 +17,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from .content import encode_object, raw_text, to_json
-from .ids import milliseconds, parse_ids
+from .ids import instants_of_ids
+from .json_arrays import INSTANT, TEXT, object_array
 from .json_columns import Path, Values, add_extra
 from .masking import NO_HOST, fingerprint, host_of, mask, mask_except_names
 from .problems import Problem
 from .schemas import Column, Schema
 
-TEXT = pa.large_string()  # the type in which pandas keeps strings, so no copy is needed
 CATEGORY = pa.dictionary(pa.int32(), pa.string())
-INSTANT = pa.timestamp("us", tz="UTC")
 ARROW_TYPES: dict[str, Any] = {
     "category": CATEGORY,
     "datetime64[us, UTC]": INSTANT,
@@ -52,8 +51,10 @@ class BatchMaker:
         self._schema = schema
         self._reveal = reveal
         self._arrow = arrow_schema(schema)
+        self._names = self._arrow.names
         # A field called "key" in a credential may hold a secret.
         self._label_keys = [key for key in _LABEL_KEYS if key != "key" or not schema.secret]
+        self._constants: dict[str, Any] = {}  # columns of one value, of the size of the last page
         # The last time column that was read at once: its texts and their timestamps.
         self._last_times: tuple[list[str | None], Any] | None = None
         self._paths: list[tuple[Column, Path]] = [
@@ -65,18 +66,30 @@ class BatchMaker:
         arrays: dict[str, Any] = {}
         for column, path in self._paths:
             if path[0] == "content":
-                arrays[column.name] = pa.array(values.fields[path], TEXT)
+                texts = values.fields[path]
+                arrays[column.name] = texts if isinstance(texts, pa.Array) else pa.array(texts, TEXT)
+            elif path == ("id",) and "at" in self._names:
+                arrays["id"], arrays["at"] = instants_of_ids(values.fields[path])
+            elif not any(values.fields[path]) and values.fields[path].count(None) == values.count:
+                arrays[column.name] = self._constant(column.name, context.get(column.name), values.count)
             else:
                 arrays[column.name] = self._column(column, path, values)
-        if "at" in self._arrow.names:
-            arrays["at"] = _times_of_ids(arrays["id"])
-        if "params_fingerprint" in self._arrow.names:
+        if "params_fingerprint" in self._names:
             arrays["params_fingerprint"] = _fingerprints(values.fields[("params",)])
         for name, value in context.items():
-            if name in arrays and value is not None:
+            if name in arrays and value is not None and arrays[name].null_count:
                 arrays[name] = _fill_null(arrays[name], value)
         arrays["extra"] = self._extra(values)
-        return pa.record_batch([arrays[name] for name in self._arrow.names], schema=self._arrow)
+        return pa.record_batch([arrays[name] for name in self._names], schema=self._arrow)
+
+    def _constant(self, name: str, value: Any, count: int) -> Any:
+        """A column of one value, or of nulls; pages tend to have the same length."""
+        last = self._constants.get(name)
+        if last is None or last[0] != value or len(last[1]) != count:
+            type_ = self._arrow.field(name).type
+            array = pa.nulls(count, type_)
+            last = self._constants[name] = value, array if value is None else _fill_null(array, value)
+        return last[1]
 
     def _column(self, column: Column, path: Path, values: Values) -> Any:
         items = values.fields[path]
@@ -140,10 +153,15 @@ class BatchMaker:
         return None
 
     def _extra(self, values: Values) -> Any:
-        if not values.extras:
-            return pa.nulls(values.count, TEXT)
-        texts: list[str | None] = [None] * values.count
         hide = self._schema.secret and not self._reveal
+        if not hide and not values.extras and all(len(path) == 1 for path in values.unknown):
+            columns = {to_json(path[0]): raws for path, raws in values.unknown.items()}
+            return object_array(columns) if columns else self._constant("extra", None, values.count)
+        for path, raws in values.unknown.items():
+            for row, raw in enumerate(raws):
+                if raw:
+                    add_extra(values.extras, row, path, bytes(raw))
+        texts: list[str | None] = [None] * values.count
         documented = {*self._schema.opaque, *(column.wire for column in self._schema.columns if column.kind == "label")}
         for row, fields in values.extras.items():
             texts[row] = encode_object(_mask_extra(fields, documented) if hide else fields)
@@ -187,11 +205,6 @@ def _parse_time(column: Column, path: Path, row: int, text: str | None, values: 
         if column.documented:
             values.problems.append(Problem(row, column.name, "not an instant of ISO 8601", to_json(text)))
         return None
-
-
-def _times_of_ids(ids: Any) -> Any:
-    high, _, valid = parse_ids(ids)
-    return pa.array(milliseconds(high) * 1000, INSTANT, mask=~valid)
 
 
 def _fingerprints(raws: list[Any]) -> Any:

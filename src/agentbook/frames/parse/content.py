@@ -1,93 +1,154 @@
 """Splits an event's ``content`` into its text and the JSON of everything else.
 
-Most contents are ``{"text": ...}`` or ``{}``. They are decoded into a struct with one
-field for the text and one for each other key met so far. Contents with many different
-keys are decoded into dicts of raw values instead, which is as fast there.
+A page whose contents hold nothing but texts is decoded into structs. Once a load meets
+other contents, it keeps their bytes as they came and searches them for a text, all
+contents of a page at once: decoding and encoding each of them again costs several times
+as much. Only a content that may hold a text beside other fields is decoded by itself.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from .json_arrays import TEXT, json_array
 
 Raw = msgspec.Raw
 NO_RAW = Raw()
 # Any readable content without a struct: an object, plain text, or null.
 ANY_CONTENT = dict[str, Raw] | str | None
-_MAX_KEYS = 16
+_QUOTE, _BACKSLASH, _BRACE, _NULL = b'"\\{n'
 
 
 class ContentReader:
-    """Decodes contents by the keys met so far. `type` goes into the item's struct."""
+    """Decodes contents; `type` goes into the item's struct.
+
+    Attributes
+    ----------
+    type : type
+        Contents with a text alone, until `learn` meets another one; then `Raw`.
+    """
 
     def __init__(self) -> None:
-        self._keys: list[str] = []
-        self._struct: Any = None
-        self._build()
-
-    def _build(self) -> None:
-        fields = [("text", str | None, None), *((f"f{i}", Raw, NO_RAW) for i in range(len(self._keys)))]
-        names = {f"f{i}": key for i, key in enumerate(self._keys)}
-        self._struct = struct("Content", fields, names)
+        self._text_only = struct("Content", [("text", str | None, None)], {})
         self._pick_text = picker("text")
-        self._pickers = [picker(f"f{i}") for i in range(len(self._keys))]
-        self.type = self._struct | str | None
+        self._texts = msgspec.json.Decoder(list[self._text_only])  # type: ignore[name-defined]
+        self.type: Any = self._text_only | str | None
+        self._scratch = np.empty((2, 0), np.bool_)
+        self._one_text = msgspec.json.Decoder(self.type)
 
     def learn(self, contents: Sequence[Any]) -> bool:
-        """Add the keys of these raw contents; False if all of them are known."""
-        if self._struct is None:
+        """Keep contents raw from now on if one of these holds more than a text."""
+        if self.type is Raw:
             return False
-        known = {"text", *self._keys}
-        new_keys = {
-            key
-            for content in contents
-            if bytes(content).startswith(b"{")
-            for key in msgspec.json.decode(content, type=dict[str, Raw])
-            if key not in known
-        }
-        if not new_keys:
-            return False
-        if len(new_keys) + len(self._keys) > _MAX_KEYS or not all(map(is_field_name, new_keys)):
-            self._struct, self.type = None, ANY_CONTENT
-        else:
-            self._keys += sorted(new_keys)
-            self._build()
-        return True
+        for content in contents:
+            try:
+                self._one_text.decode(content)
+            except msgspec.ValidationError:
+                if bytes(content).startswith(b"{"):
+                    self.type = Raw
+                    return True
+        return False
 
-    def split(self, contents: list[Any]) -> tuple[list[str | None], list[str | None]]:
-        """The texts of decoded contents, and the JSON of the rest of each.
+    def split(self, contents: list[Any]) -> tuple[Any, Any] | None:
+        """The texts of decoded contents and the JSON of the rest, as Arrow arrays.
 
-        The rest is ``{}`` for an object with nothing but a text, and None if the
-        content is not an object.
+        The rest is ``{}`` for an object with nothing but a text, and null if the
+        content is not an object. None if a content is neither an object nor a text.
         """
-        types = set(map(type, contents))
-        if self._struct is None or not types <= {self._struct, str, type(None)}:
-            return split_contents(contents)
-        if types <= {self._struct}:
-            objects, texts = contents, self._pick_text(contents)
-            rests: list[str | None] = ["{}"] * len(contents)
-        else:
-            empty = self._struct()
-            objects = [content if isinstance(content, self._struct) else empty for content in contents]
-            texts = [
-                content if isinstance(content, str) else content_object.text
-                for content, content_object in zip(contents, objects, strict=True)
-            ]
-            rests = ["{}" if isinstance(content, self._struct) else None for content in contents]
-        others: dict[int, dict[str, Any]] = {}
-        for key, pick in zip(self._keys, self._pickers, strict=True):
-            for row, raw in enumerate(pick(objects)):
-                if raw:
-                    others.setdefault(row, {})[key] = raw
-        for row, rest in others.items():
-            rests[row] = encode_object(rest)
-        return texts, rests
+        if self.type is Raw:
+            return self._split_raw(contents)
+        texts, rests = self._split_texts(contents)
+        return pa.array(texts, TEXT), rests
+
+    def _split_texts(self, contents: list[Any]) -> tuple[list[str | None], Any]:
+        if set(map(type, contents)) == {self._text_only}:
+            return self._pick_text(contents), pa.repeat(pa.scalar("{}", TEXT), len(contents))
+        is_object = [isinstance(content, self._text_only) for content in contents]
+        texts = [content.text if is_struct else content for content, is_struct in zip(contents, is_object, strict=True)]
+        return texts, pa.array(["{}" if is_struct else None for is_struct in is_object], TEXT)
+
+    def _split_raw(self, raws: list[Any]) -> tuple[Any, Any] | None:
+        lengths = np.fromiter(map(len, raws), np.int64, len(raws))
+        if not lengths.all():  # missing means null
+            raws = [raw or b"null" for raw in raws]
+            lengths[lengths == 0] = 4
+        data = b"".join(raws)
+        starts = np.cumsum(lengths) - lengths
+        first = np.frombuffer(data, np.uint8)[starts]
+        is_object = first == _BRACE
+        is_null = None
+        uncertain: list[int] = []
+        if not is_object.all():
+            if not (is_object | (first == _QUOTE) | (first == _NULL)).all():
+                return None
+            is_null = ~is_object
+            uncertain = np.flatnonzero(is_null).tolist()
+        texts: list[str | None] = [None] * len(raws)
+        text_only = self._rows_with_text(data, starts, uncertain)
+        if text_only:
+            try:
+                decoded = self._texts.decode(b"[" + b",".join([raws[row] for row in text_only]) + b"]")
+            except msgspec.ValidationError:
+                uncertain += text_only
+            else:
+                for row, text in zip(text_only, self._pick_text(decoded), strict=True):
+                    texts[row], raws[row] = text, b"{}"
+                lengths[text_only] = 2
+        if uncertain:
+            values = b"[" + b",".join([raws[row] for row in uncertain]) + b"]"
+            contents = msgspec.json.decode(values, type=list[ANY_CONTENT])
+            for row, text, rest in zip(uncertain, *split_contents(contents), strict=True):
+                texts[row], raws[row] = text, (rest or "").encode()
+                lengths[row] = len(raws[row])
+        if text_only or uncertain:
+            data = b"".join(raws)
+        return pa.array(texts, TEXT), json_array(data, lengths, is_null)
+
+    def _rows_with_text(self, data: bytes, starts: npt.NDArray[np.int64], uncertain: list[int]) -> list[int]:
+        """The rows of contents that begin with a text and have no other key like it.
+
+        Further rows that may have a text somewhere are added to `uncertain`. `data` are
+        the bytes of all contents, one after another.
+        """
+        signs = np.frombuffer(data, np.uint8)
+        count = max(len(signs) - 5, 0)
+        if self._scratch.shape[1] < count:
+            self._scratch = np.empty((2, 2 * count), np.bool_)
+        # "..x.", in memory that every page uses again
+        hit, other = self._scratch[:, :count]
+        np.equal(signs[:count], _QUOTE, out=hit)
+        for offset, sign in ((3, ord("x")), (5, _QUOTE)):
+            np.equal(signs[offset : offset + count], sign, out=other)
+            np.logical_and(hit, other, out=hit)
+        leading: list[int] = []
+        at = np.flatnonzero(hit)
+        if len(at):
+            at = at[(signs[at + 1] == ord("t")) & (signs[at + 2] == ord("e")) & (signs[at + 4] == ord("t"))]
+            rows = np.searchsorted(starts, at, "right") - 1
+            leads = at == starts[rows] + 1
+            leads &= signs[np.minimum(at + 6, len(signs) - 1)] == ord(":")
+            leading = rows[leads].tolist()
+            uncertain += rows[~leads].tolist()
+        if b"\\" in data:  # a key may spell "text" with escapes, as in "te\\u0078t"
+            at = np.flatnonzero(signs[:count] == _BACKSLASH)
+            at = at[(signs[at + 1] == ord("u")) & (signs[at + 2] == ord("0"))]
+            uncertain += (np.searchsorted(starts, at, "right") - 1).tolist()
+        if not uncertain:
+            return leading
+        doubtful = set(uncertain)
+        uncertain[:] = sorted(doubtful)
+        return [row for row in leading if row not in doubtful]
 
 
 def split_contents(contents: list[Any]) -> tuple[list[str | None], list[str | None]]:
-    """Like `ContentReader.split`, for contents of type `ANY_CONTENT`."""
+    """The texts of contents of type `ANY_CONTENT`, and the JSON of the rest of each."""
     raws: list[Any] = []
     rests: list[str | None] = []
     for content in contents:
@@ -110,6 +171,7 @@ def struct(name: str, fields: list[Any], rename: dict[str, str]) -> Any:
     return msgspec.defstruct(name, fields, rename=rename, forbid_unknown_fields=True, gc=False)
 
 
+@functools.cache
 def picker(attribute: str) -> Callable[[Sequence[Any]], list[Any]]:
     """A function that returns one attribute of each of many structs of one type.
 

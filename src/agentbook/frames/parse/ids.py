@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import binascii
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,9 +12,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from .json_arrays import INSTANT, TEXT
+
 # The bytes of a canonical UUID: 1 for a hexadecimal digit, 2 for a hyphen.
 _SHAPE = np.frombuffer(bytes(2 if i in (8, 13, 18, 23) else 1 for i in range(36)), np.uint8)
 _IS_DIGIT = _SHAPE == 1
+_PUNCTUATED = np.array([8, 13, 18, 23, 36])
+_PUNCTUATION = np.frombuffer(b"----\n", np.uint8)  # with a line feed behind each id
+_DIGITS = [(0, 8), (9, 13), (14, 18), (19, 23), (24, 36)]
 _BLOCK = 8192  # ids per block; intermediate arrays then fit the processor's cache
 # The end of the year 9999: Python and pandas cannot represent later dates.
 _LAST_MS = 253_402_300_799_999
@@ -84,6 +91,50 @@ def _parse_block(data: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.uint64], F
     words = ((pairs << 4) | (pairs >> 8)).astype(np.uint8).view(">u8").astype(np.uint64)
     words[~valid] = 0
     return words, valid
+
+
+def instants_of_ids(texts: Sequence[str | None]) -> tuple[Any, Any]:
+    """The column of some ids, and the instants that the UUIDv7s among them carry.
+
+    Examples
+    --------
+    >>> ids, at = instants_of_ids(["019a0b1c-0000-7000-8000-000000000001", "draft-1"])
+    >>> at.is_null().to_pylist()
+    [False, True]
+    """
+    columns = _instants_of_canonical(texts)
+    if columns is not None:
+        return columns
+    ids = pa.array(texts, TEXT)
+    high, _, valid = parse_ids(ids)
+    return ids, pa.array(milliseconds(high) * 1000, INSTANT, mask=~valid)
+
+
+def _instants_of_canonical(texts: Sequence[str | None]) -> tuple[Any, Any] | None:
+    """As `instants_of_ids`, where all are UUIDv7s in their usual form; else None.
+
+    The digits of all ids are decoded in one call.
+    """
+    count, width = len(texts), len(_SHAPE) + 1
+    try:
+        data = "\n".join(texts).encode() + b"\n"  # type: ignore[arg-type]
+        if not count or len(data) != count * width:
+            return None
+        grid = np.frombuffer(data, np.uint8).reshape(count, width)
+        if not (grid[:, _PUNCTUATED] == _PUNCTUATION).all():
+            return None
+        digits = np.concatenate([grid[:, start:end] for start, end in _DIGITS], axis=1)
+        octets = np.frombuffer(binascii.unhexlify(digits.tobytes()), np.uint8)
+    except (TypeError, ValueError):  # a null, or something else than digits
+        return None
+    octets = octets.reshape(count, 16)
+    if ((octets[:, 6] >> 4) != 7).any() or ((octets[:, 8] >> 6) != 2).any():
+        return None
+    high = np.ascontiguousarray(octets[:, :8]).view(">u8").astype(np.uint64).reshape(count)
+    offsets = np.arange(0, (count + 1) * len(_SHAPE), len(_SHAPE), dtype=np.int64)
+    characters = np.ascontiguousarray(grid[:, :-1])
+    ids = pa.LargeStringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(characters))
+    return ids, pa.array(milliseconds(high) * 1000, INSTANT)
 
 
 def milliseconds(high: Words) -> npt.NDArray[np.int64]:

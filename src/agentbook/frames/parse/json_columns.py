@@ -41,17 +41,22 @@ class Values:
         Number of items.
     fields : dict
         Path of a field to a list of its values: str, bool, int or None for documented
-        fields, `msgspec.Raw` (empty if missing) for the others.
+        fields, `msgspec.Raw` (empty if missing) for the others. Of a content, Arrow
+        arrays.
     extras : dict
-        Row to field to raw JSON (or a dict of raw JSON), for values without a column.
+        Row to field to raw JSON (or a dict of raw JSON), for values that do not fit
+        their column.
+    unknown : dict
+        Path of a field without a column to its raw JSON in each row, empty if missing.
     problems : list of Problem
     readable : bool
         False if the page itself could not be read.
     """
 
     count: int = 0
-    fields: dict[Path, list[Any]] = field(default_factory=dict)
+    fields: dict[Path, Any] = field(default_factory=dict)
     extras: Extras = field(default_factory=dict)
+    unknown: dict[Path, list[Any]] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
     readable: bool = True
 
@@ -111,12 +116,12 @@ class PageReader:
         self._slots = [_Slot((name,), f"f{i}", type_) for i, (name, type_) in enumerate(self._top.items())]
         fields: list[Any] = [_struct_field(slot) for slot in self._slots]
         rename = {slot.attribute: slot.path[0] for slot in self._slots}
-        self._children: dict[str, tuple[Any, list[_Slot], Any]] = {}
+        self._children: dict[str, tuple[Any, list[_Slot]]] = {}
         for n, (parent, children) in enumerate(self._nested.items()):
             slots = [_Slot((parent, name), f"f{i}", type_) for i, (name, type_) in enumerate(children.items())]
             names = {slot.attribute: slot.path[1] for slot in slots}
             nested = struct(f"N{n}", [_struct_field(slot) for slot in slots], names)
-            self._children[parent] = (picker(f"n{n}"), slots, nested())
+            self._children[parent] = (picker(f"n{n}"), slots)
             fields.append((f"n{n}", nested | None, None))
             rename[f"n{n}"] = parent
         # Fields without a default come first. Only the id has none: a missing id is
@@ -127,17 +132,22 @@ class PageReader:
     def read(self, page: bytes) -> Values:
         """The values of a page ``{"items": [...]}``; never raises for its contents."""
         try:
-            return self._columns(self._decoder.decode(page).items)
-        except msgspec.ValidationError:
-            pass
+            values = self._read_fast(page)
+            return self._read_tolerant(page) if values is None else values
         except _UNREADABLE as error:
             return self._read_lenient(page, error)
-        if self._learn(page):
-            try:
-                return self._columns(self._decoder.decode(page).items)
-            except _UNREADABLE:
-                pass
-        return self._read_tolerant(page)
+
+    def _read_fast(self, page: bytes) -> Values | None:
+        """The values of a page that has the expected form; None if it has not."""
+        try:
+            return self._columns(self._decoder.decode(page).items)
+        except msgspec.ValidationError:
+            if not self._learn(page):
+                return None
+        try:
+            return self._columns(self._decoder.decode(page).items)
+        except msgspec.ValidationError:
+            return None
 
     def read_together(self, pages: Sequence[bytes]) -> tuple[Values, list[int]] | None:
         """The values of several pages as one, and the number of items of each page.
@@ -151,35 +161,38 @@ class PageReader:
                 page_items = self._decoder.decode(page).items
                 items += page_items
                 counts.append(len(page_items))
+            values = self._columns(items)
         except _UNREADABLE:
             return None
-        return self._columns(items), counts
+        return None if values is None else (values, counts)
 
-    def _columns(self, items: Sequence[Any]) -> Values:
+    def _columns(self, items: Sequence[Any]) -> Values | None:
+        """The values of items; None if they must be read item by item."""
         values = Values(len(items))
         for slot in self._slots:
             values.fields[slot.path] = slot.pick(items)
-        for pick, slots, empty in self._children.values():
+        for pick, slots in self._children.values():
             children = pick(items)
-            if None in children:
-                children = [empty if child is None else child for child in children]
+            rows = [row for row, child in enumerate(children) if child is not None]
             for slot in slots:
-                values.fields[slot.path] = slot.pick(children)
-        self._move_to_extras(values)
-        self._split_content(values, self._content.split)
+                if len(rows) == len(items):
+                    values.fields[slot.path] = slot.pick(children)
+                else:
+                    values.fields[slot.path] = column = [NO_RAW if slot.type is Raw else None] * len(items)
+                    for row, value in zip(rows, slot.pick([children[row] for row in rows]), strict=True):
+                        column[row] = value
+        self._set_unknown_apart(values)
+        if ("content",) in values.fields:
+            parts = self._content.split(values.fields[("content",)])
+            if parts is None:
+                return None
+            values.fields[("content", "text")], values.fields[("content",)] = parts
         return values
 
-    def _move_to_extras(self, values: Values) -> None:
-        """Move the fields without a column to `extras`."""
+    def _set_unknown_apart(self, values: Values) -> None:
+        """Move the fields without a column to `unknown`."""
         for path in [path for path in values.fields if path not in self._with_column]:
-            for row, raw in enumerate(values.fields.pop(path)):
-                if raw:
-                    add_extra(values.extras, row, path, bytes(raw))
-
-    def _split_content(self, values: Values, split: Any) -> None:
-        contents = values.fields.get(("content",))
-        if contents is not None:
-            values.fields[("content", "text")], values.fields[("content",)] = split(contents)
+            values.unknown[path] = values.fields.pop(path)
 
     def _learn(self, page: bytes) -> bool:
         """Add the unknown fields of a page; False if it has none or too many."""
@@ -217,10 +230,9 @@ class PageReader:
         """
         try:
             body = json.loads(page.decode("utf-8", "replace"), parse_constant=lambda name: None)
-            strict = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
+            values = self._read_tolerant(json.dumps(body, ensure_ascii=False).encode("utf-8", "replace"))
         except (ValueError, RecursionError):
             return _unreadable(f"the page is not JSON ({error})", page)
-        values = self._read_tolerant(strict)
         problem = f"the page is not strict JSON and was read with care ({error})"
         values.problems.append(Problem(None, "", problem, None))
         return values
@@ -229,7 +241,7 @@ class PageReader:
         """Read a page item by item and field by field."""
         try:
             items = msgspec.json.decode(page, type=_page_of(Raw)).items
-        except _UNREADABLE as error:
+        except msgspec.ValidationError as error:
             return _unreadable(f"the page has no list of items ({error})", page)
         values = Values(len(items))
         slots = {slot.path: slot for slot in self._all_slots()}
@@ -237,15 +249,18 @@ class PageReader:
             values.fields[path] = [NO_RAW if slot.type is Raw else None] * len(items)
         for row, raw in enumerate(items):
             self._read_item(values, slots, row, raw)
-        self._move_to_extras(values)
-        self._split_content(values, split_contents)
+        self._set_unknown_apart(values)
+        if ("content",) in values.fields:
+            values.fields[("content", "text")], values.fields[("content",)] = split_contents(
+                values.fields[("content",)]
+            )
         return values
 
     def _all_slots(self) -> list[_Slot]:
         top = [
             _Slot(slot.path, slot.attribute, ANY_CONTENT) if slot.path == ("content",) else slot for slot in self._slots
         ]
-        return [*top, *(slot for _, slots, _ in self._children.values() for slot in slots)]
+        return [*top, *(slot for _, slots in self._children.values() for slot in slots)]
 
     def _read_item(self, values: Values, slots: dict[Path, _Slot], row: int, raw: Any) -> None:
         try:

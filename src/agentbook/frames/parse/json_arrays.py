@@ -1,0 +1,82 @@
+"""Arrow columns of JSON texts, from the bytes that the wire brought."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+TEXT = pa.large_string()  # the type in which pandas keeps strings, so no copy is needed
+Lengths = npt.NDArray[np.int64]
+INSTANT = pa.timestamp("us", tz="UTC")
+
+
+def json_array(data: bytes, lengths: Lengths, is_null: npt.NDArray[np.bool_] | None = None) -> Any:
+    """A column of the texts that lie in `data` one after another; none is decoded.
+
+    Bytes that are not UTF-8 are replaced.
+
+    Examples
+    --------
+    >>> json_array(b'{"a":1}{}', np.array([7, 2])).to_pylist()
+    ['{"a":1}', '{}']
+    """
+    offsets = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    valid = None if is_null is None else pa.py_buffer(np.packbits(~is_null, bitorder="little"))
+    array = pa.LargeStringArray.from_buffers(len(lengths), pa.py_buffer(offsets), pa.py_buffer(data), valid)
+    if data.isascii():
+        return array
+    try:
+        array.validate(full=True)  # nothing else looks into these bytes
+        return array
+    except pa.ArrowInvalid:
+        texts = [data[start:end].decode("utf-8", "replace") for start, end in itertools.pairwise(offsets.tolist())]
+        return pa.array(texts, TEXT, mask=is_null)
+
+
+def object_array(fields: Mapping[str, Sequence[Any]]) -> Any:
+    """A column of JSON objects of raw values; a row without any value is null.
+
+    Parameters
+    ----------
+    fields : dict
+        The encoded name of each member, with quotes, to its raw value in every row;
+        empty where the row has none.
+
+    Examples
+    --------
+    >>> object_array({'"a"': [b"1", b""], '"b"': [b"[]", b""]}).to_pylist()
+    ['{"a":1,"b":[]}', None]
+    """
+    columns = {name: raws for name, raws in fields.items() if any(raws)}
+    if not columns:
+        return pa.nulls(len(next(iter(fields.values()))), TEXT)
+    if not all(map(all, columns.values())):
+        return _sparse_objects(columns)
+    count, step = len(next(iter(columns.values()))), 2 * len(columns) + 1
+    pieces: list[Any] = [b"}"] * (count * step)
+    lengths = np.ones(count, np.int64)
+    for number, (name, raws) in enumerate(columns.items()):
+        key = f"{',' if number else '{'}{name}:".encode()
+        pieces[2 * number :: step] = [key] * count
+        pieces[2 * number + 1 :: step] = raws
+        lengths += len(key) + np.fromiter(map(len, raws), np.int64, count)
+    return json_array(b"".join(pieces), lengths)
+
+
+def _sparse_objects(columns: dict[str, Sequence[Any]]) -> Any:
+    keys = [f"{name}:".encode() for name in columns]
+    members = [
+        b",".join([key + raw for key, raw in zip(keys, raws, strict=True) if raw])
+        for raws in zip(*columns.values(), strict=True)
+    ]
+    texts = [f"{{{member.decode('utf-8', 'replace')}}}" if member else None for member in members]
+    return pa.array(texts, TEXT)
+
+
+__all__ = ["INSTANT", "TEXT", "json_array", "object_array"]

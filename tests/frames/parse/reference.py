@@ -1,0 +1,74 @@
+"""What a page of events says, read the slow way: one value after another."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+COLUMNS = (
+    "id", "session_id", "type", "author_type", "author_id", "author_name", "text", "content", "task_id",
+    "created_at", "updated_at", "extra",
+)  # fmt: skip
+_TEXTS = ("id", "session_id", "type", "task_id")
+_TIMES = ("created_at", "updated_at")
+_AUTHOR = ("type", "id", "name")
+
+
+def read_page(page: bytes) -> list[dict[str, Any]]:
+    """The values of each event; ``content`` and ``extra`` as objects."""
+    return [_read_event(item) for item in json.loads(page)["items"]]
+
+
+def _read_event(item: dict[str, Any]) -> dict[str, Any]:
+    row: dict[str, Any] = dict.fromkeys(COLUMNS)
+    extra: dict[str, Any] = {}
+    for name, value in item.items():
+        if name in _TEXTS:
+            _set_text(row, name, value, extra, name)
+        elif name in _TIMES:
+            row[name] = _instant(value)
+            if row[name] is None and value is not None:
+                extra[name] = value
+        elif name == "author" and isinstance(value, dict):
+            others: dict[str, Any] = {}
+            for key, member in value.items():
+                if key in _AUTHOR:
+                    _set_text(row, f"author_{key}", member, others, key)
+                else:
+                    others[key] = member
+            if others:
+                extra["author"] = others
+        elif name == "content":
+            if value is None or isinstance(value, (str, dict)):
+                row["text"], row["content"] = _split(value)
+            else:
+                extra["content"] = value
+        elif name != "author" or value is not None:
+            extra[name] = value
+    row["extra"] = extra or None
+    return row
+
+
+def _set_text(row: dict[str, Any], column: str, value: Any, extra: dict[str, Any], name: str) -> None:
+    if value is None or isinstance(value, str):
+        row[column] = value
+    else:
+        extra[name] = value
+
+
+def _split(content: str | dict[str, Any] | None) -> tuple[str | None, dict[str, Any] | None]:
+    if not isinstance(content, dict):
+        return content, None
+    text = content.get("text")
+    if text is not None and not isinstance(text, str):
+        return None, content
+    return text, {name: value for name, value in content.items() if name != "text"}
+
+
+def _instant(value: Any) -> datetime | None:
+    try:
+        moment = datetime.fromisoformat(value)
+    except (TypeError, ValueError):
+        return None
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
