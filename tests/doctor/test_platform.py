@@ -56,6 +56,16 @@ def test_an_address_that_cannot_be_right(monkeypatch: pytest.MonkeyPatch, addres
     assert no_check_fails()
 
 
+def test_an_unencrypted_address_gets_no_key_unless_it_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AGENTBOOK_BASE_URL", "http://platform.invalid/v1")
+    monkeypatch.setenv("AGENTBOOK_API_KEY", f"id:{SECRET}")
+    problem("AGENTBOOK_BASE_URL", "connect() refuses it", "AGENTBOOK_ALLOW_HTTP=1")
+    assert findings_about("platform") == [], "nothing is sent there"
+    monkeypatch.setenv("AGENTBOOK_ALLOW_HTTP", "1")
+    assert [finding.state for finding in findings_about("AGENTBOOK_BASE_URL")] == ["note"]
+    assert findings_about("platform") != []
+
+
 @pytest.mark.parametrize(
     ("proxy", "state", "words"),
     [
