@@ -25,7 +25,7 @@ LAYERS = [
     *("cli", "doctor", "jupyterlab", "_connect", "embedded", "chat", "client", "nouns", "listing"),
     *("frames", "events", "api", "_whole_file", "_file_lock", "_names"),
 ]
-CHAT_LAYERS = ["magics", "replay", "panel", "prompt_lab", "compare", "widgets", "model", "html", "assets", "text"]
+CHAT_LAYERS = ["magics", "replay", "panel", "prompt_lab", "compare", "widgets", "model", "html", "text"]
 FRAMES_LAYERS = ["dask", "store", "history", "session_log", "plot", "load", "analysis", "export", "excel", "parse"]
 SERVICE_LAYERS = [
     *("http", "admin", "pages", "oauth", "operations", "members", "state", "faults", "web", "turns"),

@@ -12,9 +12,9 @@ from typing import Any
 from agentbook.chat.html.static_transcript import panel_html
 from agentbook.chat.model.exchange import Exchange
 from agentbook.chat.panel import ChatPanel
-from agentbook.chat.widgets.composer import Composer
 from agentbook.chat.widgets.history import LiveView
 from agentbook.chat.widgets.layout import PanelLayout
+from agentbook.chat.widgets.parts import Composer
 from agentbook.events import loop
 from chat.fakes import KEY, FakePlatform
 

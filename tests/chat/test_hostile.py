@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from agentbook.chat.compare import html
+from agentbook.chat.compare import view
 from agentbook.chat.compare.comparison import Comparison, Round
-from agentbook.chat.html.escape import quote
 from agentbook.chat.html.markdown import IMAGES, render
-from agentbook.chat.html.sanitize import clean, plain
+from agentbook.chat.html.sanitize import clean, plain, quote
 from agentbook.chat.html.static_transcript import static_html
 from agentbook.chat.html.style import live_style, static_style
 from agentbook.chat.model.conversation import Conversation
@@ -66,7 +65,7 @@ class Reader(HTMLParser):
 
 def assert_harmless(page: str, *, images: bool = False) -> None:
     """Only known elements, attributes and addresses, besides our own style elements."""
-    for style in (live_style(UID), static_style(UID), static_style("transcript"), html.STYLE):
+    for style in (live_style(UID), static_style(UID), static_style("transcript"), view.STYLE):
         page = page.replace(style, "")
     read = Reader(page)
     assert read.others == []
@@ -123,7 +122,7 @@ def assert_every_output_is_harmless(text: str) -> None:
     assert_harmless(conversation.to_html())
     assert_markdown_is_harmless(conversation.to_markdown())
     comparison = compared(conversation, in_every_place(text))
-    assert_harmless(html.static_html(comparison, UID))
+    assert_harmless(view.static_html(comparison, UID))
 
 
 @pytest.mark.parametrize("text", CORPUS.values(), ids=CORPUS)

@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from agentbook.chat.html.status import status_line
+from agentbook.chat.html.message_html import status_line
 from agentbook.chat.model.conversation import Conversation
 from agentbook.chat.model.recording import with_pauses
 from agentbook.chat.replay import Replay, replay

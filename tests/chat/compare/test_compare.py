@@ -20,8 +20,7 @@ from ipywidgets import VBox
 from agentbook.api.errors import NotFound, Unauthorized
 from agentbook.api.record import Record
 from agentbook.chat.compare import records
-from agentbook.chat.compare.html import static_html
-from agentbook.chat.compare.view import CompareLayout
+from agentbook.chat.compare.view import CompareLayout, static_html
 from agentbook.chat.compare.widget import Compare
 from agentbook.chat.html import static_transcript
 from agentbook.events import loop

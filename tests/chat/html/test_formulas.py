@@ -16,9 +16,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentbook.chat.html.escape import quote
 from agentbook.chat.html.formulas import TYPESET, reaches_out
 from agentbook.chat.html.markdown import render
+from agentbook.chat.html.sanitize import quote
 from agentbook.chat.html.tex_commands import COMMANDS, ENVIRONMENTS
 from support.hostile import TEX_ATTACKS
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from agentbook.api.errors import InsufficientScope, NotFound, OutcomeUnknown, RateLimited, ServerError, Unauthorized
 from agentbook.chat.model.conversation import READ_ONLY, Conversation
 from agentbook.chat.model.exchange import Exchange
-from agentbook.chat.model.table import COLUMNS
+from agentbook.chat.model.transcript import COLUMNS
 from agentbook.events.turns import Turn
 from chat.fakes import KEY, NOT_OURS, OTHER, SESSION, FakePlatform, echo, refused
 

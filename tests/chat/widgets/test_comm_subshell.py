@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.python_versions, pytest.mark.filterwarnings("ignore:Ke
 MADE = """
 import threading, time
 import ipywidgets as widgets
-from agentbook.chat.widgets.comm_subshell import answer_while_busy
+from agentbook.chat.widgets.parts import answer_while_busy
 from agentbook.chat.widgets.parts import button
 heard = []
 box = widgets.Textarea(continuous_update=False)

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..model.conversation import Conversation
 from ..model.serialization import check_format, load_json
-from ..model.table import COLUMNS, rows_of, typed
-from ..model.transcript import Transcript
+from ..model.transcript import COLUMNS, Transcript, rows_of, typed
 from .comparison import NONE, TIE, Comparison, Round
 
 if TYPE_CHECKING:

@@ -21,9 +21,9 @@ from ..model.subscription import Follow
 from ..text import replace_surrogates
 from ..widgets.parts import close_all
 from ..widgets.throttle import FLUSH_S, Throttle
-from . import html, records
+from . import records
 from .comparison import NONE, TIE, Choice, Comparison, Round
-from .view import CompareLayout
+from .view import CompareLayout, static_html
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -123,7 +123,7 @@ class Compare(widgets.VBox):  # type: ignore[misc]
         # learned later, and a notebook's outputs are compared.
         self._first_labels = comparison.labels
         uid = f"ap-{uuid.uuid4().hex[:12]}"
-        self._static = StaticTranscript(uid, html.static_html)
+        self._static = StaticTranscript(uid, static_html)
         self._compare_layout = CompareLayout(
             uid,
             height,

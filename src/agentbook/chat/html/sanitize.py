@@ -5,17 +5,26 @@ given. So everything a person or an agent writes goes through `plain` or through
 `markdown.render`, which ends in `clean`: no scripts, no `style` attribute, no link but
 http, https and mailto, and no picture that the page would fetch unless the reader has
 allowed it.
+
+Notebooks, nbconvert and many viewers also obey the HTML they find in Markdown, follow
+any address, and load every picture. A transcript in Markdown must not ask for anything
+that a panel would not do: `quote` and `heading` see to that.
 """
 
 from __future__ import annotations
 
 import html
 import re
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
 
 import nh3
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
 
 from ..text import replace_surrogates
-from .formulas import TYPESET
+from .formulas import TYPESET, may_hold_math
+from .tex_commands import ARGUMENTS, COMMANDS
 
 # Characters that reorder or hide text: bidirectional embeddings, overrides and
 # isolates, invisible operators, tag characters, control characters. Joiners and
@@ -93,3 +102,135 @@ def _filter_attribute(tag: str, name: str, value: str) -> str | None:
     if name == "class":
         return " ".join(word for word in value.split() if _OWN_CLASS.match(word)) or None
     return value
+
+
+# What some reader might take for the beginning of a tag, a comment or an autolink.
+_TAG = re.compile(r"<(?=[A-Za-z/!?])")
+_PICTURE = re.compile(r"!(?=\[)")
+_MARKUP = re.compile(r"[\\`*_\[\]<>()#&|~!$:@]")
+MAX_PARSED = 64_000
+# Where some reader might see an end of a formula: dollars, brackets, environments.
+_FORMULA = re.compile(r"\$.*?\$|\\[()\[\]]|\\(?:begin|end)", re.DOTALL)
+_COMMAND = re.compile(r"\\([A-Za-z]+)")
+# TeX that is refused in code too.
+_DEFINITION = re.compile(
+    r"""\\(?:[a-z]?def|\w*let|(?:re|provide)?new\w+|New\w+|Declare\w+|define\w+|global|require|csname|catcode|label|\w*ref
+        |href|url|class|cssId|style|data|html\w*|mmlToken|unicode|\w*tip|toggle|verb|\w*bbox|\w*set|\w*tagform)(?![A-Za-z])""",
+    re.VERBOSE,
+)
+
+
+def quote(text: str) -> str:
+    r"""A message as Markdown that runs and fetches nothing, in any viewer.
+
+    A harmless message becomes a quotation of itself. Otherwise its tags are escaped and
+    its pictures turned into links, as in the panel. If even that is not harmless,
+    because of an address of another scheme or a trick, the whole message becomes a code
+    block.
+
+    Examples
+    --------
+    >>> print(quote("**bold** <b>tag</b> ![cat](https://e.test/cat.png)"))
+    > **bold** &lt;b>tag&lt;/b> &#33;[cat](https://e.test/cat.png)
+    >>> print(quote("[press](javascript:alert(1))"))
+    ```text
+    [press](javascript:alert(1))
+    ```
+    """
+    text = visible(text)
+    # Entities, because a reader that turns bare addresses into links takes a backslash
+    # for a part of the address before it.
+    for candidate in (text, _PICTURE.sub("&#33;", _TAG.sub("&lt;", text))):
+        if _is_harmless(candidate):
+            # Quoted, because an unclosed fence, or a heading, then ends with its
+            # message.
+            return "\n".join(f"> {line}".rstrip() for line in candidate.split("\n"))
+    # Not in a quotation: JupyterLab looks for formulas in code unless its fence begins
+    # the line.
+    longest = max((len(run) for run in re.findall("`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}text\n{text}\n{fence}"
+
+
+def heading(text: str) -> str:
+    """`text` on one line, with its markup escaped.
+
+    Examples
+    --------
+    >>> heading("*guide*")
+    '&#42;guide&#42;'
+    """
+    line = " ".join(visible(text).split())
+    if may_hold_math(line) or "\\" in line:
+        # However they are escaped, dollars end up in the page, and MathJax reads the
+        # page. It ignores code.
+        return "`" + line.replace("`", "'") + "`"
+    return _MARKUP.sub(lambda match: f"&#{ord(match[0])};", line)
+
+
+@lru_cache(maxsize=1)
+def _permissive_parser() -> MarkdownIt:
+    """A parser that obeys everything: if it finds nothing, no stricter one will."""
+    parser = MarkdownIt("commonmark", {"html": True, "linkify": False, "maxNesting": 100})
+    parser.enable(["table", "strikethrough"])
+    parser.disable("text_join")  # escaped characters stay tokens of their own
+    parser.validateLink = lambda url: True  # type: ignore[method-assign]
+    return parser
+
+
+def _is_harmless(text: str) -> bool:
+    if len(text) > MAX_PARSED and re.search(r"[<\[&$\\`:]", text):
+        return False
+    env: dict[str, dict[str, dict[str, str]]] = {}
+    tokens = list(_flatten(_permissive_parser().parse(text, env)))
+    addresses = [reference["href"] for reference in env.get("references", {}).values()]
+    return (
+        all(map(SAFE_ADDRESS.match, addresses))
+        and all(map(_is_harmless_token, tokens))
+        and not _may_typeset_anything(tokens)
+    )
+
+
+def _may_typeset_anything(tokens: Iterable[Token]) -> bool:
+    """Whether a reader might typeset TeX that `tex_commands` does not admit.
+
+    Readers disagree on where a formula begins and ends, and on which backslashes and
+    entities count. So any command is looked at once there may be a formula anywhere.
+    Code is not typeset, unless a reader misses where it ends.
+    """
+    source, rendered, code = "", "", ""
+    for token in tokens:
+        if token.type in ("fence", "code_block", "code_inline"):
+            code += f"{token.content}\n"
+        elif not token.children:
+            # Emphasis ends no word.
+            content = token.content or ("\n" if token.block or not token.nesting else "")
+            source += token.markup if token.type == "text_special" else content
+            rendered += content
+    across = "$" in code and "$" in rendered
+    if not (across or _FORMULA.search(source) or _FORMULA.search(rendered)):
+        return False
+    return not all(map(_is_allowed, _COMMAND.finditer(f"{source}\n{rendered}"))) or bool(_DEFINITION.search(code))
+
+
+def _is_allowed(command: re.Match[str]) -> bool:
+    name = command[1]
+    return name in COMMANDS and (name not in ARGUMENTS or bool(ARGUMENTS[name].match(command.string, command.end())))
+
+
+def _flatten(tokens: Iterable[Token]) -> Iterator[Token]:
+    for token in tokens:
+        yield token
+        yield from _flatten(token.children or ())
+
+
+def _is_harmless_token(token: Token) -> bool:
+    match token.type:
+        case "html_block" | "html_inline" | "image":
+            return False
+        case "link_open":
+            return bool(SAFE_ADDRESS.match(str(token.attrs.get("href", ""))))
+        case "fence":
+            return not re.search(r"[<>\"'&]", token.info)
+        case _:
+            return True

@@ -1,4 +1,4 @@
-"""The style elements of live panels and static transcripts.
+"""The style elements of live panels and static transcripts, and their files.
 
 ``panel.css`` serves both. It uses JupyterLab's own colours, so it follows the light and
 the dark theme; every variable has a fallback for pages without JupyterLab.
@@ -6,7 +6,9 @@ the dark theme; every variable has a fallback for pages without JupyterLab.
 
 from __future__ import annotations
 
-from ..assets import read_asset
+import re
+from functools import cache
+from importlib.resources import files
 
 
 def _panel_css() -> str:
@@ -35,3 +37,12 @@ def static_style(uid: str) -> str:
         f".jp-OutputArea-child:has(+ .jp-OutputArea-child .{uid}-static) > .jp-OutputArea-output:not(:has(.ab-chat))"
     )
     return f"<style>{_panel_css()} {gone} {{ display: none; }}</style>"
+
+
+@cache
+def read_asset(name: str) -> str:
+    """A file of ``chat/widgets/assets`` on one line; a script without its comments."""
+    text = files("agentbook").joinpath("chat", "widgets", "assets", name).read_text("utf-8")
+    if name.endswith(".js"):
+        text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
+    return " ".join(text.split())

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 from ...api.calls import ref
 from ..html.sanitize import visible
 from ..model.subscription import Follow
+from .answers import format_inputs, parse_inputs, read_inputs
 from .checks import parse_checks
 from .configurator import READY_TIMEOUT_S, AgentConfigurator, Notify
 from .experiment import Experiment, write_file
-from .inputs import format_inputs, parse_inputs, read_inputs
 from .run import Options, Plan, Run
 from .variant import Variant, Version, format_settings, parse_variant
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from ..assets import read_asset
 from ..html.markdown import render
 from ..html.message_html import seconds
 from ..html.sanitize import plain
 from ..html.static_transcript import empty_element, static_element
+from ..html.style import read_asset
 from .answers import Answer
 from .configurator import AgentConfigurator
 from .controller import LabController

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..model.table import to_strings
+from ..model.transcript import to_strings
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -11,8 +11,7 @@ from typing import Any
 import ipywidgets as widgets
 
 from ..html.sanitize import visible
-from ..widgets.comm_subshell import answer_while_busy
-from ..widgets.parts import Parts, button
+from ..widgets.parts import Parts, answer_while_busy, button
 from . import html
 
 UNCHANGED = "as the agent has it"

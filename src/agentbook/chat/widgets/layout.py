@@ -9,13 +9,11 @@ import ipywidgets as widgets
 
 from ...events import loop
 from ..html import message_html
+from ..html.message_html import status_line
 from ..html.protocols import ConversationLike
 from ..html.sanitize import plain
-from ..html.status import status_line
 from ..html.style import live_style
-from .comm_subshell import answer_while_busy
-from .composer import Composer
-from .parts import Parts, button, log_box, pictures_switch, show
+from .parts import Composer, Parts, answer_while_busy, button, log_box, pictures_switch, show
 
 
 class PanelLayout:

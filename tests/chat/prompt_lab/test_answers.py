@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from agentbook.chat.prompt_lab.inputs import format_inputs, parse_inputs, read_inputs
+from agentbook.chat.prompt_lab.answers import format_inputs, parse_inputs, read_inputs
 
 pytestmark = pytest.mark.python_versions
 
