@@ -14,7 +14,6 @@ pytestmark = pytest.mark.python_versions
 CHAT = Path(agentbook.chat.__file__).parent
 MODELS = [
     "variant",
-    "inputs",
     "checks",
     "answers",
     "summary",
