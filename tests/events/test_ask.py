@@ -36,6 +36,7 @@ class Platform:
     def __init__(self, events: list[Record], follow_ups: list[Record]) -> None:
         self.events, self.follow_ups = events, follow_ups
         self.sent = asyncio.Event()
+        self.accepted = follow_ups[0]  # what the platform answers to the message
 
     def on_close(self, _callback: Any) -> Any:
         return lambda: None
@@ -46,7 +47,7 @@ class Platform:
 
     async def run(self, _call: Any) -> Record:
         self.sent.set()
-        return self.follow_ups[0]
+        return self.accepted
 
     async def subscribe(self, *_: Any, **__: Any) -> AsyncIterator[Record]:
         await self.sent.wait()
@@ -77,17 +78,19 @@ async def test_an_earlier_question_keeps_its_own_reply(monkeypatch: pytest.Monke
     assert await reply_to(monkeypatch, [earlier], [ours, reply]) == "the reply", "whether it comes or not"
 
 
+async def test_a_reply_that_becomes_visible_before_its_question_is_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours, reply = event(2, 1, "message", "ours"), event(3, 2, "runtime_done", "the reply")
+    platform: Any = Platform([], [reply, ours])
+    platform.accepted = ours
+    monkeypatch.setattr(ask, "subscribe", platform.subscribe)
+    assert (await ask_async(platform, "s", "ours", timeout_s=20)).text == "the reply"
+
+
 async def test_what_the_agent_says_unasked_is_no_reply(monkeypatch: pytest.MonkeyPatch) -> None:
     unasked = event(1, 0, "runtime_done", "Good morning.", "t0")
     follow_ups = [event(2, 1, "message", "ours"), event(3, 2, "runtime_done", "the reply")]
-    accepted = Record({"status": "queued"})
     platform: Any = Platform([], [unasked, *follow_ups])
-
-    async def run(_call: Any) -> Record:
-        platform.sent.set()
-        return accepted
-
-    platform.run = run
+    platform.accepted = Record({"status": "queued"})
     monkeypatch.setattr(ask, "subscribe", platform.subscribe)
     assert (await ask_async(platform, "s", "ours", timeout_s=20)).text == "the reply"
 

@@ -8,8 +8,10 @@ a known task belongs to the oldest of them that is not abandoned.
 from __future__ import annotations
 
 import asyncio
+from bisect import insort
 from collections.abc import Mapping
 from contextlib import aclosing
+from operator import itemgetter
 from typing import Any
 
 from ..api.calls import check
@@ -52,9 +54,9 @@ async def _ask(connection: AsyncConnection, session_id: str, text: str, options:
 
 
 async def _send_and_wait(connection: AsyncConnection, session_id: str, text: str, options: Mapping[str, Any]) -> Turn:
-    log = TurnLog(session_id)
-    cursor = await _read_recent(connection, session_id, log)
-    earlier_turns = len(log.turns)
+    history, cursor = await _read_recent(connection, session_id)
+    earlier_ids = {event["id"] for event in history}
+    log = _log_of(session_id, history)
     async with aclosing(subscribe(connection, session_id, cursor=cursor, drafts=False)) as events:
         # The first pull connects; the message is sent while it waits for an event.
         pull = asyncio.ensure_future(anext(events))
@@ -62,8 +64,14 @@ async def _send_and_wait(connection: AsyncConnection, session_id: str, text: str
             sent = await connection.run(sessions.send(session_id, text, **options))
             while True:
                 event: Record = await pull
-                log.feed(event)
-                turn = turn_of_message(sent, text, log.turns[earlier_turns:])
+                is_late = bool(history) and event["id"] < history[-1]["id"]
+                insort(history, event, key=itemgetter("id"))
+                if is_late:  # committed after a later one: a reply may have come before its question
+                    log = _log_of(session_id, history)
+                else:
+                    log.feed(event)
+                turns = [turn for turn in log.turns if turn.events[0]["id"] not in earlier_ids]
+                turn = turn_of_message(sent, text, turns)
                 if turn is not None and turn.status != "open":
                     return turn
                 pull = asyncio.ensure_future(anext(events))
@@ -72,18 +80,25 @@ async def _send_and_wait(connection: AsyncConnection, session_id: str, text: str
             await asyncio.gather(pull, return_exceptions=True)
 
 
-async def _read_recent(connection: AsyncConnection, session_id: str, log: TurnLog) -> Cursor:
-    """Feed the session's recent events to the log; a cursor after them."""
+async def _read_recent(connection: AsyncConnection, session_id: str) -> tuple[list[Record], Cursor]:
+    """The session's recent events from a question on, and a cursor after them."""
     newest_first = connection.records(sessions.events(session_id, sort_by="-id", limit=RECENT_EVENTS))
     recent = [event async for event in newest_first if is_persisted(event.get("id"))]
+    recent.sort(key=itemgetter("id"))
     cursor = Cursor(None)
-    first_question = next((at for at, event in enumerate(reversed(recent)) if opens_turn(event)), len(recent))
-    for at, event in enumerate(reversed(recent)):
+    for event in recent:
         cursor.skip(event["id"])
-        if at >= first_question:  # the page may begin in the middle of an older turn
-            log.feed(event)
-    cursor.floor = min((event["id"] for event in recent), default=None)
-    return cursor
+    cursor.floor = recent[0]["id"] if recent else None
+    # The page may begin in the middle of an older turn.
+    first_question = next((at for at, event in enumerate(recent) if opens_turn(event)), len(recent))
+    return recent[first_question:], cursor
+
+
+def _log_of(session_id: str, events: list[Record]) -> TurnLog:
+    log = TurnLog(session_id)
+    for event in events:
+        log.feed(event)
+    return log
 
 
 def turn_of_message(sent: Record, text: str, turns: list[Turn]) -> Turn | None:
