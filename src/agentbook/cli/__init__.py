@@ -200,7 +200,8 @@ def restore(file: Path, data: Path | None) -> None:
     from ..service.store import default_data
     from ..service.store.snapshot import restore as restore_snapshot
 
-    restore_snapshot(file, data or default_data())
+    for change in restore_snapshot(file, data or default_data()):
+        click.echo(change)
 
 
 @main.command(short_help="Start JupyterLab on the tutorials. Begin here.")

@@ -14,12 +14,20 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from sqlalchemy import insert, select
 
 from agentbook.service import admin
 from agentbook.service.errors import OperatorError
-from agentbook.service.store import Store
+from agentbook.service.store import Seeding, Store, Transaction
 from agentbook.service.store.snapshot import restore, snapshot
-from agentbook.service.store.tables import SCHEMA_VERSION
+from agentbook.service.store.tables import (
+    SCHEMA_VERSION,
+    accounts,
+    oauth_authorizations,
+    oauth_clients,
+    oauth_tokens,
+    signin_links,
+)
 from service.process import COMMAND, Service, command
 
 pytestmark = pytest.mark.dependencies
@@ -194,3 +202,81 @@ def test_an_old_write_ahead_log_is_not_applied_to_the_restored_store(tmp_path: P
     with closing(sqlite3.connect(data / "store.db")) as db:
         assert db.execute("SELECT count(*) FROM workspaces").fetchone() == (0,)
         assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+def test_what_was_revoked_since_the_snapshot_stays_revoked(tmp_path: Path) -> None:
+    data, file = filled(tmp_path / "data", "ada"), tmp_path / "day.db"
+    store = Store(data)
+    revoked, live = (admin.create_key(store, "ada", name, ["agents:read"]).partition(":")[0] for name in "ab")
+    admin.create_signin(store, "ada")
+    person = admin.list_keys(store, "ada")[0].account
+    now = store.clock.instant()
+
+    def authorize(tx: Transaction) -> None:
+        account = tx.db.execute(select(accounts.c.id).where(accounts.c.name == person)).scalar_one()
+        times = {"created_at": now, "updated_at": now}
+        client = {"id": "c", "name": "c", "metadata_json": "{}", "registered_from": "::1", **times}
+        tx.db.execute(insert(oauth_clients), client)
+        row = {"client_id": "c", "person_id": account, "account_id": account, "scopes_json": "[]", "redirect_uri": "x"}
+        row |= {"id": "a", "code_sha256": "s", "code_challenge": "c", "code_expires_at": now, **times}
+        tx.db.execute(insert(oauth_authorizations), row)
+        token = {"sha256": "t", "authorization_id": "a", "kind": "refresh", "scopes_json": "[]", "expires_at": now}
+        tx.db.execute(insert(oauth_tokens), {**token, "created_at": now})
+
+    store.write_now(authorize)
+    store.close()
+    snapshot(data, file)
+    store = Store(data)
+    admin.revoke_key(store, revoked)
+    for table, column in (
+        (oauth_authorizations, "revoked_at"),
+        (oauth_authorizations, "code_used_at"),
+        (oauth_tokens, "spent_at"),
+    ):
+        store.write_now(lambda tx, table=table, column=column: tx.db.execute(table.update().values({column: now})))
+    store.close()
+
+    assert restore(file, data) == [
+        "1 key revoked since the snapshot stayed revoked.",
+        "1 authorization revoked since the snapshot stayed revoked.",
+        "1 browser session and sign-in links of the snapshot ended.",
+    ]
+    store = Store(data)
+    assert {key.id: key.revoked_at is not None for key in admin.list_keys(store)} == {revoked: True, live: False}
+    row = store.read_now(lambda db: db.execute(select(oauth_authorizations)).mappings().one())
+    assert (row["revoked_at"], row["code_used_at"]) == (now, now)
+    assert store.read_now(lambda db: db.execute(select(oauth_tokens.c.spent_at)).scalar_one()) == now
+    assert store.read_now(lambda db: db.execute(select(signin_links)).all()) == []
+    store.close()
+
+
+def test_a_foreign_seed_is_left_out_and_the_own_clock_goes_on(tmp_path: Path) -> None:
+    seeded, file = tmp_path / "seeded", tmp_path / "day.db"
+    store = Store(seeded, seeding=Seeding(7))
+    admin.create_account(store, "ada", "user")
+    key = admin.create_key(store, "ada", "k", [])
+    store.close()
+    snapshot(seeded, file)
+    for data in (filled(tmp_path / "data", "bob"), tmp_path / "new"):
+        (change,) = restore(file, data)
+        assert change.startswith("The seed 7 of the snapshot was left out")
+        assert "its 1 key;" in change
+        store = Store(data)
+        assert not store.clock.repeats
+        store.close()
+    store = Store(seeded)
+    later = admin.create_key(store, "ada", "later", [])
+    store.close()
+    assert restore(file, seeded) == []
+    store = Store(seeded)
+    assert admin.create_key(store, "ada", "later", []) not in (key, later), "an instant comes once"
+    store.close()
+
+
+def test_a_damaged_store_is_replaced_and_said_so(tmp_path: Path) -> None:
+    data, file = filled(tmp_path / "data", "ada"), tmp_path / "day.db"
+    snapshot(data, file)
+    (data / "store.db").write_bytes(b"damaged" * 1000)
+    (change,) = restore(file, data)
+    assert change.startswith("The replaced store cannot be read")
+    assert names(data) == ["ada"]

@@ -15,6 +15,7 @@ from pathlib import Path
 from ..errors import OperatorError
 from .engine import STORE_FILE, prepare_directory
 from .lock import DataLock
+from .revocations import carry_over
 from .tables import SCHEMA_VERSION, metadata
 
 _BUSY_S = 30.0
@@ -60,8 +61,13 @@ def snapshot(data: Path, file: Path) -> int:
     return file.stat().st_size
 
 
-def restore(file: Path, data: Path) -> None:
+def restore(file: Path, data: Path) -> list[str]:
     """Replace the store of a data directory with a snapshot.
+
+    What has ended since the snapshot stays ended: keys and authorizations that the
+    replaced store has revoked, and every browser session and sign-in link. A seed that
+    the replaced store does not have is left out, because anyone who knows it would know
+    every secret to come.
 
     Parameters
     ----------
@@ -69,6 +75,11 @@ def restore(file: Path, data: Path) -> None:
         A file that `snapshot` wrote; it is kept.
     data
         The data directory, created if missing. No service may be running on it.
+
+    Returns
+    -------
+    list of str
+        What differs from the snapshot, in sentences.
 
     Raises
     ------
@@ -86,6 +97,7 @@ def restore(file: Path, data: Path) -> None:
             contextlib.closing(sqlite3.connect(fresh)) as target,
         ):
             source.backup(target)
+            return carry_over(data / STORE_FILE, target)
     except (OSError, sqlite3.Error) as error:
         raise OperatorError(f"Cannot restore {file} to {data}: {_reason(error)}. The store is as it was.") from None
     finally:
