@@ -110,7 +110,8 @@ def _drop_seed(restored: sqlite3.Connection, seed: str | None) -> list[str]:
     (keys,) = restored.execute("SELECT count(*) FROM api_keys WHERE revoked_at IS NULL").fetchone()
     change = f"The seed {foreign} of the snapshot was left out: new ids and secrets are random."
     if keys:
-        change += f" Anyone who knows the seed knows the secrets of its {keys} key{'s' if keys > 1 else ''}; replace what you use."
+        noun = "key" if keys == 1 else "keys"
+        change += f" Anyone who knows the seed knows the secrets of its {keys} {noun}; replace what you use."
     return [change]
 
 

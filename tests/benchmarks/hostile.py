@@ -1,0 +1,361 @@
+"""Attacks the service, and measures what another account notices of it.
+
+    python tests/benchmarks/hostile.py [attack ...]
+
+The service runs in its own process on a real socket, and the attack in another. Ten
+times a second a key of another account reads GET /me, half of the times on a new
+connection. Prints a Markdown table with the longest of these reads and the growth of
+the service's memory (resident set) for each attack; the exit code is 1 if a goal is
+missed. The first row is the service without an attack: on a busy machine, compare.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import contextlib
+import json
+import multiprocessing
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+from service_process import COMMAND, SCOPES, rss_bytes, run
+
+MAX_DELAY_S, MAX_GROWTH_MB = 0.1, 50
+ATTACK_S = 4.0
+MIB = 1 << 20
+JSON = {"Content-Type": "application/json"}
+FORM = {"Content-Type": "application/x-www-form-urlencoded"}
+
+
+@dataclass(frozen=True)
+class Target:
+    """What an attacker knows: an address, a key of its own, and a long session."""
+
+    base_url: str
+    port: int
+    key: str
+    session: str = ""
+
+    @property
+    def basic(self) -> str:
+        return "Basic " + base64.b64encode(self.key.encode()).decode()
+
+    def http(self) -> httpx.Client:
+        limits = httpx.Limits(max_connections=64)
+        return httpx.Client(base_url=self.base_url, auth=tuple(self.key.split(":")), timeout=60, limits=limits)
+
+    def repeat(self, *requests: Callable[[httpx.Client], object], workers: int = 8) -> None:
+        """Send requests on several connections until the time is over."""
+        end = time.monotonic() + ATTACK_S
+
+        def work(number: int) -> None:
+            with httpx.Client(base_url=self.base_url, timeout=60) as client:
+                while time.monotonic() < end:
+                    with contextlib.suppress(httpx.TransportError):
+                        requests[number % len(requests)](client)
+
+        with ThreadPoolExecutor(workers) as pool:
+            list(pool.map(work, range(workers)))
+
+    def connect(self, count: int, sent: bytes, *, receive_bytes: int | None = None) -> list[socket.socket]:
+        """Open connections that send something, and then read nothing."""
+        opened = []
+        for _ in range(count):
+            raw = socket.socket()
+            if receive_bytes is not None:
+                raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
+            with contextlib.suppress(OSError):
+                raw.connect(("127.0.0.1", self.port))
+                raw.sendall(sent)
+                opened.append(raw)
+        return opened
+
+    def head(self, method: str, path: str, *lines: str, key: bool = False) -> bytes:
+        fields = [f"{method} /v1{path} HTTP/1.1", f"Host: 127.0.0.1:{self.port}", *lines]
+        return "\r\n".join([*fields, *([f"Authorization: {self.basic}"] if key else []), "", ""]).encode()
+
+
+def _post(path: str, body: bytes, headers: dict[str, str]) -> Callable[[httpx.Client], object]:
+    return lambda client: client.post(path, content=body, headers=headers)
+
+
+def many_items(target: Target) -> None:
+    """Half a million redirect URIs, without a credential."""
+    body = b'{"redirect_uris":[' + b"1," * 500_000 + b"1]}"
+    target.repeat(_post("/oauth/register", body, JSON), _post("/oauth/register", body, {"Content-Type": "text/plain"}))
+
+
+def strange_bodies(target: Target) -> None:
+    """Nesting, numbers, escapes and names of a megabyte."""
+    signed = {**JSON, "Authorization": target.basic}
+    bodies = [
+        b'{"tags":' + b"[" * 300 + b"]" * 300 + b"}",
+        b"[" * MIB,
+        b'{"tags":[' + b"1.5e300," * 990 + b"1]}",
+        b'{"tags":[' + b"{}," * 340_000 + b"1]}",
+        b'{"' + b"k" * (MIB - 100) + b'":1}',
+        b'{"name":"' + b"\\u0000" * 170_000 + b'"}',
+        b'"' + b'\\"' * 500_000,
+        b'{"name":' + b"9" * (MIB - 100) + b"}",
+    ]
+    target.repeat(*(_post("/agents", body, signed) for body in bodies))
+
+
+def long_forms(target: Target) -> None:
+    """A form of escapes to the token endpoint, without a credential."""
+    target.repeat(_post("/oauth/token", b"code=" + b"%41" * 340_000, FORM))
+
+
+def long_filters(target: Target) -> None:
+    """Sixteen hundred words to search for, without a credential."""
+    words = quote(" ".join(f"w{number}" for number in range(1600)))
+    target.repeat(lambda client: client.get(f"/agents?search={words}"))
+
+
+def slow_requests(target: Target) -> None:
+    """Idle connections, and heads and bodies that arrive byte by byte."""
+    body = target.head("POST", "/oauth/register", "Content-Type: application/json", f"Content-Length: {MIB}")
+    handshake = target.head("GET", f"/sessions/{target.session}/events/ws", "Upgrade: websocket")[:-2]
+    idle = target.connect(200, b"")
+    slow = target.connect(100, target.head("GET", "/agents")[:-2]) + target.connect(100, handshake)
+    sending = target.connect(100, body + b'{"redirect_uris":["' + b"x" * (MIB - 100))
+    end = time.monotonic() + ATTACK_S
+    while time.monotonic() < end:
+        for raw in slow + sending:
+            with contextlib.suppress(OSError):
+                raw.send(b"x")
+        time.sleep(0.2)
+    for raw in idle + slow + sending:
+        raw.close()
+
+
+def slow_bodies_with_a_key(target: Target) -> None:
+    """A hundred messages of a megabyte, all but their last byte."""
+    path = f"/sessions/{target.session}/events"
+    head = target.head("POST", path, "Content-Type: application/json", f"Content-Length: {MIB}", key=True)
+    opened = target.connect(100, head + b'{"content":"' + b"x" * (MIB - 100))
+    time.sleep(ATTACK_S)
+    for raw in opened:
+        raw.close()
+
+
+def pipelined_requests(target: Target) -> None:
+    """Thousands of requests at once on each connection."""
+    end = time.monotonic() + ATTACK_S
+    while time.monotonic() < end:
+        for raw in target.connect(20, target.head("GET", "/agents?limit=1000") * 3000):
+            raw.close()
+
+
+def _ask(target: Target, agent: str, message: str, sessions: int) -> None:
+    with target.http() as http:
+        body = {"session_type": "chat", "agent_id": agent, "initial_prompt": message}
+        ids = [
+            http.post("/workspaces/playground/sessions", json=body).raise_for_status().json()["id"]
+            for _ in range(sessions)
+        ]
+        end = time.monotonic() + 30
+        while time.monotonic() < end:
+            states = [http.get(f"/sessions/{session}").json()["status"] for session in ids]
+            if "RUNNING" not in states:
+                return
+            time.sleep(0.1)
+
+
+def stand_in(target: Target) -> None:
+    """A prompt of 50 KB in lines, and a message of 50 KB and of a megabyte."""
+    with target.http() as http:
+        prompt = "\n".join(f"Never say w{number}." for number in range(3_000))
+        configuration = {"system_prompt": prompt, "description": "d", "tools": []}
+        http.post("/agents/long-winded/configure-llm", json=configuration).raise_for_status()
+    for size in (50_000, MIB - 1000):
+        _ask(target, "long-winded", ("w1 w2 " * MIB)[:size], 3)
+
+
+def rule_based_agents(target: Target) -> None:
+    """Texts of a megabyte for the agents that answer without a network."""
+    texts = ("“a" * 300_000, "1 percent of " * 80_000, "a " * 500_000)
+    for agent in ("scribe", "guide", "calculator", "echo", "analyst"):
+        for text in texts:
+            _ask(target, f"acme~{agent}", text, 1)
+
+
+def long_pages(target: Target) -> None:
+    """Pages of a hundred messages of a megabyte, read to their end."""
+    path, headers = f"/sessions/{target.session}/events?limit=100", {"Authorization": target.basic}
+    target.repeat(lambda client: client.get(path, headers=headers), workers=4)
+
+
+def stalled_pages(target: Target) -> None:
+    """The same pages, of which nothing is read."""
+    request = target.head("GET", f"/sessions/{target.session}/events?limit=100", key=True)
+    opened = target.connect(100, request, receive_bytes=4096)
+    time.sleep(ATTACK_S)
+    for raw in opened:
+        raw.close()
+
+
+def stalled_sockets(target: Target) -> None:
+    """WebSockets that replay the same messages and read nothing."""
+    nil = "00000000-0000-0000-0000-000000000000"
+    lines = ("Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13")
+    path = f"/sessions/{target.session}/events/ws?from_id={nil}"
+    request = target.head("GET", path, *lines, "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==", key=True)
+    opened = target.connect(30, request, receive_bytes=4096)
+    time.sleep(ATTACK_S)
+    for raw in opened:
+        raw.close()
+
+
+def connections(target: Target) -> None:
+    """Connections that are opened and reset as fast as possible."""
+    end = time.monotonic() + ATTACK_S
+    while time.monotonic() < end:
+        for raw in target.connect(50, b"GET"):
+            raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            raw.close()
+
+
+def nothing(_target: Target) -> None:
+    """No attack."""
+    time.sleep(ATTACK_S)
+
+
+ATTACKS = {
+    attack.__name__.replace("_", "-"): attack
+    for attack in (
+        nothing,
+        many_items,
+        strange_bodies,
+        long_forms,
+        long_filters,
+        slow_requests,
+        slow_bodies_with_a_key,
+        pipelined_requests,
+        stand_in,
+        rule_based_agents,
+        long_pages,
+        stalled_pages,
+        stalled_sockets,
+        connections,
+    )
+}
+
+
+class Bystander(threading.Thread):
+    """Reads GET /me with the key of another account, and watches the service's memory."""
+
+    def __init__(self, base_url: str, key: str, pid: int) -> None:
+        super().__init__(daemon=True)
+        self._url, self._auth, self._pid = f"{base_url}/me", tuple(key.split(":")), pid
+        self._ended = threading.Event()
+        self.delays: list[float] = []
+        self.errors: list[str] = []
+        self._before = self._most = rss_bytes(pid)
+
+    @property
+    def growth_mb(self) -> float:
+        return (self._most - self._before) / 1e6
+
+    def run(self) -> None:
+        with httpx.Client(auth=self._auth, timeout=60) as kept:
+            while not self._ended.is_set():
+                for client in (kept, None):
+                    start = time.monotonic()
+                    try:
+                        answer = client.get(self._url) if client else httpx.get(self._url, auth=self._auth, timeout=60)
+                        if answer.status_code != 200:
+                            self.errors.append(str(answer.status_code))
+                    except httpx.HTTPError as error:
+                        self.errors.append(type(error).__name__)
+                    self.delays.append(time.monotonic() - start)
+                self._most = max(self._most, rss_bytes(self._pid))
+                self._ended.wait(0.05)
+
+    def stop(self) -> None:
+        self._ended.set()
+        self.join()
+
+
+@contextlib.contextmanager
+def running() -> Iterator[tuple[subprocess.Popen[str], Target, str]]:
+    """A service with the demo data, an attacker's key and session, a bystander's key."""
+    with tempfile.TemporaryDirectory(prefix="agentbook-hostile-") as folder:
+        data = Path(folder) / "data"
+        command = [*COMMAND, "serve", "--port", "0", "--data", str(data), "--speed", "0", "--requests-per-minute", "0"]
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        assert process.stderr is not None
+        ready = process.stderr.readline()
+        assert ready.startswith("agentbook serves"), ready
+        scopes = [part for scope in SCOPES for part in ("--scope", scope)]
+        run("accounts", "create", "bystander", "--type", "user", data=data)
+        bystander = run("keys", "create", "--account", "bystander", "--name", "bystander", *scopes, data=data)
+        key = run("keys", "create", "--account", "acme", "--name", "attacker", *scopes, data=data)
+        facts = json.loads((data / "service.json").read_text())
+        target = Target(facts["base_url"], facts["port"], key)
+        try:
+            yield process, _prepared(target), bystander
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=60)
+
+
+def _prepared(target: Target) -> Target:
+    """A session of a hundred messages of a megabyte, and an agent for long prompts."""
+    with target.http() as http:
+        for name, template in (("silent", "BLANK"), ("long-winded", "LLM")):
+            http.post("/agents", json={"name": name, "template": template}).raise_for_status()
+        body = {"session_type": "chat", "agent_id": "silent", "initial_prompt": "hello"}
+        session = http.post("/workspaces/playground/sessions", json=body).raise_for_status().json()["id"]
+        for _ in range(100):
+            http.post(f"/sessions/{session}/events", json={"content": "x" * (MIB - 1000)}).raise_for_status()
+    return Target(target.base_url, target.port, target.key, session)
+
+
+def measure(attack: Callable[[Target], Any], pid: int, target: Target, key: str) -> tuple[float, float, list[str]]:
+    """The longest delay of the bystander (s), the growth (MB), and its errors."""
+    bystander = Bystander(target.base_url, key, pid)
+    bystander.start()
+    # In a process of its own, so that the attack does not delay the measurement.
+    attacker = multiprocessing.get_context("spawn").Process(target=attack, args=(target,))
+    attacker.start()
+    attacker.join()
+    bystander.stop()
+    if attacker.exitcode:
+        bystander.errors.append("the attack failed")
+    return max(bystander.delays), bystander.growth_mb, bystander.errors
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("attacks", nargs="*", default=list(ATTACKS))
+    options = parser.parse_args()
+    print(f"| attack | longest GET /me (goal < {MAX_DELAY_S * 1e3:.0f} ms) | growth (goal < {MAX_GROWTH_MB} MB) | |")
+    print("|---|---|---|---|")
+    missed = 0
+    with running() as (process, target, key):
+        for name in options.attacks:
+            delay_s, growth_mb, errors = measure(ATTACKS[name], process.pid, target, key)
+            met = delay_s < MAX_DELAY_S and growth_mb < MAX_GROWTH_MB and not errors
+            missed += not met
+            verdict = "met" if met else f"MISSED {' '.join(sorted(set(errors)))}".strip()
+            print(f"| {name} | {delay_s * 1e3:.0f} ms | {growth_mb:.1f} MB | {verdict} |", flush=True)
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
