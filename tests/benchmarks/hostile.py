@@ -27,6 +27,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -188,7 +189,7 @@ def stand_in(target: Target) -> None:
 
 def rule_based_agents(target: Target) -> None:
     """Texts of a megabyte for the agents that answer without a network."""
-    texts = ("“a" * 300_000, "1 percent of " * 80_000, "a " * 500_000)
+    texts = ("“a" * 200_000, "1 percent of " * 80_000, "a " * 500_000)
     for agent in ("scribe", "guide", "calculator", "echo", "analyst"):
         for text in texts:
             _ask(target, f"acme~{agent}", text, 1)
@@ -257,11 +258,12 @@ ATTACKS = {
 
 
 class Bystander(threading.Thread):
-    """Reads GET /me with the key of another account, and watches the service's memory."""
+    """Reads GET /me with another account's key, and watches the service's memory."""
 
-    def __init__(self, base_url: str, key: str, pid: int) -> None:
+    def __init__(self, port: int, key: str, pid: int) -> None:
         super().__init__(daemon=True)
-        self._url, self._auth, self._pid = f"{base_url}/me", tuple(key.split(":")), pid
+        self._port, self._pid = port, pid
+        self._basic = "Basic " + base64.b64encode(key.encode()).decode()
         self._ended = threading.Event()
         self.delays: list[float] = []
         self.errors: list[str] = []
@@ -272,19 +274,28 @@ class Bystander(threading.Thread):
         return (self._most - self._before) / 1e6
 
     def run(self) -> None:
-        with httpx.Client(auth=self._auth, timeout=60) as kept:
-            while not self._ended.is_set():
-                for client in (kept, None):
-                    start = time.monotonic()
-                    try:
-                        answer = client.get(self._url) if client else httpx.get(self._url, auth=self._auth, timeout=60)
-                        if answer.status_code != 200:
-                            self.errors.append(str(answer.status_code))
-                    except httpx.HTTPError as error:
-                        self.errors.append(type(error).__name__)
-                    self.delays.append(time.monotonic() - start)
-                self._most = max(self._most, rss_bytes(self._pid))
-                self._ended.wait(0.05)
+        kept = self._connect()
+        while not self._ended.is_set():
+            fresh = self._connect()
+            for connection in (kept, fresh):
+                start = time.monotonic()
+                try:
+                    connection.request("GET", "/v1/me", headers={"Authorization": self._basic})
+                    answer = connection.getresponse()
+                    answer.read()
+                    if answer.status != 200:
+                        self.errors.append(str(answer.status))
+                except (OSError, HTTPException) as error:
+                    self.errors.append(type(error).__name__)
+                    connection.close()
+                self.delays.append(time.monotonic() - start)
+            fresh.close()
+            self._most = max(self._most, rss_bytes(self._pid))
+            self._ended.wait(0.05)
+        kept.close()
+
+    def _connect(self) -> HTTPConnection:
+        return HTTPConnection("127.0.0.1", self._port, timeout=20)
 
     def stop(self) -> None:
         self._ended.set()
@@ -293,10 +304,10 @@ class Bystander(threading.Thread):
 
 @contextlib.contextmanager
 def running() -> Iterator[tuple[subprocess.Popen[str], Target, str]]:
-    """A service with the demo data, an attacker's key and session, a bystander's key."""
+    """A service with the demo data, an attacker's key and session, another key."""
     with tempfile.TemporaryDirectory(prefix="agentbook-hostile-") as folder:
         data = Path(folder) / "data"
-        command = [*COMMAND, "serve", "--port", "0", "--data", str(data), "--speed", "0", "--requests-per-minute", "0"]
+        command = [*COMMAND, "serve", "--port", "0", "--data", str(data), "--speed", "0"]
         process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
         assert process.stderr is not None
         ready = process.stderr.readline()
@@ -328,7 +339,7 @@ def _prepared(target: Target) -> Target:
 
 def measure(attack: Callable[[Target], Any], pid: int, target: Target, key: str) -> tuple[float, float, list[str]]:
     """The longest delay of the bystander (s), the growth (MB), and its errors."""
-    bystander = Bystander(target.base_url, key, pid)
+    bystander = Bystander(target.port, key, pid)
     bystander.start()
     # In a process of its own, so that the attack does not delay the measurement.
     attacker = multiprocessing.get_context("spawn").Process(target=attack, args=(target,))

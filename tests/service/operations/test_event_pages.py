@@ -82,7 +82,8 @@ async def test_a_page_that_is_read_in_pieces_is_the_same(
     path = f"/sessions/{session}/events"
     whole = await world.get(path, world.full, limit=5)
     monkeypatch.setattr(events, "GROUP", group)
-    monkeypatch.setattr(events, "_SMALL_PAGE", 0)
+    monkeypatch.setattr(events, "PIECE", group)
+    monkeypatch.setattr(events, "SMALL_PAGE", 0)
     pieces = await world.get(path, world.full, limit=5)
     assert "content-length" in whole.headers
     assert "content-length" not in pieces.headers
@@ -110,7 +111,7 @@ async def test_a_reader_that_stops_holds_one_piece(world: World) -> None:
     task = asyncio.create_task(build(world.platform)(scope, receive, send))  # type: ignore[arg-type]
     async with asyncio.timeout(20):
         await stopped.wait()
-    assert sum(len(message.get("body", b"")) for message in sent) < 3 * events.GROUP
+    assert sum(len(message.get("body", b"")) for message in sent) < 3 * events.PIECE
     task.cancel()
 
 

@@ -157,8 +157,8 @@ class BodyLimits:
         *,
         max_bytes: int = 1 << 20,
         timeout_s: float = 30.0,
-        total_bytes: int = 32 << 20,
-        unknown_bytes: int = 8 << 20,
+        total_bytes: int = 16 << 20,
+        unknown_bytes: int = 4 << 20,
     ) -> None:
         self.app = app
         self.max_bytes = max_bytes

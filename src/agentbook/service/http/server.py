@@ -142,6 +142,8 @@ def run(
             faults=Switch(stack.enter_context(admin_token(data))) if faults else None,
         )
         platform.turns.end_interrupted_turns()
+        # Threads that compute let the loop run within a millisecond.
+        sys.setswitchinterval(0.001)
         server = _Server(platform, data, root_url, port, until_unused=until_unused, behind_proxy=public is not None)
         stack.callback(discovery_file.withdraw, data)
         server.run(sockets=[listener])

@@ -115,9 +115,9 @@ class EventSocket:
             texts = cursor.next_texts()
             if not texts and cursor.behind:
                 last_id = cursor.last_id
-                page, is_last = await self.platform.store.read(
-                    partial(events.after, session_id=session_id, from_id=last_id), brief=True
-                )
+                # In a thread: long events take long to read.
+                read_page = partial(events.after, session_id=session_id, from_id=last_id)
+                page, is_last = await self.platform.store.read(read_page)
                 texts = cursor.replay(page, is_last=is_last)
             elif not texts:
                 await changed.wait()

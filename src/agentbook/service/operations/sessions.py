@@ -108,18 +108,20 @@ def list_events(call: OperationCall) -> bytes | AsyncIterator[bytes]:
         limit=params["limit"],
         offset=min(params["offset"], (1 << 63) - 1),
     )
-    if params["sort_by"].removeprefix("-") not in events.IN_ORDER_OF_ID:
-        return _sort_and_stream(call.platform.store, session["id"], read_page, params)
-    page_ = read_page(call.db)
-    if page_.wires is not None:
-        return page_of_json(page_.wires, page_.total, params)
-    return _stream(call.platform.store, session["id"], page_, params)
+    store = call.platform.store
+    if params["sort_by"].removeprefix("-") in events.IN_ORDER_OF_ID and session["id"] not in store.long_sessions:
+        page_ = read_page(call.db, only_small=True)
+        if page_ is not None and page_.wires is not None:
+            return page_of_json(page_.wires, page_.total, params)
+        store.long_sessions.add(session["id"])
+    return _read_and_stream(store, session["id"], read_page, params)
 
 
-async def _sort_and_stream(
-    store: Store, session_id: str, read_page: Callable[[Connection], events.Page], params: Mapping[str, Any]
+async def _read_and_stream(
+    store: Store, session_id: str, read_page: Callable[[Connection], events.Page | None], params: Mapping[str, Any]
 ) -> AsyncIterator[bytes]:
-    page_ = await store.read(read_page)  # in a thread, because it sorts a whole session
+    page_ = await store.read(read_page)  # in a thread: it sorts a whole session, or reads megabytes
+    assert page_ is not None
     if page_.wires is not None:
         yield page_of_json(page_.wires, page_.total, params)
         return
@@ -132,13 +134,13 @@ async def _stream(store: Store, session_id: str, page_: events.Page, params: Map
     separator = '{"items":['
     for group in page_.groups():
         if lengths[group[0]] <= events.GROUP:
-            wires = await store.read(partial(events.texts, session_id=session_id, ids=group), brief=True)
+            wires = await store.read(partial(events.texts, session_id=session_id, ids=group))
             yield (separator + ",".join(wires)).encode()
         else:
             yield separator.encode()
-            for start in range(0, lengths[group[0]], events.GROUP):
-                read_piece = partial(events.piece, session_id=session_id, id_=group[0], start=start)
-                yield (await store.read(read_piece, brief=True)).encode()
+            for start in range(0, lengths[group[0]], events.PIECE):
+                read_piece = partial(store.long_texts.piece, session_id=session_id, id_=group[0], start=start)
+                yield (await store.read(read_piece)).encode()
         separator = ","
     # A page that ends early reports the limit that it kept to.
     applied = {**params, "limit": len(page_.ids)} if page_.is_cut else params

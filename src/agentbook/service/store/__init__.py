@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+import anyio
 import anyio.to_thread
 from sqlalchemy import Connection
 
@@ -18,6 +19,7 @@ from ..clock import Clock
 from ..errors import OperatorError
 from .activity import StoreActivity
 from .engine import default_data, open_engine
+from .events import LongTexts
 from .seeded import BEGINNING, Seeding, open_clock
 from .writer import Published, Transaction, Writer
 
@@ -26,6 +28,7 @@ __all__ = ["BEGINNING", "Published", "Seeding", "Store", "Transaction", "default
 T = TypeVar("T")
 
 _LAST_READS_S = 5.0
+_READERS = 4
 
 
 def _ignore(_events: list[Published]) -> None:
@@ -69,7 +72,11 @@ class Store:
             raise
         self.on_events: Callable[[list[Published]], None] = _ignore
         self._writer = Writer(self.engine, self.clock, lambda events: self.on_events(events))
+        self.long_texts = LongTexts()
+        self.long_sessions: set[str] = set()  # whose pages are better read in a thread
         self._inline: Connection | None = None
+        # More threads would only compete with the loop for the interpreter.
+        self._readers = anyio.CapacityLimiter(_READERS)
         self._reading = 0
         self._read_ended = threading.Condition()
         self._is_sqlite = self.engine.dialect.name == "sqlite"
@@ -94,7 +101,7 @@ class Store:
                 self._inline = self.engine.connect()
             with self._inline.begin():
                 return work(self._inline)
-        return await anyio.to_thread.run_sync(self.read_now, work)
+        return await anyio.to_thread.run_sync(self.read_now, work, limiter=self._readers)
 
     def read_now(self, work: Callable[[Connection], T]) -> T:
         """Run `work` on one consistent state of the store, in this thread."""

@@ -7,6 +7,7 @@ This is the hot path, so the SQL is written out and rows stay tuples. Specificat
 from __future__ import annotations
 
 import sqlite3
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -26,7 +27,8 @@ REPLAY_PAGE = 1000
 # replayed is read in groups of events and, of an event longer than that, in pieces.
 MAX_PAGE = 8 << 20
 GROUP = 64 * 1024
-_SMALL_PAGE = 256 * 1024
+PIECE = 128 * 1024
+SMALL_PAGE = 256 * 1024
 _SMALL_EVENT = 1024
 _HISTORY = 8 << 20  # characters of earlier messages; one LLM request takes no more
 _BATCH = 16  # rows that are fetched at once
@@ -117,8 +119,20 @@ def append(
     return event
 
 
-def page(db: Connection, session_id: str, *, from_id: str | None, sort_by: str, limit: int, offset: int) -> Page:
+def page(
+    db: Connection,
+    session_id: str,
+    *,
+    from_id: str | None,
+    sort_by: str,
+    limit: int,
+    offset: int,
+    only_small: bool = False,
+) -> Page | None:
     """Return a page of the events after `from_id`, and the total of all pages.
+
+    With `only_small`, a page that is not small is None: to find out how long its events
+    are takes SQLite as long as to read them, which is then done in a thread.
 
     `sort_by` is a column, with a leading ``-`` in descending order. Only those of
     `IN_ORDER_OF_ID` are sorted already; others sort the whole session. A page that is
@@ -131,17 +145,21 @@ def page(db: Connection, session_id: str, *, from_id: str | None, sort_by: str, 
     order = f"id {direction}"
     if column not in IN_ORDER_OF_ID:  # events without a value come last, first with `-`
         order = f"{_SORTED[column]} IS NULL {direction}, {_SORTED[column]} {direction}, {order}"
+    at_once = SMALL_PAGE if only_small else _SMALL_EVENT
     sql = (
-        f"SELECT id, {_LENGTH} AS length, CASE WHEN {_LENGTH} <= {_SMALL_EVENT} THEN wire END "  # noqa: S608 - constants
+        f"SELECT id, {_LENGTH} AS length, CASE WHEN {_LENGTH} <= {at_once} THEN wire END AS wire "  # noqa: S608 - constants
         f"FROM events WHERE {condition} ORDER BY {order} LIMIT ? OFFSET ?"
     )
-    rows, is_cut = _fetch_up_to(MAX_PAGE, db.exec_driver_sql(_mark_parameters(db, sql), (*parameters, limit, offset)))
+    result = db.exec_driver_sql(_mark_parameters(db, sql), (*parameters, limit, offset))
+    rows, is_cut = _fetch_up_to(SMALL_PAGE if only_small else MAX_PAGE, result)
+    if only_small and (is_cut or any(row.wire is None for row in rows)):
+        return None
     total = offset + len(rows)
     if len(rows) == limit or is_cut or not (rows or offset == 0):  # the last page needs no count
         count = _mark_parameters(db, f"SELECT count(*) FROM events WHERE {condition}")  # noqa: S608 - constants
         total = db.exec_driver_sql(count, tuple(parameters)).scalar() or 0
     ids, lengths, wires = [row[0] for row in rows], [row[1] for row in rows], [row[2] for row in rows]
-    if None not in wires and sum(lengths) <= _SMALL_PAGE:
+    if None not in wires and sum(lengths) <= SMALL_PAGE:
         return Page(ids, lengths, wires, total)
     if sum(lengths) <= GROUP:
         return Page(ids, lengths, texts(db, session_id, ids), total)
@@ -154,14 +172,15 @@ def _fetch_up_to(max_length: int, result: CursorResult[Any]) -> tuple[list[Any],
     At least one row. Also returns whether rows are missing.
     """
     rows: list[Any] = []
-    length = 0
-    while batch := result.fetchmany(_BATCH):
+    length, batch_size = 0, 1
+    while batch := result.fetchmany(batch_size):
         for row in batch:
             length += int(row.length)
             if rows and length > max_length:
                 result.close()
                 return rows, True
             rows.append(row)
+        batch_size = 1 if max(row.length for row in batch) > _SMALL_EVENT else _BATCH
     return rows, False
 
 
@@ -173,11 +192,39 @@ def texts(db: Connection, session_id: str, ids: Sequence[str]) -> list[str]:
     return [wires[id_] for id_ in ids]
 
 
-def piece(db: Connection, session_id: str, id_: str, start: int) -> str:
-    """Return `GROUP` characters of an event's JSON text, from `start` (from 0) on."""
-    sql = _mark_parameters(db, "SELECT substr(wire, ?, ?) FROM events WHERE session_id = ? AND id = ?")
-    text: str = db.exec_driver_sql(sql, (start + 1, GROUP, session_id, id_)).scalar_one()
-    return text
+class LongTexts:
+    """The long events that were read last, while they are sent piece by piece.
+
+    A reader holds no text between two pieces: one that stops leaves nothing behind, and
+    one that goes on finds its event here. To find an event among long ones takes SQLite
+    as long as to read several of them.
+    """
+
+    def __init__(self, max_length: int = 8 << 20) -> None:
+        self.max_length = max_length
+        self._texts: dict[str, str] = {}  # by id, the least recently used first
+        self._length = 0
+        self._lock = threading.Lock()
+
+    def piece(self, db: Connection, session_id: str, id_: str, start: int) -> str:
+        """Return `PIECE` characters of an event's text, from `start` (from 0) on."""
+        with self._lock:
+            text = self._texts.pop(id_, None)
+            if text is not None:
+                self._texts[id_] = text
+        if text is None:
+            [text] = texts(db, session_id, [id_])
+            self._add(id_, text)
+        return text[start : start + PIECE]
+
+    def _add(self, id_: str, text: str) -> None:
+        with self._lock:
+            if id_ in self._texts:
+                return
+            self._texts[id_] = text
+            self._length += len(text)
+            while self._length > self.max_length:
+                self._length -= len(self._texts.pop(next(iter(self._texts))))
 
 
 def after(db: Connection, session_id: str, from_id: str) -> tuple[list[Published], bool]:
@@ -185,12 +232,10 @@ def after(db: Connection, session_id: str, from_id: str) -> tuple[list[Published
 
     At most `REPLAY_PAGE` events and `GROUP` characters, but one event at least.
     """
-    sql = f"SELECT id, {_LENGTH} AS length, type FROM events WHERE session_id = ? AND id > ? ORDER BY id LIMIT ?"  # noqa: S608 - constants
+    sql = f"SELECT id, {_LENGTH} AS length, type, wire FROM events WHERE session_id = ? AND id > ? ORDER BY id LIMIT ?"  # noqa: S608 - constants
     result = db.exec_driver_sql(_mark_parameters(db, sql), (session_id, from_id, REPLAY_PAGE))
     rows, is_cut = _fetch_up_to(GROUP, result)
-    wires = texts(db, session_id, [row[0] for row in rows]) if rows else []
-    published = [Published(session_id, row[0], row[2], wire) for row, wire in zip(rows, wires, strict=True)]
-    return published, not is_cut and len(rows) < REPLAY_PAGE
+    return [Published(session_id, row.id, row.type, row.wire) for row in rows], not is_cut and len(rows) < REPLAY_PAGE
 
 
 def texts_before(db: Connection, session_id: str, before_id: str, limit: int) -> list[tuple[str, str]]:

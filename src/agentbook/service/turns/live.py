@@ -82,6 +82,7 @@ class Channel:
 
     ring: deque[Published] = field(default_factory=deque)
     start: int = 0  # how many events have been dropped from the ring
+    dropped_id: str = ""  # the newest of them
     characters: int = 0
     live: LiveTurn | None = None
     users: int = 0
@@ -95,8 +96,10 @@ class Channel:
         self.ring.append(event)
         self.characters += len(event.wire)
         while len(self.ring) > _RING_EVENTS or (self.characters > _RING_CHARACTERS and len(self.ring) > 1):
-            self.characters -= len(self.ring.popleft().wire)
+            dropped = self.ring.popleft()
+            self.characters -= len(dropped.wire)
             self.start += 1
+            self.dropped_id = dropped.id
 
     def wake(self) -> None:
         """Wake every waiting socket; later ones wait for the next change."""
@@ -175,7 +178,8 @@ class Cursor:
         """
         if page:
             self.last_id = page[-1].id
-        if is_last:
+        # Events that were published and dropped while the page was read need another.
+        if is_last and self.channel.dropped_id <= self.last_id:
             # Events of the ring that the page lacks were committed after it was read,
             # so their ids are greater.
             ring = self.channel.ring
