@@ -267,11 +267,11 @@ class Bystander(threading.Thread):
         self._ended = threading.Event()
         self.delays: list[float] = []
         self.errors: list[str] = []
-        self._before = self._most = rss_bytes(pid)
+        self._before = self._peak = rss_bytes(pid)
 
     @property
     def growth_mb(self) -> float:
-        return (self._most - self._before) / 1e6
+        return (self._peak - self._before) / 1e6
 
     def run(self) -> None:
         kept = self._connect()
@@ -290,7 +290,7 @@ class Bystander(threading.Thread):
                     connection.close()
                 self.delays.append(time.monotonic() - start)
             fresh.close()
-            self._most = max(self._most, rss_bytes(self._pid))
+            self._peak = max(self._peak, rss_bytes(self._pid))
             self._ended.wait(0.05)
         kept.close()
 
