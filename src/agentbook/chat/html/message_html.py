@@ -23,6 +23,7 @@ EDIT = '<button type="button" class="ab-act ab-edit">Edit</button>'
 _SCROLLABLE = re.compile(r'<(pre|div class="ab-table"|(?:div|span) class="ab-math ab-(?:display|long)[^"]*")>')
 
 STOPPED = "Stopped listening. The agent may still finish: a late reply appears here."
+CUT_OFF = "The reply was cut off here."
 INCOMPLETE = "This may not be the whole session."
 NO_REASON = "No reason was given."
 EMPTY = '<div class="ab-empty">No messages yet.</div>'
@@ -91,7 +92,8 @@ def foot(exchange: ExchangeLike, *, live: bool = False) -> str:
     """
     if exchange.status == "failed":
         reason = plain(exchange.reason or NO_REASON)
-        return f'<div class="ab-failed"><strong>Failed.</strong> {reason}{request_line(exchange.request_id)}</div>'
+        cut_off = f'<div class="ab-foot"><em>{CUT_OFF}</em></div>' if is_cut_off(exchange) else ""
+        return f'{cut_off}<div class="ab-failed"><strong>Failed.</strong> {reason}{request_line(exchange.request_id)}</div>'
     if exchange.status == "stopped":
         return f'<div class="ab-foot">{STOPPED}</div>'
     if exchange.status == "answered":
@@ -100,6 +102,11 @@ def foot(exchange: ExchangeLike, *, live: bool = False) -> str:
         copy = COPY.replace(">", f' data-text="{plain(exchange.text)}">', 1) if live and exchange.text else ""
         return f'<div class="ab-foot">{duration}{copy}</div>' if duration or copy else ""
     return TYPING if not exchange.text else ""
+
+
+def is_cut_off(exchange: ExchangeLike) -> bool:
+    """Whether the turn failed and its text is only what was streamed before."""
+    return exchange.status == "failed" and bool(exchange.text) and exchange.turn.text is None
 
 
 def request_line(request_id: str | None) -> str:

@@ -57,6 +57,8 @@ class Exchange:
         How many events of each type that this package does not know.
     stopped_text : str
         The draft as it stood when the person stopped waiting.
+    last_draft : str
+        The draft as it stood before the event that ended the turn.
     """
 
     turn: Turn
@@ -75,6 +77,7 @@ class Exchange:
     drafted: bool = False
     posting: asyncio.Task[None] | None = None
     stopped_text: str = ""
+    last_draft: str = ""
 
     @property
     def prompt(self) -> str:
@@ -83,9 +86,11 @@ class Exchange:
 
     @property
     def text(self) -> str:
-        """The persisted reply, else the draft (if stopped, as it stood then)."""
+        """The persisted reply, else the draft: the last one if stopped or failed."""
         if self.turn.text is not None:
             return self.turn.text
+        if self.turn.status == "failed":
+            return self.last_draft
         return self.stopped_text if self.phase == "stopped" else self.turn.draft
 
     @property
@@ -118,6 +123,8 @@ class Exchange:
             self.drafted = self.drafted or not persisted
             if self.sent_at is not None and self.time_to_first_event_s is None:
                 self.time_to_first_event_s = now - self.sent_at
+        if self.turn.status == "open":
+            self.last_draft = self.turn.draft
         event_type = str(event.get("type"))
         if event_type not in _KNOWN_TYPES:
             self.other_types[event_type] = self.other_types.get(event_type, 0) + 1

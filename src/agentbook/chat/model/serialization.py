@@ -76,7 +76,7 @@ def exchange_to_data(exchange: Exchange) -> dict[str, Any]:
     return {
         "prompt": turn.prompt,
         "reply": turn.text,
-        "draft": turn.draft,
+        "draft": turn.draft if turn.status == "open" else exchange.last_draft if turn.text is None else "",
         "status": turn.status,
         "message_id": turn.message_id,
         "author": dict(turn.author),
@@ -110,7 +110,7 @@ def exchange_from_data(data: Mapping[str, Any]) -> Exchange:
         message_id=data["message_id"],
         author=dict(data["author"]),
         text=data["reply"],
-        draft=data["draft"],
+        draft=data["draft"] if data["status"] == "open" else "",
         status=data["status"],
         asked_at=_parse_time(data["asked_at"]),
         replied_at=_parse_time(data["replied_at"]),
@@ -133,6 +133,7 @@ def exchange_from_data(data: Mapping[str, Any]) -> Exchange:
         time_to_reply_s=data["time_to_reply_s"],
         other_types=dict(data["other_types"]),
         stopped_text=data["stopped_at"],
+        last_draft=data["draft"],
     )
 
 

@@ -148,6 +148,8 @@ def _reply_markdown(exchange: Exchange) -> Iterable[str]:
     if exchange.text:
         yield quote(exchange.text)
     if exchange.status == "failed":
+        if message_html.is_cut_off(exchange):
+            yield f"*{message_html.CUT_OFF}*"
         yield f"**Failed.** {heading(exchange.reason or message_html.NO_REASON)}"
     elif exchange.status == "stopped":
         yield f"*{message_html.STOPPED}*"

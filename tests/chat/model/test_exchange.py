@@ -1,0 +1,70 @@
+"""A turn that ends early keeps the text that was streamed, and says why once."""
+
+from __future__ import annotations
+
+import pytest
+
+from agentbook.api.errors import StreamClosed
+from agentbook.chat.html.message_html import CUT_OFF, exchange_html
+from agentbook.chat.model.conversation import Conversation
+from agentbook.chat.model.transcript import Transcript
+from chat.fakes import KEY, SESSION, FakePlatform
+from chat.panels import draw_now, eventually, live_view, make, on_loop, shown
+
+pytestmark = pytest.mark.python_versions
+
+
+def streamed(platform: FakePlatform, conversation: Conversation) -> None:
+    for event in (
+        platform.persist("message", {"text": "Why?"}, KEY),
+        {"id": "draft-1", "type": "runtime_draft", "content": {"delta": "Because **it", "offset": 0}, "task_id": "t0"},
+    ):
+        conversation.feed(event)
+
+
+def test_a_failed_turn_keeps_its_text_in_every_output() -> None:
+    platform, conversation = FakePlatform(), Conversation(None, session=SESSION)
+    streamed(platform, conversation)
+    conversation.feed(platform.fail("Out of budget"))
+    exchange = conversation.exchanges[0]
+    assert (exchange.status, exchange.text, exchange.turn.text) == ("failed", "Because **it", None)
+    saved = conversation.to_json()
+    for page in (
+        conversation.to_markdown(),
+        conversation.to_html(),
+        exchange_html(exchange, "guide", live=True),
+        Transcript.from_json(saved).to_markdown(),
+    ):
+        order = [page.index(part) for part in ("Because", CUT_OFF, "Failed.", "Out of budget")]
+        assert order == sorted(order)
+        assert page.count("Out of budget") == page.count(CUT_OFF) == 1
+    assert Transcript.from_json(saved).to_json() == saved
+    assert Conversation.from_json(saved) == conversation
+    assert conversation.to_pandas()["text"].to_list() == ["Why?", "Out of budget"]
+
+
+def test_a_reply_after_drafts_is_not_cut_off() -> None:
+    platform, conversation = FakePlatform(), Conversation(None, session=SESSION)
+    streamed(platform, conversation)
+    conversation.feed(platform.reply("Because **it is**."))
+    assert CUT_OFF not in conversation.to_markdown()
+    assert '"draft": ""' in conversation.to_json()
+
+
+@pytest.mark.parametrize("end", ["failed", "lost"])
+def test_the_panel_keeps_the_text_of_a_turn_that_ends_early(end: str) -> None:
+    platform = FakePlatform()
+    panel = make(platform)
+    exchange = on_loop(lambda: panel.conversation.submit("Go on"))
+    eventually(panel, lambda: exchange.bound and panel.conversation.connection == "live")
+    on_loop(lambda: platform.write("Half a sentence", 0))
+    eventually(panel, lambda: exchange.status == "streaming")
+    gone = StreamClosed("sessions.stream: gone")
+    on_loop(lambda: platform.fail("Out of budget") if end == "failed" else platform.publish(gone))
+    eventually(panel, lambda: exchange.status == "failed")
+    draw_now(panel)
+    words = shown(panel)
+    assert "Half a sentence" in words
+    assert words.count(CUT_OFF) == words.count("Failed.") == 1
+    assert live_view(panel).retry.description == ("Send again" if end == "failed" else "Listen again")
+    panel.close()
