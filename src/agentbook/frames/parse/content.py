@@ -40,6 +40,7 @@ class ContentReader:
         self._pick_text = picker("text")
         self._texts = msgspec.json.Decoder(list[self._text_only])  # type: ignore[name-defined]
         self.type: Any = self._text_only | str | None
+        self._empty_objects = pa.array([], TEXT)  # as many as the last page had contents
         self._scratch = np.empty((2, 0), np.bool_)
         self._one_text = msgspec.json.Decoder(self.type)
 
@@ -68,11 +69,15 @@ class ContentReader:
         return pa.array(texts, TEXT), rests
 
     def _split_texts(self, contents: list[Any]) -> tuple[list[str | None], Any]:
-        if set(map(type, contents)) == {self._text_only}:
-            return self._pick_text(contents), pa.repeat(pa.scalar("{}", TEXT), len(contents))
-        is_object = [isinstance(content, self._text_only) for content in contents]
-        texts = [content.text if is_struct else content for content, is_struct in zip(contents, is_object, strict=True)]
-        return texts, pa.array(["{}" if is_struct else None for is_struct in is_object], TEXT)
+        try:
+            texts = self._pick_text(contents)
+        except AttributeError:  # some are a text themselves, or null
+            texts = [content.text if isinstance(content, self._text_only) else content for content in contents]
+            rests = ["{}" if isinstance(content, self._text_only) else None for content in contents]
+            return texts, pa.array(rests, TEXT)
+        if len(self._empty_objects) != len(contents):
+            self._empty_objects = pa.array(["{}"] * len(contents), TEXT)
+        return texts, self._empty_objects
 
     def _split_raw(self, raws: list[Any]) -> tuple[Any, Any] | None:
         lengths = np.fromiter(map(len, raws), np.int64, len(raws))
@@ -120,7 +125,8 @@ class ContentReader:
         signs = np.frombuffer(data, np.uint8)
         count = max(len(signs) - 5, 0)
         if self._scratch.shape[1] < count:
-            self._scratch = np.empty((2, 2 * count), np.bool_)
+            self._empty_objects = pa.array([], TEXT)  # as many as the last page had contents
+        self._scratch = np.empty((2, 2 * count), np.bool_)
         # "..x.", in memory that every page uses again
         hit, other = self._scratch[:, :count]
         np.equal(signs[:count], _QUOTE, out=hit)

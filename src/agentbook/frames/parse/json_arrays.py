@@ -53,19 +53,21 @@ def object_array(fields: Mapping[str, Sequence[Any]]) -> Any:
     >>> object_array({'"a"': [b"1", b""], '"b"': [b"[]", b""]}).to_pylist()
     ['{"a":1,"b":[]}', None]
     """
-    columns = {name: raws for name, raws in fields.items() if any(raws)}
+    count = len(next(iter(fields.values())))
+    sizes = {name: np.fromiter(map(len, raws), np.int64, count) for name, raws in fields.items()}
+    columns = {name: raws for name, raws in fields.items() if sizes[name].any()}
     if not columns:
-        return pa.nulls(len(next(iter(fields.values()))), TEXT)
-    if not all(map(all, columns.values())):
+        return pa.nulls(count, TEXT)
+    if not all(sizes[name].all() for name in columns):
         return _sparse_objects(columns)
-    count, step = len(next(iter(columns.values()))), 2 * len(columns) + 1
+    step = 2 * len(columns) + 1
     pieces: list[Any] = [b"}"] * (count * step)
     lengths = np.ones(count, np.int64)
     for number, (name, raws) in enumerate(columns.items()):
         key = f"{',' if number else '{'}{name}:".encode()
         pieces[2 * number :: step] = [key] * count
         pieces[2 * number + 1 :: step] = raws
-        lengths += len(key) + np.fromiter(map(len, raws), np.int64, count)
+        lengths += len(key) + sizes[name]
     return json_array(b"".join(pieces), lengths)
 
 
