@@ -274,10 +274,10 @@ class Bystander(threading.Thread):
         return (self._peak - self._before) / 1e6
 
     def run(self) -> None:
-        kept = self._connect()
+        lasting = self._connect()
         while not self._ended.is_set():
             fresh = self._connect()
-            for connection in (kept, fresh):
+            for connection in (lasting, fresh):
                 start = time.monotonic()
                 try:
                     connection.request("GET", "/v1/me", headers={"Authorization": self._basic})
@@ -292,7 +292,7 @@ class Bystander(threading.Thread):
             fresh.close()
             self._peak = max(self._peak, rss_bytes(self._pid))
             self._ended.wait(0.05)
-        kept.close()
+        lasting.close()
 
     def _connect(self) -> HTTPConnection:
         return HTTPConnection("127.0.0.1", self._port, timeout=20)
