@@ -192,7 +192,7 @@ def rule_based_agents(target: Target) -> None:
     texts = ("“a" * 200_000, "1 percent of " * 80_000, "a " * 500_000)
     for agent in ("scribe", "guide", "calculator", "echo", "analyst"):
         for text in texts:
-            _ask(target, f"acme~{agent}", text, 1)
+            _ask(target, agent, text, 1)
 
 
 def long_pages(target: Target) -> None:

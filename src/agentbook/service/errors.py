@@ -164,7 +164,7 @@ def too_many_connections() -> HTTPError:
 
 
 def too_busy() -> HTTPError:
-    """The requests that are being received take all the memory that they may."""
+    """Too many requests are being received, or wait, at the same time."""
     return HTTPError(503, "ServiceUnavailable", "The service is receiving too much at once. Try again later.")
 
 

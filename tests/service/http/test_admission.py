@@ -9,6 +9,7 @@ import pytest
 
 from agentbook.service.http import connection
 from agentbook.service.http.admission import Admission
+from agentbook.service.store import Store
 from service.http.raw import JSON, listening, served, status
 from service.world import World, basic
 
@@ -88,6 +89,13 @@ async def test_a_full_service_turns_away_the_oldest_without_a_key(world: World) 
         assert (await answer(keyed[0][0]))[0] == 200
         for _, writer in (*keyed, *waiting, late):
             writer.close()
+
+
+async def test_a_crowd_without_keys_does_not_queue_before_keys(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Store, "waiting_reads", 1_000)
+    assert (await world.get("/agents")).status_code == 503
+    assert (await world.get("/agents", world.full)).status_code == 200
+    assert (await world.get("/me", world.full)).status_code == 200
 
 
 async def test_room_is_released(world: World) -> None:

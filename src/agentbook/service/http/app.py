@@ -31,6 +31,7 @@ VERSION_PATH = "/v1"
 # GET /me accepts such keys ("Authentication", rule 2).
 ANY_SCOPE = "workspaces:read"
 _FOR_ALL_KEYS = "getMe"
+_MAX_WAITING_READS = 32
 
 _encode = msgspec.json.Encoder().encode
 _EMPTY: Mapping[str, Any] = {}
@@ -148,7 +149,11 @@ class Endpoint:
             request.scope[KNOWN] = principal is not None
             return handler.run(OperationCall(self.platform, principal, request.path_params, query, _EMPTY, db))
 
-        return await self.platform.store.read(run, brief=handler.kind == "brief")
+        is_brief = handler.kind == "brief"
+        # Whoever has a key need not wait behind a crowd without one.
+        if credential is None and not is_brief and self.platform.store.waiting_reads >= _MAX_WAITING_READS:
+            raise errors.too_busy()
+        return await self.platform.store.read(run, brief=is_brief)
 
     async def _write(
         self, operation: Operation, handler: RegisteredHandler, credential: Credential | None, request: Request

@@ -28,6 +28,7 @@ from .admission import KNOWN, Admission
 MAX_HEAD_BYTES = 64 * 1024
 MAX_HEADERS = 256
 MAX_HEAD_S = 30.0
+_LAST_BYTES = 8 * 1024  # of what arrived last, to answer an unknown method
 MAX_PIPELINED = 16  # requests that wait for the response to an earlier one
 # How long a connection for which there is no room may take to send a credential.
 _CROWDED_HEAD_S = 2.0
@@ -105,7 +106,7 @@ class Connection(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if self._refused:
             return
-        self._last = data
+        self._last = data[:_LAST_BYTES]
         super().data_received(data)
         if self._refused or self.parser is None:
             return

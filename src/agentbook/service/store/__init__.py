@@ -103,6 +103,11 @@ class Store:
                 return work(self._inline)
         return await anyio.to_thread.run_sync(self.read_now, work, limiter=self._readers)
 
+    @property
+    def waiting_reads(self) -> int:
+        """How many reads wait for a thread."""
+        return self._readers.statistics().tasks_waiting
+
     def read_now(self, work: Callable[[Connection], T]) -> T:
         """Run `work` on one consistent state of the store, in this thread."""
         with self._read_ended:
