@@ -3,137 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import html
 import itertools
-import json
 import re
 import threading
-import time
-from collections.abc import AsyncGenerator, Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
 from ipywidgets import VBox
 
-from agentbook.api.errors import NotFound, Unauthorized
-from agentbook.api.record import Record
-from agentbook.chat.compare import records
-from agentbook.chat.compare.view import CompareLayout, static_html
+from agentbook.api.errors import Unauthorized
+from agentbook.chat.compare.view import static_html
 from agentbook.chat.compare.widget import Compare
 from agentbook.chat.html import static_transcript
 from agentbook.events import loop
+from chat.compare.agents import Agents, buttons, eventually, layout_of, retry_button, shout, words
 from chat.fakes import FakePlatform, echo, refused
 from chat.panels import on_loop, widgets_in
 
 pytestmark = pytest.mark.python_versions
-
-Reply = Callable[[FakePlatform, str], Any]
-
-
-class Agents:
-    """Client and event stream of several agents, with one platform per session."""
-
-    def __init__(self, **answers: Reply) -> None:
-        self.answers = answers
-        self.started: list[FakePlatform] = []
-        self.sent: list[tuple[str, str]] = []
-        self.refusals: dict[str, list[Exception]] = {}
-        self.sessions = self.agents = self
-
-    def asynchronous(self) -> Agents:
-        return self
-
-    async def get(self, name: str) -> Record:
-        if name not in self.answers:
-            raise NotFound("no", operation="agents.get", status=404, message="Agent not found", request_id="req-9")
-        return Record(id=name, name=name)
-
-    async def start(self, workspace: Any, *, agent_id: str, prompt: str) -> Record:
-        if self.refusals.get(agent_id):
-            raise self.refusals[agent_id].pop(0)
-        platform = FakePlatform(self.answers[agent_id])
-        self.started.append(platform)
-        self.sent.append((agent_id, prompt))
-        platform.receive(prompt)
-        return Record(id=f"01900000-0000-7000-8000-{len(self.started):012x}", workspace_id=workspace)
-
-    async def send(self, session_id: str, text: str) -> Record:
-        self.sent.append((session_id, text))
-        return self.of(session_id).receive(text)
-
-    def of(self, session_id: str) -> FakePlatform:
-        return self.started[int(session_id[-12:], 16) - 1]
-
-    def follow(self, client: Any, session_id: str, **options: Any) -> AsyncGenerator[Record]:
-        return self.of(session_id).follow(client, session_id, **options)
-
-
-def shout(platform: FakePlatform, text: str) -> None:
-    platform.reply(f"**{text.upper()}**")
-
-
-def fails(platform: FakePlatform, text: str) -> None:
-    platform.fail("exceeded LLM token limit for this execution tree")
-
-
-async def never(platform: FakePlatform, text: str) -> None:
-    while not platform.readers:  # a draft reaches only readers that are connected
-        await asyncio.sleep(0)
-    platform.write("Let me", 0)
-
-
-@pytest.fixture
-def agents() -> Agents:
-    return Agents(echo=echo, shout=shout, fails=fails, never=never)
-
-
-@pytest.fixture
-def make(agents: Agents) -> Iterator[Callable[..., Compare]]:
-    compares: list[Compare] = []
-
-    def build(*names: Any, **options: Any) -> Compare:
-        compare = Compare(agents, "acme~lab", names, follow=agents.follow, **options)  # type: ignore[arg-type]
-        compares.append(compare)
-        return compare
-
-    yield build
-    for compare in compares:
-        compare.close()
-
-
-def layout_of(compare: Compare) -> CompareLayout:
-    """The widgets of a comparison, up to date."""
-    on_loop(compare._throttle.flush)
-    return compare._compare_layout
-
-
-def words(compare: Compare) -> str:
-    """The text on the page, buttons included."""
-    layout_of(compare)
-    parts = [widget for child in compare.children[1:] for widget in widgets_in(child)]
-    texts = (getattr(part, "value", None) or getattr(part, "description", "") for part in parts)
-    return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", " ".join(texts))).split())
-
-
-def eventually(compare: Compare, condition: Callable[[], bool]) -> None:
-    """Wait until the condition holds, woken by changes of the comparison."""
-    changed = threading.Event()
-    compare.comparison.listen(changed.set)
-    until = time.monotonic() + 60
-    while not condition():
-        assert changed.wait(max(0.0, until - time.monotonic())), "nothing changed in 60 s"
-        changed.clear()
-
-
-def buttons(compare: Compare, round_: int = -1) -> dict[str, Any]:
-    """The buttons of a round by their labels."""
-    return {button.description: button for button in layout_of(compare).views[round_].choices.values()}
-
-
-def retry_button(compare: Compare, side: int) -> Any:
-    return layout_of(compare).views[0].sides[side].retry
 
 
 def test_pictures_load_when_the_reader_allows_it(make: Any) -> None:
@@ -337,50 +225,6 @@ def test_names_are_hidden_until_there_is_a_preference(make: Any) -> None:
     assert "HELLO" in "".join(getattr(part, "value", "") for part in widgets_in(columns[column].children[0]))
     compare.prefer(None, round=1)
     assert f"{'AB'[column]} · shout" in words(compare), "names stay visible once shown"
-
-
-def test_json_round_trip(make: Any, tmp_path: Path) -> None:
-    compare = make("echo", "fails", "never", blind=True, seed=3)
-    compare.ask("Grüße ☃", timeout_s=0.3)
-    compare.ask("more", timeout_s=0.3)
-    eventually(compare, lambda: [round_.exchanges[0].status for round_ in compare.rounds] == ["answered"] * 2)
-    compare.prefer("echo", round=2)
-    path = tmp_path / "compared.json"
-    path.write_text(compare.to_json(), encoding="utf-8")
-    again = Compare.from_json(path)
-    assert again.to_json() == compare.to_json()
-    assert again.to_pandas().equals(compare.to_pandas())
-    assert again.preferences.to_dict() == compare.preferences.to_dict()
-    assert static_html(again.comparison, "ap-0") == static_html(compare.comparison, "ap-0")
-    assert layout_of(again).composer.input.disabled
-    assert len(layout_of(again).views) == 2
-    with pytest.raises(ValueError, match="recording"):
-        again.ask("More?")
-    again.prefer("none", round=1)  # preferences can still change
-    assert again.preferences["preferred"].to_list() == ["none", "echo"]
-    again.close()
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda record: record.update(format="else"), "Not a comparison"),
-        (lambda record: record.update(version=9), "version 9"),
-        (lambda record: record.pop("sides"), "damaged"),
-        (lambda record: record["rounds"][0].update(order=[0, 0]), "each side exactly once"),
-        (lambda record: record["rounds"][0].update(preferred=7), "not one of its sides"),
-        (lambda record: record["rounds"][0].update(exchanges=[5, 5]), "damaged"),
-        (lambda record: record["sides"][0].update(exchanges=[{}]), "damaged"),
-        (lambda record: record["rounds"][0].update(preferred_at="x"), "This comparison is damaged: Invalid isoformat"),
-    ],
-)
-def test_other_json_raises(make: Any, change: Any, message: str) -> None:
-    compare = make("echo", "shout")
-    compare.ask("Hello")
-    record = json.loads(compare.to_json())
-    change(record)
-    with pytest.raises(ValueError, match=message):
-        records.from_json(json.dumps(record))
 
 
 def test_the_static_transcript_shows_answers_side_by_side(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,60 @@
+"""A comparison as JSON, and read back."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentbook.chat.compare import records
+from agentbook.chat.compare.view import static_html
+from agentbook.chat.compare.widget import Compare
+from chat.compare.agents import eventually, layout_of
+
+pytestmark = pytest.mark.python_versions
+
+
+def test_json_round_trip(make: Any, tmp_path: Path) -> None:
+    compare = make("echo", "fails", "never", blind=True, seed=3)
+    compare.ask("Grüße ☃", timeout_s=0.3)
+    compare.ask("more", timeout_s=0.3)
+    eventually(compare, lambda: [round_.exchanges[0].status for round_ in compare.rounds] == ["answered"] * 2)
+    compare.prefer("echo", round=2)
+    path = tmp_path / "compared.json"
+    path.write_text(compare.to_json(), encoding="utf-8")
+    again = Compare.from_json(path)
+    assert again.to_json() == compare.to_json()
+    assert again.to_pandas().equals(compare.to_pandas())
+    assert again.preferences.to_dict() == compare.preferences.to_dict()
+    assert static_html(again.comparison, "ap-0") == static_html(compare.comparison, "ap-0")
+    assert layout_of(again).composer.input.disabled
+    assert len(layout_of(again).views) == 2
+    with pytest.raises(ValueError, match="recording"):
+        again.ask("More?")
+    again.prefer("none", round=1)  # preferences can still change
+    assert again.preferences["preferred"].to_list() == ["none", "echo"]
+    again.close()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda record: record.update(format="else"), "Not a comparison"),
+        (lambda record: record.update(version=9), "version 9"),
+        (lambda record: record.pop("sides"), "damaged"),
+        (lambda record: record["rounds"][0].update(order=[0, 0]), "each side exactly once"),
+        (lambda record: record["rounds"][0].update(preferred=7), "not one of its sides"),
+        (lambda record: record["rounds"][0].update(exchanges=[5, 5]), "damaged"),
+        (lambda record: record["sides"][0].update(exchanges=[{}]), "damaged"),
+        (lambda record: record["rounds"][0].update(preferred_at="x"), "This comparison is damaged: Invalid isoformat"),
+    ],
+)
+def test_other_json_raises(make: Any, change: Any, message: str) -> None:
+    compare = make("echo", "shout")
+    compare.ask("Hello")
+    record = json.loads(compare.to_json())
+    change(record)
+    with pytest.raises(ValueError, match=message):
+        records.from_json(json.dumps(record))
