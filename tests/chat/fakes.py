@@ -11,7 +11,8 @@ from typing import Any
 from agentbook.api.errors import NotFound
 from agentbook.api.record import Record
 from agentbook.chat.model.conversation import Conversation
-from agentbook.events.turns import Event
+from agentbook.chat.model.exchange import Exchange
+from agentbook.events.turns import Event, Turn
 from support.fake_platform.in_process import InProcessPlatform
 
 KEY = {"type": "api_key", "id": "k1", "name": "laptop"}
@@ -177,3 +178,12 @@ def recorded(*pairs: tuple[str, str]) -> Conversation:
         conversation.feed(event(4 * number + 2, "runtime_done", {}, AGENT, "t1"))
         conversation.feed(event(4 * number + 3, "runtime_done", {"text": reply}, AGENT))
     return conversation
+
+
+def make_conversation(platform: FakePlatform, **where: Any) -> Conversation:
+    where = where or {"workspace": "acme~lab", "agent": "guide"}
+    return Conversation(platform, follow=platform.follow, **where)  # type: ignore[arg-type]
+
+
+async def finished(exchange: Exchange) -> Turn:
+    return await asyncio.shield(asyncio.wrap_future(exchange.finished))

@@ -6,29 +6,15 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agentbook.api.errors import InsufficientScope, NotFound, OutcomeUnknown, RateLimited, ServerError, Unauthorized
 from agentbook.chat.model.conversation import READ_ONLY, Conversation
-from agentbook.chat.model.exchange import Exchange
-from agentbook.chat.model.transcript import COLUMNS
-from agentbook.events.turns import Turn
-from chat.fakes import KEY, NOT_OURS, OTHER, SESSION, FakePlatform, echo, refused
+from chat.fakes import KEY, NOT_OURS, OTHER, SESSION, FakePlatform, echo, finished, make_conversation, refused
 
 pytestmark = pytest.mark.python_versions
-
-
-def make_conversation(platform: FakePlatform, **where: Any) -> Conversation:
-    where = where or {"workspace": "acme~lab", "agent": "guide"}
-    return Conversation(platform, follow=platform.follow, **where)  # type: ignore[arg-type]
-
-
-async def finished(exchange: Exchange) -> Turn:
-    return await asyncio.shield(asyncio.wrap_future(exchange.finished))
 
 
 async def until(condition: Callable[[], bool], conversation: Conversation) -> None:
@@ -358,35 +344,6 @@ async def test_empty_messages_and_missing_arguments_are_refused_at_once(text: st
     assert platform.requests == []
 
 
-@pytest.mark.anyio
-async def test_the_transcript_is_typed_and_complete() -> None:
-    platform = FakePlatform()
-    conversation = make_conversation(platform, session=SESSION)
-    empty = Conversation(None).to_pandas()
-    exchange = await conversation.send("How many?")
-    platform.done("t1")
-    reply = platform.reply("Two")
-    await finished(exchange)
-    frame = conversation.to_pandas()
-    assert dict(empty.dtypes.astype(str)) == dict(frame.dtypes.astype(str)) == COLUMNS
-    assert frame["role"].tolist() == ["user", "agent"]
-    assert frame["text"].tolist() == ["How many?", "Two"]
-    assert frame["event_id"].tolist() == [exchange.turn.message_id, reply["id"]]
-    assert frame["status"].tolist() == ["answered", "answered"]
-    assert frame["subtasks"].tolist()[1] == 1
-    assert frame["time_to_reply_s"].notna().tolist() == [False, True]
-    assert frame["asked_at"].notna().all()
-    await conversation.aclose()
-
-
-def test_unknown_event_types_are_counted() -> None:
-    conversation = Conversation(None, session=SESSION)
-    platform = FakePlatform()
-    for event in (platform.persist("message", {"text": "Hi"}, KEY), platform.persist("agent_mood", {"mood": 3}, None)):
-        conversation.feed(event)
-    assert conversation.exchanges[0].other_types == {"agent_mood": 1}
-
-
 @given(st.lists(st.sampled_from(["message", "done", "reply", "draft", "odd", "again"]), max_size=30))
 def test_events_repeated_or_replayed_change_nothing(kinds: list[str]) -> None:
     platform, live = FakePlatform(), Conversation(None, session=SESSION)
@@ -435,21 +392,3 @@ async def test_an_invalid_message_is_refused_before_anything_changes(
         with pytest.raises(error, match=words):
             await ask(text)
     assert (conversation.session_id, list(conversation.to_pandas()["role"])) == (SESSION, ["user", "agent"])
-
-
-@pytest.mark.anyio
-async def test_a_lone_surrogate_becomes_a_question_mark_in_the_table() -> None:
-    conversation = make_conversation(FakePlatform(lambda platform, text: platform.reply("cut \ud83d")))
-    await finished(await conversation.start("Hello"))
-    assert list(conversation.to_pandas()["text"]) == ["Hello", "cut ?"]
-
-
-@pytest.mark.anyio
-@pytest.mark.filterwarnings("ignore:The 'future.infer_string' option")
-async def test_missing_values_do_not_depend_on_pandas_options() -> None:
-    conversation = make_conversation(FakePlatform(echo))
-    await finished(await conversation.start("Hello"))
-    with pd.option_context("future.infer_string", False):
-        frame = conversation.to_pandas()
-    assert frame["request_id"].isna().all()
-    assert frame["text"].dtype == pd.StringDtype(na_value=np.nan)

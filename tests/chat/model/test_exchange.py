@@ -68,3 +68,11 @@ def test_the_panel_keeps_the_text_of_a_turn_that_ends_early(end: str) -> None:
     assert words.count(CUT_OFF) == words.count("Failed.") == 1
     assert live_view(panel).retry.description == ("Send again" if end == "failed" else "Listen again")
     panel.close()
+
+
+def test_unknown_event_types_are_counted() -> None:
+    conversation = Conversation(None, session=SESSION)
+    platform = FakePlatform()
+    for event in (platform.persist("message", {"text": "Hi"}, KEY), platform.persist("agent_mood", {"mood": 3}, None)):
+        conversation.feed(event)
+    assert conversation.exchanges[0].other_types == {"agent_mood": 1}
