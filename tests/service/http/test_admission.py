@@ -98,6 +98,22 @@ async def test_a_crowd_without_keys_does_not_queue_before_keys(world: World, mon
     assert (await world.get("/me", world.full)).status_code == 200
 
 
+def test_each_connection_above_the_limit_turns_another_away() -> None:
+    """Many are accepted before the first that was turned away has closed."""
+
+    class Arrival:
+        address = "::1"
+        turned_away = 0
+
+        def turn_away(self) -> None:
+            self.turned_away += 1
+
+    admission, arrivals = Admission(limit=1, unknown=50, unknown_per_address=50), [Arrival() for _ in range(5)]
+    for arrival in arrivals:
+        admission.add(arrival, arrivals)
+    assert [arrival.turned_away for arrival in arrivals] == [1] * 5
+
+
 async def test_room_is_released(world: World) -> None:
     admission = Admission(**FEW)
     async with served(world, admission=admission) as say:

@@ -39,6 +39,25 @@ async def test_unreadable_requests_get_the_services_own_error(world: World) -> N
         )
 
 
+async def test_the_fields_of_an_unknown_method_are_read_in_linear_time(world: World) -> None:
+    """In the square of their length, 256 KiB would take twenty minutes."""
+    async with served(world) as say:
+        answer = await say(b"BREW /v1/me HTTP/1.1\r\n" + b"a" * 60_000 + b"\r\n" + JSON + b"\r\n")
+    assert status(answer) == 405
+    assert b"application/json" in answer
+
+
+async def test_line_breaks_between_requests_keep_no_connection_open(world: World) -> None:
+    async with listening(world, timeout_s=0.2) as address:
+        reader, writer = await asyncio.open_connection(*address)
+        writer.write(b"HEAD /v1/openapi.yaml HTTP/1.1\r\nHost: test\r\n\r\n")
+        assert status(await reader.readuntil(b"\r\n\r\n")) == 200
+        writer.write(b"\r\n")
+        async with asyncio.timeout(20):
+            assert status(await reader.read()) == 408
+        writer.close()
+
+
 async def test_a_request_head_is_limited_in_size_and_time(world: World) -> None:
     begun = b"GET /v1/openapi.yaml HTTP/1.1\r\nHost: test\r\n" + JSON
     async with served(world) as say:

@@ -199,6 +199,7 @@ def test_refusals(place: Storage) -> None:
         ({"key": place.service.key(*SCOPES, account="bob")}, 404, "Session not found"),
         ({"headers": {"Origin": "https://evil.example"}}, 403, "This origin cannot open a socket here"),
         ({"headers": {"Origin": "null"}}, 403, "This origin cannot open a socket here"),
+        ({"headers": {"Origin": "http://["}}, 403, "This origin cannot open a socket here"),
     ]  # fmt: skip
     for kwargs, status, message in cases:
         actual, body, headers = place.refused(session, **kwargs)

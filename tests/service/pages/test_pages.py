@@ -153,8 +153,9 @@ async def test_the_link_or_its_code_can_be_pasted(world: World) -> None:
         pasted = form.format(admin.create_signin(world.store, "ada"))
         answer = await person.post("/signin", form_of(page, code=pasted))
         assert (answer.status_code, answer.headers["location"]) == (303, "settings")
-    wrong = await person.post("/signin", form_of(await person.get("/signin"), code="nonsense"))
-    assert (wrong.status_code, 'role="alert"' in wrong.text) == (400, True)
+    for nonsense in ("nonsense", "http://[?code=nonsense"):
+        wrong = await person.post("/signin", form_of(await person.get("/signin"), code=nonsense))
+        assert (wrong.status_code, 'role="alert"' in wrong.text) == (400, True)
 
 
 @pytest.mark.parametrize(
@@ -259,6 +260,7 @@ FORGED: list[dict[str, str | None]] = [
     {"sec_fetch_site": None, "origin": "http://test.evil.example"},
     {"sec_fetch_site": None, "origin": "http://test:81"},
     {"sec_fetch_site": None, "origin": "null"},
+    {"sec_fetch_site": None, "origin": "http://["},
 ]
 
 

@@ -69,7 +69,9 @@ class Admission:
         total = sum(map(len, self._by_address.values()))
         if len(open_connections) > self.limit or total > 2 * self.unknown:
             crowd = max(self._by_address.values(), key=len)
-            next(iter(crowd)).turn_away()
+            oldest = next(iter(crowd))
+            self.remove(oldest)  # at once, so that the next one turns another away
+            oldest.turn_away()
         return len(peers) <= self.unknown_per_address and total <= self.unknown
 
     def remove(self, connection: Admitted) -> None:

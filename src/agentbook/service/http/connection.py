@@ -40,7 +40,6 @@ MAX_STALL_S = 30.0
 _LINGER_S = 2.0
 
 _UNKNOWN_METHOD = re.compile(rb"[!#-'*+.0-9A-Z^-z|~-]{1,40} [!-~]+ HTTP/1\.[01]\r\n")
-_HEADER = re.compile(rb"([!-9;-~]+):[ \t]*([^\r\n]*)\r\n")
 
 
 def connection_class(
@@ -116,6 +115,10 @@ class Connection(HttpToolsProtocol):
                 self._refuse(errors.head_too_large(MAX_HEAD_BYTES))
             else:
                 self._start_head_timer()
+        elif self._complete and self.cycle is not None and self.cycle.response_complete:
+            # Line breaks before a request, which the parser skips: they are part of the
+            # time that its head may take, since uvicorn has ended the idle timer.
+            self._start_head_timer()
         elif not self._complete:
             self._body_timer.start(self.loop, _MAX_BODY_S, self.transport.close)
 
@@ -175,7 +178,7 @@ class Connection(HttpToolsProtocol):
         if self._problem is not None:
             self._refuse(self._problem)
         elif not self.url and _UNKNOWN_METHOD.match(self._last):
-            self.headers = [(name.lower(), value) for name, value in _HEADER.findall(self._last)]
+            self.headers = _parse_fields(self._last)
             self._refuse(errors.method_not_allowed(["GET", "HEAD", "POST", "PATCH", "DELETE"]))
         else:
             self._refuse(errors.bad_request("This is no HTTP request that can be read."))
@@ -281,6 +284,13 @@ class Timer:
     def _run(self, action: Callable[[], object]) -> None:
         self._handle = None
         action()
+
+
+def _parse_fields(head: bytes) -> list[tuple[bytes, bytes]]:
+    """The header fields of a request whose method the parser does not know."""
+    lines = head[:MAX_HEAD_BYTES].partition(b"\r\n\r\n")[0].split(b"\r\n", MAX_HEADERS + 1)[1 : MAX_HEADERS + 1]
+    fields = (line.partition(b":") for line in lines)
+    return [(name.lower(), value.strip()) for name, colon, value in fields if colon]
 
 
 def _is_answered(head: bytes) -> bool:

@@ -13,7 +13,7 @@ import logging
 import time
 from collections.abc import Callable
 from functools import partial
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl
 
 from sqlalchemy import Connection
 from starlette.types import Receive, Scope, Send
@@ -23,6 +23,7 @@ from ..operations.sessions import readable_session
 from ..state import Platform
 from ..store import events
 from ..turns.live import TYPES, Cursor
+from ..web.endpoints import origin_host
 
 CheckAccess = Callable[[Connection], object]  # raises the error of a caller who may not listen
 
@@ -156,5 +157,5 @@ def _check_origin(scope: Scope) -> None:
     origin = headers.get(b"origin")
     if origin is None:
         return
-    if urlsplit(origin.decode("latin-1")).netloc.lower() != headers.get(b"host", b"").decode("latin-1").lower():
+    if origin_host(origin.decode("latin-1")) != headers.get(b"host", b"").decode("latin-1").lower():
         raise errors.forbidden("This origin cannot open a socket here")

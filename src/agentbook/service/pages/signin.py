@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING
-from urllib.parse import parse_qs, urlencode, urlsplit
+from urllib.parse import parse_qs, urlencode
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -43,7 +43,8 @@ async def submit(platform: Platform, request: Request) -> Response:
     visitor, form = await visitors.read_form(platform, request)
     visitors.require_token(visitor, form, "signin")
     pasted, handle = form.get("code", [""])[0].strip(), form.get("request", [None])[0]
-    code = parse_qs(urlsplit(pasted).query).get("code", [pasted])[0] if "?" in pasted else pasted
+    # By its text, because what is pasted need not be a URL.
+    code = parse_qs(pasted.partition("?")[2].partition("#")[0]).get("code", [pasted])[0]
     return await _sign_in(platform, request, visitor, code, handle)
 
 

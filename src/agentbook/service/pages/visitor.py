@@ -14,7 +14,6 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from sqlalchemy import Connection, delete, insert, or_, select
 from starlette.requests import Request
@@ -23,7 +22,7 @@ from starlette.responses import Response
 from .. import auth, errors, ids
 from ..store import Transaction
 from ..store.tables import accounts, memberships, page_sessions, signin_links
-from ..web.endpoints import Fields, is_form, parse_fields, read_body
+from ..web.endpoints import Fields, is_form, origin_host, parse_fields, read_body
 
 if TYPE_CHECKING:
     from ..state import Platform
@@ -128,7 +127,7 @@ def require_same_origin(request: Request) -> None:
     """
     site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
     host = request.headers.get("host", "")
-    same = site == "same-origin" if site is not None else origin is None or urlsplit(origin).netloc == host
+    same = site == "same-origin" if site is not None else origin is None or origin_host(origin) == host.lower()
     if not same:
         raise UntrustedForm("This form was sent from another site, so nothing was done.")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, urlsplit
 
 import anyio.to_thread
 import msgspec
@@ -90,6 +90,22 @@ def is_form(request: Request) -> bool:
     """Whether the request's content type is a form's."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     return kind == "application/x-www-form-urlencoded"
+
+
+def origin_host(origin: str) -> str | None:
+    """Return host and port of an Origin header, in lower case; None if it has none.
+
+    Examples
+    --------
+    >>> origin_host("https://Host.example:8443")
+    'host.example:8443'
+    >>> origin_host("null"), origin_host("http://[")
+    (None, None)
+    """
+    try:
+        return urlsplit(origin).netloc.lower() or None
+    except ValueError:
+        return None
 
 
 def single_value(values: Fields, name: str) -> str | None:
