@@ -32,7 +32,7 @@ class Replay(ChatPanel):
         self._player = player
         self.played: Future[int] = player.played
         super().__init__(None, session=player.session_id, height=height, follow=player.follow)
-        self.conversation.recording, self.conversation.read_only = player.transcript, True
+        self.conversation.recording = player.transcript
 
     def __repr__(self) -> str:
         return f"Replay({len(self._player.events)} events, speed={self._player.speed:g})"

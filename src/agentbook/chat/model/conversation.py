@@ -2,11 +2,7 @@
 
 Everything here runs on the toolkit's own thread and loop (`agentbook.events.loop`), so
 the state needs no locks. A caller on another thread submits a coroutine; listeners are
-called on that thread. The order of steps keeps a conversation complete:
-
-* a new session is posted, then followed from its beginning;
-* an existing session is read to its last event and followed from there, before a
-  message is posted to it.
+called on that thread.
 
 The platform has no cancel. `stop` only ends the waiting: the agent may still finish,
 and its reply is recorded when it arrives.
@@ -16,21 +12,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 import warnings
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from ...api.calls import ref
-from ...api.errors import DeadlineExceeded, NotFound, OutcomeUnknown
+from ...api.errors import DeadlineExceeded
 from ...events import loop
 from ...events.turns import Event, Turn, opens_turn
 from ..text import check_text
 from .exchange import Exchange
 from .listeners import Listeners
-from .lookup import get_agent, name_of
+from .lookup import name_of
+from .outbox import Outbox
 from .session_feed import SessionFeed
 from .subscription import Follow
 from .transcript import Transcript
@@ -44,9 +39,6 @@ if TYPE_CHECKING:
 Listener = Callable[[Exchange | None], None]
 
 READ_TIMEOUT_S = 60.0
-READ_ONLY = (
-    "This session was started with another key, so it can be read here but not continued. Start a new session to write."
-)
 
 
 class Conversation:
@@ -69,9 +61,6 @@ class Conversation:
     Attributes
     ----------
     agent_name : str
-    read_only : bool
-        True once the platform refused a message because another key started the
-        session.
     recording : Transcript or None
         The whole session that the conversation replays. Exports hold it from the start.
 
@@ -144,18 +133,16 @@ class Conversation:
         session: Any = None,
         follow: Follow | None = None,
     ) -> None:
-        self._client = client.asynchronous() if client is not None else None
+        asynchronous = client.asynchronous() if client is not None else None
         self.workspace = workspace
         self.agent = agent
         self.agent_name = name_of(agent)
         self.recording: Transcript | None = None
-        self.read_only = False
         self._listeners = Listeners[Exchange | None]()
-        self._starting = False
         self._closed = False
-        self._posting = asyncio.Lock()
-        self._feed = SessionFeed(self._client, self._on_event, self._notify, self._lose_connection, follow)
+        self._feed = SessionFeed(asynchronous, self._on_event, self._notify, self._lose_connection, follow)
         self._feed.select(ref(session) if session is not None else None)
+        self._outbox = Outbox(asynchronous, self._feed, self._notify, self._name_agent) if asynchronous else None
 
     # State
 
@@ -177,12 +164,20 @@ class Conversation:
     @property
     def can_start(self) -> bool:
         """Whether a new session can be started: needs client, workspace, agent."""
-        return self._client is not None and self.workspace is not None and self.agent is not None and not self._closed
+        return self._outbox is not None and self.workspace is not None and self.agent is not None and not self._closed
 
     @property
     def recorded(self) -> bool:
         """Whether the conversation replays a recording."""
         return self.recording is not None
+
+    @property
+    def read_only(self) -> bool:
+        """Whether nothing can be sent: a recording, or a session of another key.
+
+        That another key started a session is known once it refused a message.
+        """
+        return self.recorded or (self._outbox is not None and self._outbox.read_only)
 
     @property
     def turns(self) -> list[Turn]:
@@ -214,7 +209,7 @@ class Conversation:
         """``idle``, ``connecting``, ``streaming``, ``failed`` or ``closed``."""
         if self._closed:
             return "closed"
-        if self._starting or self.connection in ("connecting", "reconnecting"):
+        if (self._outbox is not None and self._outbox.starting) or self.connection in ("connecting", "reconnecting"):
             return "connecting"
         if self.error is not None:
             return "failed"
@@ -270,7 +265,8 @@ class Conversation:
         await self._end_subscription()
         self._feed.subscription.clear_error()
         self._feed.select(session_id)
-        self.read_only = False
+        if self._outbox is not None:
+            self._outbox.read_only = False
         self._notify()
 
     async def attach(self, session: Any = None) -> None:
@@ -335,71 +331,15 @@ class Conversation:
         self._check_sendable(text)
         if self.session_id is None and (self.workspace is None or self.agent is None):
             raise ValueError("There is no session yet: workspace= and agent= are needed to start one.")
-        turn = Turn(self.session_id or "", prompt=text, asked_at=datetime.now(UTC))
-        exchange = Exchange(turn, ours=True, bound=False, phase="sending", sent_at=time.monotonic())
-        self.exchanges.append(exchange)
-        exchange.posting = asyncio.get_running_loop().create_task(self._post(exchange))
-        self._notify(exchange)
-        return exchange
+        assert self._outbox is not None
+        return self._outbox.submit(text, self.workspace, self.agent)
 
     def _check_sendable(self, text: str) -> None:
         """Reject what can never be sent, before anything changes."""
         if not check_text(text).strip():
             raise ValueError("The message is empty: write something to send.")
-        if self._client is None or self._closed or self.recorded:
+        if self._outbox is None or self._closed or self.recorded:
             raise ValueError("This conversation is closed or a recording: nothing can be sent to it.")
-
-    async def _post(self, exchange: Exchange) -> None:
-        try:
-            async with self._posting:
-                exchange.sent_at = time.monotonic()
-                if self.session_id is None:
-                    await self._post_first(exchange)
-                else:
-                    await self._post_next(exchange, self.session_id)
-        except asyncio.CancelledError:
-            if not self._closed and exchange.phase != "stopped":
-                raise
-        except Exception as error:
-            self._refuse(exchange, error)
-        else:
-            if exchange.phase == "sending":
-                exchange.phase = "waiting"
-        finally:
-            exchange.posting = None
-            self._starting = False
-            self._notify(exchange)
-
-    async def _post_first(self, exchange: Exchange) -> None:
-        assert self._client is not None
-        self._starting = True
-        self._notify()
-        agent = await get_agent(self._client, self.agent)
-        self.agent_name = name_of(agent) or self.agent_name
-        exchange.posted = True
-        session = await self._client.sessions.start(self.workspace, agent_id=ref(agent), prompt=exchange.prompt)
-        exchange.turn.session_id = ref(session)
-        self._feed.begin(ref(session))
-
-    async def _post_next(self, exchange: Exchange, session_id: str) -> None:
-        assert self._client is not None
-        # Read the session to its end and follow it first. No reply can be missed then,
-        # and no older message with the same text can be mistaken for this one.
-        await self._feed.catch_up()
-        exchange.posted = True
-        try:
-            reply = await self._client.sessions.send(session_id, exchange.prompt)
-        except NotFound:
-            self.read_only = True
-            raise
-        self._feed.log.claim(exchange, reply)
-
-    def _refuse(self, exchange: Exchange, cause: Exception) -> None:
-        error = explain(cause)
-        if self.read_only and isinstance(cause, NotFound):
-            error = UserError(READ_ONLY, error.request_id)
-        exchange.posted = exchange.posted and isinstance(cause, OutcomeUnknown)
-        exchange.fail("refused", error, cause)
 
     async def retry(self, exchange: Exchange) -> Exchange:
         """Try a failed exchange again, without sending a message twice.
@@ -469,6 +409,8 @@ class Conversation:
         """Stop following and waiting. The session itself continues on the platform."""
         self.stop()
         self._closed = True
+        if self._outbox is not None:
+            self._outbox.closed = True
         await self._end_subscription()
         self._notify()
 
@@ -481,12 +423,12 @@ class Conversation:
         self._notify()
 
     async def _end_subscription(self) -> None:
-        posting = [exchange.posting for exchange in self.exchanges if exchange.posting is not None]
-        for task in posting:
-            task.cancel()
+        if self._outbox is not None:
+            await self._outbox.cancel()
         await self._feed.subscription.end()
-        if posting:
-            await asyncio.wait(posting)
+
+    def _name_agent(self, name: str) -> None:
+        self.agent_name = name or self.agent_name
 
     def feed(self, event: Event) -> None:
         """Add one event of the session; a persisted event counts once.
