@@ -223,7 +223,8 @@ class Connection(HttpToolsProtocol):
     def _give_up(self, problem: errors.HTTPError) -> NoReturn:
         """Stop parsing and answer with `problem`; for the parser's callbacks."""
         self._problem = problem
-        raise problem
+        # Not the problem itself: its traceback would hold what arrived, and `self`.
+        raise ValueError("The request is refused")
 
     def _refuse(self, error: errors.HTTPError) -> None:
         self._refused = True
