@@ -107,6 +107,12 @@ def test_tex_with_unusual_arguments_stays_source(tex: str) -> None:
     assert reaches_out(tex)
 
 
+@pytest.mark.parametrize("tex", [r"\\", r"\hspace{", r"\\["])
+def test_spaces_before_an_argument_take_no_longer_than_their_number(tex: str) -> None:
+    """In the square of their number, these would take minutes."""
+    assert reaches_out(tex + " " * 300_000 + "x") == (tex != r"\\")
+
+
 @pytest.mark.parametrize(
     "tex",
     [

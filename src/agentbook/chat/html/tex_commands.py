@@ -134,21 +134,22 @@ _ENVIRONMENTS = """
 """
 ENVIRONMENTS = frozenset(_ENVIRONMENTS.split())
 
-_LENGTH = r"\s*\d{0,2}(?:\.\d+)?\s*(?:em|ex|mu|pt|pc|px|mm|cm|in)\s*"
-_ENVIRONMENT = rf"\s*\{{(?:{'|'.join(map(re.escape, sorted(ENVIRONMENTS)))})\}}"
-_COLOR = r"(?:\[[A-Za-z]{1,5}\])?\s*\{[A-Za-z0-9#., ]+\}"
+# Possessive, so that no spaces make them backtrack.
+_LENGTH = r"\s*+\d{0,2}(?:\.\d++)?\s*+(?:em|ex|mu|pt|pc|px|mm|cm|in)\s*+"
+_ENVIRONMENT = rf"\s*+\{{(?:{'|'.join(map(re.escape, sorted(ENVIRONMENTS)))})\}}"
+_COLOR = r"(?:\[[A-Za-z]{1,5}\])?\s*+\{[A-Za-z0-9#., ]++\}"
 # What must follow a command.
 ARGUMENTS = {
     name: re.compile(pattern)
     for names, pattern in (
         ("begin end", _ENVIRONMENT),
         ("color textcolor", _COLOR),
-        ("hspace", rf"\*?\s*\{{{_LENGTH}\}}"),
+        ("hspace", rf"\*?\s*+\{{{_LENGTH}\}}"),
         # After a line break, brackets hold the distance to the next line.
-        (r"\ newline cr", rf"(?:\s*\*?\s*\[{_LENGTH}\]|(?!\s*\*?\s*\[))"),
-        ("cancel bcancel xcancel cancelto", r"(?!\s*\[)"),  # a list of attributes
+        (r"\ newline cr", rf"(?:\s*+\*?+\s*+\[{_LENGTH}\]|(?!\s*+\*?+\s*+\[))"),
+        ("cancel bcancel xcancel cancelto", r"(?!\s*+\[)"),  # a list of attributes
         # Without a brace, MathJax reads half of a line break, and then a command.
-        ("cases matrix pmatrix", r"\s*\{"),
+        ("cases matrix pmatrix", r"\s*+\{"),
     )
     for name in names.split()
 }
