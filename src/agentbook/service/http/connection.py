@@ -28,7 +28,6 @@ from .admission import KNOWN, Admission
 MAX_HEAD_BYTES = 64 * 1024
 MAX_HEADERS = 256
 MAX_HEAD_S = 30.0
-_LAST_BYTES = 8 * 1024  # of what arrived last, to answer an unknown method
 MAX_PIPELINED = 16  # requests that wait for the response to an earlier one
 # How long a connection for which there is no room may take to send a credential.
 _CROWDED_HEAD_S = 2.0
@@ -100,13 +99,17 @@ class Connection(HttpToolsProtocol):
         self._end_head()
         self._body_timer.cancel()
         self._stall_timer.cancel()
+        # Each waiting request refers to this object: a circle that would wait for the
+        # garbage collector.
+        self.pipeline.clear()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         if self._refused:
             return
-        self._last = data[:_LAST_BYTES]
+        self._last = data
         super().data_received(data)
+        self._last = b""
         if self._refused or self.parser is None:
             return
         if self._in_head:
