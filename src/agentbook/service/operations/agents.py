@@ -74,9 +74,9 @@ def _made_by(creator: ColumnElement[str], account_id: str) -> ColumnElement[bool
 def _tagged(_call: OperationCall, text: str) -> list[ColumnElement[bool]]:
     # tags_json is a JSON list, so it contains a tag as encoded, quotes included: after
     # the opening bracket or a comma (a quote within a tag has a backslash before it).
-    encoded = [msgspec.json.encode(tag).decode() for tag in _split(text)]
+    encoded = [msgspec.json.encode(tag).decode() for tag in access.limit_terms("tags", "tags", _split(text))]
     matches = [agents.c.tags_json.contains(f"{before}{tag}", autoescape=True) for tag in encoded for before in "[,"]
-    return [access.join_conditions(or_, [false(), *matches])]
+    return [or_(false(), *matches)]
 
 
 def _split(text: str) -> list[str]:
