@@ -112,6 +112,34 @@ async def test_the_bodies_of_all_requests_are_limited_together() -> None:
     await start("/unknown")
 
 
+async def test_slow_long_bodies_leave_room_for_short_ones() -> None:
+    """A token can be refreshed while somebody without a credential sends slowly."""
+
+    async def app(scope: Scope, receive: Receive, _send: Send) -> None:
+        await receive()
+        await scope["release"].wait()
+
+    async def send(_message: Message) -> None:
+        raise AssertionError
+
+    limits, release = BodyLimits(app, total_bytes=200, unknown_bytes=50, short_bytes=10), asyncio.Event()
+
+    def start(size: int) -> asyncio.Task[None]:
+        async def receive() -> Message:
+            return {"type": "http.request", "body": b"x" * size, "more_body": False}
+
+        return asyncio.create_task(limits({"type": "http", "headers": [], "release": release}, receive, send))
+
+    running = [start(45)]
+    with pytest.raises(HTTPError):
+        await start(45)
+    running += [start(10) for _ in range(5)]
+    with pytest.raises(HTTPError):
+        await start(10)
+    release.set()
+    await asyncio.gather(*running)
+
+
 async def test_the_disconnect_after_the_body_has_no_timeout() -> None:
     events = [{"type": "http.request", "body": b"x", "more_body": False}]
 

@@ -148,7 +148,8 @@ class BodyLimits:
     By default Starlette accepted a body of 200 MB, and uvicorn kept a half-sent one
     open for ever. The bodies of all requests in progress are limited together, because
     a hundred slow ones of 1 MiB take 100 MiB: requests without a valid credential may
-    only use a part of it.
+    only use a part of it. A short body, such as that of a sign-in or a refreshed token,
+    may use more than a long one, so that a few slow long ones leave room for it.
     """
 
     def __init__(
@@ -159,12 +160,14 @@ class BodyLimits:
         timeout_s: float = 30.0,
         total_bytes: int = 16 << 20,
         unknown_bytes: int = 4 << 20,
+        short_bytes: int = 16 << 10,
     ) -> None:
         self.app = app
         self.max_bytes = max_bytes
         self.timeout_s = timeout_s
         self.total_bytes = total_bytes
         self.unknown_bytes = unknown_bytes
+        self.short_bytes = short_bytes
         self._in_progress = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -179,10 +182,16 @@ class BodyLimits:
         finally:
             self._in_progress -= body.received
 
-    def reserve(self, size: int, *, is_known: bool) -> None:
-        """Count bytes that arrived; raises the 503 if requests hold too many."""
+    def reserve(self, size: int, received: int, *, is_known: bool) -> None:
+        """Count bytes that arrived; raises the 503 if requests hold too many.
+
+        `received` is how many bytes of this request have arrived.
+        """
         self._in_progress += size
-        if self._in_progress > (self.total_bytes if is_known else self.unknown_bytes):
+        limit = self.total_bytes if is_known else self.unknown_bytes
+        if not is_known and received <= self.short_bytes:
+            limit = max(limit, self.total_bytes // 2)
+        if self._in_progress > limit:
             raise errors.too_busy()
 
 
@@ -210,7 +219,7 @@ class _Body:
             raise errors.too_slow(limits.timeout_s) from None
         size = len(message.get("body", b""))
         self.received += size
-        limits.reserve(size, is_known=self._scope.get(KNOWN, False))
+        limits.reserve(size, self.received, is_known=self._scope.get(KNOWN, False))
         if self.received > limits.max_bytes:
             raise errors.too_large(limits.max_bytes)
         self._complete = not message.get("more_body", False)
