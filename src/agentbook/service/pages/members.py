@@ -85,7 +85,13 @@ def _change(tx: Transaction, visitor: Visitor, action: str, target: str, form: F
     workspace_id, _, user_id = target.partition(" ")
     workspace = tx.db.execute(select(workspaces).where(workspaces.c.id == workspace_id)).mappings().first()
     person = visitor.accounts[0]
-    if workspace is not None and action == "leave":
+    if action == "leave":
+        joined = select(workspace_members.c.id).where(
+            workspace_members.c.workspace_id == workspace_id, workspace_members.c.user_id == person["id"]
+        )
+        # Checked here, because the message must not name a workspace of somebody else.
+        if workspace is None or tx.db.execute(joined).first() is None:
+            raise OperatorError("You are not a member of this workspace, so nothing was changed.")
         members.remove_from_workspace(tx, workspace, person)
         return "left"
     if workspace is None or visitor.find_account(workspace["owner_id"]) is None:
