@@ -39,6 +39,8 @@ async def test_an_invalid_client_or_redirect_uri_is_never_redirected(
     program = await world.get("/oauth/authorize")
     message = "query.client_id: Field required; query.redirect_uri: Field required"
     assert program.json() == {"error": "InvalidInputError", "message": message}
+    too_many = await world.get("/oauth/authorize", **{f"a{n}": "x" for n in range(101)})
+    assert too_many.json()["message"] == "query: more than 100 fields"
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,7 @@ MAX_STATE_LENGTH = 4_000
 MAX_DESCRIPTION_LENGTH = 500
 
 _CHALLENGE = re.compile(r"[A-Za-z0-9_-]{43}")
+_NAMES_FIELD = re.compile(r"\w+: ")
 
 
 class AuthorizationError(Exception):
@@ -123,4 +124,6 @@ def _report_problems(request: Request, problems: list[str]) -> Response:
     """Return a page for a person, or raise the usual 400 for a program."""
     if "text/html" in request.headers.get("accept", "text/html"):
         return error_page(request, 400, "This request cannot be answered", *problems)
-    raise errors.invalid_input(f"query.{problem}" for problem in problems)
+    raise errors.invalid_input(
+        f"query.{problem}" if _NAMES_FIELD.match(problem) else f"query: {problem}" for problem in problems
+    )
