@@ -303,14 +303,16 @@ class Bystander(threading.Thread):
 
 
 @contextlib.contextmanager
-def running() -> Iterator[tuple[subprocess.Popen[str], Target, str]]:
+def running() -> Iterator[tuple[subprocess.Popen[bytes], Target, str]]:
     """A service with the demo data, an attacker's key and session, another key."""
     with tempfile.TemporaryDirectory(prefix="agentbook-hostile-") as folder:
         data = Path(folder) / "data"
         command = [*COMMAND, "serve", "--port", "0", "--data", str(data), "--speed", "0"]
-        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-        assert process.stderr is not None
-        ready = process.stderr.readline()
+        log = Path(folder) / "log"  # a pipe would fill, and the service wait for its reader
+        with log.open("w") as stderr:
+            process = subprocess.Popen(command, stderr=stderr)
+        while not (ready := log.read_text()).endswith("\n") and process.poll() is None:
+            time.sleep(0.05)
         assert ready.startswith("agentbook serves"), ready
         scopes = [part for scope in SCOPES for part in ("--scope", scope)]
         run("accounts", "create", "bystander", "--type", "user", data=data)
@@ -322,7 +324,10 @@ def running() -> Iterator[tuple[subprocess.Popen[str], Target, str]]:
             yield process, _prepared(target), bystander
         finally:
             process.send_signal(signal.SIGTERM)
-            process.communicate(timeout=60)
+            process.wait(timeout=60)
+            logged = log.read_text()
+            if logged != ready:
+                print(f"The service logged {len(logged)} characters:\n{logged[len(ready) :][:3000]}")
 
 
 def _prepared(target: Target) -> Target:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import re
+import socket
+from typing import Any
 
 import pytest
 
@@ -89,6 +91,34 @@ async def test_a_full_service_turns_away_the_oldest_without_a_key(world: World) 
         assert (await answer(keyed[0][0]))[0] == 200
         for _, writer in (*keyed, *waiting, late):
             writer.close()
+
+
+async def test_connections_that_were_closed_are_turned_away_without_a_traceback(world: World) -> None:
+    """One for each of thousands filled the log, and kept the loop busy."""
+    problems: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: problems.append(context))
+    async with listening(world, admission=Admission(limit=2, unknown=50, unknown_per_address=50)) as address:
+        for _ in range(8):
+            socket.create_connection(address).close()  # answers what it gets with a reset
+        (late,) = await opened(address, 1, signed(world))
+        assert (await answer(late[0]))[0] == 200
+        late[1].close()
+    assert problems == []
+
+
+async def test_few_refused_connections_linger(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "MAX_LINGERING", 1)
+    admission = Admission(limit=50, unknown=50, unknown_per_address=0)
+    async with listening(world, admission=admission) as address:
+        refused = await opened(address, 5, ANONYMOUS)
+        assert [(await answer(reader))[0] for reader, _ in refused] == [503] * 5
+        assert admission.lingering == 1
+        for _, writer in refused:
+            writer.close()
+            await writer.wait_closed()
+    async with asyncio.timeout(20):
+        while admission.lingering:
+            await asyncio.sleep(0.01)
 
 
 async def test_a_crowd_without_keys_does_not_queue_before_keys(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,6 +19,8 @@ KNOWN = "agentbook.known"
 MAX_CONNECTIONS = 4_096
 MAX_UNKNOWN = 1_024
 MAX_UNKNOWN_PER_ADDRESS = 100
+# Refused connections that stay open until the response has arrived.
+MAX_LINGERING = 64
 # Files that the service needs for anything but connections.
 _RESERVED_FILES = 128
 
@@ -44,6 +46,11 @@ class Admission:
         Connections without a valid credential.
     unknown_per_address
         The same, from one address.
+
+    Attributes
+    ----------
+    lingering : int
+        Refused connections that are open until the response has arrived.
     """
 
     def __init__(
@@ -55,6 +62,7 @@ class Admission:
         self.limit = min(limit, _max_files() - _RESERVED_FILES)
         self.unknown = unknown
         self.unknown_per_address = unknown_per_address
+        self.lingering = 0
         self._by_address: dict[str, dict[Admitted, None]] = {}  # oldest first
 
     def add(self, connection: Admitted, open_connections: Collection[object]) -> bool:

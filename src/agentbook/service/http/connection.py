@@ -23,7 +23,7 @@ from websockets.server import ServerProtocol
 
 from .. import errors
 from ..state import Platform
-from .admission import KNOWN, Admission
+from .admission import KNOWN, MAX_LINGERING, Admission
 
 MAX_HEAD_BYTES = 64 * 1024
 MAX_HEADERS = 256
@@ -79,6 +79,7 @@ class Connection(HttpToolsProtocol):
     _crowded = False  # there is no room for it without a credential
     _known = False  # it has shown a valid credential
     _refused = False
+    _lingers = False  # refused, and open until the response has arrived
     _problem: errors.HTTPError | None = None  # why parsing was given up
     _last = b""
     _upgrades: bool | None = None  # None: not known yet for this request
@@ -96,6 +97,7 @@ class Connection(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.admission.remove(self)
+        self.admission.lingering -= self._lingers
         self._end_head()
         self._body_timer.cancel()
         self._stall_timer.cancel()
@@ -237,10 +239,19 @@ class Connection(HttpToolsProtocol):
         head = b"".join(b"%b: %b\r\n" % field for field in (*self.server_state.default_headers, *fields))
         if self.cycle is None or self.cycle.response_complete or not self.cycle.response_started:
             self.transport.write(STATUS_LINE[status] + head + b"\r\n" + body)
-        if self.cycle is not None and not self.cycle.response_complete:
+        if (self.cycle is not None and not self.cycle.response_complete) or self.admission.lingering >= MAX_LINGERING:
             self.transport.close()
         else:
+            self._linger()
+
+    def _linger(self) -> None:
+        try:
             self.transport.write_eof()
+        except OSError:  # the other side has reset the connection
+            self.transport.abort()
+        else:
+            self.admission.lingering += 1
+            self._lingers = True
             self.loop.call_later(_LINGER_S, self._close)
 
 
