@@ -185,3 +185,31 @@ async def test_a_socket_whose_reader_stops_is_disconnected(world: World, monkeyp
                 await asyncio.sleep(0.01)
             await world.platform.hub.empty.wait()
         writer.close()
+
+
+async def test_a_page_is_not_read_on_for_a_reader_that_has_gone(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.workspace()
+    world.agent_row()
+    session = await world.start("hello")
+    for _ in range(4):
+        await world.post(f"/sessions/{session}/events", {"content": "x" * 900_000}, world.full)
+    await world.idle()
+    read_piece = world.store.long_texts.piece
+    begun, loop = asyncio.Event(), asyncio.get_running_loop()
+    starts: list[int] = []
+
+    def piece(db: Any, *, session_id: str, id_: str, start: int) -> str:
+        starts.append(start)
+        loop.call_soon_threadsafe(begun.set)
+        return read_piece(db, session_id, id_, start)
+
+    monkeypatch.setattr(world.store.long_texts, "piece", piece)
+    request = b"GET /v1/sessions/%b/events?limit=100 HTTP/1.1\r\nHost: test\r\nAuthorization: %b\r\n\r\n"
+    async with listening(world) as address, asyncio.timeout(20):
+        tasks = len(asyncio.all_tasks())
+        ((_, writer),) = await opened(address, 1, request % (session.encode(), basic(world.full).encode()))
+        await begun.wait()
+        writer.transport.abort()
+        while len(asyncio.all_tasks()) > tasks:
+            await asyncio.sleep(0.01)
+    assert len(starts) < 20, "of 28"

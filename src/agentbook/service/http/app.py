@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Hashable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -136,7 +138,7 @@ class Endpoint:
         run = self._write if handler.kind == "write" else self._read
         result = await run(operation, handler, credential, Request(scope, receive))
         if isinstance(result, AsyncIterator):
-            return await _stream_response(scope, send, operation.status, result)
+            return await _stream_response(scope, receive, send, operation.status, result)
         body = result if isinstance(result, bytes) else _encode(result)
         await _send_response(scope, send, operation.status, body, b"application/json")
 
@@ -210,11 +212,28 @@ async def _send_response(scope: Scope, send: Send, status: int, body: bytes, med
     await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
 
 
-async def _stream_response(scope: Scope, send: Send, status: int, pieces: AsyncIterator[bytes]) -> None:
-    """Send JSON piece by piece; the server waits for the reader before each."""
+async def _stream_response(
+    scope: Scope, receive: Receive, send: Send, status: int, pieces: AsyncIterator[bytes]
+) -> None:
+    """Send JSON piece by piece; the server waits for the reader before each.
+
+    Once the reader has gone, no more pieces are made.
+    """
     headers = [(b"content-type", b"application/json")]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     if scope["method"] != "HEAD":
-        async for piece in pieces:
-            await send({"type": "http.response.body", "body": piece, "more_body": True})
+        gone = asyncio.create_task(_wait_until_gone(receive))
+        try:
+            async for piece in pieces:
+                if gone.done():
+                    return
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
+        finally:
+            gone.cancel()
     await send({"type": "http.response.body", "body": b""})
+
+
+async def _wait_until_gone(receive: Receive) -> None:
+    with contextlib.suppress(errors.HTTPError):  # a body that never ends: the reader counts as gone
+        while (await receive())["type"] != "http.disconnect":
+            pass  # the body of a GET request means nothing
