@@ -234,11 +234,8 @@ class Connection(HttpToolsProtocol):
     def _refuse(self, error: errors.HTTPError) -> None:
         self._refused = True
         self._end_head()
-        status, fields, body = errors.render(error, self.headers or (), self.platform.root_url)
-        fields += [(b"x-request-id", self.platform.store.clock.request_id().encode()), (b"connection", b"close")]
-        head = b"".join(b"%b: %b\r\n" % field for field in (*self.server_state.default_headers, *fields))
         if self.cycle is None or self.cycle.response_complete or not self.cycle.response_started:
-            self.transport.write(STATUS_LINE[status] + head + b"\r\n" + body)
+            self.transport.write(_render(error, self.platform, self.headers or (), self.server_state.default_headers))
         if (self.cycle is not None and not self.cycle.response_complete) or self.admission.lingering >= MAX_LINGERING:
             self.transport.close()
         else:
@@ -299,6 +296,19 @@ class Timer:
     def _run(self, action: Callable[[], object]) -> None:
         self._handle = None
         action()
+
+
+def refusal(platform: Platform) -> bytes:
+    """The response to a connection for which there is no room."""
+    return _render(errors.too_many_connections(), platform, [(b"accept", b"*/*")])
+
+
+def _render(
+    error: errors.HTTPError, platform: Platform, request_headers: errors.Headers, headers: errors.Headers = ()
+) -> bytes:
+    status, fields, body = errors.render(error, request_headers, platform.root_url)
+    fields += [(b"x-request-id", platform.store.clock.request_id().encode()), (b"connection", b"close")]
+    return STATUS_LINE[status] + b"".join(b"%b: %b\r\n" % field for field in (*headers, *fields)) + b"\r\n" + body
 
 
 def _parse_fields(head: bytes) -> list[tuple[bytes, bytes]]:

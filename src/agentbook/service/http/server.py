@@ -19,6 +19,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -40,9 +41,11 @@ from ..store.lock import DataLock
 from ..store.tables import meta
 from ..turns.runner import TurnSettings
 from .app import VERSION_PATH, build
-from .connection import Socket, connection_class
+from .connection import Connection as HTTPConnection
+from .connection import Socket, connection_class, refusal
 from .middleware import loopback_hosts
 from .proof import ProofOfIdentity
+from .reception import Reception
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -272,9 +275,17 @@ class _Server(uvicorn.Server):
         self._port = port
         self._until_unused = until_unused
         self._watch: asyncio.Task[None] | None = None
+        self._receptions: list[Reception] = []
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
+        if sys.platform == "win32":  # its loop cannot watch a socket
+            await super().startup(sockets)
+        else:
+            await super().startup([])
+            self._receptions = [
+                Reception(listener, self._create_connection, partial(refusal, self._platform))
+                for listener in sockets or ()
+            ]
         discovery_file.announce(self._data, self._base_url, self._port, ids.now(), token=self._token)
         if self._until_unused:
             self._watch = asyncio.create_task(discovery_file.until_unused(self._data, self._end))
@@ -286,10 +297,17 @@ class _Server(uvicorn.Server):
             )
         print(ready, file=sys.stderr, flush=True)
 
+    def _create_connection(self) -> HTTPConnection:
+        kind = self.config.http_protocol_class
+        state, app_state = self.server_state, self.lifespan.state
+        return kind(config=self.config, server_state=state, app_state=app_state)  # type: ignore[call-arg,return-value]
+
     def _end(self) -> None:
         self.should_exit = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for reception in self._receptions:
+            reception.close()
         # Close sockets with 1001 (going away) before uvicorn closes them with 1012.
         self._platform.hub.close()
         with contextlib.suppress(TimeoutError):
