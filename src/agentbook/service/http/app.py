@@ -155,7 +155,7 @@ class Endpoint:
         # Whoever has a key need not wait behind a crowd without one.
         if credential is None and not is_brief and self.platform.store.waiting_reads >= _MAX_WAITING_READS:
             raise errors.too_busy()
-        return await self.platform.store.read(run, brief=is_brief)
+        return await self.platform.store.read(run, brief=is_brief, reader=_reader(credential, request.scope))
 
     async def _write(
         self, operation: Operation, handler: RegisteredHandler, credential: Credential | None, request: Request
@@ -182,6 +182,13 @@ class Endpoint:
             return await self.platform.store.write(run)
         finally:
             self.platform.claims.difference_update(claims)
+
+
+def _reader(credential: Credential | None, scope: Scope) -> Hashable:
+    """Who waits in turn with the others: a key, or an address."""
+    if credential is None:
+        return (scope.get("client") or ("",))[0]
+    return credential.id or hash(credential.secret)
 
 
 def authorize(operation: Operation, credential: Credential | None, db: Connection, now: str) -> Principal | None:

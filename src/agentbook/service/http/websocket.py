@@ -118,7 +118,7 @@ class EventSocket:
                 last_id = cursor.last_id
                 # In a thread: long events take long to read.
                 read_page = partial(events.after, session_id=session_id, from_id=last_id)
-                page, is_last = await self.platform.store.read(read_page)
+                page, is_last = await self.platform.store.read(read_page, reader=session_id)
                 texts = cursor.replay(page, is_last=is_last)
             elif not texts:
                 await changed.wait()

@@ -114,33 +114,39 @@ def list_events(call: OperationCall) -> bytes | AsyncIterator[bytes]:
         if page_ is not None and page_.wires is not None:
             return page_of_json(page_.wires, page_.total, params)
         store.long_sessions.add(session["id"])
-    return _read_and_stream(store, session["id"], read_page, params)
+    return _read_and_stream(store, call.caller.id, session["id"], read_page, params)
 
 
 async def _read_and_stream(
-    store: Store, session_id: str, read_page: Callable[[Connection], events.Page | None], params: Mapping[str, Any]
+    store: Store,
+    reader: str,
+    session_id: str,
+    read_page: Callable[[Connection], events.Page | None],
+    params: Mapping[str, Any],
 ) -> AsyncIterator[bytes]:
-    page_ = await store.read(read_page)  # in a thread: it sorts a whole session, or reads megabytes
+    page_ = await store.read(read_page, reader=reader)  # in a thread: it sorts a whole session, or reads megabytes
     assert page_ is not None
     if page_.wires is not None:
         yield page_of_json(page_.wires, page_.total, params)
         return
-    async for part in _stream(store, session_id, page_, params):
+    async for part in _stream(store, reader, session_id, page_, params):
         yield part
 
 
-async def _stream(store: Store, session_id: str, page_: events.Page, params: Mapping[str, Any]) -> AsyncIterator[bytes]:
+async def _stream(
+    store: Store, reader: str, session_id: str, page_: events.Page, params: Mapping[str, Any]
+) -> AsyncIterator[bytes]:
     lengths = dict(zip(page_.ids, page_.lengths, strict=True))
     separator = '{"items":['
     for group in page_.groups():
         if lengths[group[0]] <= events.GROUP:
-            wires = await store.read(partial(events.texts, session_id=session_id, ids=group))
+            wires = await store.read(partial(events.texts, session_id=session_id, ids=group), reader=reader)
             yield (separator + ",".join(wires)).encode()
         else:
             yield separator.encode()
             for start in range(0, lengths[group[0]], events.PIECE):
                 read_piece = partial(store.long_texts.piece, session_id=session_id, id_=group[0], start=start)
-                yield (await store.read(read_piece)).encode()
+                yield (await store.read(read_piece, reader=reader)).encode()
         separator = ","
     # A page that ends early reports the limit that it kept to.
     applied = {**params, "limit": len(page_.ids)} if page_.is_cut else params

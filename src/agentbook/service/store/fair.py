@@ -1,0 +1,89 @@
+"""Places that those who ask for many share with those who ask for few."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Hashable
+from contextlib import asynccontextmanager
+
+
+class FairQueue:
+    """A number of places, given to those who wait in turn.
+
+    Whoever waits for a hundred places delays the others by no more than whoever waits
+    for one: each gets the next place after all the others got theirs.
+
+    Parameters
+    ----------
+    places
+        How many there are.
+    each
+        How many of them one may hold at a time.
+    """
+
+    def __init__(self, places: int, each: int) -> None:
+        self._free = places
+        self._each = each
+        self._held: Counter[Hashable] = Counter()
+        self._queues: dict[Hashable, deque[asyncio.Future[None]]] = {}  # next in turn first
+
+    @property
+    def waiting(self) -> int:
+        """How many wait for a place."""
+        return sum(map(len, self._queues.values()))
+
+    @asynccontextmanager
+    async def place(self, holder: Hashable) -> AsyncIterator[None]:
+        """Wait for a place, and hold it."""
+        if holder not in self._queues and self._has_place(holder):
+            self._occupy(holder)
+        else:
+            await self._wait(holder)
+        try:
+            yield
+        finally:
+            self._release(holder)
+
+    async def _wait(self, holder: Hashable) -> None:
+        turn = asyncio.get_running_loop().create_future()
+        self._queues.setdefault(holder, deque()).append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.cancelled():
+                queue = self._queues[holder]
+                queue.remove(turn)
+                if not queue:
+                    del self._queues[holder]
+            else:  # the place was given at the same moment
+                self._release(holder)
+            raise
+
+    def _has_place(self, holder: Hashable) -> bool:
+        return self._free > 0 and self._held[holder] < self._each
+
+    def _occupy(self, holder: Hashable) -> None:
+        self._free -= 1
+        self._held[holder] += 1
+
+    def _release(self, holder: Hashable) -> None:
+        self._free += 1
+        self._held[holder] -= 1
+        if not self._held[holder]:
+            del self._held[holder]
+        for following in list(self._queues):
+            if not self._free:
+                break
+            if self._has_place(following):
+                self._give(following)
+
+    def _give(self, holder: Hashable) -> None:
+        queue = self._queues.pop(holder)
+        turn = next((turn for turn in queue if not turn.done()), None)
+        if turn is not None:
+            queue.remove(turn)
+            self._occupy(holder)
+            turn.set_result(None)
+        if queue:  # after all the others
+            self._queues[holder] = queue
