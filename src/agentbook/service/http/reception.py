@@ -15,8 +15,8 @@ from collections import Counter, deque
 from collections.abc import Callable
 
 MAX_WAITING = 256  # connections that were accepted, and wait
-_ACCEPTED = 128  # in one turn of the loop; as many are looked at
-_SIGNED, _UNSIGNED = 16, 4  # admitted in one turn
+_ACCEPTED = 64  # in one turn of the loop; as many are looked at
+_SIGNED, _UNSIGNED = 16, 1  # admitted in one turn
 _PAUSE_S = 1.0  # until connections are accepted again, after one found no free file
 _LOOK_BYTES = 4096
 _CREDENTIAL = b"\r\nauthorization:"
