@@ -15,7 +15,7 @@ from collections import Counter, deque
 from collections.abc import Callable
 
 MAX_WAITING = 256  # connections that were accepted, and wait
-_ACCEPTED = 64  # in one turn of the loop; as many are looked at
+_ACCEPTED = 128  # in one turn of the loop; as many are looked at
 _SIGNED, _UNSIGNED = 16, 1  # admitted in one turn
 _PAUSE_S = 1.0  # until connections are accepted again, after one found no free file
 _LOOK_BYTES = 4096
@@ -105,13 +105,14 @@ class Reception:
         excess = len(self._waiting) - MAX_WAITING
         if excess <= 0:
             return
+        refusal = self._refusal()  # one for all: most of the time would go into it
         crowd = Counter(address for address, _ in self._waiting).most_common(1)[0][0]
         for _ in range(len(self._waiting)):
             address, connection = self._waiting.popleft()
             if excess > 0 and address == crowd and _CREDENTIAL not in (_look(connection) or b""):
                 excess -= 1
                 with contextlib.suppress(OSError), connection:
-                    connection.send(self._refusal())
+                    connection.send(refusal)
             else:
                 self._waiting.append((address, connection))
 
