@@ -112,7 +112,6 @@ def test_long_pauses_are_cut() -> None:
 
 def test_closing_cancels_played() -> None:
     panel = replay(recorded(*TALK), speed=0.01)
-    assert panel.transcript is not None  # waits for the player to have begun
     panel.close()
     with pytest.raises(CancelledError):
         panel.played.result(60)

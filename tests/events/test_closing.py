@@ -55,8 +55,10 @@ def polling(platform: SocketPlatform) -> None:
 def test_an_iterator_in_another_thread_raises(
     platform: SocketPlatform, monkeypatch: pytest.MonkeyPatch, state: Callable[[SocketPlatform], None]
 ) -> None:
-    monkeypatch.setattr(reader, "BACKOFF_S", 60.0)
+    # The second attempt waits for a minute.
+    monkeypatch.setattr(reader, "BACKOFF_S", 0.01)
     monkeypatch.setattr(reader, "BACKOFF_MAX_S", 60.0)
+    monkeypatch.setattr(reader, "BACKOFF_FACTOR", 6000)
     monkeypatch.setattr(reader, "POLL_S", 0.01)
     client = ab.Client(platform.base_url, credentials=ab.OAuthToken("token") if state is polling else KEY)
     platform.add(event(0))

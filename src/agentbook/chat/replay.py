@@ -34,6 +34,11 @@ class Replay(ChatPanel):
         super().__init__(None, session=player.session_id, height=height, follow=player.follow)
         self.conversation.recording = player.transcript
 
+    def close(self) -> None:
+        """Close the panel; `played` is cancelled, also if nothing was played yet."""
+        super().close()
+        self.played.cancel()
+
     def __repr__(self) -> str:
         return f"Replay({len(self._player.events)} events, speed={self._player.speed:g})"
 

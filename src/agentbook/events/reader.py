@@ -52,6 +52,7 @@ BEGINNING = "00000000-0000-7000-8000-000000000000"  # as from_id: replay the who
 
 BACKOFF_S = 0.25
 BACKOFF_MAX_S = 15.0
+BACKOFF_FACTOR = 2  # of each further attempt
 STEADY_S = 1.0  # a socket that still brings drafts after this time counts as delivering
 GIVE_UP_S = 300.0  # without any contact
 QUIET_S = 30.0  # of silence until the list is read; doubled each time it has nothing new
@@ -379,4 +380,4 @@ class _Reader:
             self._was_delivering, self._backoff_s = False, BACKOFF_S
             return
         await asyncio.sleep(self._backoff_s * _jitter.uniform(0.5, 1.0))
-        self._backoff_s = min(self._backoff_s * 2, BACKOFF_MAX_S)
+        self._backoff_s = min(self._backoff_s * BACKOFF_FACTOR, BACKOFF_MAX_S)

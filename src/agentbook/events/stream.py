@@ -190,7 +190,9 @@ async def _fill(
 async def _put_soon(buffer: Buffer[StreamEvent], event: StreamEvent) -> bool:
     """Put `event` into the buffer if there is room soon enough to keep the socket."""
     try:
-        await asyncio.wait_for(buffer.room(), STALL_S)
+        # Not `asyncio.wait_for`: it can swallow the cancellation of a closed client.
+        async with asyncio.timeout(STALL_S):
+            await buffer.room()
     except TimeoutError:
         return False
     return buffer.try_put(event)

@@ -38,6 +38,7 @@ LISTS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "/me/workspaces": (lambda c: c.me.workspaces(), "workspaces"),
     "/workspaces/{workspace_id_or_name}/sessions": (lambda c: c.sessions.list("x"), "sessions"),
     "/workspaces/{workspace_id_or_name}/agents": (lambda c: c.workspaces.agents("x"), "workspace_agents"),
+    "/workspace_agents/{workspace_agent_id}/credentials": (lambda c: c.credentials.of_agent("x"), "credentials"),
 }
 ID = "019a0b1c-0000-7000-8000-00000000000{}"
 

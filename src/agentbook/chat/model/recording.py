@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import math
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -91,7 +92,8 @@ class Player:
                     async for draft in self._write_out(event, pause_s / self.speed):
                         yield draft
                 yield Record(event)
-            self.played.set_result(len(self.events))
+            with contextlib.suppress(InvalidStateError):  # cancelled: the panel is closed
+                self.played.set_result(len(self.events))
             await asyncio.Event().wait()  # like a platform's stream, it ends only when cancelled
         finally:
             self.played.cancel()
