@@ -75,11 +75,11 @@ async def test_a_member_leaves(world: World, vault: str) -> None:
     person = await signed_in(world, "carl")
     page = await person.get("/members")
     assert forms(page, "add") == forms(page, "configure") == []
-    leave = forms(page, "leave")[0]
-    assert (await person.post("/members", leave)).headers["location"].startswith("members?done=left")
+    leaving = forms(page, "leave")[0]
+    assert (await person.post("/members", leaving)).headers["location"].startswith("members?done=left")
     assert names(world) == []
     assert forms(await person.get("/members"), "leave") == []
-    again = await person.post("/members", leave)
+    again = await person.post("/members", leaving)
     assert (again.status_code, "not a member of this workspace" in again.text) == (409, True)
     assert "vault" not in again.text, "the name is no longer theirs to know"
 
