@@ -95,9 +95,10 @@ async def test_a_page_that_is_read_in_pieces_is_the_same(
 async def test_a_reader_that_stops_holds_one_piece(world: World) -> None:
     session = await filled(world, *[MIB] * 5)
     stopped, sent = asyncio.Event(), []
+    messages = iter([{"type": "http.request"}])
 
     async def receive() -> dict[str, Any]:
-        return {"type": "http.request"}
+        return next(messages, None) or await asyncio.Future()  # the reader does not go
 
     async def send(message: Any) -> None:
         sent.append(message)
