@@ -20,7 +20,7 @@ import pytest
 
 import agentbook as ab
 from agentbook import doctor, embedded
-from agentbook.service import discovery_file
+from agentbook.service import data_directory, discovery_file
 
 
 @pytest.fixture
@@ -29,6 +29,7 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         monkeypatch.delenv(name, raising=False)
     data = tmp_path / "data"
     monkeypatch.setenv("AGENTBOOK_DATA", str(data))
+    monkeypatch.setenv("AGENTBOOK_SPEED", "0")
     yield data
     for child in embedded.children:
         child.terminate()
@@ -103,11 +104,13 @@ def test_the_embedded_service_is_started_once_shared_and_keyed(data: Path) -> No
     for thread in threads:
         thread.join()
     code = "import agentbook as ab; c = ab.connect(); print(c.base_url, c.auth.key_id, c.me.get().name)"
+    code += "; import sys; print('sqlalchemy' in sys.modules, 'pandas' in sys.modules)"
     other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=90, check=True).stdout
     [address] = {client.base_url for client in clients}
     [key_id] = {client.auth.key_id for client in clients}  # type: ignore[union-attr]
-    assert other.split() == [address, key_id, "acme"]
-    assert stat.S_IMODE((data / embedded.KEY_FILE).stat().st_mode) == 0o600
+    # The last two: connecting loads neither the service's store nor pandas.
+    assert other.split() == [address, key_id, "acme", "False", "False"]
+    assert stat.S_IMODE((data / data_directory.KEY_FILE).stat().st_mode) == 0o600
     assert stat.S_IMODE(data.stat().st_mode) == 0o700
     for client in clients:
         client.close()
@@ -187,7 +190,7 @@ def test_another_program_on_the_port_of_a_dead_service_is_not_mistaken_for_it(da
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait(60)
     with HTTPServer(("127.0.0.1", 0), Impostor) as impostor:
-        threading.Thread(target=impostor.serve_forever, daemon=True).start()
+        threading.Thread(target=impostor.serve_forever, args=(0.02,), daemon=True).start()
         facts = {"base_url": f"http://127.0.0.1:{impostor.server_port}/v1", "port": 1, "token": "t0ken"}
         # Its id may belong to another process of this user meanwhile.
         for pid in (ended.pid, 0, -1, 2**40, os.getpid()):

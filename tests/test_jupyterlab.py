@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -11,9 +12,11 @@ from pathlib import Path
 import nbformat
 import nbformat.sign
 import pytest
+from click.testing import CliRunner
 
 import agentbook as ab
 from agentbook import jupyterlab
+from agentbook.cli import main
 
 
 def test_the_tutorials_are_copied_except_over_files_that_the_user_changed(
@@ -33,6 +36,7 @@ def test_the_tutorials_are_copied_except_over_files_that_the_user_changed(
         (package / name).parent.mkdir(parents=True, exist_ok=True)
         (package / name).write_text("how")
     monkeypatch.setattr(jupyterlab, "tutorials", lambda: package)
+    monkeypatch.setattr(jupyterlab, "manual", lambda: None)
     jupyterlab.copy_tutorials(folder)
     copied = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
     assert copied == [jupyterlab.MANIFEST, "01.ipynb", "02.ipynb", "how-to/data/session.json", "how-to/export.ipynb"]
@@ -48,6 +52,32 @@ def test_the_tutorials_are_copied_except_over_files_that_the_user_changed(
     (folder / "02.ipynb").unlink()
     jupyterlab.copy_tutorials(folder)
     assert (folder / "02.ipynb").read_text() == "two, revised"
+
+
+def test_links_between_tutorials_and_manual_lead_to_the_copies(tmp_path: Path) -> None:
+    folder = jupyterlab.copy_tutorials(tmp_path / "mine")
+    links = 0
+    for path in [*folder.rglob("*.ipynb"), *folder.rglob("*.md")]:
+        for link in re.findall(r"\]\(([^)\s#]+\.(?:ipynb|md))", path.read_text("utf-8")):
+            if "//" not in link and "tests/" not in link:
+                assert (path.parent / link).is_file(), f"{path.relative_to(folder)} links to {link}"
+                links += 1
+    assert links >= 30
+    pages = {path.relative_to(folder).as_posix() for path in folder.rglob("*.md")}
+    assert all(re.fullmatch(r"docs/\d\d-[\w-]+\.md", page) for page in pages), "what is no page of the manual"
+    assert jupyterlab.trust(folder) == len(list(folder.rglob("*.ipynb")))
+
+
+def test_the_tutorials_are_copied_for_a_jupyterlab_of_your_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / "jupyter"))
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(main, ["tutorials"])
+    assert result.output.startswith("The tutorials are in agentbook-tutorials. Start with 01-first-look.ipynb")
+    assert (tmp_path / "agentbook-tutorials" / "01-first-look.ipynb").is_file()
+    (tmp_path / "file").write_text("")
+    result = CliRunner().invoke(main, ["tutorials", "file/below"])
+    assert (result.exit_code, len(result.stderr.splitlines())) == (1, 1)
+    assert "name another folder" in result.stderr
 
 
 def test_a_folder_that_cannot_be_written_is_one_clear_error(tmp_path: Path) -> None:

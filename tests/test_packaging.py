@@ -14,6 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import yaml
+
+import agentbook as ab
 
 ROOT = Path(__file__).parents[1]
 UV = shutil.which("uv", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
@@ -32,8 +35,10 @@ assert (home / "py.typed").is_file()
 assert (home / "service" / "openapi.yaml").is_file()
 assert (home / "service" / "demo" / "prompts.yaml").is_file()
 assert len(list((home / "service" / "demo" / "topics").glob("*.yaml"))) == 11
-for asset in ("panel.css", "panel.js", "compare.css", "prompt_lab.css", "prompt_lab.js"):
+for asset in ("messages.css", "panel.css", "panel.js", "compare.js", "dom.js", "compare.css", "prompt_lab.css"):
     assert (home / "chat" / "widgets" / "assets" / asset).is_file(), asset
+for asset in ("marks.js", "section.js", "plot.js", "lists.js", "explorer.js", "explorer.css"):
+    assert (home / "chat" / "explorer" / "assets" / asset).is_file(), asset
 print(len(list((home / "docs").glob("*.md"))))
 print(*sorted(path.relative_to(jupyterlab.tutorials()).as_posix() for path in jupyterlab.tutorials().rglob("*.ipynb")))
 with ab.connect() as client:
@@ -78,7 +83,7 @@ def tracked() -> list[str]:
         files = [
             path.relative_to(ROOT).as_posix()
             for path in ROOT.rglob("*")
-            if path.is_file() and "__pycache__" not in path.parts
+            if path.is_file() and not {"__pycache__", "node_modules"} & set(path.parts)
         ]
     return [name for name in files if (ROOT / name).is_file()]
 
@@ -130,7 +135,10 @@ def test_the_wheel_has_every_file_of_the_package_and_no_other(built: Built) -> N
     with zipfile.ZipFile(built.wheel) as wheel:
         names = {name for name in wheel.namelist() if ".dist-info/" not in name}
     source = {name.removeprefix("src/") for name in tracked() if name.startswith("src/agentbook/")}
-    included = {f"agentbook/{name}" for name in tracked() if name.startswith(("docs/", "notebooks/"))}
+    # Of docs only the manual: the rest makes the site.
+    included = {
+        f"agentbook/{name}" for name in tracked() if re.match(r"docs/[0-9][^/]*\.md$|notebooks/.*\.ipynb$", name)
+    }
     assert names == source | included
 
 
@@ -162,3 +170,8 @@ def test_the_source_distribution_has_what_its_tests_need(built: Built) -> None:
     ]
     output = run(*command, cwd=unpacked, PYTHONPATH=str(unpacked / "src"))
     assert " passed" in output
+
+
+def test_the_citation_names_the_version() -> None:
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
+    assert citation["version"] == ab.__version__

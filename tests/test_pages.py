@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import json
 import re
 import textwrap
 from collections.abc import Iterator
@@ -16,17 +17,19 @@ import pytest
 import agentbook as ab
 from agentbook.cli import main
 from agentbook.frames.plot.chart import Chart
-from agentbook.service.demo.agents.documentation import library
+from agentbook.service.demo.agents.documentation import manual_sections
 
 ROOT = Path(__file__).parents[1]
-PAGES = {path.name: path.read_text("utf-8") for path in sorted((ROOT / "docs").glob("*.md"))}
+PAGES = {path.name: path.read_text("utf-8") for path in sorted((ROOT / "docs").rglob("*.md"))}
 PAGES["README.md"] = (ROOT / "README.md").read_text("utf-8")
+PROSE = [*sorted((ROOT / "docs").rglob("*.md")), *sorted(ROOT.glob("*.md"))]
 # What these names mean on every page.
 NAMES: dict[str, Any] = {
     "ab": ab,
     "client": ab.Client("https://host.example/v1"),
     "panel": ab.ChatPanel,
     "compare": ab.Compare,
+    "explorer": ab.Explorer,
     "lab": ab.PromptLab,
     "store": ab.Store,
     "conversation": ab.Conversation,
@@ -134,6 +137,17 @@ def options_of(command: click.Command) -> set[str]:
     return own
 
 
+def test_the_files_that_contributing_names_exist() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    paths = {path for path in re.findall(r"`([\w./-]+/[\w./-]*)`", text) if not path.startswith("how-to")}
+    homes = (ROOT, ROOT / "src" / "agentbook", ROOT / "tests")
+    missing = {
+        path for path in paths if not any((home / path).exists() or (home / f"{path}.py").exists() for home in homes)
+    }
+    assert len(paths) > 30
+    assert missing == set()
+
+
 @pytest.mark.parametrize("name", PAGES)
 def test_the_commands_and_options_on_a_page_exist(name: str) -> None:
     text = "\n".join(re.findall(r"`[^`]+`|^.*agentbook .*$", PAGES[name], re.MULTILINE))
@@ -148,8 +162,31 @@ def test_the_commands_and_options_on_a_page_exist(name: str) -> None:
         assert set(re.findall(r"(?<!\S)--[a-z-]+", line)) <= options_of(command), line
 
 
+def test_every_public_name_is_in_the_reference() -> None:
+    listed = set(re.findall(r"^   (\w+)$", (ROOT / "docs" / "reference.rst").read_text("utf-8"), re.MULTILINE))
+    for owner in (ab, ab.checks, ab.dask, ab.errors, ab.plot, ab.session_log):
+        public = {name for name in owner.__all__ if not inspect.ismodule(getattr(owner, name))}
+        assert public <= listed, f"add to docs/reference.rst: {sorted(public - listed)}"
+
+
+def test_every_chart_is_in_the_gallery() -> None:
+    """The site's gallery shows the charts that cells of the notebooks have stored."""
+    drawn: set[str] = set()
+    for path in (ROOT / "notebooks").rglob("*.ipynb"):
+        for cell in json.loads(path.read_text("utf-8"))["cells"]:
+            if "data:image/svg+xml" in json.dumps(cell.get("outputs", ())):
+                drawn |= set(re.findall(r"ab\.plot\.(\w+)\(", "".join(cell["source"])))
+    assert set(ab.plot.__all__) <= drawn
+
+
 def test_every_public_name_is_explained_on_a_page() -> None:
-    text = "\n".join(section.text for section in library().sections)
+    text = "\n".join(section.text for section in manual_sections())
     errors = set(ab.errors.__all__)
     unexplained = [name for name in ab.__all__ if not re.search(rf"\b{name}\b", text) and name not in errors]
     assert unexplained == []
+
+
+@pytest.mark.parametrize("path", PROSE, ids=lambda path: path.name)
+def test_prose_wraps_at_88_columns(path: Path) -> None:
+    text = re.sub(r"^```.*?^```", "", path.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+    assert [line for line in text.splitlines() if len(line) > 88 and not line.startswith(("|", "!["))] == []

@@ -22,8 +22,10 @@ if TYPE_CHECKING:
     from .api.auth import ApiKey, OAuthToken
     from .api.oauth.sign_in import sign_in
     from .chat.compare.widget import Compare
+    from .chat.explorer.explorer import Explorer
     from .chat.model.conversation import Conversation
     from .chat.panel import ChatPanel
+    from .chat.prompt_lab import check_functions as checks
     from .chat.prompt_lab.prompt_lab import PromptLab
     from .chat.prompt_lab.variant import Variant
     from .chat.replay import replay
@@ -34,17 +36,24 @@ if TYPE_CHECKING:
     from .frames.analysis.activity import activity, hour_of_week, session_summary
     from .frames.analysis.comparison import compare_periods
     from .frames.analysis.contexts import context_status
+    from .frames.analysis.correlation import prompt_latency, rank_correlation
     from .frames.analysis.credentials import credential_report, credential_summary
     from .frames.analysis.failures import failures
     from .frames.analysis.findings import credential_findings
+    from .frames.analysis.initiators import initiators
     from .frames.analysis.labels import with_sessions
-    from .frames.analysis.timing import activity_gaps, concurrency, idle_sessions, latency
+    from .frames.analysis.pauses import activity_gaps, idle_sessions
+    from .frames.analysis.steps import steps
+    from .frames.analysis.timing import concurrency, latency
     from .frames.analysis.turns import turns
+    from .frames.analysis.usage import usage, with_cost
     from .frames.export import export
-    from .frames.history import History, load_history
+    from .frames.history.history import History
+    from .frames.history.load import load_history
     from .frames.load.events import load_events
     from .frames.parse.problems import load_problems
     from .frames.store.store import Store
+    from .live.watch import Watch, watch
 
 __version__ = "0.1.0"
 
@@ -56,15 +65,18 @@ _HOMES = {
     "Client": "client",
     "Compare": "chat.compare.widget",
     "Conversation": "chat.model.conversation",
-    "History": "frames.history",
+    "Explorer": "chat.explorer.explorer",
+    "History": "frames.history.history",
     "OAuthToken": "api.auth",
     "PromptLab": "chat.prompt_lab.prompt_lab",
     "Store": "frames.store.store",
     "Turn": "events.turns",
     "Variant": "chat.prompt_lab.variant",
+    "Watch": "live.watch",
     "activity": "frames.analysis.activity",
-    "activity_gaps": "frames.analysis.timing",
+    "activity_gaps": "frames.analysis.pauses",
     "allow_nested_loops": "events.loop",
+    "checks": "chat.prompt_lab.check_functions",
     "compare_periods": "frames.analysis.comparison",
     "concurrency": "frames.analysis.timing",
     "connect": "_connect",
@@ -77,20 +89,27 @@ _HOMES = {
     "export": "frames.export",
     "failures": "frames.analysis.failures",
     "hour_of_week": "frames.analysis.activity",
-    "idle_sessions": "frames.analysis.timing",
+    "idle_sessions": "frames.analysis.pauses",
+    "initiators": "frames.analysis.initiators",
     "latency": "frames.analysis.timing",
     "load_events": "frames.load.events",
-    "load_history": "frames.history",
+    "load_history": "frames.history.load",
     "load_problems": "frames.parse.problems",
     "plot": "frames.plot",
+    "prompt_latency": "frames.analysis.correlation",
+    "rank_correlation": "frames.analysis.correlation",
     "replay": "chat.replay",
     "session_log": "frames.session_log",
     "session_summary": "frames.analysis.activity",
     "sign_in": "api.oauth.sign_in",
+    "steps": "frames.analysis.steps",
     "turns": "frames.analysis.turns",
+    "usage": "frames.analysis.usage",
+    "watch": "live.watch",
+    "with_cost": "frames.analysis.usage",
     "with_sessions": "frames.analysis.labels",
 }
-_MODULES = {"dask", "errors", "plot", "session_log"}
+_MODULES = {"checks", "dask", "errors", "plot", "session_log"}
 
 __all__ = [
     "ApiKey",
@@ -99,15 +118,18 @@ __all__ = [
     "Client",
     "Compare",
     "Conversation",
+    "Explorer",
     "History",
     "OAuthToken",
     "PromptLab",
     "Store",
     "Turn",
     "Variant",
+    "Watch",
     "activity",
     "activity_gaps",
     "allow_nested_loops",
+    "checks",
     "compare_periods",
     "concurrency",
     "connect",
@@ -121,16 +143,23 @@ __all__ = [
     "failures",
     "hour_of_week",
     "idle_sessions",
+    "initiators",
     "latency",
     "load_events",
     "load_history",
     "load_problems",
     "plot",
+    "prompt_latency",
+    "rank_correlation",
     "replay",
     "session_log",
     "session_summary",
     "sign_in",
+    "steps",
     "turns",
+    "usage",
+    "watch",
+    "with_cost",
     "with_sessions",
 ]
 

@@ -1,8 +1,8 @@
 """The embedded service as notebooks use it: found, or started as a process of its own.
 
 One service serves every kernel on this machine that uses the same data directory, and
-ends by itself when the last of them has gone. Its first API key is created here and
-stored in a file that only its owner can read.
+ends by itself when the last of them has gone. Their API key is in a file that only its
+owner can read: the service writes it, and it is replaced here if it no longer works.
 """
 
 from __future__ import annotations
@@ -22,21 +22,16 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from ._file_lock import FileLock
-from ._whole_file import whole_file
 from .api.auth import ApiKey
 from .api.errors import AgentbookError, ConnectionFailed, Unauthorized
-from .api.redaction import Hidden
 from .client import Client
 from .service import discovery_file
+from .service.data_directory import KEY_FILE, default_data
 from .service.discovery_file import RunningService
 
 START_TIMEOUT_S = 60.0
-KEY_FILE = "local-key.json"
 _PORT_FILE = "last-port"
 _LOCK_FILE = "starting.lock"
-# Scopes of the first key: everything a key can do within its own account.
-LOCAL_SCOPES = ("agents:write", "sessions:write", "workspaces:write", "skills:write", "integrations:write")
-FALLBACK_ACCOUNT = "local"  # the first key's account in a store without demo data
 
 # Processes started here. Without a reference, Python would warn that a service which
 # outlives this process was not waited for.
@@ -48,8 +43,6 @@ def data_directory() -> Path:
 
     The default is a directory of the user's, where the system keeps application data.
     """
-    from .service.store import default_data
-
     return default_data()
 
 
@@ -177,19 +170,19 @@ def _start_on(data: Path, port: int) -> RunningService:
 
 
 def local_key(service: RunningService) -> ApiKey:
-    """The API key that all notebooks on this machine use; created on first use.
+    """The API key that all notebooks on this machine use; replaced if it was revoked.
 
     They share one key because only the key that started a chat may post to it.
     """
     path = service.data / KEY_FILE
     with FileLock(service.data / _LOCK_FILE):
         stored_key = read_key(path)
-        if stored_key is not None and _is_accepted(service, stored_key):
-            return stored_key
-        key = Hidden(_create_key(service.data))  # writing may fail, with a traceback
-        with whole_file(path, private=True) as file:
-            file.write(json.dumps({"api_key": key}).encode())
-        return ApiKey(key)
+        if stored_key is None or not _is_accepted(service, stored_key):
+            _create_key(service.data)
+            stored_key = read_key(path)
+    if stored_key is None:
+        raise AgentbookError(f"connect: {path} was changed while it was written. Call connect() again.")
+    return stored_key
 
 
 def read_key(path: Path) -> ApiKey | None:
@@ -210,18 +203,15 @@ def _is_accepted(service: RunningService, key: ApiKey) -> bool:
     return True
 
 
-def _create_key(data: Path) -> str:
-    from .service import admin, demo
+def _create_key(data: Path) -> None:
+    # The store is imported only here: it is half of what a notebook would load.
+    from .service import local_key
     from .service.errors import OperatorError
     from .service.store import Store
 
     store = Store(data)
     try:
-        for account in (demo.ACCOUNT, FALLBACK_ACCOUNT):
-            with contextlib.suppress(OperatorError):
-                return admin.create_key(store, account, "notebook", LOCAL_SCOPES)
-        admin.create_account(store, FALLBACK_ACCOUNT, "user")
-        return admin.create_key(store, FALLBACK_ACCOUNT, "notebook", LOCAL_SCOPES)
+        local_key.create(store, data)
     except OperatorError as error:
         raise AgentbookError(f"connect: no API key could be created for the embedded service: {error}") from None
     finally:

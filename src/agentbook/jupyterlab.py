@@ -1,8 +1,9 @@
 """`agentbook lab`: JupyterLab on the tutorials, with a platform to run them against.
 
 The tutorials that come with the package are copied to a folder of the user's, because
-the package itself may be read-only. A copy that the user changed is never overwritten;
-an unchanged copy is updated with the package.
+the package itself may be read-only, and beside them the manual, which they link to. A
+copy that the user changed is never overwritten; an unchanged copy is updated with the
+package.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import os
 import subprocess
 import sys
 import sysconfig
+from collections.abc import Iterator
 from pathlib import Path
 
 from .api.errors import AgentbookError
@@ -23,6 +25,9 @@ from .embedded import data_directory, find_or_start, port_is_free
 
 # Do not ask newcomers whether they want to see JupyterLab's news.
 PAGE_CONFIG = {"disabledExtensions": {"@jupyterlab/apputils-extension:announcements": True}}
+# A link to a page of the manual opens it as a page, not as source text.
+SETTINGS = {"@jupyterlab/docmanager-extension:plugin": {"defaultViewers": {"markdown": "Markdown Preview"}}}
+_PAGES = "[0-9]*.md"  # of the manual; beside them is what only the site shows
 MANIFEST = ".copied.json"  # of each copied file: path below the folder -> SHA-256
 
 
@@ -74,6 +79,8 @@ def _environment(data: Path) -> dict[str, str]:
     with contextlib.suppress(OSError):  # JupyterLab then asks about news; nothing else is lost
         (config / "labconfig").mkdir(parents=True, exist_ok=True)
         (config / "labconfig" / "page_config.json").write_text(json.dumps(PAGE_CONFIG), encoding="utf-8")
+        settings = config / "labconfig" / "default_setting_overrides.json"
+        settings.write_text(json.dumps(SETTINGS), encoding="utf-8")
     configs = [str(config), *filter(None, [os.environ.get("JUPYTER_CONFIG_PATH")])]
     return {
         **os.environ,
@@ -109,25 +116,34 @@ def _run(command: list[str], environment: dict[str, str]) -> int:
 
 def tutorials() -> Path | None:
     """The folder with this package's tutorials; None if they were not installed."""
+    return _packaged("notebooks", "*.ipynb")
+
+
+def manual() -> Path | None:
+    """The folder with this package's manual; None if it was not installed."""
+    return _packaged("docs", _PAGES)
+
+
+def _packaged(name: str, pattern: str) -> Path | None:
     package = Path(__file__).parent
-    folders = (package / "notebooks", package.parents[1] / "notebooks")  # in a wheel, in a checkout
-    return next((folder for folder in folders if any(folder.glob("*.ipynb"))), None)
+    folders = (package / name, package.parents[1] / name)  # in a wheel, in a checkout
+    return next((folder for folder in folders if any(folder.glob(pattern))), None)
 
 
 def copy_tutorials(folder: Path) -> Path:
-    """Copy the tutorials and how-tos to `folder`, except files that the user changed.
+    """Copy the tutorials, how-tos and manual, except over files that the user changed.
+
+    The tutorials are in `folder` itself, the manual is in its folder ``docs``.
 
     Raises
     ------
     AgentbookError
         If the folder cannot be written.
     """
-    source = tutorials()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         copied = _read_manifest(folder / MANIFEST)
-        for name, path in _files(source) if source else ():
-            content = path.read_bytes()
+        for name, content in _contents():
             target = folder / name
             if not target.exists() or _digest(target.read_bytes()) == copied.get(name):
                 target.parent.mkdir(parents=True, exist_ok=True)
@@ -136,8 +152,8 @@ def copy_tutorials(folder: Path) -> Path:
         (folder / MANIFEST).write_text(json.dumps(copied, indent=1), encoding="utf-8")
     except OSError as error:
         raise AgentbookError(
-            f"the tutorials cannot be written to {folder} ({error.strerror or error}); set AGENTBOOK_DATA to a folder "
-            "that can be written."
+            f"the tutorials cannot be written to {folder} ({error.strerror or error}); name another folder: "
+            "`agentbook lab` uses the one in AGENTBOOK_DATA, `agentbook tutorials` takes any."
         ) from None
     return folder
 
@@ -161,6 +177,20 @@ def trust(folder: Path) -> int:
                 signed += 1
         notary.store.close()
     return signed
+
+
+def _contents() -> Iterator[tuple[str, bytes]]:
+    """The files to copy, with their paths below the folder.
+
+    The manual is a folder beside the tutorials in the repository, and a folder among
+    the copies, so links from one to the other change.
+    """
+    notebooks, pages = tutorials(), manual()
+    for name, path in _files(notebooks) if notebooks else ():
+        content = path.read_bytes()
+        yield name, content.replace(b"](../docs/", b"](docs/").replace(b"](../../docs/", b"](../docs/")
+    for path in sorted(pages.glob(_PAGES)) if pages else ():
+        yield f"docs/{path.name}", path.read_bytes().replace(b"](../notebooks/", b"](../")
 
 
 def _files(source: Path) -> list[tuple[str, Path]]:

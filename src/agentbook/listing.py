@@ -7,10 +7,14 @@ testing and iterating share it. Specification: "Pagination (list envelope)", "Li
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+import operator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NoReturn, overload
 
+from ._listing_html import listing_html
 from .api.calls import Call, ListCall
 from .api.connection import AsyncConnection, Connection
 from .api.page import Page
@@ -23,6 +27,8 @@ if TYPE_CHECKING:
 
 class _LazyList:
     """What both kinds of listing share: the call, and the first page once fetched."""
+
+    _awaited = False
 
     def __init__(self, list_call: ListCall) -> None:
         self.list_call = list_call
@@ -51,10 +57,46 @@ class _LazyList:
         return {"path": call.path, **query, **self.list_call.context}
 
     def __repr__(self) -> str:
-        params = ", ".join(f"{name}={value!r}" for name, value in self.parameters.items() if name != "path")
         total = None if self._first is None else self._known_total(self._first)
         size = "not fetched yet" if self._first is None else "not counted" if total is None else f"{total:,} items"
-        return f"<Listing of {self.list_call.call.operation}({params}): {size}>"
+        return f"<{type(self).__name__} of {self._title()}: {size}>"
+
+    def _repr_html_(self) -> str:
+        total = None if self._first is None else self._known_total(self._first)
+        return listing_html(self._title(), self._first, total, self.list_call.resource, awaited=self._awaited)
+
+    def _title(self) -> str:
+        params = ", ".join(f"{name}={value!r}" for name, value in self.parameters.items() if name != "path")
+        return f"{self.list_call.call.operation}({params})"
+
+    def _part(self, positions: slice, count: Callable[[], int]) -> ListCall:
+        """The list of a slice; `count` counts the items, for positions from the end."""
+        if positions.step not in (None, 1):
+            raise ValueError(
+                f"A slice of {self._title()} has no steps, and {positions.step!r} is one: load the list and slice the "
+                "frame, as in frame.iloc[::2]."
+            )
+        start, stop = (
+            None if end is None else _position(end, self._title(), count) for end in (positions.start, positions.stop)
+        )
+        start, whole = start or 0, self.list_call.limit
+        limit = None if stop is None else max(stop - start, 0)
+        if whole is not None:
+            limit = min(max(whole - start, 0), whole if limit is None else limit)
+        # A list paged by id has no positions; the platform takes an offset with it too.
+        keyset = self.list_call.keyset and start == 0
+        return replace(self.list_call, offset=self.list_call.offset + start, limit=limit, keyset=keyset)
+
+
+def _position(value: Any, title: str, count: Callable[[], int]) -> int:
+    """A position from the start; one from the end counts the list."""
+    if not hasattr(value, "__index__"):
+        raise TypeError(
+            f"{title} is indexed by position, as in listing[0] or listing[:10], not by {value!r}: for a column, write "
+            "listing.to_pandas()[name]."
+        )
+    position = operator.index(value)
+    return position if position >= 0 else max(position + count(), 0)
 
 
 class Listing(_LazyList):
@@ -63,6 +105,10 @@ class Listing(_LazyList):
     Iterate it for records, ``len()`` it for the count, `first()` for one record,
     `to_pandas()` for all of it as a DataFrame. ``len(x)``, ``bool(x)`` and iterating
     share the first page. Each iteration fetches the further pages again.
+
+    ``x[3]`` and ``x[-1]`` are records, by position. ``x[:10]`` is a `Listing` of ten
+    items at most, which requests only those. A notebook shows the first rows, once the
+    first page has been fetched; showing a list requests nothing.
 
     A list that changes while it is read is read again, up to three times in all. If it
     still changes, the items read so far are returned, each once, with an
@@ -82,6 +128,8 @@ class Listing(_LazyList):
     >>> agents.first() == next(iter(agents))
     True
     >>> sum(len(page.ids) for page in agents.pages()) == len(agents)
+    True
+    >>> [agent.id for agent in agents[:2]] == [agents[0].id, agents[1].id]
     True
     """
 
@@ -128,6 +176,32 @@ class Listing(_LazyList):
 
     def __bool__(self) -> bool:
         return len(self._first_page()) > 0
+
+    @overload
+    def __getitem__(self, position: int) -> Record: ...
+    @overload
+    def __getitem__(self, position: slice) -> Listing: ...
+    def __getitem__(self, position: Any) -> Record | Listing:
+        if isinstance(position, slice):
+            return Listing(self.connection, self._part(position, self.__len__))
+        title, limit = self._title(), self.list_call.limit
+        if hasattr(position, "__index__") and operator.index(position) < -len(self):
+            raise IndexError(f"{title} has no item {position}: it has {len(self):,}.")
+        start = _position(position, title, self.__len__)
+        record = self._record_at(start) if limit is None or start < limit else None
+        if record is None:
+            raise IndexError(f"{title} has no item {position}: it has {len(self):,}, and the first is item 0.")
+        return record
+
+    def _record_at(self, position: int) -> Record | None:
+        first = self._first_page()
+        if position < len(first):
+            return next(islice(first.records(), position, None))
+        total = self._known_total(first)
+        if total is not None and position >= total:
+            return None
+        part = self._part(slice(position, position + 1), self.__len__)
+        return Listing(self.connection, part).first()
 
     def first(self) -> Record | None:
         """The first record, or None if the list is empty."""
@@ -189,12 +263,17 @@ class Listing(_LazyList):
 class AsyncListing(_LazyList):
     """As `Listing`, on `AsyncClient`: ``async for`` it, or await its methods.
 
+    ``x[5:10]`` is an `AsyncListing`; a position needs a request, so await
+    ``x[5:6].first()``.
+
     Made by the list methods of an `AsyncClient`, which are not awaited themselves.
 
     Notes
     -----
     Specification: "Limits", and the list envelope of "Resources and their fields".
     """
+
+    _awaited = True
 
     def __init__(self, connection: AsyncConnection, list_call: ListCall) -> None:
         super().__init__(list_call)
@@ -226,6 +305,26 @@ class AsyncListing(_LazyList):
             async for page in self._pages(pagination):
                 for record in passes.records(page):
                     yield record
+
+    def __getitem__(self, position: slice) -> AsyncListing:
+        if isinstance(position, slice):
+            return AsyncListing(self.connection, self._part(position, lambda: self._refuse_position(position)))
+        return self._refuse_position(position)
+
+    def _refuse_position(self, position: Any) -> NoReturn:
+        raise TypeError(
+            f"{self._title()} is not loaded, so it has no item {position!r} yet: await listing[3:4].first() for the item "
+            "at position 3, or (await listing.to_pandas()).iloc[-1] for the last row."
+        )
+
+    def __iter__(self) -> NoReturn:
+        raise TypeError(f"{self._title()} is read with `async for`, or loaded with `await listing.to_pandas()`.")
+
+    def __len__(self) -> NoReturn:
+        raise TypeError(f"{self._title()} is counted with `await listing.count()`.")
+
+    def __bool__(self) -> bool:
+        return True  # as any object whose length is not known
 
     async def count(self) -> int:
         """The number of items."""

@@ -9,13 +9,14 @@ returns the result, on `AsyncClient` an awaitable of it; a list operation return
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import datetime
 from functools import cache, wraps
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
+from ._names import nearest
 from .api.calls import UNSET, Call, ListCall, ref
-from .api.endpoints import agents, credentials, me, organizations, sessions, skills, workspaces
+from .api.endpoints import agent_versions, agents, credentials, me, organizations, sessions, skills, workspaces
 from .listing import AsyncListing, Listing
 
 if TYPE_CHECKING:
@@ -53,7 +54,11 @@ class Endpoint(Generic[P, T]):
 
     def __init__(self, build: Callable[P, Call[T]]) -> None:
         self.build = build
+        self.name = ""
         self.__doc__, self.__module__ = build.__doc__, build.__module__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = f"{owner.__name__.lower()}.{name}"
 
     @overload
     def __get__(self, noun: None, owner: Any) -> Endpoint[P, T]: ...
@@ -64,7 +69,7 @@ class Endpoint(Generic[P, T]):
     def __get__(self, noun: Any, owner: Any) -> Any:
         if noun is None:
             return self
-        return _method(self.build, noun._client.run)
+        return _method(self.name, self.build, noun._client.run)
 
 
 class Listed(Generic[P]):
@@ -72,7 +77,11 @@ class Listed(Generic[P]):
 
     def __init__(self, build: Callable[P, ListCall]) -> None:
         self.build = build
+        self.name = ""
         self.__doc__, self.__module__ = build.__doc__, build.__module__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = f"{owner.__name__.lower()}.{name}"
 
     @overload
     def __get__(self, noun: None, owner: Any) -> Listed[P]: ...
@@ -83,20 +92,34 @@ class Listed(Generic[P]):
     def __get__(self, noun: Any, owner: Any) -> Any:
         if noun is None:
             return self
-        return _method(self.build, noun._client.listing)
+        return _method(self.name, self.build, noun._client.listing)
 
 
-def _method(build: Callable[..., Any], use: Callable[[Any], Any]) -> Callable[..., Any]:
+def _method(operation: str, build: Callable[..., Any], use: Callable[[Any], Any]) -> Callable[..., Any]:
     """An endpoint's method, with its signature and docstring. `use` gets the call."""
 
     @wraps(build)
     def method(*args: Any, **params: Any) -> Any:
+        if unknown := _unknown_argument(operation, build, params):
+            del args, params
+            raise unknown
         call = build(*args, **params)
         del args, params  # may hold the secrets of a new credential, which tracebacks show
         return use(call)
 
     method.__signature__ = _signature(build)  # type: ignore[attr-defined]
     return method
+
+
+def _unknown_argument(operation: str, build: Callable[..., Any], names: Iterable[str]) -> TypeError | None:
+    """The error that names an argument that the operation does not have."""
+    known = _signature(build).parameters
+    for name in names:
+        if name not in known:
+            match = nearest(name, known)
+            hint = f"did you mean {match!r}?" if match else f"it has {', '.join(known) or 'none'}."
+            return TypeError(f"{operation} has no argument {name!r}; {hint}")
+    return None
 
 
 @cache
@@ -119,9 +142,10 @@ class Agents(Noun[M]):
     get = Endpoint(agents.get)
     create = Endpoint(agents.create)
     update = Endpoint(agents.update)
-    configure_llm = Endpoint(agents.configure_llm)
-    versions = Listed(agents.versions)
-    publish = Endpoint(agents.publish)
+    configure_llm = Endpoint(agent_versions.configure_llm)
+    versions = Listed(agent_versions.list_)
+    models = Listed(agent_versions.models)
+    publish = Endpoint(agent_versions.publish)
 
 
 class Skills(Noun[M]):

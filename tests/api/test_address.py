@@ -54,6 +54,36 @@ def test_this_machine_needs_no_encryption(use: Callable[..., Any], address: str)
     assert use(address, allow_http=False).base_url == address
 
 
+@pytest.mark.parametrize("use", USES.values(), ids=USES)
+@pytest.mark.parametrize(
+    ("address", "message"),
+    [
+        ("https://h:99999/v1", "port from 1 to 65535"),
+        ("https://h:0/v1", "port from 1 to 65535"),
+        ("https://h:8o80/v1", "port from 1 to 65535"),
+        ("https://h:-1/v1", "port from 1 to 65535"),
+        ("https://h o st/v1", "must not hold spaces"),
+        ("https://host/v1 /x", "must not hold spaces"),
+        ("https://host/\nv1", "must not hold spaces"),
+        ("https://host\\@elsewhere/v1", "backslashes"),
+        ("https://host/<v1>", "must not hold"),
+    ],
+)
+def test_an_address_that_cannot_be_reached_is_refused_at_once(
+    use: Callable[..., Any], address: str, message: str
+) -> None:
+    with pytest.raises(ValueError, match=message) as raised:
+        use(address)
+    assert "S3CRET" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "address", ["https://h:443/v1", "https://h:65535/v1", "https://h:/v1", "https://münchen.example/v1"]
+)
+def test_a_port_and_an_international_name_are_fine(address: str) -> None:
+    assert ab.Client(address).base_url == address
+
+
 def test_a_person_does_not_sign_in_without_encryption() -> None:
     with pytest.raises(ValueError, match="not encrypted"):
         sign_in("http://agents.example.org/v1")

@@ -33,7 +33,7 @@ def test_an_async_client_works_in_a_second_run() -> None:
             pass
 
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         client = ab.AsyncClient(f"http://127.0.0.1:{server.server_port}/v1")
 
         async def twice() -> None:
@@ -195,6 +195,12 @@ def test_credentials_of_another_kind_are_named() -> None:
         for credentials in (other.credentials, ("id", "secret"), 7):
             with pytest.raises(TypeError, match=r"credentials must be an API key.*\.auth"):
                 ab.Client("http://127.0.0.1:9/v1", credentials=credentials)  # type: ignore[arg-type]
+
+
+def test_times_that_are_no_numbers_are_named() -> None:
+    for wrong in ("30", None, -1, float("nan")):
+        with pytest.raises(ValueError, match=r"deadline_s must be a number of seconds above 0, not "):
+            ab.Client("http://127.0.0.1:9/v1", deadline_s=wrong)  # type: ignore[arg-type]
 
 
 def test_whole_numbers_of_any_kind_are_limits() -> None:

@@ -112,3 +112,18 @@ def test_what_is_not_described_is_not_offered(described: Any) -> None:
     with pytest.raises(ab.NotOffered):
         client.agents.configure_llm("a", system_prompt="s", description="d", tools=[], platform_tools=["search"])
     assert platform.requests == []
+
+
+def test_further_fields_are_sent_where_they_are_offered() -> None:
+    body = {"properties": {"tools": {}, "acme_tools": {}, "model": {}, "top_p": {}}}
+    platform = Platform(document(body=body))
+    configure = client_of(platform).agents.configure_llm
+    required: dict[str, Any] = {"system_prompt": "s", "description": "d", "tools": []}
+    configure("a", **required, platform_tools=["search"], model="small", top_p=0.5)
+    sent = json.loads(platform.requests.pop().content)
+    assert sent == {**required, "acme_tools": ["search"], "model": "small", "top_p": 0.5}
+    with pytest.raises(ab.NotOffered, match="shows no temperature and no max_tokens, so nothing was sent"):
+        configure("a", **required, model="small", temperature=0, max_tokens=5)
+    with pytest.raises(ab.NotOffered, match=r"sessions\.start"):
+        client_of(platform).sessions.start("w", agent_id="a", prompt="Hi", agent_version_id="v")
+    assert platform.requests == []

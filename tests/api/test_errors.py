@@ -126,6 +126,27 @@ def test_who_has_a_token_is_not_told_to_check_a_key() -> None:
     assert str(raised).endswith("Invalid OAuth token. Sign in again.")
 
 
+def test_a_key_where_only_a_person_may_is_not_told_to_check_the_key() -> None:
+    raised = reply(401, "Unauthorized", "This credential cannot access this endpoint")
+    assert "another kind of credential" in str(raised)
+    assert "AGENTBOOK_API_KEY" not in str(raised)
+
+
+@pytest.mark.parametrize(
+    ("body", "advice"),
+    [
+        (b'{"error": "NotFound", "message": "Workspace agent not found"}', "Check the id or name"),
+        (b'{"error": "NotFound", "message": "Agent \\"a~b\\" not found"}', "Check the id or name"),
+        (b'{"message": "closed with 4404"}', "Check the id or name"),
+        (b'{"error": "NotFound", "message": "The requested URL was not found on the server."}', "Check the base URL"),
+        (b'{"detail": "Not Found"}', "Check the base URL"),
+        (b"<html><h1>404 Not Found</h1><hr>nginx</html>", "Check the base URL"),
+    ],
+)
+def test_an_address_without_its_version_is_told_from_an_unknown_id(body: bytes, advice: str) -> None:
+    assert f". {advice}" in str(from_reply(404, {}, body, operation="me.get"))
+
+
 def test_a_server_error_on_a_write_is_an_unknown_outcome_too() -> None:
     raised = from_reply(500, {}, b'{"message": "Something went wrong"}', operation="agents.create", write=True)
     assert isinstance(raised, ab.ServerError)

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import re
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -219,6 +223,7 @@ def test_every_operation_of_the_contract_is_in_these_tables() -> None:
         "workspaces.agents",
         "workspaces.install_agent",
         "agents.publish",
+        "agents.models",
         "credentials.of_agent",
         "credentials.attach",
         "credentials.detach",
@@ -255,6 +260,49 @@ def test_an_openapi_document_that_is_none_is_one_clear_error(junk: bytes) -> Non
         client.openapi()
 
 
+ALIASES = "".join(f"a{n}: &a{n} {{<<: [*a{n - 1}, *a{n - 1}], k{n}: 1}}\n" for n in range(1, 40))
+REPEATED = "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, 40))
+BOMBS = {
+    "deep": b"[" * 100_000,
+    "deep on one line": b"- " * 100_000,
+    "deep and closed": b"[" * 5_000 + b"]" * 5_000,
+    "merged": f"a0: &a0 {{x: 1}}\n{ALIASES}".encode(),
+    "repeated": f"a0: &a0 [x]\n{REPEATED}".encode(),
+    "within itself": b"paths: &a {b: *a}",
+    "large": b"# " + b"x" * (17 << 20),
+}
+
+
+def test_an_openapi_document_that_is_a_bomb_is_one_clear_error(tmp_path: Path) -> None:
+    """In a process of its own: libyaml's binding would end it, or fill the memory."""
+    for number, body in enumerate(BOMBS.values()):
+        (tmp_path / str(number)).write_bytes(body)
+    code = """
+import resource, sys
+from pathlib import Path
+from agentbook.api.yaml_document import read_mapping
+resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
+for number in range(int(sys.argv[1])):
+    try:
+        read_mapping(Path(str(number)).read_bytes())
+    except ValueError as error:
+        print(error)
+"""
+    command = [sys.executable, "-c", code, str(len(BOMBS))]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stderr
+    errors = dict(zip(BOMBS, done.stdout.splitlines(), strict=True))
+    expected = "nested too deeply|repeats itself|names nothing|larger than 16 MiB"
+    assert {name: bool(re.search(expected, error)) for name, error in errors.items()} == dict.fromkeys(BOMBS, True)
+
+
+def test_an_openapi_document_may_repeat_its_parts() -> None:
+    body = b"paths: {/a: &a {get: {x: 1}}, /b: *a, /c: {<<: *a, post: {}}}"
+    transport = httpx.MockTransport(lambda request: httpx.Response(200, content=body))
+    client = ab.Client("https://h/v1", http_client=httpx.Client(transport=transport))
+    assert client.openapi()["paths"]["/c"] == {"get": {"x": 1}, "post": {}}
+
+
 def test_openapi_is_fetched_once() -> None:
     paths = []
 
@@ -272,3 +320,21 @@ def test_a_method_shows_the_endpoints_signature_and_docstring() -> None:
     client = ab.Client("https://h/v1")
     assert list(inspect.signature(client.agents.get).parameters) == ["agent"]
     assert "Specification" in (inspect.getdoc(client.agents.list) or "")
+
+
+def test_an_unknown_argument_names_the_operation_and_the_nearest_argument() -> None:
+    for client in (ab.Client("https://h/v1"), ab.AsyncClient("https://h/v1")):
+        with pytest.raises(TypeError, match=r"^agents\.list has no argument 'serch'; did you mean 'search'\?$"):
+            client.agents.list(serch="x")  # type: ignore[call-arg]
+        with pytest.raises(TypeError, match=r"^me\.get has no argument 'fields'; it has none\.$"):
+            client.me.get(fields="x")  # type: ignore[call-arg]
+
+
+def test_private_agents_are_not_selected_by_the_platforms_default() -> None:
+    for client in (ab.Client("https://h/v1"), ab.AsyncClient("https://h/v1")):
+        with pytest.raises(
+            ab.InvalidInput, match=r"public and private agents alike.* frame\[~frame\[\"is_public\"\]\]"
+        ):
+            client.agents.list(is_public=False)
+        assert client.agents.list(is_public=True).parameters["is_public"] is True
+        assert "is_public" not in client.agents.list(is_public=None).parameters

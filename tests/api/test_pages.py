@@ -13,7 +13,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import agentbook as ab
-from agentbook.api.prefetch import CONCURRENCY
+from agentbook.api.calls import Call
+from agentbook.api.page import Page
+from agentbook.api.prefetch import CONCURRENCY, prefetch
 
 pytestmark = pytest.mark.python_versions
 
@@ -184,6 +186,18 @@ def test_pages_are_fetched_concurrently_but_never_more_than_allowed() -> None:
 
     assert numbers(sync_client(slow).agents.list()) == list(range(40))
     assert max_under_way == CONCURRENCY
+
+
+def test_the_rest_of_a_list_of_forty_pages_takes_three_rounds_of_requests() -> None:
+    """Each round waits for the latency of the network."""
+    together = threading.Barrier(39 // 3, timeout=20)
+
+    def fetch(call: Call[Page]) -> Page:
+        together.wait()  # passes only when a third of the calls are here at once
+        return Page.parse(b'{"items":[]}')
+
+    call = Call("agents.list", "GET", "agents", Page.read)
+    assert len(list(prefetch(fetch, iter([call] * together.parties)))) == together.parties
 
 
 @pytest.mark.parametrize("bad", [-1, 1.5, "3", True])

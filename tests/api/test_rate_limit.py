@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from agentbook.api.rate_limit import PROBE_POLL_S, WINDOW_S, RateLimitGate, rate_limit_gate
+import agentbook as ab
+from agentbook.api.error_replies import from_reply
+from agentbook.api.rate_limit import MIN_WAIT_S, PROBE_POLL_S, WINDOW_S, RateLimitGate, rate_limit_gate, retry_after_s
 
 pytestmark = pytest.mark.python_versions
 
@@ -59,6 +61,22 @@ def test_a_refused_probe_waits_a_whole_minute_from_then() -> None:
     assert gate.admit() == 0.0
     gate.refused(DATE.format(50))
     assert gate.admit() == WINDOW_S
+
+
+@pytest.mark.parametrize(("header", "wait"), [("7", 7.0), ("0", MIN_WAIT_S), ("soon", 18.0), ("", 18.0), ("²", 18.0)])
+def test_a_gateways_retry_after_counts_instead_of_the_minute(header: str, wait: float) -> None:
+    headers = {"retry-after": header, "date": DATE.format(42)}
+    refused = from_reply(429, headers, b"<html>slow down</html>", operation="me.get")
+    assert isinstance(refused, ab.RateLimited)
+    gate = RateLimitGate(Clock())
+    gate.refused(refused.date, refused, retry_after_s=refused.retry_after_s)
+    assert gate.admit() == wait
+
+
+def test_a_retry_after_with_a_date_needs_no_common_clock() -> None:
+    assert retry_after_s({"retry-after": DATE.format(50), "date": DATE.format(42)}) == 8.0
+    assert retry_after_s({"retry-after": DATE.format(40), "date": DATE.format(42)}) == 0.0
+    assert retry_after_s({"retry-after": DATE.format(50)}) is None
 
 
 def test_a_lost_probe_makes_room_for_another() -> None:

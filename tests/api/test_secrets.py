@@ -21,9 +21,11 @@ from types import FrameType
 from typing import Any
 from urllib.parse import quote
 
+import httpx
 import pytest
 
 import agentbook as ab
+from agentbook.api import transport
 from agentbook.api.calls import Call, record
 from agentbook.api.oauth.server import request_tokens
 from agentbook.api.record import Record
@@ -103,7 +105,7 @@ def echo() -> Iterator[str]:
         daemon_threads = True
 
     with Server(("127.0.0.1", 0), Echo) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         yield f"http://127.0.0.1:{server.server_address[1]}/v1"
         server.shutdown()
 
@@ -139,6 +141,31 @@ def test_a_credential_that_the_platform_repeats_is_shown_nowhere(
 
     if kind == "basic":
         assert_hidden(asyncio.run(awaited()), SECRET, key)
+
+
+def test_a_credential_in_a_reply_that_is_not_read_to_its_end_is_shown_nowhere(
+    echo: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a caller's own client, which keeps the text of the status line."""
+    monkeypatch.setattr(transport, "MAX_BODY_BYTES", 10)
+    with (
+        httpx.Client(trust_env=False) as http,
+        ab.Client(echo, credentials=KEY, http_client=http) as client,
+        pytest.raises(ab.AgentbookError, match="larger than") as raised,
+    ):
+        client.request("GET", "200")
+    assert_hidden(raised.value, SECRET, KEY)
+
+    async def awaited() -> BaseException:
+        async with (
+            httpx.AsyncClient(trust_env=False) as async_http,
+            ab.AsyncClient(echo, credentials=KEY, http_client=async_http) as async_client,
+        ):
+            with pytest.raises(ab.AgentbookError, match="larger than") as failed:
+                await async_client.request("GET", "200")
+        return failed.value
+
+    assert_hidden(asyncio.run(awaited()), SECRET, KEY)
 
 
 @pytest.mark.parametrize("status", ["401", "garbage"])
@@ -241,6 +268,12 @@ def test_the_parameters_of_a_new_credential_are_shown_nowhere(echo: str, status:
     with ab.Client(echo, credentials=KEY) as client, pytest.raises(ab.AgentbookError) as raised:
         Nouns(client).attach(params={"headers": [{"x": TOKEN}], "password": SECRET})
     assert_hidden(raised.value, SECRET, TOKEN)
+
+
+def test_the_values_of_a_misspelt_argument_are_shown_nowhere() -> None:
+    with ab.Client("https://h/v1") as client, pytest.raises(TypeError, match="did you mean 'search'") as raised:
+        client.credentials.list("acme", serch=SECRET)  # type: ignore[call-arg]
+    assert_hidden(raised.value, SECRET)
 
 
 def test_a_record_shows_of_a_webhook_only_its_host() -> None:

@@ -123,6 +123,22 @@ def test_our_transport_sends_the_bytes_that_httpx_sends(
     assert ours == its
 
 
+@pytest.mark.parametrize("steps", range(0, 40, 3))
+def test_a_close_ends_the_connection_of_a_request_that_has_just_begun(platform: Platform, steps: int) -> None:
+    async def close_early() -> None:
+        client = ab.AsyncClient(platform.base_url)
+        request = asyncio.create_task(client.me.get())
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        await client.aclose()
+        await asyncio.wait({request})
+        assert isinstance(request.exception(), ab.AgentbookError | None)
+        for _ in platform.connections:
+            assert await asyncio.to_thread(platform.ended.acquire, timeout=10), "a connection is still open"
+
+    asyncio.run(close_early())
+
+
 def test_a_connection_is_reused_until_the_platform_closes_it(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -155,6 +171,23 @@ def test_every_kind_of_reply_is_read(platform: Platform, reply: bytes) -> None:
     platform.reply, platform.hang_up = reply, True
     with ab.Client(platform.base_url) as client:
         assert client.me.get()["id"] == "a1"
+
+
+@pytest.mark.parametrize("driver", ["sync", "async"])
+def test_a_cookie_is_not_sent_back(platform: Platform, driver: str) -> None:
+    platform.reply = PLAIN.replace(b"\r\n\r\n", b"\r\nset-cookie: session=abc; path=/\r\n\r\n")
+
+    def sync() -> None:
+        with ab.Client(platform.base_url, credentials=KEY) as client:
+            client.agents.get("a1"), client.agents.get("a1")
+
+    async def awaited() -> None:
+        async with ab.AsyncClient(platform.base_url, credentials=KEY) as client:
+            await client.agents.get("a1"), await client.agents.get("a1")
+
+    sync() if driver == "sync" else asyncio.run(awaited())
+    assert len(platform.requests) == 2
+    assert not [request for request in platform.requests if b"cookie" in request.lower()]
 
 
 def test_repeated_headers_are_joined(platform: Platform) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 import agentbook as ab
 from agentbook.api.calls import Call, Reply
-from agentbook.api.endpoints import agents, sessions, skills, workspaces
+from agentbook.api.endpoints import agent_versions, agents, sessions, skills, workspaces
 from agentbook.api.policy import NoReply
 from api.world import CUT, DOWN, NOT_FOUND, OK, OUTAGE, RATE, World, body
 
@@ -84,6 +84,54 @@ def test_a_create_is_looked_up_in_its_list(call: Call[Any], target: str, trouble
     assert world.methods == ["POST", "GET"], "a duplicate might be created"
 
 
+OURS = {"id": "1", "name": "w", "created_at": "2023-11-14T22:13:20.5Z", "creator_id": "key", "full_name": "acme~w"}
+
+
+@pytest.mark.proves("a timed-out write: read first")
+@pytest.mark.parametrize(
+    "others",
+    [
+        {"created_at": "2023-11-14T22:13:17Z"},  # three seconds before the call
+        {"creator_id": "another key"},
+        {"full_name": "globex~w"},
+        {"owner_id": "0199a0b2-0000-7000-8000-000000000000", "full_name": None},
+    ],
+    ids=["older", "another creator", "another owner's name", "another owner's id"],
+)
+def test_a_workspace_of_the_same_name_is_not_taken_for_ours(others: dict[str, Any]) -> None:
+    call = workspaces.create("w", owner_id="acme")
+    assert World(CUT, page(**OURS), key="key:secret").run(call).id == "1"
+    world = World(CUT, page(**OURS | others), key="key:secret")
+    with pytest.raises(ab.OutcomeUnknown, match="shows whether it was"):
+        world.run(call)
+    assert world.methods == ["POST", "GET"]
+
+
+def test_of_two_that_may_be_ours_none_is_returned() -> None:
+    twins = body(items=[OURS, OURS | {"id": "2"}], pagination={"total_count": 2})
+    with pytest.raises(ab.OutcomeUnknown):
+        World(CUT, twins, key="key:secret").run(workspaces.create("w"))
+
+
+def test_a_token_does_not_know_whom_the_platform_records_as_the_creator() -> None:
+    assert World(CUT, page(**OURS)).run(workspaces.create("w")).id == "1"
+
+
+@pytest.mark.proves("a timed-out write: read first")
+@pytest.mark.parametrize(("date", "created_at"), [("21:13:20", "21:13:20.2"), ("23:13:20", "23:13:20.2")])
+def test_the_age_is_measured_by_the_platforms_clock(date: str, created_at: str) -> None:
+    """It may be an hour behind or ahead of ours."""
+
+    def listed(time: str) -> Reply:
+        item = msgspec.json.encode({"items": [OURS | {"created_at": f"2023-11-14T{time}Z"}]})
+        return Reply(200, {"date": f"Tue, 14 Nov 2023 {date} GMT"}, item)
+
+    assert World(CUT, listed(created_at)).run(workspaces.create("w")).id == "1"
+    hour, _, _ = date.partition(":")
+    with pytest.raises(ab.OutcomeUnknown):
+        World(CUT, listed(f"{hour}:13:17")).run(workspaces.create("w"))
+
+
 def test_an_agent_that_was_not_created_is_created_once_more() -> None:
     world = World(CUT, NOT_FOUND, OK)
     assert world.run(agents.create("helper")).id == "1"
@@ -143,7 +191,7 @@ def test_a_deletion_whose_reply_was_lost_is_done_when_nothing_is_there_any_more(
     [
         (agents.create("x", owner_id="acme"), 'client.agents.get("acme~x")'),
         (agents.update({"id": "0190"}, is_pinned=True), 'client.agents.get("0190")'),
-        (agents.configure_llm("x", system_prompt="s", description="d"), 'client.agents.versions("x")'),
+        (agent_versions.configure_llm("x", system_prompt="s", description="d"), 'client.agents.versions("x")'),
         (skills.create("acme", "sql"), 'client.skills.list("acme", search="sql")'),
         (workspaces.create("w"), 'client.me.workspaces(sort_by="-created_at")'),
         (workspaces.create("w", owner_id="acme"), 'client.workspaces.list("acme", search="w")'),

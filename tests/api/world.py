@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from agentbook.api.auth import ApiKey
 from agentbook.api.calls import Call, Reply
 from agentbook.api.policy import NoReply, Send, Settings, Sleep, exchange
 from agentbook.api.rate_limit import RateLimitGate
@@ -25,7 +26,7 @@ NOT_FOUND = Reply(404, {}, b'{"error": "NotFound", "message": "Agent not found"}
 class World:
     """The network and clock of one exchange; records requests and waits."""
 
-    def __init__(self, *outcomes: Any, deadline_s: float = 180.0) -> None:
+    def __init__(self, *outcomes: Any, deadline_s: float = 180.0, key: str | None = None) -> None:
         self.now = 0.0
         self.outcomes = list(outcomes)
         self.sent: list[Send] = []
@@ -34,7 +35,7 @@ class World:
         self.gate = RateLimitGate(clock)
         self.settings = Settings(
             "https://h/v1",
-            None,
+            key and ApiKey(key),
             self.gate,
             30.0,
             deadline_s,

@@ -1,7 +1,7 @@
 """Measures the chat panel in a real JupyterLab in headless Chromium.
 
     python tests/benchmarks/chat.py [--ipykernel 7.3]
-        [--only wire,latency,stop,open,replay] [--no-peers]
+        [--only wire,growth,latency,stop,open,replay] [--no-peers]
 
 It measures the bytes that a reply takes on the wire, and the time until the reader sees
 a token. Panel's ChatInterface and chatlas's display are measured in the same run; they
@@ -24,8 +24,6 @@ import os
 import statistics
 import sys
 import tempfile
-import time
-import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
@@ -34,32 +32,30 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parent))
-from chat_page import ANSWERS, CLICK, PROBE, SHOWS_STOP
+import chat_growth
+from chat_notebook import FOLDER, Notebook
+from chat_page import ANSWERS, CLICK, SHOWS_STOP
 from chat_peers import PEERS, environment, kernelspec, shared_environment
 from chat_text import tokens
 from playwright.sync_api import Browser
 
 from support.browser import running_browser
-from support.lab import Lab, Page, write_notebook
+from support.lab import Lab
 
-FOLDER = Path(__file__).parent
-SETUP = f"""
-import json, sys, time
-sys.path.insert(0, {str(FOLDER)!r})
-from IPython.display import display
-from chat_kernel import *
-"""
 ONE = "agents = [Agent(mark_every=1)]\npanels = [panel(agent) for agent in agents]\ndisplay(*panels)"
-TWO = ONE.replace("[Agent(mark_every=1)]", "[Agent(mark_every=1), Agent(mark_every=1)]")
+FOUR = ONE.replace("[Agent(mark_every=1)]", "[Agent(mark_every=1) for _ in range(4)]")
+MARGIN_MS = 75.0  # beside work that holds the interpreter, above the longest time it does
 DUE = "print(json.dumps([agent.due for agent in agents]))"
 # How a turn starts in each state of the kernel; {n} is the question, a string.
 STATES = {
     "cell finished": "for each in panels: begin(each, {n!r})",
     "sync ask": "_ = panels[0].ask({n!r})",
     "await": "_ = await panels[0].aask({n!r})",
-    "pandas work": "begin(panels[0], {n!r})\n_ = pandas_work(11)",
+    "pure Python": "begin(panels[0], {n!r})\n_ = python_work(11)",
+    "pandas work": "begin(panels[0], {n!r})\nheld_ms = 1000 * pandas_work(11)\nprint(f'held {{held_ms:.0f}}')",
 }
-WAIT_MS = 180_000.0
+# 95 of 100 tokens are painted so soon after they were due, in ms.
+GOALS_MS = {"cell finished": 70.0, "sync ask": 70.0, "await": 110.0, "pure Python": 110.0}
 
 
 class Report:
@@ -82,72 +78,23 @@ class Report:
             verdict, goal_text = ("met" if met else "MISSED"), f"at most {goal:g}{unit}"
         print(f"| {label} | {figure} | {goal_text} | {verdict} |", flush=True)
 
+    def end(self) -> int:
+        """Print how many goals were missed; returns the exit code."""
+        print(f"\n{self.missed} goals missed" if self.missed else "\nall goals met")
+        return 1 if self.missed else 0
 
-class Notebook(Page):
-    """A page with the probe, whose cells are run one by one."""
 
-    def __init__(self, lab: Lab, browser: Browser, name: str, cells: Sequence[str], kernel: str) -> None:
-        super().__init__(lab, browser)
-        self.page.context.set_default_timeout(WAIT_MS)
-        self.page.context.add_init_script(PROBE)
-        path = write_notebook(lab.root / f"{name}.ipynb", [SETUP if kernel != "peer" else "", *cells])
-        notebook = json.loads(path.read_text())
-        notebook["metadata"]["kernelspec"] = {"name": kernel, "display_name": kernel, "language": "python"}
-        path.write_text(json.dumps(notebook))
-        self.open(f"{name}.ipynb")
-        self.run_cell(0)
-
-    def start_cell(self, number: int) -> None:
-        """Run a cell without waiting."""
-        self.page.evaluate(
-            """n => { const notebook = window.jupyterapp.shell.currentWidget.content;
-                notebook.activeCellIndex = n;
-                window.done = window.done || {};
-                window.done[n] = false;
-                window.jupyterapp.commands.execute('notebook:run-cell').then(() => { window.done[n] = true; }); }""",
-            number,
-        )
-
-    def wait_for_cell(self, number: int) -> None:
-        """Wait until a started cell has ended."""
-        self.page.wait_for_function("n => window.done[n]", arg=number, polling=50)
-
-    def run_cell(self, number: int) -> str:
-        """Run a cell, and return what it printed."""
-        self.start_cell(number)
-        self.wait_for_cell(number)
-        cell = self.cells()[number]
-        for output in cell["outputs"]:
-            if output["output_type"] == "error":
-                raise RuntimeError("\n".join(output["traceback"]))
-        return "".join(str(output.get("text", "")) for output in cell["outputs"] if output.get("name") == "stdout")
-
-    def wait_for_token(self, token: int, panel: int = 0) -> None:
-        """Wait until a token is painted."""
-        self.page.wait_for_function(
-            "([k, n]) => { const all = window.paints[k] || []; return all.some(paint => paint[1] >= n); }",
-            arg=[panel, token],
-            polling=50,
-        )
-
-    def paints(self, panel: int = 0) -> list[list[Any]]:
-        """One ``[time_ms, greatest token, status line, questions]`` for each change."""
-        paints: list[list[Any]] = self.page.evaluate("k => window.paints[k] || []", panel)
-        return paints
-
-    def reset_probe(self) -> None:
-        self.page.evaluate("() => { wire.bytes = 0; wire.total = 0; wire.frames.length = 0; window.paints = {}; }")
-
-    def interrupt(self) -> float:
-        """Interrupt the kernel as the toolbar does; returns the epoch time, in s."""
-        kernel = self.page.evaluate("() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.id")
-        url = f"{self.lab.url}/api/kernels/{kernel}/interrupt"
-        request = urllib.request.Request(
-            url, method="POST", headers={"Authorization": f"token {self.lab.server['token']}"}
-        )
-        at = time.time()
-        urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=30).close()
-        return at
+def measure_growth(report: Report) -> None:
+    """What a token costs in short and in long replies; neither browser nor kernel."""
+    report.start_table("A token in replies of 100 to 100,000 tokens, drawn five at a time")
+    costs = {count: chat_growth.cost(count) for count in (100, 1_000, 10_000, 100_000)}
+    first = costs[1_000]
+    for count, cost in costs.items():
+        figure = f"{cost.bytes:.0f} B, {1e6 * cost.cpu_s:.0f} µs of CPU"
+        report.row(f"{count:,} tokens, bytes over those of 1,000", figure, cost.bytes / first.bytes, 1.25, " times")
+        if count > 1_000:
+            ratio = cost.cpu_s / first.cpu_s
+            report.row(f"{count:,} tokens, CPU over that of 1,000", f"{ratio:.2f} times", ratio, 1.5, " times")
 
 
 class Benchmark:
@@ -188,10 +135,10 @@ class Benchmark:
                 delay_ms = last - due[-1] * 1000
                 per_token[count] = total / count
                 figure = f"{total / count:.0f} B/token, {total / 1e6:.2f} MB in {frames} messages"
-                goal = 250 if count == counts[-1] else None
+                goal = 165 if count == counts[-1] else None
                 self.report.row(f"agentbook, {count:,} tokens", figure, total / count, goal, " B/token")
                 if count == counts[-1]:
-                    self.report.row("agentbook, delay of the last token", f"{delay_ms:.0f} ms", delay_ms, 100, " ms")
+                    self.report.row("agentbook, delay of the last token", f"{delay_ms:.0f} ms", delay_ms, 30, " ms")
         growth = per_token[counts[-1]] / per_token[counts[0]]
         label = f"bytes per token at {counts[-1]:,} tokens compared with {counts[0]:,}"
         self.report.row(label, f"{growth:.2f} times", growth, 1.25, " times")
@@ -228,18 +175,21 @@ class Benchmark:
     def measure_latency(self, count: int = 1000) -> None:
         self.report.start_table("from a token being due to being painted, 100 tokens/s for 10 s")
         for state in STATES:
-            self._measure_state(state, ONE, STATES[state], count, 60 if state == "cell finished" else 150)
-        self._measure_state("two panels, cell finished", TWO, STATES["cell finished"], count, 60)
+            self._measure_state(state, ONE, STATES[state], count, GOALS_MS.get(state))
+        self._measure_state("four panels, cell finished", FOUR, STATES["cell finished"], count, 70)
 
-    def _measure_state(self, name: str, show: str, state: str, count: int, goal: float) -> None:
+    def _measure_state(self, name: str, show: str, state: str, count: int, goal: float | None) -> None:
         with self.notebook(show, state.format(n=str(count)), DUE) as page:
             page.run_cell(1)
             page.reset_probe()
             page.start_cell(2)
-            number = 2 if show is TWO else 1
+            number = 4 if show is FOUR else 1
             for k in range(number):
                 page.wait_for_token(count - 1, k)
             page.wait_for_cell(2)
+            if goal is None:
+                held_ms = float(page.printed(2).split()[-1])
+                name, goal = f"{name}, which held the interpreter for up to {held_ms:.0f} ms", held_ms + MARGIN_MS
             due = json.loads(page.run_cell(3))
             for k in range(number):
                 # The tokens of code and tables carry no numbers, so the time at which
@@ -247,7 +197,7 @@ class Benchmark:
                 numbered = [n for n, token in enumerate(tokens(len(due[k]), 1)) if f"w{n}" in token]
                 delays, gap = token_delays(page.paints(k), {n: 1000 * due[k][n] for n in numbered})
                 p50, p95 = statistics.median(delays), sorted(delays)[int(0.95 * len(delays))]
-                label = f"{name}, panel {k + 1}" if number == 2 else name
+                label = f"{name}, panel {k + 1}" if number > 1 else name
                 self.report.row(
                     f"{label}, p95", f"p50 {p50:.0f}, p95 {p95:.0f}, max {max(delays):.0f} ms", p95, goal, " ms"
                 )
@@ -266,7 +216,8 @@ class Benchmark:
                 at = page.page.evaluate(CLICK, "ab-stop")
                 page.page.wait_for_function("() => paints[0].some(paint => paint[2].startsWith('Stopped'))", polling=20)
                 seen = next(paint[0] for paint in page.paints() if paint[2].startswith("Stopped"))
-                self.report.row(f"Stop painted, {state}", f"{seen - at:.0f} ms", seen - at, 500, " ms")
+                goal = 60 if state == "cell finished" else 500
+                self.report.row(f"Stop painted, {state}", f"{seen - at:.0f} ms", seen - at, goal, " ms")
                 page.wait_for_cell(2)
         for name, call in {"ask": "panels[0].ask('100000')", "aask": "await panels[0].aask('100000')"}.items():
             code = f"try:\n    {call}\nexcept BaseException as error:\n    print(time.time())"
@@ -289,19 +240,25 @@ class Benchmark:
         with self.notebook(f"platform = recorded({turns})", show, "print(started)") as page:
             page.run_cell(1)
             page.reset_probe()
+            empty_mb = page.heap_mb()
             page.start_cell(2)
             done = "n => (paints[0] || []).some(paint => paint[3] === n)"
             page.page.wait_for_function(done, arg=turns, polling=50)
             page.wait_for_cell(2)
             started = float(page.run_cell(3))
             seen = next(paint[0] for paint in page.paints() if paint[3] == turns)
+            newest = next(paint[0] for paint in page.paints() if paint[3]) / 1000 - started
+            self.report.row(f"the last of {turns:,} turns painted", f"{newest:.2f} s", newest, 1, " s")
             frames = page.page.evaluate("() => wire.frames")
             opens = sum(kind == "comm_open" for _, kind, _ in frames)
             size = sum(frame[2] for frame in frames) / 1e6
             took = seen / 1000 - started
             self.report.row(
-                f"a session of {turns:,} turns painted", f"{took:.2f} s, {opens} widgets, {size:.1f} MB", took, 2, " s"
+                f"a session of {turns:,} turns painted", f"{took:.2f} s, {opens} widgets, {size:.1f} MB", took, 1, " s"
             )
+            heap_mb = page.heap_mb() - empty_mb
+            label = f"heap of the page after {turns:,} turns, over the empty page's {empty_mb:.0f} MB"
+            self.report.row(label, f"{heap_mb:.1f} MB", heap_mb, 60, " MB")
             shown = page.page.evaluate(ANSWERS)
             self.report.row(
                 "all turns are shown, in order", str(shown == list(range(turns))), float(shown != list(range(turns))), 0
@@ -352,13 +309,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ipykernel", help="run on this version of the kernel, in an environment of its own")
     parser.add_argument(
-        "--only", default="wire,latency,stop,open,replay", help="the parts to measure, separated by commas"
+        "--only", default="wire,growth,latency,stop,open,replay", help="the parts to measure, separated by commas"
     )
     parser.add_argument("--tokens", type=int, default=4000)
     parser.add_argument("--no-peers", action="store_true", help="measure agentbook only")
     options = parser.parse_args()
     parts = options.only.split(",")
     report = Report()
+    if "growth" in parts:
+        measure_growth(report)
+    if parts == ["growth"]:
+        return report.end()
     with tempfile.TemporaryDirectory() as home:
         kernel = "python3"
         if options.ipykernel:
@@ -397,8 +358,7 @@ def main() -> int:
                     benchmark.measure_replay()
         finally:
             lab.stop()
-    print(f"\n{report.missed} goals missed" if report.missed else "\nall goals met")
-    return 1 if report.missed else 0
+    return report.end()
 
 
 if __name__ == "__main__":

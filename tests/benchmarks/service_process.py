@@ -27,8 +27,8 @@ from agentbook.service.turns import event_json
 from agentbook.service.store import events
 
 build = server.build
-def instrumented(platform):
-    app = build(platform)
+def instrumented(platform, *more):
+    app = build(platform, *more)
     async def outer(scope, receive, send):
         if scope["type"] == "lifespan":
             loop = asyncio.get_running_loop()
@@ -61,20 +61,28 @@ def instrumented(platform):
                 await asyncio.sleep(pause)
     return outer
 server.build = instrumented
-server.run(data=Path(sys.argv[1]), port=0, bare=True, speed=0, requests_per_minute=0)
+server.run(data=Path(sys.argv[1]), port=0, bare=True, speed=0, requests_per_minute=0,
+           database=sys.argv[2] if len(sys.argv) > 2 else None)
 """
 
 
 class Service:
-    """A running service with a key, a workspace and an agent."""
+    """A running service with a key, a workspace and an agent.
 
-    def __init__(self, data: Path) -> None:
+    With `beside`, one more process of that service's platform, on the same database.
+    """
+
+    def __init__(self, data: Path, database: str | None = None, *, beside: Service | None = None) -> None:
         self.data = data
-        run("accounts", "create", "acme", "--type", "organization", data=data)
-        scopes = [part for scope in SCOPES for part in ("--scope", scope)]
-        self.key = run("keys", "create", "--account", "acme", "--name", "benchmark", *scopes, data=data)
+        store = [] if database is None else ["--database", database]
+        if beside is None:
+            run("accounts", "create", "acme", "--type", "organization", *store, data=data)
+            scopes = [part for scope in SCOPES for part in ("--scope", scope)]
+            self.key = run("keys", "create", "--account", "acme", "--name", "benchmark", *scopes, *store, data=data)
+        else:
+            self.key = beside.key
         self.process = subprocess.Popen(
-            [sys.executable, "-c", INSTRUMENTED, str(data)],
+            [sys.executable, "-c", INSTRUMENTED, str(data), *store[1:]],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -86,6 +94,9 @@ class Service:
         facts = json.loads((data / "service.json").read_text())
         self.base_url, self.port = facts["base_url"], facts["port"]
         self.http = httpx.Client(base_url=self.base_url, auth=tuple(self.key.split(":")), timeout=60)
+        if beside is not None:
+            self.agent = beside.agent
+            return
         self.http.post("/workspaces", json={"name": "lab"}).raise_for_status()
         agent = self.http.post("/agents", json={"name": "helper", "template": "BLANK"})
         self.agent = agent.raise_for_status().json()["id"]

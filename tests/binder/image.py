@@ -57,7 +57,7 @@ class Image:
             "JUPYTERHUB_SERVICE_PREFIX": PREFIX,
         }
         self._install()
-        self.run("binder/postBuild", timeout_s=60)
+        self.run("binder/postBuild", timeout_s=120)
 
     def _install(self) -> None:
         uv = shutil.which("uv")
@@ -136,6 +136,14 @@ class Container:
         service: dict[str, Any] = json.loads((self.image.data / "service.json").read_text())
         return service
 
+    def processes(self) -> set[int]:
+        """The ids of JupyterLab, its kernels, and the service if it runs."""
+        try:
+            service = {int(self.service["pid"])}
+        except OSError:
+            service = set()
+        return _descendants(self._server.pid) | {self._server.pid} | service
+
     def memory(self) -> dict[str, tuple[int, int]]:
         """The memory of each process in bytes, without and with mapped files.
 
@@ -143,7 +151,7 @@ class Container:
         share is divided between them.
         """
         sizes = {}
-        for pid in sorted(_descendants(self._server.pid) | {self._server.pid, int(self.service["pid"])}):
+        for pid in sorted(self.processes()):
             try:
                 command = Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
                 share = Path(f"/proc/{pid}/smaps_rollup").read_text()

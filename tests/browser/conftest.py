@@ -1,4 +1,7 @@
-"""Fixtures: one JupyterLab per session, a browser per module, a page per test."""
+"""Fixtures: one JupyterLab, one browser, and one page that has loaded it.
+
+They run in one process, one after the other (see `pytest_xdist_make_scheduler`).
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from support.browser import browser_or_skip, running_browser
 from support.lab import TIMEOUT_MS, Lab, Page
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     browser_or_skip()  # before JupyterLab starts
     lab = Lab(tmp_path_factory.mktemp("lab"))
@@ -20,11 +23,18 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
 
 
 # Not one per session: while Playwright's sync API is open, its event loop counts as
-# running in this thread, and asyncio.run fails in the tests of other modules.
-@pytest.fixture(scope="module")
+# running in this thread, and asyncio.run fails in the tests of other folders.
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
     with running_browser() as browser:
         yield browser
+
+
+@pytest.fixture(scope="package")
+def shared_page(lab: Lab, browser: Browser) -> Iterator[Page]:
+    page = Page(lab, browser)
+    yield page
+    page.close()
 
 
 @pytest.fixture(autouse=True)
@@ -33,10 +43,9 @@ def _long_timeout() -> None:
 
 
 @pytest.fixture
-def page(lab: Lab, browser: Browser) -> Iterator[Page]:
+def page(shared_page: Page) -> Iterator[Page]:
     """A page of JupyterLab. The test fails if it requests anything from outside."""
-    page = Page(lab, browser)
-    yield page
-    page.end_kernels()
-    page.close()
-    assert page.outside_requests == []
+    shared_page.begin()
+    yield shared_page
+    shared_page.close_notebooks()
+    assert shared_page.outside_requests == []

@@ -54,8 +54,7 @@ def test_compare_agents_by_mouse_and_keyboard_and_reopen(lab: Lab, page: Page) -
     check_themes_and_narrow_page(page, compare)
     compare_blind(page, blind)
 
-    page.cell(3).scroll_into_view_if_needed()
-    page.cell(3).locator(".jp-InputArea-editor").click()
+    page.show_cell(3).locator(".jp-InputArea-editor").click()
     page.command("notebook:run-cell")
     output = page.output_text(3)
     assert "'preferred': 'slow'" in output
@@ -85,8 +84,7 @@ def ask_and_prefer_by_mouse(page: Page, compare: Locator) -> None:
         assert len({lengths[n] for lengths in recorded if lengths[n]}) >= 2, "the answer came in one piece"
     assert any(lengths[0] and not lengths[1] for lengths in recorded), "the fast agent waited for the slow one"
 
-    page.cell(4).scroll_into_view_if_needed()
-    page.cell(4).locator(".ab-chat").wait_for()
+    page.show_cell(4).locator(".ab-chat").wait_for()
     prefer = compare.get_by_role("button", name="Prefer guide")
     assert prefer.evaluate("button => getComputedStyle(button).borderTopColor") not in (
         "rgba(0, 0, 0, 0)",
@@ -157,7 +155,7 @@ def check_themes_and_narrow_page(page: Page, compare: Locator) -> None:
     compare.locator(".ab-log").evaluate("log => { log.scrollTop = -log.scrollHeight; }")
     for theme in ("JupyterLab Dark", "JupyterLab Light"):
         page.set_theme(theme)
-        page.cell(1).scroll_into_view_if_needed()
+        page.show_cell(1)
         compare.locator(".ab-input textarea").wait_for()
         page.screenshot(f"compare-{theme.split()[-1].lower()}")
         assert axe_violations(compare) == []

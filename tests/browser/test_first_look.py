@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Locator, expect
 
 from support.lab import Lab, Page
 
@@ -31,12 +31,19 @@ def check_that_every_cell_ran(page: Page) -> None:
 
 
 def draft_lengths(states: list[dict[str, Any]], reply: str) -> list[int]:
-    """The lengths that a draft had in the page.
+    """The lengths that a draft had in the page, in letters and digits.
 
-    Checks that the draft only became longer, and ended as the reply.
+    Checks that the draft only became longer, and ended as the reply. The status line
+    may change before the new reply is there, and a mark such as a backtick disappears
+    with the one that closes it.
     """
-    drafts = [state["text"] for state in states if state["text"] and not state["status"].startswith("Answered")]
-    lengths = list(dict.fromkeys(len(text) for text in drafts))
+    number = states[-1]["replies"]
+    drafts = [
+        state["text"]
+        for state in states
+        if state["text"] and state["replies"] == number and not state["status"].startswith("Answered")
+    ]
+    lengths = list(dict.fromkeys(len(re.findall(r"\w", text)) for text in drafts))
     assert lengths == sorted(lengths)
     assert max(lengths) <= len(states[-1]["text"])
     assert re.sub(r"\s+", "", states[-1]["text"]) == re.sub(r"\s+", "", reply)
@@ -49,7 +56,9 @@ def test_the_tutorial_runs_and_a_saved_one_keeps_the_conversation_and_no_secret(
     page.open("first.ipynb")
     page.run_all()
     check_that_every_cell_ran(page)
-    check_the_chart(page)
+    live = page.page.locator(".ab-live-chart:visible svg.marks").first
+    live.scroll_into_view_if_needed()
+    check_the_size(live)
     assert page.wait_for_answer(QUESTIONS)
     expect(page.replies.first).to_contain_text("turn")
     check_that_a_reply_streams(page)
@@ -64,14 +73,18 @@ def test_the_tutorial_runs_and_a_saved_one_keeps_the_conversation_and_no_secret(
     check_the_export(lab, page, notebook)
 
 
-def check_the_chart(page: Page) -> None:
+def check_the_picture(page: Page) -> None:
     chart = page.page.locator('.jp-OutputArea img[src^="data:image/svg+xml"]').first
     chart.scroll_into_view_if_needed()
+    check_the_size(chart)
+    assert chart.evaluate("chart => chart.decode().then(() => chart.naturalWidth > 0)")
+
+
+def check_the_size(chart: Locator) -> None:
     box = chart.bounding_box()
     assert box is not None
     assert box["width"] > 400
     assert box["height"] > 120
-    assert chart.evaluate("chart => chart.decode().then(() => chart.naturalWidth > 0)")
 
 
 def check_that_a_reply_streams(page: Page) -> None:
@@ -121,9 +134,20 @@ def reopen_untrusted(page: Page, notebook: Path) -> None:
     page.reload()
     page.end_kernel()
     page.page.get_by_text("Changed by somebody else.").last.wait_for()
-    check_the_chart(page)
+    check_the_picture(page)
     page.page.get_by_text("What is a credential?").first.wait_for()
+    check_that_the_speakers_are_named(page)
     page.screenshot("first-look-untrusted")
+
+
+def check_that_the_speakers_are_named(page: Page) -> None:
+    outputs = page.page.locator(".jp-OutputArea")
+    expect(outputs.get_by_role("heading", name=re.compile("^Conversation with"), level=4)).to_have_count(1)
+    speakers = outputs.get_by_role("heading", level=5).all_inner_texts()
+    assert speakers == ["You", "guide"] * (QUESTIONS + 2)
+    expect(outputs.locator("blockquote").last).to_have_text("What is a credential?")
+    # No output is a repr instead of the conversation. (A reply shows code of a panel.)
+    expect(outputs.locator(".jp-RenderedText").filter(has_text="ChatPanel(")).to_have_count(0)
 
 
 def check_the_export(lab: Lab, page: Page, notebook: Path) -> None:

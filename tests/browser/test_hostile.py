@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from playwright.sync_api import Browser
 
 from support.hostile import CORPUS, LONG_LINE
 from support.lab import Lab, Page, write_notebook
@@ -139,6 +141,16 @@ class AttackRecorder:
         assert self.page.page.evaluate("() => window.hits") == []
         assert (self.stray, self.dialogs) == ([], [])
         assert [frame.url for frame in self.page.page.frames[1:]] == []
+
+
+@pytest.fixture
+def page(lab: Lab, browser: Browser) -> Iterator[Page]:
+    """A page of its own: the recorder stays in it, and begins before JupyterLab."""
+    page = Page(lab, browser)
+    yield page
+    page.end_kernels()
+    page.close()
+    assert page.outside_requests == []
 
 
 def test_no_text_runs_or_fetches_anything_anywhere(lab: Lab, page: Page) -> None:

@@ -27,6 +27,11 @@ while not flag.exists() and time.monotonic() < until:
     time.sleep(0.02)
 print(lab.results[["variant", "input", "status", "passed"]].to_dict("records"))
 """
+NEW_AGENT = """
+agent = client.agents.create("newcomer", template="LLM")
+workspace = client.workspaces.create(name="trial")
+ab.PromptLab(client, agent=agent, workspace=workspace)
+"""
 BRIEF = "Answer in one sentence. Name your sources."
 POINTS = "You are the scribe of Acme Instruments.\nUse a bulleted list of at most three points. Name your sources."
 INPUTS = "What is a session?\nHow do I stream events?\n<img src=x onerror=window.pwned=1> What scopes does a key need to chat?"
@@ -41,19 +46,18 @@ PASTE = """([area, text]) => {
 
 def test_try_out_prompts_by_mouse_and_keyboard_and_reopen(lab: Lab, page: Page, tmp_path: Path) -> None:
     flag = tmp_path / "flag"
-    write_notebook(lab.root / "prompts.ipynb", [LAB, BUSY.format(flag=str(flag))])
+    write_notebook(lab.root / "prompts.ipynb", [LAB, BUSY.format(flag=str(flag)), NEW_AGENT])
     page.open("prompts.ipynb")
     page.command("application:toggle-left-area")
     # The second cell keeps the kernel busy.
     page.start_run_all()
-    root = page.page.locator(".jp-OutputArea .ab-chat.ab-lab")
+    root = page.page.locator(".jp-OutputArea .ab-chat.ab-lab").first
     root.get_by_text("1.2.0 (current)").wait_for()
     apply_by_mouse(root)
     add_and_run_by_mouse(page, root)
     add_and_run_by_keyboard(page, root)
     check_themes(page, root)
-    page.cell(1).scroll_into_view_if_needed()
-    page.cell(1).get_by_text("[*]:", exact=True).wait_for()
+    page.show_cell(1).get_by_text("[*]:", exact=True).wait_for()
     flag.touch()
     page.cell(1).get_by_text("[2]:", exact=True).wait_for()
     output = page.output_text(1)
@@ -62,6 +66,7 @@ def test_try_out_prompts_by_mouse_and_keyboard_and_reopen(lab: Lab, page: Page, 
     assert [variant["name"] for variant in experiment["variants"]] == ["brief", "points", "loud"]
     assert len(experiment["answers"]) == 9
     assert lab.secret() not in (lab.root / "tried.json").read_text()
+    try_a_new_agent(page)
     assert page.errors == []
     reopen_without_kernel(lab, page)
 
@@ -70,8 +75,11 @@ def apply_by_mouse(root: Locator) -> None:
     prompt = root.get_by_label("System prompt")
     expect(prompt).to_have_value(re.compile(r"^You are the scribe of Acme Instruments\."))
     prompt.fill(BRIEF)
+    root.get_by_role("button", name="More settings").click()
     root.get_by_label("Version number").fill("2.0.0")
     root.get_by_role("button", name="Apply to the agent").click()
+    root.get_by_text("instead of version 1.2.0, for everyone who uses it").wait_for()
+    root.get_by_role("button", name="Apply", exact=True).click()
     root.get_by_text("Applied: the agent now runs on version 2.0.0.").wait_for()
     root.get_by_text("2.0.0 (current)").wait_for()
     root.get_by_label("Compare", exact=True).select_option("version 1.1.0")
@@ -95,10 +103,11 @@ def add_and_run_by_mouse(page: Page, root: Locator) -> None:
     root.get_by_role("button", name="Run", exact=True).click()
     root.locator(".ab-lab-bar:visible").wait_for()
     root.get_by_text("6 of 6 answered.").wait_for()
-    expect(root.locator(".ab-result.widget-html")).to_have_count(3)
-    row = root.locator(".ab-result.widget-html").nth(1)
+    table = root.get_by_role("grid", name="Replies by input and variant")
+    expect(table.get_by_role("row")).to_have_count(4)
+    row = table.get_by_role("row").nth(2)
     expect(row).to_contain_text("How do I stream events?")
-    cells = row.locator(".ab-cell")
+    cells = row.get_by_role("gridcell")
     expect(cells).to_have_count(2)
     expect(cells.nth(1).locator("li")).to_have_count(3)
     expect(cells.nth(0).locator(".ab-check").nth(1)).to_contain_text("not passed")
@@ -127,7 +136,6 @@ def add_and_run_by_keyboard(page: Page, root: Locator) -> None:
     root.get_by_label("Name of the variant").focus()
     keyboard.type("loud")
     keyboard.press("Tab")
-    keyboard.press("Tab")
     keyboard.press("ControlOrMeta+a")
     keyboard.type("Answer in capital letters.")
     tab_to("Add as variant")
@@ -138,13 +146,89 @@ def add_and_run_by_keyboard(page: Page, root: Locator) -> None:
     root.get_by_text("9 of 9 answered.").wait_for()
     # A button loses the focus while it is disabled, and must get it back.
     page.page.wait_for_function("() => document.activeElement.textContent.trim() === 'Run'")
-    expect(root.locator(".ab-result.widget-html").nth(0)).to_contain_text("A SESSION IS")
+    expect(root.get_by_role("grid")).to_contain_text("A SESSION IS")
+    rate_by_keyboard(page, root)
     root.get_by_label("File").fill("tried.json")
     root.get_by_label("File").focus()
     keyboard.press("Tab")
     assert focused() == "Save"
     keyboard.press("Enter")
     root.get_by_text("Saved to tried.json").wait_for()
+
+
+def rate_by_keyboard(page: Page, root: Locator) -> None:
+    cells, keyboard = len(page.cells()), page.page.keyboard
+    reply = root.get_by_role("gridcell", name="Reply of loud").first
+    reply.focus()
+    for key in ("a", "+", "n"):  # "a" adds a cell where the notebook hears it
+        keyboard.press(key)
+    keyboard.type("too loud")
+    keyboard.press("Escape")
+    expect(reply.get_by_role("button", name="Good reply")).to_have_attribute("aria-pressed", "true")
+    assert len(page.cells()) == cells
+
+
+def try_a_new_agent(page: Page) -> None:
+    """The first prompt of an agent without a version, in an empty workspace."""
+    page.show_cell(2).get_by_text("[3]:", exact=True).wait_for()
+    root = page.page.locator(".jp-OutputArea .ab-chat.ab-lab").nth(1)
+    root.scroll_into_view_if_needed()
+    root.get_by_text("newcomer has no version yet: type a prompt").wait_for()
+    root.get_by_label("Name of the variant").fill("first")
+    root.get_by_label("System prompt").fill(BRIEF)
+    root.get_by_role("button", name="Add as variant").click()
+    root.get_by_text("Added the variant “first”").wait_for()
+    root.get_by_label("Test inputs, one per line").fill("What is a session?")
+    root.get_by_role("button", name="Run", exact=True).click()
+    root.get_by_text("1 of 1 answered.").wait_for()
+    # It ran on a draft.
+    root.get_by_text("newcomer has no version yet").wait_for()
+    edit_and_apply_the_winner(page, root)
+    assert root.locator(".ab-lab-status .ab-failed").count() == 0
+    # Of the reopened notebook only the first lab is looked at.
+    page.page.evaluate("() => { window.jupyterapp.shell.currentWidget.content.activeCellIndex = 2; }")
+    page.command("notebook:clear-cell-output")
+
+
+def edit_and_apply_the_winner(page: Page, root: Locator) -> None:
+    """An edited variant is asked again; it is applied from the results, and undone."""
+    root.get_by_role("button", name="Edit").click()
+    expect(root.get_by_label("Name of the variant")).to_have_value("first")
+    expect(root.get_by_label("System prompt")).to_have_value(BRIEF)
+    expect(root.get_by_label("System prompt")).to_be_focused()
+    root.get_by_label("System prompt").fill(POINTS)
+    root.get_by_role("button", name="Save changes").click()
+    root.get_by_text("Run asks it again; 1 earlier reply stays as a revision.").wait_for()
+    expect(root.get_by_role("grid")).to_have_count(0)
+    root.get_by_role("button", name="Run", exact=True).click()
+    expect(root.get_by_role("grid")).to_be_visible()
+    root.get_by_text("1 of 1 answered.").wait_for()
+    root.get_by_role("button", name="Show all of it").click()
+    expect(root.locator(".ab-r-earlier")).to_contain_text("Earlier, with “Answer in one sentence.")
+    # It ran on a draft, so this is the first version.
+    root.get_by_label("Winner").select_option("first")
+    root.get_by_role("button", name="Apply the winner").click()
+    root.get_by_text("There is no version before it that could be restored.").wait_for()
+    root.get_by_role("button", name="Apply it").click()
+    root.get_by_text("Applied “first”: the agent now runs on version").wait_for()
+    root.get_by_role("button", name="Duplicate").click()
+    # The form shows the copy a moment later.
+    expect(root.get_by_label("Name of the variant")).to_have_value("first copy")
+    expect(root.get_by_label("System prompt")).to_have_value(POINTS)
+    root.get_by_label("Name of the variant").fill("second")
+    root.get_by_label("System prompt").fill("Answer in capital letters.")
+    root.get_by_role("button", name="Save changes").click()
+    root.get_by_text("Saved “second”.").wait_for()
+    root.get_by_role("button", name="Run", exact=True).click()
+    root.get_by_text("2 of 2 answered.").wait_for()
+    root.get_by_label("Winner").select_option("second")
+    root.get_by_role("button", name="Apply the winner").click()
+    root.get_by_text("newcomer then runs on “second” instead of version").wait_for()
+    page.screenshot("prompt-lab-winner")
+    root.get_by_role("button", name="Apply it").click()
+    root.get_by_text("Applied “second”: the agent now runs on version").wait_for()
+    root.get_by_role("button", name="Undo").click()
+    root.get_by_text("Undone: the agent runs on its earlier configuration").wait_for()
 
 
 def check_themes(page: Page, root: Locator) -> None:

@@ -44,6 +44,11 @@ class FakeSessions:
             if from_id is None or event["id"] > from_id:
                 yield Record(event)
 
+    async def list(self, workspace: Any, **_: Any) -> AsyncGenerator[Any]:
+        """The sessions of the workspace that this panel did not start."""
+        for record in self._platform.other_sessions:
+            yield record
+
 
 class FakeAgents:
     def __init__(self, platform: FakePlatform) -> None:
@@ -75,6 +80,7 @@ class FakePlatform(InProcessPlatform):
     def __init__(self, answer: Callable[[FakePlatform, str], Any] | None = None) -> None:
         super().__init__()
         self.sessions = FakeSessions(self)
+        self.other_sessions: list[Record] = []
         self.agents = FakeAgents(self)
         self.me = FakeMe(self)
         self.workspaces: Any = []

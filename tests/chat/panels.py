@@ -1,4 +1,4 @@
-"""Use a panel's widgets without a browser."""
+"""Use a panel without a browser: read its page, and do what a person does."""
 
 from __future__ import annotations
 
@@ -12,9 +12,6 @@ from typing import Any
 from agentbook.chat.html.static_transcript import panel_html
 from agentbook.chat.model.exchange import Exchange
 from agentbook.chat.panel import ChatPanel
-from agentbook.chat.widgets.history import LiveView
-from agentbook.chat.widgets.layout import PanelLayout
-from agentbook.chat.widgets.parts import Composer
 from agentbook.events import loop
 from chat.fakes import KEY, FakePlatform
 
@@ -37,23 +34,69 @@ def widgets_in(widget: Any) -> list[Any]:
 # A panel has no public names for its parts, and a person sees nothing else of it.
 
 
-def layout_of(panel: ChatPanel) -> PanelLayout:
-    return panel._panel_layout
+class PagePerson:
+    """What a page is told of a panel, and a person who uses it there."""
 
+    def __init__(self, panel: ChatPanel) -> None:
+        self._panel = panel
 
-def composer_of(panel: ChatPanel) -> Composer:
-    return panel._panel_layout.composer
+    @property
+    def snapshot(self) -> dict[str, Any]:
+        draw_now(self._panel)
+        return self._panel._views.page.state.snapshot()
 
+    def __getattr__(self, name: str) -> Any:
+        """A field, such as `status`."""
+        return self.snapshot["fields"][name]
 
-def live_view(panel: ChatPanel, exchange: Exchange | None = None) -> LiveView:
-    """The view of an exchange, by default of the first one."""
-    view = panel._history.views[exchange or panel.conversation.exchanges[0]]
-    assert isinstance(view, LiveView)
-    return view
+    def say(self, **message: Any) -> None:
+        """A message of the page, as it comes from its socket."""
+        self._panel._views.page.widget._handle_custom_msg(message, [])
+
+    def turn(self, exchange: Exchange | None = None) -> dict[str, Any]:
+        """A turn with its parts, by default the first."""
+        turns = dict(self.snapshot["turns"])
+        turn: dict[str, Any] = turns[self.id_of(exchange)]
+        return turn
+
+    def id_of(self, exchange: Exchange | None = None) -> str:
+        return self._panel._views.page.log.id_of(exchange or self._panel.conversation.exchanges[0])
+
+    def pieces(self, exchange: Exchange | None = None) -> list[str]:
+        """The pieces of a reply; its text has no characters beyond the first plane."""
+        turn = self.turn(exchange)
+        cuts = turn.get("cuts", [])
+        return [turn["body"][begin:end] for begin, end in zip([0, *cuts], cuts, strict=False)]
+
+    def write(self, text: str, number: str = "v1") -> None:
+        """Write a message and press Enter."""
+        self.say(do="send", text=text, number=number)
+
+    def press(self, do: str) -> None:
+        self.say(do=do)
+
+    def retry(self, exchange: Exchange | None = None) -> None:
+        self.say(do="retry", turn=self.id_of(exchange))
+
+    def record(self) -> list[dict[str, Any]]:
+        """The messages that the page gets from now on."""
+        sent: list[dict[str, Any]] = []
+        widget = self._panel._views.page.widget
+        send = widget.send
+
+        def record(message: dict[str, Any], buffers: Any = None) -> None:
+            sent.append(message)
+            send(message, buffers)
+
+        widget.send = record
+        return sent
 
 
 def draw_now(panel: ChatPanel) -> None:
+    """Draw all of the panel."""
     on_loop(panel._throttle.flush)
+    while panel._views.page.log.missing:
+        on_loop(panel._throttle.flush)
 
 
 def static_page(panel: ChatPanel) -> str:
@@ -61,10 +104,24 @@ def static_page(panel: ChatPanel) -> str:
     return panel_html(*panel._static_content(), "x")
 
 
+def htmls(panel: ChatPanel) -> list[str]:
+    """All HTML in the log."""
+    turns = [turn for _, turn in PagePerson(panel).snapshot["turns"]]
+    return [
+        part
+        for turn in turns
+        for part in (
+            *(turn["html"].get(name, "") for name in ("whole", "question", "head")),
+            turn.get("body", ""),
+            turn["html"].get("foot", ""),
+            *(turn["data"].get("retry") or ())[:1],
+        )
+    ]
+
+
 def shown(panel: ChatPanel) -> str:
     """The text in the log."""
-    draw_now(panel)
-    values = (inner.value for inner in widgets_in(layout_of(panel).inner) if hasattr(inner, "value"))
+    values = htmls(panel) or [PagePerson(panel).empty]
     return html.unescape(re.sub(r"<[^>]*>", " ", " ".join(values)))
 
 

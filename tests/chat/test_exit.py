@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from support.services import stop_services
 
 CONNECTED = "import asyncio\nimport agentbook as ab\nclient = ab.connect()\n"
 IN_PLAYGROUND = 'client, workspace="acme~playground"'
@@ -52,11 +55,19 @@ atexit.register(panel.close)
 }
 
 
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The data directory of the service that the first script starts."""
+    folder = tmp_path_factory.mktemp("data")
+    yield folder
+    stop_services(folder)
+
+
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_a_script_ends_by_itself_and_prints_nothing(name: str, tmp_path: Path) -> None:
+def test_a_script_ends_by_itself_and_prints_nothing(name: str, data: Path, tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(CONNECTED + SCRIPTS[name], encoding="utf-8")
-    env = {**os.environ, "AGENTBOOK_DATA": str(tmp_path / "data")}
+    env = {**os.environ, "AGENTBOOK_DATA": str(data), "AGENTBOOK_SPEED": "0"}
     ended = subprocess.run(
         [sys.executable, script], env=env, capture_output=True, text=True, timeout=120, cwd=tmp_path, check=False
     )

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
@@ -85,3 +87,57 @@ def test_a_key_that_may_not_list_workspaces_is_asked_for_one(shell: InteractiveS
     shell.user_ns["client"].workspaces = NOT_OURS
     with pytest.raises(UsageError, match="Name a workspace"):
         run(shell, "guide", "hi\n")
+
+
+def test_what_is_attached_is_a_part_of_the_message(
+    shell: InteractiveShell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "notes.md").write_text("# Notes")
+    shell.user_ns["df"] = pd.DataFrame({"n": range(100)})
+    run(shell, "guide -w acme~lab --with df --rows 2 --with notes.md --with df.n.max() -o turn", "Why?\n")
+    message = """Why?
+
+**df** (the first 2 of 100 rows)
+
+```csv
+n
+0
+1
+```
+
+**notes.md**
+
+```markdown
+# Notes
+```
+
+**df.n.max()**
+
+```
+99
+```"""
+    assert shell.user_ns["turn"].prompt == message
+    requests = len(shell.user_ns["client"].requests)
+    run(shell, "guide -w acme~lab --with df.n.max() --dry-run", "Why?\n")
+    assert capsys.readouterr().out.endswith("Why?\n\n**df.n.max()**\n\n```\n99\n```\n")
+    assert len(shell.user_ns["client"].requests) == requests
+
+
+@pytest.mark.parametrize(
+    ("line", "cell", "words"),
+    [
+        ("guide --with nothing", "Why?\n", "no variable, no file"),
+        ("guide --with raw.bin", "Why?\n", "not UTF-8 text"),
+        ("guide --with raw.bin", None, "no message"),
+        ("guide --with [1] --rows 0", "Why?\n", "at least 1 row"),
+    ],
+)
+def test_what_cannot_be_attached_is_reported_before_anything_is_sent(
+    shell: InteractiveShell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, cell: str | None, words: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "raw.bin").write_bytes(b"\x89PNG\0")
+    with pytest.raises(UsageError, match=words):
+        run(shell, line, cell)
+    assert shell.user_ns["client"].requests == []

@@ -25,13 +25,8 @@ from agentbook.api.errors import (
 from agentbook.chat.panel import ChatPanel
 from chat.fakes import NOT_OURS, OTHER, SESSION, FakePlatform, echo, refused
 from chat.panels import (
-    click,
-    composer_of,
-    draw_now,
+    PagePerson,
     eventually,
-    hidden,
-    layout_of,
-    live_view,
     long_history,
     make,
     on_loop,
@@ -58,9 +53,10 @@ def test_ask_returns_the_turn_and_shows_it(panel: ChatPanel) -> None:
     assert "Hello" in words
     assert "You said: Hello" in words
     assert "reply after" in words.lower()
-    assert "guide" in layout_of(panel).head.value
-    assert f"…{SESSION[-8:]}" in layout_of(panel).head.value
-    assert "Answered." in layout_of(panel).status.value
+    page = PagePerson(panel)
+    assert page.name == "guide"
+    assert page.session == (f"session …{SESSION[-8:]}", f"Session {SESSION}")
+    assert page.status == ("Answered.", False)
     assert panel.transcript["text"].tolist() == ["Hello", "You said: Hello"]
 
 
@@ -70,35 +66,39 @@ def test_aask_on_another_loop(panel: ChatPanel) -> None:
 
 
 def test_send_by_the_button(panel: ChatPanel) -> None:
-    composer_of(panel).input.value = "Typed"
-    click(composer_of(panel).send)
+    page = PagePerson(panel)
+    sent = page.record()
+    page.write("Typed", "v1")
     eventually(
         panel, lambda: bool(panel.conversation.exchanges) and panel.conversation.exchanges[0].status == "answered"
     )
     assert "You said: Typed" in shown(panel)
-    assert composer_of(panel).input.value == ""
-    assert (composer_of(panel).send.disabled, hidden(composer_of(panel).stop)) == (False, True)
+    assert {"kind": "answer", "number": "v1", "accepted": True} in sent
+    assert (page.composer["busy"], page.composer["closed"]) == (False, False)
 
 
 def test_while_a_reply_streams_send_is_off_and_stop_is_there(platform: FakePlatform, panel: ChatPanel) -> None:
     platform.answer = None
-    composer_of(panel).input.value = "Slowly"
-    click(composer_of(panel).send)
-    click(composer_of(panel).send)  # a double click sends once
+    page = PagePerson(panel)
+    sent = page.record()
+    page.write("Slowly", "v1")
+    page.write("Slowly", "v2")  # a double click sends once
     eventually(panel, lambda: any(exchange.bound for exchange in panel.conversation.exchanges))
     on_loop(lambda: (platform.tool("search_docs", "t1"), platform.write("Half a **sent", 0)))
     eventually(panel, lambda: panel.conversation.exchanges[0].text != "")
     words = shown(panel)
     assert "search docs" in words
     assert "Half a **sent" in words
-    assert "guide is running search docs" in layout_of(panel).status.value
-    assert (composer_of(panel).send.disabled, hidden(composer_of(panel).stop)) == (True, False)
+    assert page.status == ("guide is running search docs…", True)
+    assert page.composer["busy"]
+    answers = [(each["number"], each["accepted"]) for each in sent if each["kind"] == "answer"]
+    assert answers == [("v1", True), ("v2", False)]
     assert platform.requests.count("start") == 1
 
-    click(composer_of(panel).stop)
+    page.press("stop")
     eventually(panel, lambda: panel.conversation.state == "idle")
     assert "The agent may still finish" in shown(panel)
-    assert (composer_of(panel).send.disabled, hidden(composer_of(panel).stop)) == (False, True)
+    assert not page.composer["busy"]
 
     on_loop(lambda: platform.reply("Half a **sentence**."))
     eventually(panel, lambda: panel.conversation.exchanges[0].status == "answered")
@@ -131,11 +131,11 @@ def test_a_failed_turn_is_raised_shown_and_retried(platform: FakePlatform, panel
         panel.ask("Try")
     assert caught.value.turn.status == "failed"
     assert "Failed. exceeded LLM call limit" in re.sub(r"\s+", " ", shown(panel))
-    view = live_view(panel)
-    assert not hidden(view.retry)
+    page = PagePerson(panel)
+    assert page.turn()["data"]["retry"][0] == "Try again"
 
     platform.answer = echo
-    click(view.retry)
+    page.retry()
     eventually(panel, lambda: [each.status for each in panel.conversation.exchanges] == ["failed", "answered"])
     assert "You said: Try" in shown(panel)
 
@@ -170,7 +170,7 @@ def test_a_refusal_is_raised_and_shown_and_the_panel_stays_usable(
         panel.ask("Hello")
     assert words in shown(panel)
     assert ("Request req-7" in shown(panel)) == bool(getattr(error, "request_id", None))
-    assert not composer_of(panel).send.disabled
+    assert not PagePerson(panel).composer["busy"]
     assert panel.ask("Hello again").text == "You said: Hello again"
 
 
@@ -193,28 +193,24 @@ def test_an_unreachable_session_shows_a_notice_and_reconnects(
     panel = make(platform, session=SESSION)
     with pytest.warns(UserWarning, match="may lack turns"):
         assert len(panel.transcript) == 0
-    draw_now(panel)
-    assert not hidden(layout_of(panel).notice)
-    assert words in layout_of(panel).notice_text.value
-    assert "Not connected." in layout_of(panel).status.value
-    click(layout_of(panel).reconnect)
+    page = PagePerson(panel)
+    assert words in page.notice
+    assert page.status == ("Not connected.", False)
+    page.press("reconnect")
     eventually(panel, lambda: panel.conversation.connection == "live")
-    draw_now(panel)
-    assert hidden(layout_of(panel).notice)
+    assert page.notice == ""
     panel.close()
 
 
 def test_listen_again_after_stop(platform: FakePlatform, panel: ChatPanel) -> None:
     platform.answer = lambda platform, text: panel.stop()
     panel.ask("Slow")
-    draw_now(panel)
     exchange = panel.conversation.exchanges[0]
-    view = live_view(panel, exchange)
-    assert (view.retry.description, hidden(view.retry)) == ("Listen again", False)
-    click(view.retry)
+    page = PagePerson(panel)
+    assert page.turn(exchange)["data"]["retry"][0] == "Listen again"
+    page.retry(exchange)
     eventually(panel, lambda: exchange.status == "waiting")
-    draw_now(panel)
-    assert hidden(view.retry)
+    assert page.turn(exchange)["data"] == {"pending": True, "retry": None}
     panel.stop()
     eventually(panel, lambda: exchange.status == "stopped")
     panel.resume()
@@ -227,29 +223,29 @@ def test_listen_again_after_stop(platform: FakePlatform, panel: ChatPanel) -> No
 
 
 def test_new_session_and_back(platform: FakePlatform, panel: ChatPanel) -> None:
-    draw_now(panel)
-    assert (hidden(layout_of(panel).new), hidden(layout_of(panel).session)) == (True, True)
+    page = PagePerson(panel)
+    assert (page.fresh, page.finds) == (False, True)
     panel.ask("First words")
-    assert (hidden(layout_of(panel).new), hidden(layout_of(panel).session)) == (False, True)
+    assert page.fresh
     first = panel.session_id
-    click(layout_of(panel).new)
+    page.press("new")
     eventually(panel, lambda: panel.session_id is None)
     assert "First words" not in shown(panel)
     assert "No messages yet" in shown(panel)
-    assert [each for _, each in layout_of(panel).session.options] == [first, ""]
+    assert page.session[0] == "A new session"
 
     platform.next_session = OTHER
     platform.events.clear()
     panel.ask("Second words")
     assert panel.sessions == [first, OTHER]
     assert "First words" not in shown(panel)
-    assert layout_of(panel).session.value == OTHER
+    assert page.session[0].startswith("Second words")
     static = static_page(panel)
-    assert static.index(f"<summary>Session {first}</summary>") < static.index("First words")
+    assert "<summary>Earlier session: First words</summary>" in static
     assert static.index("First words") < static.index("Second words")
 
     platform.events.clear()
-    layout_of(panel).session.value = first  # as a person chooses it
+    page.say(do="session", session=first)
     eventually(panel, lambda: panel.session_id == first and panel.conversation.connection == "live")
     assert "First words" in shown(panel)
     panel.new_session()
@@ -262,22 +258,23 @@ def test_a_message_sent_while_switching_goes_to_the_next_session(platform: FakeP
     panel.ask("First words")
     platform.next_session = OTHER
     platform.events.clear()
-    composer_of(panel).input.value = "Second words"
-    click(layout_of(panel).new)
-    click(composer_of(panel).send)
+    page = PagePerson(panel)
+    sent = page.record()
+    page.press("new")
+    page.write("Second words")
     eventually(
         panel,
         lambda: [turn.status for turn in panel.conversation.turns if turn.prompt != "First words"] == ["answered"],
     )
     assert panel.sessions[-1] == panel.session_id == OTHER
     assert platform.requests.count("start") == 2
-    assert composer_of(panel).input.value == ""
+    assert {"kind": "answer", "number": "v1", "accepted": True} in sent
 
 
 def test_a_panel_with_only_a_session_cannot_start_a_new_one(platform: FakePlatform) -> None:
     panel = make(platform, session=SESSION)
     panel.ask("Hello")
-    assert hidden(layout_of(panel).new)
+    assert not PagePerson(panel).fresh
     with pytest.raises(ValueError, match="workspace= and agent="):
         panel.new_session()
     panel.close()
@@ -302,8 +299,7 @@ def test_a_session_of_another_key_becomes_read_only(platform: FakePlatform) -> N
     panel = make(platform, session=SESSION)
     with pytest.raises(NotFound):
         panel.ask("Me too")
-    draw_now(panel)
-    assert (composer_of(panel).input.disabled, composer_of(panel).send.disabled) == (True, True)
+    assert PagePerson(panel).composer["closed"]
     assert "can be read here" in shown(panel)
     panel.close()
 

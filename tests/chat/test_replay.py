@@ -14,10 +14,10 @@ import pytest
 
 from agentbook.chat.html.message_html import status_line
 from agentbook.chat.model.conversation import Conversation
-from agentbook.chat.model.recording import with_pauses
+from agentbook.chat.model.player import Playback, Player, timeline, with_pauses
 from agentbook.chat.replay import Replay, replay
 from chat.fakes import SESSION, recorded
-from chat.panels import composer_of, on_loop, shown
+from chat.panels import PagePerson, eventually, on_loop, shown
 
 pytestmark = pytest.mark.python_versions
 
@@ -80,8 +80,7 @@ def test_every_kind_of_recording_shows_the_same(kind: str, tmp_path: Path) -> No
 
 def test_nothing_can_be_sent_to_a_recording() -> None:
     panel = played(recorded(*TALK))
-    shown(panel)
-    assert composer_of(panel).input.disabled
+    assert PagePerson(panel).composer["closed"]
     for ask in (panel.ask, lambda text: on_loop(lambda: panel.conversation.submit(text))):
         with pytest.raises(ValueError, match="closed or a recording"):
             ask("And now?")
@@ -135,8 +134,111 @@ def test_invalid_sources_and_paces_are_refused(source: Any, options: dict[str, A
         replay(source, **options)
 
 
+def test_what_is_no_recording_at_all_is_named() -> None:
+    for source in (None, 3):
+        with pytest.raises(TypeError, match=f"can be replayed, not {type(source).__name__}"):
+            replay(source)
+
+
 def test_events_of_two_sessions_are_not_mixed() -> None:
     events = events_of(recorded(*TALK))
     events[-1]["session_id"] = "another"
     with pytest.raises(ValueError, match="several sessions"):
         replay(events)
+
+
+TIMED = [
+    {**event, "created_at": f"2026-03-01T10:00:{second:02d}Z"}
+    for event, second in zip(events_of(recorded(*TALK)), (0, 1, 4, 10, 11, 20), strict=True)
+]
+
+
+def until_shown(panel: Replay, *texts: str) -> None:
+    eventually(panel, lambda: [exchange.text for exchange in panel.conversation.exchanges] == list(texts))
+
+
+def test_a_reply_is_written_out_within_the_pause_before_it() -> None:
+    moments = list(timeline(TIMED, 5.0))
+    times = [moment.at_s for moment in moments]
+    assert times == sorted(times)
+    assert [moment.at_s for moment in moments if not moment.is_draft] == [0.0, 1.0, 4.0, 9.0, 10.0, 15.0]
+    drafts = [moment for moment in moments if moment.is_draft and moment.at_s < 4.0]
+    assert drafts[0].at_s == 3.0
+    assert "".join(moment.event["content"]["delta"] for moment in drafts) == TALK[0][1]
+
+
+def test_pause_seek_and_play() -> None:
+    panel = replay(TIMED)
+    panel.pause()
+    panel.seek(12)
+    until_shown(panel, TALK[0][1], "")
+    assert panel.playback == Playback(playing=False, position_s=12, duration_s=15.0, speed=1.0)
+    panel.seek(3.5)  # amid the first reply
+    eventually(panel, lambda: panel.conversation.exchanges[-1].text.startswith("4, **"))
+    assert len(panel.conversation.exchanges) == 1
+    assert panel.conversation.exchanges[0].status == "streaming"
+    panel.seek(-1)
+    eventually(panel, lambda: [exchange.status for exchange in panel.conversation.exchanges] == ["waiting"])
+    assert len(panel.conversation.to_pandas()) == 4, "an export has the whole recording"
+    panel.seek(99)
+    until_shown(panel, TALK[0][1], TALK[1][1])
+    assert panel.played.result(60) == len(TIMED)
+    panel.play()  # from the beginning again
+    eventually(panel, lambda: len(panel.conversation.exchanges) == 1)
+    panel.speed = AT_ONCE
+    until_shown(panel, TALK[0][1], TALK[1][1])
+    eventually(panel, lambda: not panel.playback.playing)
+    assert "Gladly" in shown(panel)
+    panel.close()
+
+
+def test_the_controls_of_a_replay() -> None:
+    panel = replay(TIMED)
+    controls = panel._controls
+    draw = lambda: on_loop(panel._draw_controls)  # noqa: E731
+    draw()
+    assert controls.toggle.description == "Pause"
+    assert panel.conversation.agent_name == "guide", "also before the agent has said anything"
+    controls.toggle.click()
+    assert not panel.playback.playing
+    draw()
+    assert controls.toggle.description == "Play"
+    controls.position.value = 12.0  # as a person moves it
+    until_shown(panel, TALK[0][1], "")
+    controls.speed.value = 5.0
+    assert panel.speed == 5.0
+    panel.speed = 3
+    draw()
+    assert dict(controls.speed.options)["3×"] == 3
+    panel.seek(99)
+    until_shown(panel, TALK[0][1], TALK[1][1])
+    draw()
+    assert (controls.toggle.description, controls.position.value) == ("Play again", 15.0)
+    assert panel.children[-1] is controls.widget
+    panel.close()
+    assert controls.widget.comm is None
+
+
+@pytest.mark.parametrize("speed", [0, -1, float("nan")])
+def test_a_speed_has_to_be_positive(speed: float) -> None:
+    panel = replay(TIMED)
+    with pytest.raises(ValueError, match="greater than 0"):
+        panel.speed = speed
+    assert panel.speed == 1.0
+    panel.close()
+
+
+def test_the_position_follows_the_clock_and_the_speed() -> None:
+    now = [100.0]
+    player = Player(TIMED, speed=1.0, max_pause_s=5.0, clock=lambda: now[0])
+    now[0] += 2.0
+    assert player.playback.position_s == 2.0
+    player.set_speed(2.0)
+    now[0] += 3.0
+    assert player.playback.position_s == 8.0
+    player.pause()
+    now[0] += 3.0
+    assert player.playback == Playback(playing=False, position_s=8.0, duration_s=15.0, speed=2.0)
+    player.play()
+    now[0] += 60.0
+    assert player.playback.position_s == 15.0

@@ -22,7 +22,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 @pytest.fixture(autouse=True)
 def clean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """No configuration, no other JupyterLab on the path, an empty working folder."""
-    for name in ("BASE_URL", "API_KEY", "LLM_MODEL"):
+    for name in ("BASE_URL", "API_KEY", "LLM_MODEL", "LLM_MODELS"):
         monkeypatch.delenv(f"AGENTBOOK_{name}", raising=False)
     for name in [name for name in os.environ if name.lower().endswith("_proxy")]:
         monkeypatch.delenv(name)

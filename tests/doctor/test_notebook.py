@@ -63,6 +63,40 @@ def test_a_widget_manager_that_is_disabled(tmp_path: Path, monkeypatch: pytest.M
     problem("widgets", "disabled", "labextension enable")
 
 
+EXTENSION = "share/jupyter/labextensions/anywidget/package.json"
+
+
+@pytest.mark.parametrize(("extension", "words"), [(None, "has no anywidget"), ("0.9.21", "anywidget 0.9.21")])
+def test_an_extension_that_cannot_load_the_panels_module(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, extension: str | None, words: str
+) -> None:
+    lab = other_lab(tmp_path / "lab", monkeypatch, "5.0.16")
+    if extension is not None:
+        write(lab / EXTENSION, {"version": extension})
+    versions(monkeypatch, anywidget="0.11.3")
+    problem("anywidget", str(lab), words, "plain widgets", "'anywidget==0.11.*'")
+
+
+def test_an_extension_that_is_disabled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = other_lab(tmp_path / "lab", monkeypatch, "5.0.16")
+    write(lab / EXTENSION, {"version": "0.11.0"})
+    versions(monkeypatch, anywidget="0.11.3")
+    assert all(finding.state == "ok" for finding in findings_about("anywidget"))
+    write(lab / "etc/jupyter/labconfig/page_config.json", {"disabledExtensions": ["anywidget"]})
+    problem("anywidget", "disabled", "labextension enable anywidget")
+
+
+def test_a_security_policy_that_forbids_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = other_lab(tmp_path / "lab", monkeypatch, "5.0.16")
+    write(lab / EXTENSION, {"version": "0.11.0"})
+    versions(monkeypatch, anywidget="0.11.3")
+    config = lab / "etc/jupyter/jupyter_server_config.py"
+    write(config, "headers = {'Content-Security-Policy': \"script-src 'self' blob:; img-src 'self'\"}")
+    assert all(finding.state == "ok" for finding in findings_about("anywidget"))
+    write(config, "headers = {'Content-Security-Policy': \"script-src 'self'; img-src blob:\"}")
+    problem("anywidget", str(config), "blob:")
+
+
 @pytest.mark.parametrize(("missing", "state"), [("altair", "note"), ("vl_convert_python", "note")])
 def test_charts_without_their_packages(monkeypatch: pytest.MonkeyPatch, missing: str, state: str) -> None:
     versions(monkeypatch, **{missing: None})

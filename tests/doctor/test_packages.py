@@ -39,15 +39,12 @@ def test_dependencies_that_are_too_old_or_missing(monkeypatch: pytest.MonkeyPatc
     assert "httpx" not in finding.message
 
 
+def test_a_dependency_that_is_too_new(monkeypatch: pytest.MonkeyPatch) -> None:
+    versions(monkeypatch, anywidget="0.12.0")
+    problem("dependencies", "anywidget 0.12.0 (needs 0.11, below 0.12)", "--upgrade 'anywidget>=0.11,<0.12'")
+
+
 def test_every_base_dependency_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packages, "version", lambda name: None)
     needed = [line for line in importlib.metadata.requires("agentbook") or () if "extra ==" not in line]
     assert problem("dependencies").message.count("is missing") == len(needed)
-
-
-def test_a_language_model_without_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AGENTBOOK_LLM_MODEL", "llama3.2")
-    monkeypatch.setattr(packages.importlib.util, "find_spec", lambda name: None if name == "openai" else object())
-    [finding] = packages.language_model()
-    assert (finding.state, finding.about) == ("note", "language model")
-    assert "agentbook[llm]" in finding.advice

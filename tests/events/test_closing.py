@@ -24,8 +24,13 @@ WITHIN_S = 1.0
 
 @pytest.fixture(autouse=True)
 def sockets_end(platform: SocketPlatform) -> Iterator[None]:
-    """The platform sees every socket go; the test's timeout is the bound."""
+    """The platform sees every socket go."""
     yield
+    wait_until_sockets_end(platform)
+
+
+def wait_until_sockets_end(platform: SocketPlatform) -> None:
+    """The test's timeout is the bound."""
     while platform.sockets:
         threading.Event().wait(0.005)
 
@@ -70,7 +75,8 @@ def test_an_iterator_in_another_thread_raises(
         client.close()
         with pytest.raises(ab.StreamClosed, match=r"This client is closed.*agentbook\.connect") as raised:
             reading.result(WITHIN_S)
-    assert (raised.value.last_id, raised.value.client_closed) == (event(0)["id"], True)
+    wait_until_sockets_end(platform)  # while the stream is there: its end would close them too
+    assert (raised.value.last_id, stream.last_id, raised.value.client_closed) == (*[event(0)["id"]] * 2, True)
 
 
 def test_what_was_not_read_yet_does_not_keep_a_stream_going(

@@ -122,7 +122,7 @@ def test_a_restored_log_goes_on_as_if_it_had_read_everything() -> None:
 class Asked:
     number: int
     task: str | None
-    asked_us: int
+    question_us: int
     is_open: bool = True
 
 
@@ -130,7 +130,7 @@ def literal_match(questions: list[Asked], task: str | None, patience_us: int) ->
     """The rule as design.md words it, looking at every question each time."""
 
     def abandoned(question: Asked) -> bool:
-        return any(later.asked_us - question.asked_us > patience_us for later in questions[question.number + 1 :])
+        return any(later.question_us - question.question_us > patience_us for later in questions[question.number + 1 :])
 
     same = [question for question in questions if task is not None and question.task == task]
     open_ = [question for question in same if question.is_open]

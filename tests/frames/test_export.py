@@ -34,7 +34,16 @@ FORMULAS = [
     "\u200b=1",
     "＝1",
 ]
-HARMLESS = ["plain", "a = b", "1-2", "", "it's", "hello\r=1+1", 'a "quoted" text', "a;=1", "ünï ✓"]
+HARMLESS = ["plain", "a = b", "1-2", "", "it's", 'a "quoted" text', "a; b", "a\nb", "ünï ✓"]
+# Formulas where a program separates cells by semicolons or tabs, and their escape.
+WITHIN = {
+    "a;=cmd|' /C calc'!A0;": "a;'=cmd|' /C calc'!A0;",
+    "hello\r=1+1": "hello\r'=1+1",
+    "a list:\n- one\n - two": "a list:\n'- one\n '- two",
+    "a\t@SUM(1)": "a\t'@SUM(1)",
+    'a;"=1"': 'a;"\'=1"',
+    ";=1;=2": ";'=1;'=2",
+}
 
 
 @pytest.fixture
@@ -60,11 +69,38 @@ def test_csv_holds_no_formula_unless_asked_to_keep_the_texts(tmp_path: Path) -> 
     assert path == tmp_path / "x.csv"
     header, *rows = read_rows(path)
     assert header == ["n", "'=text"]
-    assert [text for _, text in rows] == ["'" + text for text in FORMULAS] + HARMLESS
+    # A tab or a line break may end a cell too, so what follows it is escaped as well.
+    escaped = ["'" + re.sub(r"^([\t\r\n])", r"\1'", text) for text in FORMULAS]
+    assert [text for _, text in rows] == escaped + HARMLESS
     ab.export(frame, path, escape_formulas=False)
     header, *rows = read_rows(path)
     assert header == ["n", "=text"]
     assert [text for _, text in rows] == FORMULAS + HARMLESS
+
+
+def cells_in_germany(path: Path) -> list[str]:
+    """The cells of a program that separates them by semicolons."""
+    with open(path, encoding="utf-8", newline="") as file:
+        return [cell for row in csv.reader(file, delimiter=";") for cell in row]
+
+
+@pytest.mark.parametrize("text", WITHIN)
+def test_no_cell_is_a_formula_wherever_the_separators_are(text: str, tmp_path: Path) -> None:
+    path = ab.export(frame_of([text]), tmp_path / "x.csv")
+    assert read_rows(path)[1][1] == WITHIN[text]
+    for cell in cells_in_germany(path):
+        assert not re.match(r"[\s\"]*[=+\-@]", cell)
+    assert read_rows(ab.export(frame_of([text]), path, escape_formulas=False))[1][1] == text
+
+
+def test_lists_are_json_where_a_file_has_none(tmp_path: Path) -> None:
+    tags = pd.Series([["a", "=1"], [], None], dtype=pd.ArrowDtype(pa.list_(pa.string())))
+    frame = pd.DataFrame({"tags": tags})
+    assert read_rows(ab.export(frame, tmp_path / "x.csv")) == [["tags"], ['["a", "=1"]'], ["[]"], [""]]
+    assert "[&quot;a&quot;, &quot;=1&quot;]" in ab.export(frame, tmp_path / "x.html").read_text().replace('"', "&quot;")
+    again = pd.read_parquet(ab.export(frame, tmp_path / "x.parquet"))
+    assert [None if value is None else list(value) for value in again["tags"]] == [["a", "=1"], [], None]
+    assert [row[0] for row in write_workbook(frame, tmp_path / "x.xlsx")["data"].values][1:] == ['["a", "=1"]', "[]"]
 
 
 def test_texts_of_categories_indexes_and_objects_are_escaped_too(tmp_path: Path) -> None:
@@ -251,7 +287,7 @@ def test_an_unknown_suffix_and_a_thing_that_is_no_frame_name_what_to_do(tmp_path
     for name in ("x.docx", "x", "x.csv.gz"):
         with pytest.raises(ValueError, match=r"use one of \.csv, \.xlsx, \.html, \.parquet, \.jsonl"):
             ab.export(frame_of([]), tmp_path / name)
-    with pytest.raises(TypeError, match=r"needs a frame, not list: load one with ab\.load_events"):
+    with pytest.raises(TypeError, match=r"needs a DataFrame, not a list"):
         ab.export([1], tmp_path / "x.csv")
     with pytest.raises(FileNotFoundError, match=r"there is no folder .*Create it first"):
         ab.export(frame_of([]), tmp_path / "none" / "x.csv")

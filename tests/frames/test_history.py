@@ -2,33 +2,26 @@
 
 from __future__ import annotations
 
+import json
+import threading
 from pathlib import Path
-from urllib.parse import unquote
+from typing import Any
 
 import httpx
+import pandas as pd
+import pyarrow as pa
 import pytest
 
 import agentbook as ab
 from agentbook.frames import session_log
+from agentbook.frames.load.concurrency import ConcurrencyLimit
+from agentbook.frames.parse.frame import to_frame
+from frames.accounts import Account, busy_account
 from support.fake_platform.core import event_id
-from support.fake_platform.over_http import HttpPlatform, refusal
 
 
-class Account(HttpPlatform):
-    """An account ``acme`` with workspaces, and nothing else but sessions and events."""
-
-    openapi = True  # offers a list of sessions
-
-    def respond(self, request: httpx.Request) -> httpx.Response:
-        parts = unquote(request.url.path).split("/")[2:]
-        if parts[-1] == "openapi.yaml" and not self.openapi:
-            return httpx.Response(200, text="openapi: 3.1.0\npaths: {}\n")
-        if parts == ["accounts", "acme", "workspaces"]:
-            items = [{"id": name, "full_name": f"acme~{name}", "owner_id": "acme"} for name in self.workspaces]
-            return self.page(items, len(items), False)
-        if parts[0] in ("accounts", "agents"):
-            return refusal(404, "NotFound", "Nothing here.")
-        return super().respond(request)
+def client_frame(resource: str, records: list[dict[str, Any]]) -> pd.DataFrame:
+    return to_frame(resource, [json.dumps({"items": records}).encode()])
 
 
 @pytest.fixture(autouse=True)
@@ -95,3 +88,141 @@ def test_texts_of_the_platform_are_escaped_in_html() -> None:
     platform.workspaces = {"<b>x": ["s1"]}
     del platform.histories["s1"]
     assert "<b>x" not in ab.load_history(platform.client(), "acme", errors="keep")._repr_html_()
+
+
+def test_lists_of_many_workspaces_load_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four requests wait for each other, which only happens if all are under way."""
+    platform = Account({}, workspaces={f"w{n}": [] for n in range(16)})
+    together = threading.Barrier(4, timeout=30)
+    monkeypatch.setattr(ConcurrencyLimit, "target", property(lambda self: 4))
+    respond = platform.respond
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if request.url.path.endswith("/sessions"):
+            together.wait()
+        return respond(request)
+
+    client = ab.Client("https://h/v1", http_client=httpx.Client(transport=httpx.MockTransport(answer)))
+    assert len(ab.load_history(client, "acme").workspaces) == 16
+
+
+def test_a_load_that_stops_between_its_lists_goes_on_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    platform, paths = account(), list[str]()
+    respond, cut = platform.respond, {"desk": True}
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        paths.append(request.url.path)
+        if "desk" in request.url.path and cut["desk"]:
+            raise httpx.ConnectError("the network is gone", request=request)
+        return respond(request)
+
+    client = ab.Client("https://h/v1", http_client=httpx.Client(transport=httpx.MockTransport(answer)))
+    with pytest.raises(ab.PartialLoad, match="load_history: stopped after 4 rows of lists") as stopped:
+        ab.load_history(client, "acme")
+    assert list(stopped.value.partial_frame.columns) == list(ab.load_events(client, []).columns)
+    cut["desk"] = False
+    read = {path for path in paths if "desk" not in path}
+    paths.clear()
+    history = stopped.value.resume()
+    assert history.events["session_id"].tolist() == ["s1", "s2"]
+    assert read.isdisjoint(path for path in paths if "workspaces" in path), "what was read is not read again"
+
+
+def test_the_whole_load_has_one_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    bars: list[Any] = []
+
+    class Bar:
+        def __init__(self, **_: object) -> None:
+            bars.append(self)
+            self.rows, self.closed, self.total = 0, 0, None
+
+        def update(self, rows: int) -> None:
+            self.rows += rows
+
+        def close(self) -> None:
+            self.closed += 1
+
+    monkeypatch.setattr("tqdm.auto.tqdm", Bar)
+    ab.load_history(account().client(), "acme", progress=True)
+    [bar] = bars
+    assert (bar.rows, bar.closed) == (3 + 2 + 2, 1), "workspaces, sessions and events"
+
+
+def test_an_empty_account_is_typed_and_says_what_to_do() -> None:
+    platform = Account({}, workspaces={})
+    history = ab.load_history(platform.client(), "acme")
+    full = ab.load_history(account().client(), "acme")
+    for name in ("workspaces", "sessions", "events", "turns", "agents", "credentials"):
+        empty, frame = getattr(history, name), getattr(full, name)
+        assert empty.empty
+        assert empty.dtypes.astype(str).to_dict() == frame.dtypes.astype(str).to_dict(), name
+    for text in (repr(history), history._repr_html_()):
+        assert "client.workspaces.create(name)" in text
+    platform.workspaces = {"lab": []}
+    assert "client.sessions.start(" in repr(ab.load_history(platform.client(), "acme"))
+    early = ab.load_history(account().client(), "acme", until="2001-01-01")
+    assert "pass an earlier since=" in repr(early)
+
+
+def test_a_displayed_history_says_that_its_turns_are_not_counted_yet() -> None:
+    history = ab.load_history(account().client(), "acme")
+    assert "<td>counted when first used</td>" in history._repr_html_()
+    count = len(history.turns)
+    assert f"turns</th><td>{count:,}</td>" in history._repr_html_()
+
+
+def test_a_turn_belongs_to_the_span_of_its_question() -> None:
+    """The reply that came after the span closes it; one before the span opens none."""
+    platform = Account({"s1": [event_id(minute * 60_000, n) for n, minute in enumerate((0, 5, 10, 15))]})
+    platform.workspaces = {"lab": ["s1"]}
+    first, second = platform.moment(2 * 60_000), platform.moment(12 * 60_000)
+    history = ab.load_history(platform.client(), "acme", since=first, until=second)
+    assert len(history.events) == 2
+    assert history.turns[["status", "latency_s"]].values.tolist() == [["answered", 300.0]]
+
+
+def test_names_of_people_come_from_what_they_wrote() -> None:
+    events = ab.load_events(account().client(), ["s1", "s2"])
+    events["author_id"], events["author_name"] = ["u", None], pd.Categorical(["ada", None])
+    initiators: list[dict[str, Any]] = [
+        {"initiator_id": "u"},
+        {"initiator_id": "v", "initiator": {"name": "key of bob"}},
+        {"initiator_id": "w"},
+    ]
+    sessions = client_frame("sessions", [{"id": f"s{n}", **each} for n, each in enumerate(initiators, 1)])
+    history = ab.History(events, sessions)
+    assert history.sessions["initiator"].fillna("?").tolist() == ["ada", "key of bob", "?"]
+    assert history.events["initiator"].tolist() == ["ada", "key of bob"]
+
+
+def test_a_history_takes_whatever_is_tabular_and_names_what_it_lacks() -> None:
+    platform = busy_account()
+    client = platform.client()
+    events = ab.load_events(client, client.sessions.list("lab"))
+    history = ab.History(pa.Table.from_pandas(events), client.sessions.list("lab"), agents=client.agents.list())
+    assert set(history.events["agent"]) == {"helper"}
+    with pytest.raises(ValueError, match=r"ab\.History \(sessions\) needs the column.* 'agent_id'"):
+        ab.History(events, history.sessions.drop(columns="agent_id"))
+    with pytest.raises(TypeError, match=r"ab\.History needs a DataFrame, not a str: ab\.load_events"):
+        ab.History("s1")
+
+
+def test_some_workspaces_are_named_also_one_that_no_list_has() -> None:
+    platform = busy_account()
+    platform.say("guest", 50, workspace="other~shared")
+    platform.listed = ("lab", "desk")
+    client = platform.client()
+    history = ab.load_history(client, workspaces=["acme~lab", "other~shared"])
+    assert history.workspaces["full_name"].tolist() == ["acme~lab", "other~shared"]
+    assert set(history.turns["workspace"]) == {"acme~lab", "other~shared"}
+    only = ab.load_history(client, "acme", workspaces=client.workspaces.list("acme").first())
+    assert only.workspaces["id"].tolist() == ["lab"]
+
+
+def test_without_a_list_all_noted_sessions_belong_to_a_credential() -> None:
+    platform = account()
+    platform.openapi = False
+    client = platform.client()
+    for session in ("s1", "s2"):
+        session_log.note(client, session)
+    assert sorted(ab.load_history(client).events["session_id"]) == ["s1", "s2"]

@@ -22,8 +22,14 @@ WIDEST = 100
 WIDGETS = "application/vnd.jupyter.widget-view+json"
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 IGNORED = "nbval-ignore-output"
-WHY = "Output not compared:"
-TAGS = {IGNORED, "compared-at-end", "raises-exception"}
+# Why an output differs from run to run.
+REASONS = {"compared-at-end", "varies-with-date", "varies-with-speed"}
+# What is folded until a reader opens it: the solution of an exercise, and code that
+# plays a person where a notebook runs without one.
+FOLDED_TAGS = {"solution", "unattended"}
+# How JupyterLab, Notebook 7 and VS Code fold a cell.
+FOLDED = {"source_hidden": True, "outputs_hidden": True}
+TAGS = {IGNORED, "raises-exception", *FOLDED_TAGS, *REASONS}
 
 MACHINE_PATH = re.compile(r"(?<![\w.:/])(?:/(?:home|root|Users|work|tmp|private|opt|var/folders)/\S|[A-Za-z]:\\+\w)")
 ADDRESS = re.compile(r"<[^<>]*\bat 0x[0-9a-f]{6,}[^<>]*>")
@@ -42,6 +48,15 @@ SECRETS = {
 
 def _code(notebook: Notebook) -> Iterator[dict[str, Any]]:
     return (cell for cell in notebook["cells"] if cell["cell_type"] == "code")
+
+
+def _tags(cell: dict[str, Any]) -> set[str]:
+    return set(cell["metadata"].get("tags", ()))
+
+
+def is_folded(cell: dict[str, Any]) -> bool:
+    """Whether a cell's tags say that it is folded."""
+    return bool(_tags(cell) & FOLDED_TAGS)
 
 
 def _name(cell: dict[str, Any]) -> str:
@@ -88,11 +103,11 @@ def no_execution_noise(notebook: Notebook) -> Iterator[str]:
     for key in set(notebook["metadata"]) - {"kernelspec", "language_info"}:
         yield f"the notebook's metadata has {key!r}"
     for cell in notebook["cells"]:
-        extra = set(cell["metadata"]) - {"tags"}
+        extra = set(cell["metadata"]) - ({"tags", "jupyter"} if is_folded(cell) else {"tags"})
         if extra:
             yield f"{_name(cell)} has metadata: {', '.join(sorted(extra))}"
         for output in cell.get("outputs", ()):
-            if output["output_type"] == "error" and "raises-exception" not in cell["metadata"].get("tags", ()):
+            if output["output_type"] == "error" and "raises-exception" not in _tags(cell):
                 yield f"{_name(cell)} ends in an error"
             if output.get("name") == "stderr":
                 yield f"{_name(cell)} has output on stderr: a warning or a progress bar"
@@ -147,13 +162,33 @@ def its_code_can_be_seen(notebook: Notebook) -> Iterator[str]:
 
 
 def what_is_not_compared_says_why(notebook: Notebook) -> Iterator[str]:
-    """A cell whose output is not compared says why."""
+    """A tag says why the output of a cell is not compared; the lesson itself does
+    not.
+    """
     for cell in notebook["cells"]:
-        tags = set(cell["metadata"].get("tags", ()))
+        tags = _tags(cell)
         for tag in sorted(tags - TAGS):
             yield f"{_name(cell)} has the unknown tag {tag!r}"
-        if IGNORED in tags and "compared-at-end" not in tags and WHY not in "".join(cell["source"]):
-            yield f"{_name(cell)} is not compared and does not say why ({WHY!r})"
+        if IGNORED in tags and not tags & REASONS:
+            yield f"{_name(cell)} is not compared and has no tag that says why: {', '.join(sorted(REASONS))}"
+        if tags & REASONS and IGNORED not in tags:
+            yield f"{_name(cell)} says why it is not compared, but is compared: it lacks the tag {IGNORED!r}"
+
+
+def a_lesson_has_no_scaffolding(notebook: Notebook) -> Iterator[str]:
+    """Outputs are compared, so a lesson asserts nothing, except in a test that it
+    teaches.
+    """
+    for cell in _code(notebook):
+        if re.search(r"^assert\b", "".join(cell["source"]), re.MULTILINE):
+            yield f"{_name(cell)} has an assert; show the value instead, because outputs are compared"
+
+
+def what_is_tagged_is_folded(notebook: Notebook) -> Iterator[str]:
+    """A reader opens a solution when they have tried the exercise."""
+    for cell in _code(notebook):
+        if is_folded(cell) and cell["metadata"].get("jupyter") != FOLDED:
+            yield f"{_name(cell)} is tagged to be folded, but its metadata lacks 'jupyter': {json.dumps(FOLDED)}"
 
 
 RULES: tuple[Callable[[Notebook], Iterator[str]], ...] = (
@@ -165,6 +200,8 @@ RULES: tuple[Callable[[Notebook], Iterator[str]], ...] = (
     it_was_run_from_top_to_bottom,
     its_code_can_be_seen,
     what_is_not_compared_says_why,
+    a_lesson_has_no_scaffolding,
+    what_is_tagged_is_folded,
 )
 
 

@@ -9,13 +9,12 @@ real changes.
 
 from __future__ import annotations
 
-import contextlib
+import json
 import os
 import re
 import sys
 import tempfile
 from pathlib import Path
-from queue import Empty
 from typing import Any
 
 import nbformat
@@ -25,12 +24,23 @@ from nbclient.util import ensure_async
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, too
 
+from notebooks.check import is_folded
 from support.services import stop_services
 
 FOLDER = Path(__file__).parents[2] / "notebooks"
 SEEDED = {"AGENTBOOK_SEED": "1", "AGENTBOOK_SPEED": "0"}
 WIDGETS = "application/vnd.jupyter.widget-view+json"
-QUIET_S = 2.0  # after the last cell, stop once no message has come for so long
+# Runs in the kernel after the last cell: what panels have yet to draw, on the toolkit's
+# thread, they draw now. So their updates come before the end of this.
+DRAW_ALL = """
+import gc
+from agentbook.chat.widgets.throttle import Throttle
+from agentbook.events import loop
+async def draw_all():
+    for throttle in [each for each in gc.get_objects() if type(each) is Throttle]:
+        throttle.flush()
+loop.run(draw_all(), 60)
+"""
 PANEL = re.compile(r"\bap-[0-9a-f]{12}\b")
 SANITIZE = Path(__file__).with_name("sanitize.cfg")
 
@@ -65,6 +75,12 @@ class Runner(NotebookClient):  # type: ignore[misc]
     updated from later cells, and would be stored empty.
     """
 
+    async def async_execute_cell(self, cell: Any, cell_index: int, *arguments: Any, **options: Any) -> Any:
+        executed = await super().async_execute_cell(cell, cell_index, *arguments, **options)
+        if cell_index == len(self.nb.cells) - 1:
+            await self._draw_all()
+        return executed
+
     async def _async_poll_output_msg(self, parent_msg_id: str, cell: Any, cell_index: int) -> None:
         while True:
             message = await ensure_async(self.kc.iopub_channel.get_msg(timeout=None))
@@ -72,17 +88,21 @@ class Runner(NotebookClient):  # type: ignore[misc]
                 try:
                     self.process_message(message, cell, cell_index)
                 except CellExecutionComplete:
-                    if not any(later.cell_type == "code" for later in self.nb.cells[cell_index + 1 :]):
-                        await self._process_late_messages()
                     return
             else:
                 self._update_display(message)
 
-    async def _process_late_messages(self) -> None:
-        """Process what a panel's thread sends after the last cell has ended."""
-        with contextlib.suppress(Empty):
-            while True:
-                self._update_display(await ensure_async(self.kc.iopub_channel.get_msg(timeout=QUIET_S)))
+    async def _draw_all(self) -> None:
+        """Have panels draw what they have not drawn by the end of the last cell."""
+        request = await ensure_async(self.kc.execute(DRAW_ALL, silent=True))
+        while True:
+            message = await ensure_async(self.kc.iopub_channel.get_msg(timeout=self.timeout))
+            self._update_display(message)
+            if message["parent_header"].get("msg_id") == request:
+                if message["msg_type"] == "error":
+                    raise RuntimeError("\n".join(message["content"]["traceback"]))
+                if message["content"].get("execution_state") == "idle":
+                    return
 
     def _update_display(self, message: dict[str, Any]) -> None:
         if message["msg_type"] == "update_display_data":
@@ -111,7 +131,8 @@ def clean(notebook: Any) -> Any:
     }
     number, panels = 0, dict[str, str]()
     for cell in notebook.cells:
-        cell.metadata = {key: value for key, value in cell.metadata.items() if key == "tags"}
+        names = ("tags", "jupyter") if is_folded(cell) else ("tags",)
+        cell.metadata = {name: cell.metadata[name] for name in names if name in cell.metadata}
         if cell.cell_type != "code":
             continue
         number += 1  # nbval compares only executed cells; a run from the top numbers them
@@ -146,7 +167,9 @@ def steady(notebook: Any, stored: Any) -> Any:
     patterns = [(regex, replace) for name, regex, replace in rules if name != "style"]  # style changes are stored
 
     def normalized(outputs: Any) -> str:
-        text = repr([{**output, "execution_count": None} for output in outputs])
+        # The order of keys means nothing, and a run has another than a stored notebook.
+        ordered = json.dumps([{**output, "execution_count": None} for output in outputs], sort_keys=True)
+        text = repr(json.loads(ordered))
         for regex, replace in patterns:
             text = re.sub(regex, replace, text)
         return text

@@ -115,9 +115,12 @@ OFFENCES: dict[str, list[tuple[str, Callable[[dict[str, Any]], None]]]] = {
     ],
     "its_code_can_be_seen": [("cell b has 101 characters in line 2", write("x = 1\n" + "y" * 101))],
     "what_is_not_compared_says_why": [
-        ("cell b is not compared and does not say why", cell(1, metadata={"tags": ["nbval-ignore-output"]})),
+        ("cell b is not compared and has no tag", cell(1, metadata={"tags": ["nbval-ignore-output"]})),
+        ("cell b says why it is not compared, but is compared", cell(1, metadata={"tags": ["varies-with-date"]})),
         ("the unknown tag 'nbval-skip'", cell(1, metadata={"tags": ["nbval-skip"]})),
     ],
+    "a_lesson_has_no_scaffolding": [("cell b has an assert", write("x = 1\nassert x"))],
+    "what_is_tagged_is_folded": [("cell b is tagged to be folded", cell(1, metadata={"tags": ["solution"]}))],
 }
 
 
@@ -180,3 +183,33 @@ def test_details_of_one_run_are_not_stored_and_equal_outputs_stay() -> None:
     assert PANEL.findall(again.cells[0].outputs[0].data["text/html"]) == ["ap-000000000001"]
     other = steady(clean(panel_cell("ap-ba9876543210", "0.7 s, and more")), first)
     assert "and more" in other.cells[0].outputs[0].data["text/html"]
+
+
+def test_the_steps_of_a_turn_differ_as_a_whole_and_what_follows_does_not() -> None:
+    def cell(steps: str, reply: str) -> Any:
+        html = (
+            f'<div><details class="ab-steps"><summary>2 steps</summary><ul>{steps}</ul></details><p>{reply}</p></div>'
+        )
+        made = panel_cell("ap-0123456789ab", "0.2")
+        made.cells[0].outputs[0].data["text/html"] = html
+        return made
+
+    inner = '<li><details class="ab-step"><summary>run · {}</summary><ul><li>{}</li></ul></details></li>'
+    first = clean(cell(inner.format("read", "a") * 2, "Yes."))
+    assert steady(clean(cell(inner.format("read", "b") * 3, "Yes.")), first) == first
+    assert "No." in str(steady(clean(cell(inner.format("read", "a") * 2, "No.")), first).cells[0].outputs)
+
+
+def test_the_order_of_keys_makes_no_output_new() -> None:
+    first = clean(panel_cell("ap-0123456789ab", "0.2"))
+    again = clean(panel_cell("ap-0123456789ab", "0.7"))
+    [output] = again.cells[0].outputs
+    again.cells[0].outputs = [type(output)({name: output[name] for name in reversed(list(output))})]
+    assert list(again.cells[0].outputs[0]) != list(first.cells[0].outputs[0])
+    assert "0.2" in str(steady(again, first).cells[0].outputs)
+
+
+def test_a_solution_stays_folded() -> None:
+    solution = panel_cell("ap-0123456789ab", "0.2")
+    solution.cells[0].metadata = {"tags": ["solution"], "jupyter": dict(check.FOLDED), "execution": {}}
+    assert clean(solution).cells[0].metadata == {"tags": ["solution"], "jupyter": check.FOLDED}

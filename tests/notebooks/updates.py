@@ -9,6 +9,7 @@ its last update may come after the last cell; the plugin waits while the outputs
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Generator
 from queue import Empty
@@ -19,7 +20,7 @@ from nbformat import from_dict
 from nbval.plugin import IPyNbCell, IPyNbFile, coalesce_streams
 
 TAG = "compared-at-end"
-LATE_S = 8.0
+LATE_S = float(os.environ.get("NOTEBOOKS_LATE_S", "8"))
 WIDGETS = "application/vnd.jupyter.widget-view+json"
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -9,6 +10,7 @@ from sqlalchemy import Engine, create_engine
 
 from agentbook.service import demo
 from agentbook.service.store import tables
+from service import databases
 from service.world import World
 
 DEMO_NOW = datetime(2026, 11, 20, 15, 30, tzinfo=UTC)
@@ -19,9 +21,21 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
+@pytest.fixture(autouse=True)
+def databases_are_given_back(request: pytest.FixtureRequest) -> Iterator[None]:
+    """On PostgreSQL, a test's databases are lent to the next (see `databases`)."""
+    folder = None
+    if databases.VARIABLE in os.environ and "tmp_path" in request.fixturenames:
+        folder = request.getfixturevalue("tmp_path")
+    yield
+    if folder is not None:
+        databases.give_back(folder)
+
+
 @pytest.fixture
 async def world(tmp_path: Path) -> AsyncIterator[World]:
     made = World(tmp_path / "data")
+    await made.start_platforms()
     yield made
     await made.aclose()
 
@@ -35,3 +49,13 @@ def demo_engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
         demo.write(connection, seed=7, now=DEMO_NOW)
     yield engine
     engine.dispose()
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[databases.Cluster]:
+    """A PostgreSQL server for all tests of this process that want one."""
+    binaries = databases.server_binaries()
+    if binaries is None:
+        pytest.skip(databases.HOW_TO_GET_IT)
+    with databases.Cluster(binaries) as running:
+        yield running

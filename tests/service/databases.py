@@ -1,17 +1,18 @@
 """The database of the tests' stores.
 
 SQLite, unless ``AGENTBOOK_TESTS_DATABASE`` names a PostgreSQL database. There every
-data directory gets a schema of its own, so that tests do not see each other's data and
-a store can be opened again. `Cluster` is a private PostgreSQL server in a temporary
-directory, reached over a Unix socket.
+data directory is lent a database of its own, so that tests do not see each other's data
+and a store can be opened again. It is emptied and lent again after the test: to create
+the tables takes longer than most tests. `Cluster` is a private PostgreSQL server in a
+temporary directory, reached over a Unix socket.
 """
 
 from __future__ import annotations
 
 import functools
-import hashlib
 import os
 import pwd
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -20,25 +21,25 @@ from pathlib import Path
 from types import TracebackType
 from typing import TypeVar
 
-from sqlalchemy import create_engine, event, make_url
+from sqlalchemy import event, make_url
 
+from agentbook.service.clock import Clock
 from agentbook.service.store import Store
 from agentbook.service.store.engine import STORE_FILE
+from agentbook.service.store.tables import metadata
 
 T = TypeVar("T")
 
 VARIABLE = "AGENTBOOK_TESTS_DATABASE"
-HOW_TO_GET_IT = (
-    "PostgreSQL is not tested here: `apt-get install postgresql` and `pip install 'agentbook[postgres]'` bring it"
-)
+HOW_TO_GET_IT = "PostgreSQL is not tested: there is no server here; `apt-get install postgresql` brings one"
 
 
-def open_store(data: Path) -> Store:
+def open_store(data: Path, clock: Clock | None = None) -> Store:
     """The store of a data directory, which does not survive a power cut."""
     base = os.environ.get(VARIABLE)
     if base is not None:
-        return Store(data, schema_url(base, data))
-    store = Store(data)
+        return Store(data, database_url(base, data), clock=clock)
+    store = Store(data, clock=clock)
     event.listen(store.engine, "connect", lambda connection, _: connection.execute("PRAGMA synchronous = OFF"))
     store.engine.dispose()  # the connections so far
     return store
@@ -70,14 +71,53 @@ def _filled(fill: Callable[[Store], T]) -> tuple[bytes, T]:
         return (Path(folder) / STORE_FILE).read_bytes(), facts
 
 
-def schema_url(base: str, data: Path) -> str:
-    """The URL of the data directory's own schema, which is made if it is not there."""
-    name = "t" + hashlib.sha256(str(data).encode()).hexdigest()[:24]
-    engine = create_engine(base)
-    with engine.begin() as connection:
-        connection.exec_driver_sql(f"CREATE SCHEMA IF NOT EXISTS {name}")
-    engine.dispose()
-    return make_url(base).update_query_dict({"options": f"-csearch_path={name}"}).render_as_string(False)
+_lent: dict[Path, str] = {}  # the URLs of databases, by the data directory
+_free: list[str] = []
+
+
+def database_url(base: str, data: Path) -> str:
+    """The URL of the data directory's own database, empty at first.
+
+    `base` is the URL of another database of the same server.
+    """
+    if data not in _lent:
+        free = next((url for url in _free if _named(url, "") == _named(base, "")), None)
+        if free is not None:
+            _free.remove(free)
+            _empty(free)
+            _lent[data] = free
+        else:
+            name = f"lent_{os.getpid()}_{len(_lent) + len(_free)}"
+            _execute(base, f"CREATE DATABASE {name}")
+            _lent[data] = _named(base, name)
+    return _lent[data]
+
+
+def give_back(folder: Path) -> None:
+    """Lend the databases of the data directories in `folder` to others."""
+    _free.extend(_lent.pop(data) for data in [data for data in _lent if data.is_relative_to(folder)])
+
+
+def _empty(url: str) -> None:
+    rows = "; ".join(f"DELETE FROM {table}" for table in metadata.tables if table != "meta")
+    facts = "DELETE FROM meta WHERE name <> 'schema_version'"
+    _execute(url, f"SET session_replication_role = replica; {rows}; {facts}")  # foreign keys are not checked
+
+
+def without_tables(url: str) -> None:
+    """Drop the tables of a database that was lent."""
+    _execute(url, "DROP SCHEMA public CASCADE; CREATE SCHEMA public")
+
+
+def _named(base: str, name: str) -> str:
+    return make_url(base).set(database=name).render_as_string(False)
+
+
+def _execute(url: str, sql: str) -> None:
+    import psycopg
+
+    with psycopg.connect(url.replace("postgresql+psycopg:", "postgresql:"), autocommit=True) as connection:
+        connection.execute(sql)
 
 
 def server_binaries() -> Path | None:
@@ -88,23 +128,50 @@ def server_binaries() -> Path | None:
 
 
 class Cluster:
-    """A PostgreSQL server that runs until the end of the ``with`` block."""
+    """A PostgreSQL server that runs until the end of the ``with`` block.
 
-    def __init__(self, binaries: Path) -> None:
+    It also ends, and its files are removed, when this process dies, however it does.
+
+    One that is not `durable` does not survive a power cut, and a kill -9 of the service
+    does not need that either.
+    """
+
+    def __init__(self, binaries: Path, *, durable: bool = False) -> None:
         self._binaries = binaries
+        self._speed = "" if durable else "-c fsync=off -c full_page_writes=off"
         self.place = Path(tempfile.mkdtemp(prefix="agentbook-pg-"))
         # PostgreSQL refuses to run as root; there the system's own user for it does.
         self._user = "postgres" if os.geteuid() == 0 else None
         if self._user:
             account = pwd.getpwnam(self._user)
             os.chown(self.place, account.pw_uid, account.pw_gid)
+        self._remover = self._start_remover()
         self._run("initdb", "-D", str(self.place / "data"), "-U", "postgres", "-A", "trust", "-N", "-E", "UTF8")
-        # Nothing here must survive a power cut, and a kill -9 of the service does not
-        # need fsync either.
-        options = f"-k {self.place} -c listen_addresses='' -c fsync=off -c max_connections=200"
+        self.url = f"postgresql+psycopg://postgres@/postgres?host={self.place}"
+        self.start()
+
+    def _start_remover(self) -> subprocess.Popen[bytes]:
+        """Stop the server and remove its files once the pipe closes or this dies."""
+        stop = [self._binaries / "pg_ctl", "-D", self.place / "data", "-m", "immediate", "-w", "stop"]
+        quoted = shlex.join(map(str, stop)), shlex.quote(str(self.place))
+        return subprocess.Popen(
+            ["/bin/sh", "-c", "cat; {}; rm -rf {}".format(*quoted)],
+            user=self._user,
+            group=self._user,
+            cwd="/",
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,  # a signal to the test's process group leaves it
+        )
+
+    def start(self) -> None:
+        options = f"-k {self.place} -c listen_addresses='' {self._speed} -c max_connections=200"
         log = str(self.place / "log")
         self._run("pg_ctl", "-D", str(self.place / "data"), "-l", log, "-w", "-o", options, "start")
-        self.url = f"postgresql+psycopg://postgres@/postgres?host={self.place}"
+
+    def stop(self) -> None:
+        self._run("pg_ctl", "-D", str(self.place / "data"), "-m", "immediate", "-w", "stop")
 
     def _run(self, program: str, *arguments: str) -> None:
         subprocess.run(
@@ -125,5 +192,6 @@ class Cluster:
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._run("pg_ctl", "-D", str(self.place / "data"), "-m", "immediate", "-w", "stop")
-        shutil.rmtree(self.place, ignore_errors=True)
+        with self._remover as remover:
+            assert remover.stdin is not None
+            remover.stdin.close()

@@ -25,23 +25,31 @@ from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from service.scripted import Scripted
 from agentbook.service.http.server import run
-run(data=Path(sys.argv[2]), port=0, bare=True, speed=0, engines=Scripted())
+options = dict(part.split("=", 1) for part in sys.argv[3:])
+run(data=Path(sys.argv[2]), port=0, bare=True, speed=0, engines=Scripted(), **options)
 """
 
 
 class Service:
-    """Running from construction to the end of the ``with`` block."""
+    """Running from construction to the end of the ``with`` block.
 
-    def __init__(self, data: Path, *arguments: str, scripted: bool = False) -> None:
+    `options` are those of `agentbook serve` that have a value, such as `public_url`.
+    """
+
+    def __init__(self, data: Path, *arguments: str, scripted: bool = False, **options: str) -> None:
         self.data = data
+        self.database = options.get("database")
         tests = str(Path(__file__).parents[1])
-        command = [sys.executable, "-c", SCRIPTED, tests, str(data)]
+        command = [sys.executable, "-c", SCRIPTED, tests, str(data), *(f"{name}={options[name]}" for name in options)]
         if not scripted:
-            command = [*COMMAND, "serve", "--port", "0", "--data", str(data), *arguments]
+            named = [f"--{name.replace('_', '-')}={options[name]}" for name in options]
+            command = [*COMMAND, "serve", "--port", "0", "--data", str(data), *arguments, *named]
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
         assert self.process.stderr is not None
         self.ready = self.process.stderr.readline()
-        assert self.ready.startswith("agentbook serves "), self.ready + self.process.stderr.read()
+        if not self.ready.startswith("agentbook serves "):
+            self.process.kill()
+            raise AssertionError(self.ready + self.process.stderr.read())
         self.facts: dict[str, Any] = json.loads((data / "service.json").read_text())
         self.base_url: str = self.facts["base_url"]
         self.log = ""
@@ -63,8 +71,9 @@ class Service:
 
     def key(self, *scopes: str, account: str = "acme") -> str:
         options = [part for scope in scopes for part in ("--scope", scope)]
+        store = ["--database", self.database] if self.database else []
         return command(
-            "keys", "create", "--account", account, "--name", "test", *options, data=self.data
+            "keys", "create", "--account", account, "--name", "test", *options, *store, data=self.data
         ).stdout.strip()
 
     def http(self, key: str) -> httpx.Client:

@@ -48,7 +48,7 @@ def test_operation_ids_and_marks() -> None:
     assert extensions == {
         "publishAgentVersion", "listWorkspaceAgents", "installAgent", "listSessions", "getSession",
         "createTriggerKey", "listTriggerKeys", "revokeTriggerKey", "listTasks", "listSkillVersions", "createSkillVersion",
-        "updateWorkspaceAgent", "listWorkspaceAgentCredentials", "attachCredential", "detachCredential",
+        "updateWorkspaceAgent", "listWorkspaceAgentCredentials", "attachCredential", "detachCredential", "listModels",
     }  # fmt: skip
     assert all(len(op["x-agentbook-choice"]) > 20 for op in operations if "x-agentbook-choice" in op)
 
@@ -100,6 +100,11 @@ def test_a_bad_query_is_named(operation: str, query: bytes, message: str) -> Non
     name, message_ = refused(lambda: OPERATIONS[operation].query(query))
     assert name == "InvalidInputError"
     assert message_.startswith(message)
+
+
+def test_a_boolean_of_pythons_own_spelling_is_one() -> None:
+    for text, expected in (("True", True), ("FALSE", False), ("true", True)):
+        assert OPERATIONS["listSkills"].query(f"archived={text}".encode())["archived"] is expected
 
 
 def test_every_bad_parameter_is_named() -> None:

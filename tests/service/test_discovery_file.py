@@ -77,16 +77,21 @@ def test_windows_is_asked_without_a_signal_that_would_end_the_process(monkeypatc
 
 
 def test_the_discovery_file_is_whole_at_every_moment(tmp_path: Path) -> None:
-    discovery_file.announce(tmp_path, "http://127.0.0.1:1/v1", 1, "now", token="t0ken")
+    discovery_file.announce(tmp_path, "http://127.0.0.1:1/v1", 1, "now", token="t0ken", public_url="https://host/v1")
     assert json.loads((tmp_path / "service.json").read_text())["port"] == 1
     assert [path.name for path in tmp_path.iterdir()] == ["service.json"]
     assert discovery_file.read(tmp_path) == RunningService(
-        tmp_path, "http://127.0.0.1:1/v1", os.getpid(), "now", "t0ken"
+        tmp_path, "http://127.0.0.1:1/v1", os.getpid(), "now", "t0ken", "https://host/v1"
     )
-    assert discovery_file.base_url(tmp_path) == "http://127.0.0.1:1/v1"
+    assert discovery_file.running(tmp_path) == discovery_file.read(tmp_path)
     discovery_file.withdraw(tmp_path)
     discovery_file.withdraw(tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_service_of_an_earlier_version_is_reached_at_its_own_address(tmp_path: Path) -> None:
+    (tmp_path / "service.json").write_text('{"base_url": "http://127.0.0.1:1/v1", "pid": 1}')
+    assert discovery_file.read(tmp_path).public_url == "http://127.0.0.1:1/v1"
 
 
 @pytest.mark.parametrize(
@@ -97,4 +102,4 @@ def test_a_damaged_discovery_file_names_no_service(tmp_path: Path, text: str) ->
     with pytest.raises(ValueError, match=r"service\.json does not describe a service"):
         discovery_file.read(tmp_path)
     with pytest.raises(OperatorError, match="No service runs"):
-        discovery_file.base_url(tmp_path)
+        discovery_file.running(tmp_path)

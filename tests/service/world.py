@@ -1,14 +1,23 @@
-"""A platform in this process with a few accounts, and shortcuts for requests."""
+"""A platform in this process with a few accounts, and shortcuts for requests.
+
+On PostgreSQL it may be several (``AGENTBOOK_TESTS_PLATFORMS``), which share nothing but
+the database: every request goes to the next, as through a proxy before so many
+processes.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import base64
+import itertools
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 from sqlalchemy import insert, select, update
 
 from agentbook.service import admin, auth
@@ -19,14 +28,34 @@ from agentbook.service.state import Platform
 from agentbook.service.store import Store
 from agentbook.service.store import tables as t
 from agentbook.service.turns.runner import TurnSettings
-from service.databases import open_copy
+from service.databases import VARIABLE, open_copy, open_store
 from service.scripted import Scripted
 
 ALL = auth.SCOPES
+PLATFORMS = "AGENTBOOK_TESTS_PLATFORMS"
+
+
+def one_platform(reason: str) -> pytest.MarkDecorator:
+    """Skip a test where the world has several platforms, for a printed reason."""
+    several = VARIABLE in os.environ and int(os.environ.get(PLATFORMS, "1")) > 1
+    return pytest.mark.skipif(several, reason=f"one process: {reason}")
+
+
+class RoundRobin(httpx.AsyncBaseTransport):
+    """Sends each request through the next transport."""
+
+    def __init__(self, transports: list[httpx.ASGITransport]) -> None:
+        self._next = itertools.cycle(transports)
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        return await next(self._next).handle_async_request(request)
 
 
 class World:
-    """``acme`` is an organization, ``ada`` a user and its admin, ``bob`` a stranger."""
+    """``acme`` is an organization, ``ada`` a user and its admin, ``bob`` a stranger.
+
+    With `beside`, another process on the PostgreSQL store of that world.
+    """
 
     def __init__(
         self,
@@ -35,13 +64,25 @@ class World:
         ceiling_s: float = 20.0,
         engines: Callable[[str], Engine] | None = None,
         limits: RunLimits | None = None,
+        beside: World | None = None,
+        **options: Any,
     ) -> None:
-        self.store, (accounts, self.full) = open_copy(data, _add_accounts)
+        if beside is None:
+            self.store, (accounts, self.full) = open_copy(data, _add_accounts)
+        else:
+            self.store, accounts, self.full = open_store(data), beside.accounts, beside.full
         self.accounts = dict(accounts)
         self.agent = Scripted()
         settings = TurnSettings(ceiling_s=ceiling_s, pace=0, limits=limits or RunLimits())
-        self.platform = Platform(self.store, engines=engines or self.agent, settings=settings, root_url="http://test")
-        self.transport = httpx.ASGITransport(build(self.platform), raise_app_exceptions=True)
+        count = int(os.environ.get(PLATFORMS, "1")) if VARIABLE in os.environ else 1
+        self.platforms = [
+            Platform(store, engines=engines or self.agent, settings=settings, root_url="http://test", **options)
+            for store in (self.store, *(open_store(data, self.store.clock) for _ in range(count - 1)))
+        ]
+        self.platform = self.platforms[0]
+        self.transport = RoundRobin(
+            [httpx.ASGITransport(build(platform), raise_app_exceptions=True) for platform in self.platforms]
+        )
         self.http = httpx.AsyncClient(transport=self.transport, base_url="http://test/v1", headers={"Accept": "*/*"})
 
     def key(self, account: str, *scopes: str) -> str:
@@ -91,7 +132,10 @@ class World:
 
     async def idle(self) -> None:
         """Wait until no turn is running or queued."""
-        await self.platform.turns.wait_until_idle()
+        for platform in self.platforms:
+            await platform.turns.wait_until_idle()
+        while len(self.platforms) > 1 and self.rows("pending_turns"):
+            await asyncio.sleep(0.005)
 
     async def events(self, session: str, key: str | None = None) -> list[dict[str, Any]]:
         """All events of a session, oldest first."""
@@ -102,7 +146,13 @@ class World:
 
     async def aclose(self) -> None:
         await self.http.aclose()
-        await self.platform.aclose()
+        for platform in self.platforms:
+            await platform.aclose()
+
+    async def start_platforms(self) -> None:
+        """Begin what a service begins with its first request."""
+        for platform in self.platforms:
+            await platform.start()
 
 
 def _add_accounts(store: Store) -> tuple[dict[str, str], str]:

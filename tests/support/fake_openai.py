@@ -12,7 +12,7 @@ import select
 import socket
 import threading
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -109,9 +109,13 @@ def raw(*parts: bytes, **headers: str) -> Scripted:
 
 
 class FakeOpenAI:
-    """The endpoint, which listens until the end of the ``with`` block."""
+    """The endpoint, which listens until the end of the ``with`` block.
 
-    def __init__(self, *script: Scripted) -> None:
+    `respond` answers requests for which the script has nothing, by their body.
+    """
+
+    def __init__(self, *script: Scripted, respond: Callable[[Any], Scripted] | None = None) -> None:
+        self.respond = respond
         self.script = deque(script)
         self.requests: list[Request] = []
         self.unexpected: list[Request] = []
@@ -163,7 +167,9 @@ class FakeOpenAI:
                     len(content),
                 )
                 fake.requests.append(request)
-                if self.path != "/v1/chat/completions" or not fake.script:
+                if self.path == "/v1/chat/completions" and not fake.script and fake.respond is not None:
+                    fake._send(self, fake.respond(request.body))
+                elif self.path != "/v1/chat/completions" or not fake.script:
                     fake.unexpected.append(request)
                     fake._send(self, refuse(500, "no answer is scripted for this request"))
                 else:

@@ -143,6 +143,8 @@ MARKDOWN = _all(
     emphasis_html="*<*script>HIT*<*/script> _<img src=x_ onerror=HIT> **[**a](javascript:HIT)",
     front_matter="---\ntitle: <script>HIT</script>\n---\n\n:::note onclick=HIT\n<img src=x onerror=HIT>\n:::",
     footnote="[^1] [^<img src=x onerror=HIT>]\n\n[^1]: <script>HIT</script>",
+    footnote_link="[^1](javascript:HIT) [^1]\n\n[^1]: javascript:HIT\n[^2]: [x](javascript:HIT)\n> [^3]: <svg onload=HIT>\n[^3]",
+    mermaid='```mermaid\ngraph TD; A["<img src=x onerror=HIT>"]-->B\nclick A href "javascript:HIT"\n```\n\n~~~ Mermaid\nHIT\n~~~',
 )
 
 TEX = _all(
@@ -187,7 +189,7 @@ TEX_ATTACKS = [
     r"\refeq{a}",
     r"\eqref{a}",
     r"\ref{a}",
-    r"x \label{a}",
+    r"x \label{\def\alpha{X}}",
     r"\require{physics}",
     r"\text{\def\alpha{X}}",
     r"\text{$\let\alpha X$}",

@@ -18,8 +18,21 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import nbformat
-from playwright.sync_api import Browser, ConsoleMessage, Locator, Request
+from playwright.sync_api import Browser, ConsoleMessage, Locator, Request, ViewportSize
 
+from support.page_scripts import (
+    ANSWERED,
+    CLOSE,
+    EXPAND,
+    KERNEL_READY,
+    LOADED,
+    RECORD,
+    RECORDED,
+    SHOW_CELL,
+    SHUT_DOWN,
+    STATIC,
+    VIOLATIONS,
+)
 from support.services import stop_services
 
 START_S = 90.0
@@ -30,73 +43,6 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False, "doNotDisturbMode": True},
     "docmanager-extension/plugin": {"autosave": False},
 }
-
-# The toolbar shows "idle" before the session exists, and Run All would then ask for a
-# kernel. So this checks the session itself.
-KERNEL_READY = """() => {
-  const widget = window.jupyterapp && window.jupyterapp.shell.currentWidget;
-  const session = widget && widget.sessionContext;
-  const kernel = session && session.isReady && session.session && session.session.kernel;
-  return !!kernel && kernel.connectionStatus === 'connected' && kernel.status === 'idle' && widget.context.isReady;
-}"""
-
-# Records the text of the last reply, and the status line, whenever one of them has
-# changed and stayed the same for a frame. One update of the panel is several messages;
-# a person does not see the states between them.
-RECORD = """panel => {
-  window.states = [];
-  const read = () => {
-    const replies = panel.querySelectorAll('.ab-agent-body');
-    const text = replies.length ? replies[replies.length - 1].textContent : '';
-    const status = (panel.querySelector('.ab-statusline') || {textContent: ''}).textContent;
-    return {text, status, replies: replies.length};
-  };
-  const same = (a, b) => a && a.text === b.text && a.status === b.status;
-  let before = read();
-  window.states.push(before);
-  const record = () => {
-    const now = read();
-    if (same(before, now) && !same(window.states[window.states.length - 1], now)) window.states.push(now);
-    before = now;
-    if (panel.isConnected) requestAnimationFrame(record);
-  };
-  requestAnimationFrame(record);
-}"""
-RECORDED = """() => new Promise(done => {
-  let frames = 4;
-  const wait = () => frames-- ? requestAnimationFrame(wait) : done(window.states);
-  wait();
-})"""
-
-# The text of a complete reply, or why it failed. The panel is scrolled into view first,
-# because JupyterLab draws only what is near the view.
-ANSWERED = """([panel, number]) => {
-  panel.scrollIntoView({block: 'nearest'});
-  const failed = panel.querySelector('.ab-failed');
-  if (failed && failed.checkVisibility()) return failed.innerText;
-  const reply = panel.querySelectorAll('.ab-agent')[number - 1];
-  const foot = reply && reply.querySelector('.ab-foot');
-  const complete = foot && /reply after/i.test(foot.textContent)
-    && panel.querySelector('.ab-statusline').textContent.startsWith('Answered');
-  return complete && reply.querySelector('.ab-agent-body').innerText.trim();
-}"""
-
-STATIC = """words => {
-  const transcripts = document.querySelectorAll('.jp-OutputArea .ab-static');
-  if (transcripts.length !== 1) return false;
-  transcripts[0].scrollIntoView({block: 'start'});
-  const text = transcripts[0].checkVisibility({contentVisibilityAuto: true}) ? transcripts[0].innerText : '';
-  return words.every(word => text.includes(word)) && text;
-}"""
-
-
-# The violations that axe-core rates as serious or critical, with their elements.
-VIOLATIONS = """(root, script) => {
-  if (!window.axe) (0, eval)(script);
-  return axe.run(root, {resultTypes: ['violations']}).then(results => results.violations
-    .filter(rule => ['serious', 'critical'].includes(rule.impact))
-    .map(rule => rule.id + ': ' + rule.nodes.map(node => node.html.slice(0, 300) + ' ' + node.failureSummary).join('\\n')));
-}"""
 
 
 def axe_violations(root: Locator) -> list[str]:
@@ -109,7 +55,9 @@ def axe_violations(root: Locator) -> list[str]:
     except ImportError:
         print("The package axe-playwright-python is not installed: the rules of axe-core were not checked.")
         return []
-    violations: list[str] = root.evaluate(VIOLATIONS, AXE_SCRIPT)
+    if not root.evaluate("() => !!window.axe"):  # half a megabyte, once for each page
+        root.evaluate("(_, script) => { (0, eval)(script); }", AXE_SCRIPT)
+    violations: list[str] = root.evaluate(VIOLATIONS)
     return violations
 
 
@@ -123,7 +71,7 @@ def write_notebook(path: Path, cells: Sequence[str]) -> Path:
 
 
 class Lab:
-    """JupyterLab, which runs until `stop`.
+    """JupyterLab, or Notebook 7 as `application`, which runs until `stop`.
 
     Attributes
     ----------
@@ -135,7 +83,7 @@ class Lab:
         What the server wrote about itself: port, token and more.
     """
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, application: str = "jupyterlab") -> None:
         self.root, self.data = home / "notebooks", home / "data"
         runtime, settings = home / "runtime", home / "settings"
         for folder in (self.root, self.data, runtime):
@@ -155,7 +103,7 @@ class Lab:
             "IPYTHONDIR": str(home / "ipython"),
             "JUPYTER_PLATFORM_DIRS": "1",
         }
-        command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--ip=127.0.0.1", "--ServerApp.port=18888"]
+        command = [sys.executable, "-m", application, "--no-browser", "--ip=127.0.0.1", "--ServerApp.port=18888"]
         command += ["--ServerApp.port_retries=200", f"--ServerApp.root_dir={self.root}", "--expose-app-in-browser"]
         if hasattr(os, "geteuid") and os.geteuid() == 0:
             command.append("--allow-root")
@@ -209,13 +157,14 @@ class Page:
         URLs that the page requested and that are not on this machine.
     errors : list of str
         Exceptions that no script of the page handled, except those that JupyterLab
-        raises on a restart.
+        raises when a kernel restarts or a notebook is closed.
     """
 
     def __init__(self, lab: Lab, browser: Browser, *, width: int = 1200, height: int = 1000) -> None:
         self.lab = lab
+        self._size: ViewportSize = {"width": width, "height": height}
         # No animations: without a graphics card each frame costs a core its time.
-        self._context = browser.new_context(viewport={"width": width, "height": height}, reduced_motion="reduce")
+        self._context = browser.new_context(viewport=self._size, reduced_motion="reduce")
         self._context.set_default_timeout(TIMEOUT_MS)
         self.page = self._context.new_page()
         self.outside_requests: list[str] = []
@@ -226,9 +175,11 @@ class Page:
         self.page.on("console", self._record_console)
 
     def _record_error(self, error: Any) -> None:
-        # A kernel that restarts cancels pending requests for subshells; JupyterLab does
-        # not handle that.
-        if not str(error).startswith("Error: Canceled future for create_subshell_request "):
+        # A kernel that restarts cancels pending requests for subshells, and a notebook
+        # that is closed may still be asking for its kernel ("Disposed", thrown by
+        # JupyterLab's session context). JupyterLab handles neither.
+        text = str(error).removeprefix("Error: ")
+        if not text.startswith("Canceled future for create_subshell_request ") and text != "Disposed":
             self.errors.append(str(error))
 
     def _record_request(self, request: Request) -> None:
@@ -242,12 +193,34 @@ class Page:
     def close(self) -> None:
         self._context.close()
 
+    def begin(self) -> None:
+        """Forget what was recorded, and look as at first, for another test."""
+        for record in (self.outside_requests, self.errors, self.console):
+            record.clear()
+        self.page.set_viewport_size(self._size)
+
     # Notebooks
 
     def open(self, name: str) -> None:
-        """Open a notebook in a fresh workspace, and wait for its kernel."""
-        self.page.goto(f"{self.lab.url}/lab/tree/{name}?token={self.lab.server['token']}&reset")
+        """Open a notebook instead of all others, and wait for its kernel.
+
+        JupyterLab is loaded once: that takes as long as everything else in a short
+        test.
+        """
+        if not self.page.evaluate(LOADED):
+            self.page.goto(f"{self.lab.url}/lab/tree/{name}?token={self.lab.server['token']}&reset")
+        else:
+            self.close_notebooks()
+            self.page.evaluate(EXPAND)
+            self.set_theme("JupyterLab Light")
+            self.command("docmanager:open", path=name)
         self.wait_for_kernel()
+
+    def close_notebooks(self) -> None:
+        """Close all notebooks without saving them, and shut down all kernels."""
+        if self.page.evaluate(LOADED):
+            self.page.evaluate(CLOSE)
+            self.page.wait_for_selector(".jp-NotebookPanel", state="detached")
 
     def reload(self) -> None:
         """Reload the page; the kernel keeps running."""
@@ -285,16 +258,16 @@ class Page:
 
     def end_kernel(self) -> None:
         """Shut down the notebook's kernel; the page then has none."""
-        self.page.evaluate("() => window.jupyterapp.shell.currentWidget.sessionContext.shutdown().then(() => true)")
+        # A page that was just opened may be starting one: it would come after the end.
+        context = "window.jupyterapp.shell.currentWidget.sessionContext"
+        self.page.evaluate(f"() => {context}.ready.then(() => {context}.shutdown()).then(() => true)")
         self.page.wait_for_function(
             "() => !window.jupyterapp.shell.currentWidget.sessionContext.session", polling=POLLING_MS
         )
 
     def end_kernels(self) -> None:
         """Shut down every kernel of this JupyterLab."""
-        self.page.evaluate(
-            "() => window.jupyterapp && window.jupyterapp.serviceManager.sessions.shutdownAll().then(() => true)"
-        )
+        self.page.evaluate(SHUT_DOWN)
 
     def set_theme(self, name: str) -> None:
         """Change JupyterLab's theme, and wait until the page shows it."""
@@ -308,6 +281,13 @@ class Page:
     def cell(self, number: int) -> Locator:
         """A code cell; the first is 0."""
         return self.page.locator(".jp-Notebook .jp-CodeCell").nth(number)
+
+    def show_cell(self, number: int) -> Locator:
+        """A code cell, once the notebook has scrolled to it."""
+        self.page.evaluate(SHOW_CELL, number)
+        cell = self.cell(number)
+        cell.wait_for()
+        return cell
 
     def prompt(self, number: int) -> str:
         """``[3]:`` after a cell has run, ``[*]:`` while it runs or waits."""

@@ -5,6 +5,7 @@ Each service writes a file with its process id into its data directory.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -28,5 +29,6 @@ def stop_services(root: Path) -> None:
         while file.exists() and time.monotonic() < until:
             time.sleep(0.02)
         if file.exists():
-            os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # a killed one leaves its file
+                os.kill(pid, signal.SIGKILL)
             file.unlink(missing_ok=True)

@@ -19,6 +19,9 @@ ALLOW_HTTP_VARIABLE = "AGENTBOOK_ALLOW_HTTP"
 # different programs.
 _URI = re.compile(r"[A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=%]+")
 
+# What no address holds. Other letters may be part of an international host name.
+_UNSAFE = re.compile(r"[\s\x00-\x1f\x7f\"\\<>{}|^`]")
+
 
 def is_loopback(address: str) -> bool:
     """Whether an address is on this machine; the environment's proxy does not apply.
@@ -101,6 +104,10 @@ def _problem(base_url: str, allow_http: bool) -> str:
             "base_url must be an address that starts with http:// or https://, such as https://host/v1."
             f"{' ' + advice if key else ''}"
         )
+    if _UNSAFE.search(base_url):
+        return 'base_url must not hold spaces, backslashes or any of "<>{}|^`: write it as in https://host/v1.'
+    if not _is_port(parts):
+        return "base_url must have a port from 1 to 65535, or none: write https://host/v1 or http://127.0.0.1:8765/v1."
     if parts.username or parts.password:
         return "base_url must not hold a user name or password: pass credentials=ApiKey('id:secret') instead."
     if parts.query or parts.fragment:
@@ -111,6 +118,14 @@ def _problem(base_url: str, allow_http: bool) -> str:
             f"conversations. Use https://, or pass allow_http=True (or set {ALLOW_HTTP_VARIABLE}=1) if you trust the network."
         )
     return ""
+
+
+def _is_port(parts: SplitResult) -> bool:
+    """Whether the port can be used; also if there is none."""
+    try:
+        return parts.port != 0
+    except ValueError:  # not a number, or greater than 65535
+        return False
 
 
 def _split(base_url: str) -> SplitResult | None:

@@ -14,7 +14,6 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
@@ -28,10 +27,6 @@ T = TypeVar("T")
 MAX_PAGE = 1000  # "Limits": the general maximum of `limit`
 SMALL_MAX_PAGE = 500  # ... and that of the five operations which declare 0 to 500
 
-# How far the platform's clock may differ from ours. An entity that is older than the
-# call by more than this is not the one created.
-CLOCK_SKEW_S = 5.0
-
 # What decoding raises if the text is not JSON: malformed, not UTF-8, nested too deeply.
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
@@ -43,6 +38,25 @@ class Reply:
     status: int
     headers: Mapping[str, str] = field(repr=False)  # may hold secrets, and tracebacks may show them
     body: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A write whose reply was lost, as far as it is known.
+
+    Attributes
+    ----------
+    started_at : float
+        When the call started, by our clock, in seconds since 1970.
+    key_id : str or None
+        The API key that sent it; None for a token.
+    clock : callable
+        Our clock.
+    """
+
+    started_at: float
+    key_id: str | None
+    clock: Callable[[], float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +89,8 @@ class Call(Generic[T]):
         Whether to wait out a rate limit. False if the window is an hour: the error is
         then raised at once.
     read_back : callable or None
-        For a write that can be checked afterwards: takes the time at which the call
-        started and returns a `Call` whose result is the created entity, or None.
+        For a write that can be checked afterwards: takes the `Attempt` and returns a
+        `Call` whose result is the created entity, or None.
     refuses_duplicates : bool
         Whether the platform answers 409 if the created entity exists already. A create
         that cannot be read back may then be sent once more.
@@ -96,7 +110,7 @@ class Call(Generic[T]):
     idempotent: bool = False
     check: str = ""
     patient: bool = True
-    read_back: Callable[[float], Call[T | None]] | None = None
+    read_back: Callable[[Attempt], Call[T | None]] | None = None
     refuses_duplicates: bool = False
     resolve: Callable[[Mapping[str, Any]], Call[T]] | None = None
 
@@ -177,6 +191,11 @@ def _id_of(entity: object) -> str:
     entity_id = entity.get("id") if isinstance(entity, Mapping) else getattr(entity, "id", entity)
     if hasattr(entity_id, "hex") and not isinstance(entity_id, (int, float, bytes)):
         entity_id = str(entity_id)  # uuid.UUID
+    if entity is None:
+        raise TypeError(
+            "Expected an id, a name or a record, not None. The first() of a list without items is None: does the "
+            "list have any?"
+        )
     if not isinstance(entity_id, str):
         raise TypeError(f"Expected an id or a name (text), or a record that has an id, not {type(entity).__name__}.")
     return entity_id
@@ -214,42 +233,6 @@ def record(reply: Reply) -> Record:
     """Read a reply that is one entity."""
     data = msgspec.json.decode(reply.body) if reply.body else {}
     return Record(data) if isinstance(data, dict) else Record({"value": data})
-
-
-def create_read_back(
-    operation: str, path: str, sent: Mapping[str, Any], *, query: Mapping[str, Any] | None = None
-) -> Callable[[float], Call[Record | None]]:
-    """The `Call.read_back` of a named create: finds what was created, or None.
-
-    Parameters
-    ----------
-    operation, path, query
-        Where to read: the entity itself, or a list that contains it.
-    sent
-        The body of the create. Only an entity that agrees with all of it is returned.
-    """
-
-    def read_back(started_at: float) -> Call[Record | None]:
-        def read(reply: Reply) -> Record | None:
-            data = msgspec.json.decode(reply.body)
-            items = data["items"] if isinstance(data, dict) and "items" in data else [data]
-            return next((Record(item) for item in items if _is_created(item, sent, started_at)), None)
-
-        return Call(operation, "GET", path, read, query or {})
-
-    return read_back
-
-
-def _is_created(item: Any, sent: Mapping[str, Any], started_at: float) -> bool:
-    if not isinstance(item, Mapping):
-        return False
-    try:
-        created = datetime.fromisoformat(item["created_at"]).timestamp()
-    except (KeyError, TypeError, ValueError):
-        return False
-    # owner_id may have been sent as a name; all other fields must have the values sent.
-    same = all(item.get(name, value) == value for name, value in sent.items() if name != "owner_id")
-    return same and item.get("name") == sent["name"] and created >= started_at - CLOCK_SKEW_S
 
 
 def drop_unset(**values: Any) -> dict[str, Any]:

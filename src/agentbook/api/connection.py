@@ -8,14 +8,17 @@ awaited. They differ in the driver only: same calls, same policy. Either gives t
 
 from __future__ import annotations
 
+import numbers
 import ssl
 import time
+from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 from contextlib import aclosing, closing
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import msgspec
 
+from .._half_made import repr_when_half_made
 from .address import checked_address
 from .auth import ApiKey, Credentials
 from .calls import Call, ListCall, Reply
@@ -39,7 +42,7 @@ TIMEOUT_S = 30.0
 DEADLINE_S = 180.0  # two rate windows and the request itself
 
 
-class _Base:
+class _Base(ABC):
     """What both connections share: everything but the driver."""
 
     def __init__(
@@ -60,7 +63,7 @@ class _Base:
         if isinstance(credentials, str):
             credentials = ApiKey(credentials)
         for name, value in (("timeout_s", timeout_s), ("deadline_s", deadline_s)):
-            if not value > 0:
+            if not (isinstance(value, numbers.Real) and value > 0):
                 raise ValueError(f"{name} must be a number of seconds above 0, not {value!r}.")
         if credentials is not None and not hasattr(credentials, "identity"):
             raise TypeError(
@@ -74,9 +77,9 @@ class _Base:
         self._openapi: Mapping[str, Any] | None = None
         self._set_up(http_client)
 
+    @abstractmethod
     def _set_up(self, http_client: Any) -> None:
         """Create the driver."""
-        raise NotImplementedError
 
     @property
     def base_url(self) -> str:
@@ -113,6 +116,7 @@ class _Base:
             self._openapi = yield from self._exchange(call)
         return self._openapi
 
+    @repr_when_half_made
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.base_url!r}, credentials={self.auth!r})"
 
@@ -376,10 +380,9 @@ def _json(reply: Reply) -> Any:
 
 
 def _yaml(reply: Reply) -> Mapping[str, Any]:
-    import yaml
+    from .yaml_document import read_mapping  # imports the YAML library
 
     try:
-        loaded = yaml.load(reply.body, getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - both are safe
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise msgspec.DecodeError(" ".join(str(error).split())) from None
-    return loaded if isinstance(loaded, dict) else {}
+        return read_mapping(reply.body)
+    except ValueError as error:
+        raise msgspec.DecodeError(str(error)) from None

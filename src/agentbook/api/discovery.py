@@ -8,7 +8,7 @@ read once per client, and only when it is needed.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -59,6 +59,7 @@ def wire_field(call: Call[T], template: str, *, known: Set[str], suffix: str, va
     """
 
     def resolve(openapi: Mapping[str, Any]) -> Call[T]:
+        resolved = _resolved(call, openapi)
         described = operation(openapi, call.method, template, name=call.operation)
         fields = _body_fields(openapi, described)
         names = [name for name in fields if name not in known and name.endswith(suffix) and name != suffix]
@@ -67,9 +68,64 @@ def wire_field(call: Call[T], template: str, *, known: Set[str], suffix: str, va
                 f"{call.operation}: this platform's openapi.yaml shows no field for built-in tools. Leave the argument out.",
                 operation=call.operation,
             )
-        return replace(call, body={**call.body, names[0]: value}, resolve=None)
+        return replace(resolved, body={**resolved.body, names[0]: value}, resolve=None)
 
     return replace(call, resolve=resolve)
+
+
+def offered_fields(call: Call[T], template: str, fields: Mapping[str, Any]) -> Call[T]:
+    """The call with more body fields, sent only if the live openapi.yaml has them."""
+    if not fields:
+        return call
+
+    def resolve(openapi: Mapping[str, Any]) -> Call[T]:
+        resolved = _resolved(call, openapi)
+        require_fields(openapi, call.method, template, fields, name=call.operation)
+        return replace(resolved, body={**resolved.body, **fields}, resolve=None)
+
+    return replace(call, resolve=resolve)
+
+
+def require_fields(openapi: Mapping[str, Any], method: str, template: str, fields: Iterable[str], *, name: str) -> None:
+    """Check that the body of an operation has these fields.
+
+    Raises
+    ------
+    NotOffered
+        If one is missing; the message calls the operation `name`.
+    """
+    offered = _body_fields(openapi, operation(openapi, method, template, name=name))
+    missing = [field for field in fields if field not in offered]
+    if missing:
+        raise NotOffered(
+            f"{name}: this platform's openapi.yaml shows no {' and no '.join(missing)}, so nothing was sent. "
+            "Leave out what it does not offer; the platform then decides.",
+            operation=name,
+        )
+
+
+def offers_fields(openapi: Mapping[str, Any], method: str, template: str, fields: Iterable[str]) -> bool:
+    """Whether the body of an operation has these fields."""
+    try:
+        require_fields(openapi, method, template, fields, name="")
+    except NotOffered:
+        return False
+    return True
+
+
+def field_values(openapi: Mapping[str, Any], method: str, template: str, field: str) -> list[Any]:
+    """The values that a body field is limited to; empty if it is not, or not there."""
+    try:
+        described = operation(openapi, method, template, name="")
+    except NotOffered:
+        return []
+    schemas = (_mapping(part.get("properties")).get(field) for part in _body_parts(openapi, described))
+    return [value for schema in schemas if schema is not None for value in _enum(openapi, schema)]
+
+
+def _resolved(call: Call[T], openapi: Mapping[str, Any]) -> Call[T]:
+    """The call, completed by what it has to look up already."""
+    return call if call.resolve is None else call.resolve(openapi)
 
 
 def wire_selector(call: Call[T], template: str, *, value: str) -> Call[T]:
@@ -137,12 +193,16 @@ def _enum(openapi: Mapping[str, Any], schema: Mapping[str, Any]) -> list[Any]:
 
 
 def _body_fields(openapi: Mapping[str, Any], described: Mapping[str, Any]) -> list[str]:
+    parts = _body_parts(openapi, described)
+    return list(dict.fromkeys(name for part in parts for name in _mapping(part.get("properties"))))
+
+
+def _body_parts(openapi: Mapping[str, Any], described: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     body = dereference(openapi, described.get("requestBody", {}))
     shapes = [
         shape for kind, shape in _mapping(body.get("content")).items() if str(kind).startswith("application/json")
     ]
-    parts = [part for shape in shapes for part in _parts(openapi, _mapping(shape).get("schema"), set())]
-    return list(dict.fromkeys(name for part in parts for name in _mapping(part.get("properties"))))
+    return [part for shape in shapes for part in _parts(openapi, _mapping(shape).get("schema"), set())]
 
 
 def _parts(openapi: Mapping[str, Any], schema: Any, seen: set[int]) -> Iterator[Mapping[str, Any]]:

@@ -30,6 +30,7 @@ from .errors import (
     UncertainServerError,
     uncertain_advice,
 )
+from .rate_limit import retry_after_s
 from .record import shown
 from .run_limits import run_limit
 
@@ -56,6 +57,8 @@ _OAUTH = frozenset(
     }
 )  # fmt: skip
 _SCOPE = re.compile(r"\b((?:agents|sessions|workspaces|skills|integrations):(?:read|write))\b")
+# A 404 of the address, and not of an entity: "Not Found", but not "Agent not found".
+_ADDRESS = re.compile(r"""\b(?:url|page|path|route)\b|(?<![a-z"')] )\bnot found\b""", re.IGNORECASE)
 # RFC 6750, 3. Several scopes are separated by spaces.
 _SCOPE_PARAMETER = re.compile(r'\bscope="?([a-z_]+:[a-z]+)')
 
@@ -111,13 +114,20 @@ def from_reply(
     if limit:
         facts["kind"] = limit
     elif status == 429:
-        facts["date"] = headers.get("date")
-    # The advice differs for a token and a key; the message says which it was ("Errors",
-    # 401).
-    advice = OAuthError.advice if status == 401 and "OAuth token" in message else kind.advice
-    if kind is UncertainServerError:
-        advice = uncertain_advice(check)
+        facts["date"], facts["retry_after_s"] = headers.get("date"), retry_after_s(headers)
+    advice = uncertain_advice(check) if kind is UncertainServerError else _advice(kind, message)
     return kind(f"{operation}: {outcome}{reference}. {advice}", operation=operation, **facts)
+
+
+def _advice(kind: type[ApiError], message: str) -> str:
+    """What to do, where the message tells more than the status ("Errors")."""
+    if kind is Unauthorized and "OAuth token" in message:
+        return OAuthError.advice
+    if kind is Unauthorized and "cannot access" in message:
+        return Unauthorized.other_credential
+    if kind is NotFound and _ADDRESS.search(message):
+        return NotFound.no_such_address
+    return kind.advice
 
 
 def _missing_scope(challenge: str, message: str) -> str | None:

@@ -40,6 +40,7 @@ __all__ = [
     "Conflict",
     "ConnectionFailed",
     "DeadlineExceeded",
+    "EmptyWarning",
     "ExecutionLimit",
     "Forbidden",
     "IncompleteWarning",
@@ -207,6 +208,17 @@ class IncompleteWarning(UserWarning):
     """
 
 
+class EmptyWarning(UserWarning):
+    """There is nothing to analyse: the frame is empty, or nothing lies in the span.
+
+    The result has its columns and no rows.
+
+    Notes
+    -----
+    Specification: "Events".
+    """
+
+
 class ApiError(AgentbookError):
     """The platform answered with an error.
 
@@ -264,6 +276,9 @@ class Unauthorized(ApiError):
     challenge: str | None = None
 
     advice = "Check the API key (AGENTBOOK_API_KEY, `id:secret`); `agentbook doctor` says which one is used."
+    other_credential = (
+        "It takes another kind of credential; where that is a person's token, ab.sign_in(base_url) asks for one."
+    )
 
 
 class Forbidden(ApiError):
@@ -282,6 +297,7 @@ class NotFound(ApiError):
     """404: it does not exist, or this credential cannot see it."""
 
     advice = "Check the id or name, and that the key's account can see it."
+    no_such_address = "Check the base URL, which ends in the version, as in https://host/v1; then the id or name."
 
 
 class MethodNotAllowed(ApiError):
@@ -305,10 +321,12 @@ class TooLarge(ApiError):
 class RateLimited(ApiError):
     """429: too many requests from this key or address; counts reset each minute.
 
-    `date` is the reply's ``Date`` header.
+    `date` is the reply's ``Date`` header, `retry_after_s` the seconds of its
+    ``Retry-After``, which a gateway may send.
     """
 
     date: str | None = None
+    retry_after_s: float | None = None
     retryable = True
     advice = "Wait for the next minute."
 

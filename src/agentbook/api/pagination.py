@@ -91,7 +91,7 @@ class Pagination:
         if self.list_call.keyset:
             size = size if remaining is None else min(size, remaining)
             self._pending.append(size)
-            return self._page(0, size).with_query(from_id=self.cursor)
+            return self._page(0, size, from_id=self.cursor)
         start, last = self._planned - self._overlap, self._last_offset()
         if last is not None:
             if self._planned >= last:
@@ -103,9 +103,10 @@ class Pagination:
         self._planned = start + size
         return self._page(start, size)
 
-    def _page(self, offset: int, limit: int) -> Call[Page]:
-        call = self.list_call.call.with_query(limit=limit, offset=offset or None)
-        call = replace(call, read=Page.read)
+    def _page(self, offset: int, limit: int, **query: str | None) -> Call[Page]:
+        call = self.list_call.call
+        query_of_page = {**call.query, "limit": limit, "offset": offset or None, **query}
+        call = replace(call, query=query_of_page, read=Page.read)
         return call if self.list_call.refine is None else self.list_call.refine(call)
 
     def add(self, page: Page, ids: list[str | None] | None = None) -> list[bool] | None:

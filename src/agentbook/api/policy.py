@@ -27,7 +27,7 @@ from urllib.parse import urlencode
 import msgspec
 
 from .auth import Credentials, redactor_of
-from .calls import UNREADABLE, Call, Reply
+from .calls import UNREADABLE, Attempt, Call, Reply
 from .error_replies import from_reply
 from .errors import (
     AgentbookError,
@@ -41,7 +41,7 @@ from .errors import (
     uncertain_advice,
     unreachable,
 )
-from .rate_limit import RateLimitGate
+from .rate_limit import RateLimitGate, retry_after_s
 from .redaction import Hidden, Redactor
 
 T = TypeVar("T")
@@ -107,7 +107,7 @@ Exchange = Generator[Send | Sleep | Refresh, Reply | NoReply | bool | None, T]
 def exchange(call: Call[T], settings: Settings, openapi: Callable[[], Exchange[Mapping[str, Any]]]) -> Exchange[T]:
     """Carry out one call. `openapi` fetches the live description, if needed."""
     ends_at = settings.monotonic() + settings.deadline_s
-    started_at = settings.wall()
+    attempt = Attempt(settings.wall(), getattr(settings.credentials, "key_id", None), settings.wall)
     if call.resolve is not None:
         call = call.resolve((yield from openapi()))
     try:
@@ -115,7 +115,7 @@ def exchange(call: Call[T], settings: Settings, openapi: Callable[[], Exchange[M
     except OutcomeUnknown as unknown:
         if call.read_back is None:
             raise
-        return (yield from _recover(call, call.read_back(started_at), settings, ends_at, unknown))
+        return (yield from _recover(call, call.read_back(attempt), settings, ends_at, unknown))
 
 
 def _recover(
@@ -147,8 +147,19 @@ def _recover(
 
 
 def _answer(call: Call[T], settings: Settings, ends_at: float) -> Exchange[T]:
-    """Send a call and read its reply."""
-    return _read(call, (yield from _send_until_answered(call, settings, ends_at)), settings)
+    """Send a call and read its reply; of a read that was cut short, a second one."""
+    reply = yield from _send_until_answered(call, settings, ends_at)
+    if not call.write and _is_cut_short(reply):
+        reply = yield from _send_until_answered(call, settings, ends_at)
+    return _read(call, reply, settings)
+
+
+def _is_cut_short(reply: Reply) -> bool:
+    """Whether a reply that only the connection's end delimits (HTTP/1.0) ends early."""
+    if "content-length" in reply.headers or "transfer-encoding" in reply.headers:
+        return False  # the transport has seen all of it
+    body = reply.body.strip()
+    return body[:1] in (b"{", b"[") and body[-1:] not in (b"}", b"]")
 
 
 def _read(call: Call[T], reply: Reply, settings: Settings) -> T:
@@ -222,7 +233,8 @@ def _send_until_answered(call: Call[Any], settings: Settings, ends_at: float) ->
             lost = outcome if isinstance(outcome, NoReply) else lost
         attempts += 1
         if attempts <= RETRIES and _may_retry(call, error):
-            wait = _backoff(settings, attempts)
+            gateway_s = retry_after_s(outcome.headers) if isinstance(outcome, Reply) else None
+            wait = max(_backoff(settings, attempts), gateway_s or 0.0)
             if settings.monotonic() + wait < ends_at:
                 yield Sleep(wait)
                 continue
@@ -300,7 +312,7 @@ def _failure(call: Call[Any], settings: Settings, outcome: Reply | NoReply | boo
             check=call.check,
         )
         if isinstance(error, RateLimited) and call.patient:
-            settings.gate.refused(error.date, error)
+            settings.gate.refused(error.date, error, retry_after_s=error.retry_after_s)
         else:
             settings.gate.passed()
         return error

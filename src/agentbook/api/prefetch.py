@@ -11,7 +11,8 @@ from itertools import islice
 from .calls import Call
 from .page import Page
 
-CONCURRENCY = 8  # requests of one list at the same time
+# Requests of one list at the same time; half of what a client's connections carry.
+CONCURRENCY = 16
 
 
 def prefetch(fetch: Callable[[Call[Page]], Page], calls: Iterator[Call[Page]]) -> Generator[Page]:

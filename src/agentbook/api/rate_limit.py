@@ -2,20 +2,22 @@
 
 All clients, threads, tasks and WebSockets of a credential share it. The platform sends
 no ``Retry-After``; counts reset each minute ("Errors", retry rules). The first 429
-closes the gate. It opens at the server's next minute, and one request goes first as a
-probe. If the probe is refused, the gate waits a full minute from then. After a
-successful probe, the others follow in a ramp, not all at once.
+closes the gate. It opens at the server's next minute, or after the ``Retry-After`` of a
+gateway before the platform. One request goes first as a probe; if it is refused without
+such a header, the gate waits a full minute from then. After a successful probe, the
+others follow in a ramp, not all at once.
 """
 
 from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from email.utils import parsedate_to_datetime
 
 WINDOW_S = 60.0
 PROBE_POLL_S = 0.1  # how often waiting requests check for the end of the probe
+MIN_WAIT_S = 1.0  # after a refusal, however soon a gateway lets requests come again
 RAMP_S = 0.05  # between the requests after a probe; halved with each success
 
 
@@ -41,6 +43,11 @@ class RateLimitGate:
     def closed(self) -> bool:
         """Whether requests have to wait now."""
         return self._opens_at is not None
+
+    @property
+    def opens_in_s(self) -> float:
+        """Seconds until requests may be sent again; 0.0 if the gate is open."""
+        return max(0.0, self._opens_at - self._now()) if self._opens_at is not None else 0.0
 
     @property
     def refusal(self) -> Exception | None:
@@ -78,7 +85,7 @@ class RateLimitGate:
         with self._lock:
             self._probing = False
 
-    def refused(self, date: str | None, error: Exception | None = None) -> None:
+    def refused(self, date: str | None, error: Exception | None = None, *, retry_after_s: float | None = None) -> None:
         """Record a 429 of the rate limit.
 
         Parameters
@@ -87,18 +94,45 @@ class RateLimitGate:
             The reply's ``Date`` header.
         error
             The reply as an error, for the requests that wait; it was not raised.
+        retry_after_s
+            What its ``Retry-After`` header says; see `retry_after_s`.
         """
         with self._lock:
             second = _second_of(date)
             # A refused probe was sent at the start of a window: only a full minute is
             # sure to reach the next.
             wait = WINDOW_S if self._probing or second is None else WINDOW_S - second
+            if retry_after_s is not None:
+                wait = max(retry_after_s, MIN_WAIT_S)
             opens_at = self._now() + wait
             # Requests already sent when the gate closed are refused too; they must not
             # postpone it.
             if self._opens_at is None or self._probing:
                 self._opens_at, self._refusal = opens_at, error
             self._probing = False
+
+
+def retry_after_s(headers: Mapping[str, str]) -> float | None:
+    """The seconds that a reply's ``Retry-After`` names; None if it has none.
+
+    A date counts from the reply's own ``Date``, so the clocks need not agree.
+
+    Examples
+    --------
+    >>> retry_after_s({"retry-after": "2"})
+    2.0
+    >>> date, until = "Sat, 21 Nov 2026 10:00:04 GMT", "Sat, 21 Nov 2026 10:00:09 GMT"
+    >>> retry_after_s({"retry-after": until, "date": date})
+    5.0
+    """
+    text = headers.get("retry-after", "").strip()
+    if text.isascii() and text.isdecimal():
+        return float(text)
+    try:
+        wait = parsedate_to_datetime(text) - parsedate_to_datetime(headers.get("date", ""))
+    except (TypeError, ValueError):
+        return None
+    return max(0.0, wait.total_seconds())
 
 
 def _second_of(date: str | None) -> int | None:

@@ -13,13 +13,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from .redaction import MASK, Hidden
+from .redaction import MASK, Hidden, is_secret, is_secret_name
 
-# Fields whose values are never shown: the specification's opaque credential objects,
-# and names that suggest a secret.
-_SECRET = re.compile(
-    r"(?i)\A(params|extra_data|config_params|webhook_owner_identifier|.*(secret|password|token|api_?key|authorization|private_?key|verifier).*)\Z"
-)
 _WEBHOOK_URL = re.compile(r"(?i)webhook_?ur[il]\Z")
 
 
@@ -48,12 +43,12 @@ class Record(dict[str, Any]):
         return sorted({*super().__dir__(), *(name for name in self if name.isidentifier())})
 
     def __repr__(self) -> str:
-        return "Record(" + ", ".join(f"{name}={_shown(name, value)}" for name, value in self.items()) + ")"
+        return "Record(" + ", ".join(f"{name}={shown_field(name, value)}" for name, value in self.items()) + ")"
 
     def _repr_html_(self) -> str:
         rows = "".join(
             f'<tr><th style="text-align:left">{html.escape(name)}</th>'
-            f'<td style="text-align:left">{html.escape(_shown(name, value))}</td></tr>'
+            f'<td style="text-align:left">{html.escape(shown_field(name, value))}</td></tr>'
             for name, value in self.items()
         )
         # MathJax ignores these classes, as it does pandas' tables, so dollar signs stay
@@ -77,7 +72,7 @@ def shown(value: Any) -> str:
     >>> shown({"loc": ["body", "name"], "input": {"refresh_token": "hunter2"}})
     "{'loc': ['body', 'name'], 'input': {'refresh_token': …}}"
     """
-    return _shown("", value)
+    return shown_field("", value)
 
 
 def secrets_in(value: Any, *, inside: bool = False) -> Iterator[str]:
@@ -90,7 +85,7 @@ def secrets_in(value: Any, *, inside: bool = False) -> Iterator[str]:
     """
     if isinstance(value, Mapping):
         for name, item in value.items():
-            yield from secrets_in(item, inside=inside or bool(_SECRET.match(str(name))))
+            yield from secrets_in(item, inside=inside or is_secret_name(str(name)))
     elif isinstance(value, list | tuple):
         for item in value:
             yield from secrets_in(item, inside=inside)
@@ -98,16 +93,25 @@ def secrets_in(value: Any, *, inside: bool = False) -> Iterator[str]:
         yield value
 
 
-def _shown(name: str, value: Any) -> str:
-    if value is not None and _SECRET.match(name):
+def shown_field(name: str, value: Any) -> str:
+    """The repr of a field's value, masked if the field may hold a secret.
+
+    Examples
+    --------
+    >>> shown_field("api_key", "hunter2"), shown_field("name", "crm")
+    ('…', "'crm'")
+    >>> shown_field("usage", {"prompt_tokens": 12})
+    "{'prompt_tokens': 12}"
+    """
+    if is_secret(name, value):
         return MASK
     if isinstance(value, str) and _WEBHOOK_URL.search(name):
         return repr(_host_only(value))
     if isinstance(value, Mapping):
-        inner = ", ".join(f"{key!r}: {_shown(str(key), item)}" for key, item in value.items())
+        inner = ", ".join(f"{key!r}: {shown_field(str(key), item)}" for key, item in value.items())
         return "{" + inner + "}"
     if isinstance(value, list):
-        return "[" + ", ".join(_shown("", item) for item in value) + "]"
+        return "[" + ", ".join(shown_field("", item) for item in value) + "]"
     return repr(value)
 
 

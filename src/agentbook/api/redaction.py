@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import html
 import json
+import re
 from collections.abc import Iterable, Iterator
 from typing import TypeVar, cast
 from urllib.parse import quote, quote_plus
@@ -17,6 +18,15 @@ from urllib.parse import quote, quote_plus
 T = TypeVar("T")
 
 MASK = "…"
+# Fields whose values are never shown: the specification's opaque credential objects,
+# and names that suggest a secret.
+_WHOLE_NAMES = "params|extra_data|config_params|webhook_owner_identifier"
+_WORDS = "secret|password|token|api_?key|authorization|private_?key|verifier"
+_SECRET_NAME = re.compile(f"(?i)({_WHOLE_NAMES}|.*({_WORDS}).*)")
+# Without one of these, JSON has no field of such a name; it may escape the letters.
+SECRET_WORDS = re.compile(rf"(?i){_WHOLE_NAMES}|{_WORDS}|\\u00[2-7]".encode())
+# The tokens of a language model; a number there is a count.
+_COUNT_NAME = re.compile(r"(?i).*(tokens|token_?(count|limit|budget|usage)).*")
 # Shorter ones are no secrets, and masking them would make every message unreadable.
 _MIN_LENGTH = 4
 
@@ -50,6 +60,37 @@ class Hidden(str):
 
     def __format__(self, spec: str) -> str:
         return format(MASK, spec)
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether the values of a field of this name are masked, in records and frames.
+
+    Examples
+    --------
+    >>> is_secret_name("client_secret"), is_secret_name("name")
+    (True, False)
+    """
+    return _SECRET_NAME.fullmatch(name) is not None
+
+
+def is_secret(name: str, value: object) -> bool:
+    """Whether a field of this name may hold a secret, given its value.
+
+    Nothing and a count of a model's tokens are none.
+
+    Examples
+    --------
+    >>> is_secret("prompt_tokens", 12), is_secret("tokens", ["sk-12"])
+    (False, True)
+    """
+    if value is None or not is_secret_name(name):
+        return False
+    return not (_is_count(value) and _COUNT_NAME.fullmatch(name))
+
+
+def _is_count(value: object) -> bool:
+    """Whether a value is a number, or an object of numbers."""
+    return all(map(_is_count, value.values())) if isinstance(value, dict) else isinstance(value, int | float)
 
 
 def hidden(value: T) -> T:

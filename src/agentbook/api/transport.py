@@ -14,7 +14,7 @@ import ssl
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from urllib.parse import urlencode, urlsplit
@@ -117,7 +117,10 @@ class SyncTransport:
             _drop_reason(response)
             with contextlib.closing(response):
                 for chunk in response.iter_bytes():
-                    body.add(chunk)
+                    fits = body.add(chunk)
+                    del chunk  # may repeat the credential, which a traceback would show
+                    if not fits:
+                        raise _too_large()
                     if time.monotonic() > ends_at:  # the caller's own client bounds each read alone
                         return NoReply("ReadTimeout: timed out", sent=True)
             return _reply(response, body)
@@ -145,14 +148,50 @@ class SyncTransport:
             self._client.close()
 
 
+class _LoopClient:
+    """The `httpx.AsyncClient` of an event loop, and the requests under way on it."""
+
+    def __init__(self, client: Any) -> None:
+        self.client = client
+        self._deadlines: set[asyncio.Timeout] = set()
+        self._idle = asyncio.Event()
+
+    @contextlib.asynccontextmanager
+    async def deadline(self, seconds: float) -> AsyncIterator[asyncio.Timeout]:
+        """End the block after a time, or when the client is closed."""
+        try:
+            async with asyncio.timeout(seconds) as deadline:
+                self._deadlines.add(deadline)
+                self._idle.clear()
+                yield deadline
+        finally:
+            self._deadlines.discard(deadline)
+            if not self._deadlines:
+                self._idle.set()
+
+    async def aclose(self) -> None:
+        """End the requests, and close the connections; call it on the loop.
+
+        The client alone would forget a connection that is still being made.
+        """
+        if self._deadlines:
+            for deadline in self._deadlines:
+                if not deadline.expired():
+                    deadline.reschedule(0.0)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(CONNECT_TIMEOUT_S):
+                    await self._idle.wait()
+        await self.client.aclose()
+
+
 class AsyncTransport:
     """Drives exchanges on `httpx.AsyncClient`, one for each event loop."""
 
     def __init__(self, base_url: str, http_client: Any = None, network: Network | None = None) -> None:
         self._base_url = base_url
         self._network = network or Network()
-        self._callers_client = http_client
-        self._clients: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = weakref.WeakKeyDictionary()
+        self._callers_client = None if http_client is None else _LoopClient(http_client)
+        self._clients: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _LoopClient] = weakref.WeakKeyDictionary()
         self._closed = False
 
     async def drive(self, exchange: Exchange[T]) -> T:
@@ -177,11 +216,12 @@ class AsyncTransport:
         return await self._send(step)
 
     async def _send(self, send: Send) -> Reply | NoReply:
-        client, body = self._http_client(), _Body()
+        own, body = self._loop_client(), _Body()
+        client = own.client
         try:
             # The library's timeouts hold for each read alone, and a reply may take any
             # number of them.
-            async with asyncio.timeout(send.timeout_s + _SLACK_S) as deadline:
+            async with own.deadline(send.timeout_s + _SLACK_S) as deadline:
                 request = _build(client, self._base_url, send)
                 response = await client.send(
                     request, auth=_signer(send.credentials), follow_redirects=False, stream=True
@@ -189,14 +229,17 @@ class AsyncTransport:
                 _drop_reason(response)
                 async with contextlib.aclosing(response):
                     async for chunk in response.aiter_bytes():
-                        body.add(chunk)
+                        fits = body.add(chunk)
+                        del chunk
+                        if not fits:
+                            raise _too_large()
             return _reply(response, body)
         except Exception as error:
             if isinstance(error, TimeoutError) and deadline.expired():
-                return NoReply("ReadTimeout: timed out", sent=True)
+                return NoReply("the client was closed" if self._closed else "ReadTimeout: timed out", sent=True)
             return _no_reply(error)
 
-    def _http_client(self) -> Any:
+    def _loop_client(self) -> _LoopClient:
         if self._closed:
             raise AgentbookError("This client is closed. Make a new one with agentbook.connect().")
         if self._callers_client is not None:
@@ -207,7 +250,7 @@ class AsyncTransport:
             from .http_client import open_async_client
 
             options = self._network.httpx_options(self._base_url)
-            client = open_async_client(direct=self._network.is_direct(self._base_url), **options)
+            client = _LoopClient(open_async_client(direct=self._network.is_direct(self._base_url), **options))
             self._clients[loop] = client
         return client
 
@@ -226,7 +269,7 @@ class AsyncTransport:
             if loop.is_running():
                 asyncio.run_coroutine_threadsafe(client.aclose(), loop).result(CONNECT_TIMEOUT_S)
 
-    def _detach_clients(self) -> list[tuple[asyncio.AbstractEventLoop, Any]]:
+    def _detach_clients(self) -> list[tuple[asyncio.AbstractEventLoop, _LoopClient]]:
         self._closed = True
         clients = list(self._clients.items())
         self._clients.clear()
@@ -242,17 +285,23 @@ class _Body:
         self._chunks: list[bytes] = []
         self._size = 0
 
-    def add(self, chunk: bytes) -> None:
+    def add(self, chunk: bytes) -> bool:
+        """Add a part of the body, if it fits."""
         self._size += len(chunk)
         if self._size > MAX_BODY_BYTES:
-            raise AgentbookError(
-                f"The platform's reply is larger than {MAX_BODY_BYTES >> 20} MiB, so the rest was not read. Ask for "
-                "fewer items at once (limit=...)."
-            )
+            return False
         self._chunks.append(chunk)
+        return True
 
     def join(self) -> bytes:
         return b"".join(self._chunks)
+
+
+def _too_large() -> AgentbookError:
+    return AgentbookError(
+        f"The platform's reply is larger than {MAX_BODY_BYTES >> 20} MiB, so the rest was not read. Ask for "
+        "fewer items at once (limit=...)."
+    )
 
 
 def _build(client: Any, base_url: str, send: Send) -> Any:

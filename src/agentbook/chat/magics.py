@@ -6,6 +6,7 @@ Load them with ``%load_ext agentbook``.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from IPython.core import magic_arguments
@@ -14,6 +15,7 @@ from IPython.core.magic import Magics, line_cell_magic, magics_class
 
 from ..api.errors import ApiError
 from ..events import loop
+from .model.attachments import MAX_ROWS, with_attachments
 from .panel import ChatPanel
 
 if TYPE_CHECKING:
@@ -48,6 +50,16 @@ class ChatMagics(Magics):
     )  # type: ignore[untyped-decorator]
     @arguments.argument("-w", "--workspace", help="workspace of a new session: id or <owner>~<name>")  # type: ignore[untyped-decorator]
     @arguments.argument("-s", "--session", help="a session to continue")  # type: ignore[untyped-decorator]
+    @arguments.argument(
+        "--with",
+        dest="attach",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="attach a variable, the path of a text file, Out[3], or an expression; may be repeated",
+    )  # type: ignore[untyped-decorator]
+    @arguments.argument("--rows", type=int, default=MAX_ROWS, help="rows of an attached table")  # type: ignore[untyped-decorator]
+    @arguments.argument("-n", "--dry-run", action="store_true", help="show the message without sending it")  # type: ignore[untyped-decorator]
     @arguments.argument("-o", "--out", help="variable for the turn; without a cell, for the panel")  # type: ignore[untyped-decorator]
     @line_cell_magic
     def chat(self, line: str, cell: str | None = None) -> None:
@@ -55,11 +67,40 @@ class ChatMagics(Magics):
         options = arguments.parse_argstring(self.chat, line)
         if cell is not None and not cell.strip():
             raise UsageError("The cell is empty: write the message below %%chat.")
+        message = self._message(options, cell)
+        if options.dry_run:
+            print(message)
+            return
         panel = self._last = self._panel(options.agent, options.workspace, options.session)
         panel._ipython_display_()
-        result: Any = panel if cell is None else panel.ask(cell.strip())
+        result: Any = panel if cell is None else panel.ask(message)
         if options.out:
             self._variables[options.out] = result
+
+    def _message(self, options: Any, cell: str | None) -> str:
+        if cell is None:
+            if options.attach or options.dry_run:
+                raise UsageError("There is no message: write it below %%chat to use --with or --dry-run.")
+            return ""
+        try:
+            attach = {name: self._value(name) for name in options.attach}
+            return with_attachments(cell.strip(), attach, rows=options.rows)
+        except (OSError, ValueError) as error:
+            raise UsageError(str(error)) from error
+
+    def _value(self, name: str) -> Any:
+        """A variable, the path of a file, or the value of an expression."""
+        if name in self._variables:
+            return self._variables[name]
+        if Path(name).is_file():
+            return Path(name)
+        assert self.shell is not None
+        try:
+            return self.shell.ev(name)  # type: ignore[no-untyped-call]
+        except Exception as error:
+            raise UsageError(
+                f"--with {name}: no variable, no file in {Path.cwd()}, and no expression ({type(error).__name__}: {error})."
+            ) from error
 
     def _panel(self, agent: str | None, workspace: str | None, session: str | None) -> ChatPanel:
         if agent is None and session is None:

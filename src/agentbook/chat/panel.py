@@ -1,42 +1,50 @@
-"""The chat panel: a conversation drawn with ipywidgets, live while the kernel works.
+"""The chat panel: a conversation in a notebook cell, live while the kernel works.
 
-The toolkit's one daemon thread owns the network and, after construction, all widget
-updates. Depending on the version of ipykernel, clicks arrive on the kernel's main
-thread or on a subshell's, so their handlers only hand work over to that thread. Changes
-are noted and drawn together, at most 20 times a second and less often when drawing is
-slow, because Jupyter Server permanently drops messages above a certain rate.
+The toolkit's one daemon thread owns the network and, after construction, all updates of
+the page. Depending on the version of ipykernel, what a person does arrives on the
+kernel's main thread or on a subshell's, so the handlers only hand work over to that
+thread. Changes are noted and drawn together, at most 20 times a second and less often
+when drawing is slow, because Jupyter Server permanently drops messages above a certain
+rate.
 """
 
 from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import ipywidgets as widgets
 
+from .._half_made import repr_when_half_made
 from ..events import loop
 from ..events.ask import finished
 from ..events.turns import Turn
+from .collecting import TestSet
+from .delegation import method_of
 from .html.protocols import ExchangeLike
-from .html.static_transcript import StaticTranscript, panel_html, show_bundle
+from .html.saving_pace import SavingPace
+from .html.static_transcript import StaticTranscript, panel_html, show_live
+from .model.attachments import Attached, Attachments, with_attachments
 from .model.conversation import Conversation
 from .model.exchange import Exchange
 from .model.subscription import Follow
+from .page_requests import PageRequests
+from .session_switch import SessionSwitch
 from .text import replace_surrogates
-from .widgets.history import History
-from .widgets.layout import PanelLayout
-from .widgets.parts import close_all, show_pictures_switch
+from .widgets.actions import Actions
+from .widgets.parts import close_all
 from .widgets.throttle import Throttle
+from .widgets.views import PanelViews
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from ..client import AsyncClient, Client
 
-# An open code block or table is sent again with each drawing until it ends: the longer
-# it is, the less often the panel is drawn.
+# An open code block or table is rendered again with each drawing until it ends: the
+# longer it is, the less often the panel is drawn.
 OPEN_CHARACTERS_PER_S = 160_000
 READ_TIMEOUT_S = 15.0
 LEAVE_TIMEOUT_S = 15.0
@@ -64,6 +72,8 @@ class ChatPanel(widgets.VBox):  # type: ignore[misc]
     follow : callable, optional
         A function that yields a session's events as they happen. Defaults to
         `agentbook.events.reader.subscribe`.
+    lab : PromptLab, optional
+        Where “Add to test set” beside a question adds the turn as an input.
 
     Raises
     ------
@@ -80,12 +90,23 @@ class ChatPanel(widgets.VBox):  # type: ignore[misc]
 
     Examples
     --------
+    >>> import tempfile
+    >>> from pathlib import Path
     >>> panel = ab.ChatPanel(client, workspace="acme~playground", agent="guide")
     >>> turn = panel.ask("What is a turn?")  # end the cell with `panel` to watch
     >>> turn.status
     'answered'
     >>> panel.transcript["role"].to_list()
     ['user', 'agent']
+    >>> turn = panel.ask("Which is later?", attach={"days": ["Monday", "Sunday"]})
+    >>> print(panel.attach("id,n\\na,1", "orders.csv"))
+    **orders.csv**
+    ...
+    >>> path = panel.export(Path(tempfile.mkdtemp()) / "talk.html")
+    >>> panel.withdraw()  # nothing waits for a turn that was stopped
+    ''
+    >>> [entry.title for entry in panel.find_sessions("turn")][-1]
+    'What is a turn?'
     >>> panel.open_session(session)
     >>> panel.close()
     """
@@ -100,41 +121,45 @@ class ChatPanel(widgets.VBox):  # type: ignore[misc]
         height: str = "420px",
         images: bool = False,
         follow: Follow | None = None,
+        lab: TestSet | None = None,
     ) -> None:
         if session is None and (workspace is None or agent is None):
             raise ValueError("ChatPanel needs workspace= and agent= to start a session, or session= to continue one.")
         self.conversation = Conversation(client, workspace=workspace, agent=agent, session=session, follow=follow)
-        # The name as passed in: one learned from the session arrives at any time, and a
-        # notebook's outputs are compared.
-        self._given_name = self.conversation.agent_name
+        # As passed in: a name learned from the session arrives at any time, and outputs
+        # of notebooks are compared.
+        self._initial_name = self.conversation.agent_name
         uid = f"ap-{uuid.uuid4().hex[:12]}"
         self._static = StaticTranscript(uid, panel_html)
-        self._panel_layout = PanelLayout(
-            uid,
-            height,
-            on_send=lambda text: self._hand_over(self._send_from_box, text),
-            on_stop=self.stop,
-            on_reconnect=self.resume,
-            on_new=lambda: self._hand_over(self._start_switch, self._begin_session),
-            on_session=lambda session_id: self._hand_over(self._start_switch, self._choose_session, session_id),
-            on_pictures=lambda: self._hand_over(self._toggle_pictures),
+        requests = PageRequests(self.conversation, lab)
+        actions = Actions(
+            send=lambda text, answer: self._hand_over(self._send_from_box, text, answer),
+            stop=self.stop,
+            reconnect=self.resume,
+            start=lambda: self._hand_over(self._switch.begin),
+            open=lambda session_id: self._hand_over(self._switch.open, session_id),
+            switch_pictures=lambda: self._hand_over(self._toggle_pictures),
+            retry=lambda exchange: loop.submit(self._retry(exchange)),
+            find=requests.find,
+            export=requests.export,
+            collect=None if lab is None else requests.collect,
         )
-        parts, inner = self._panel_layout.parts, self._panel_layout.inner
-        self._history = History(parts, inner, lambda exchange: loop.submit(self._retry(exchange)), images=images)
+        self._views = PanelViews(self.conversation, actions, uid, height, images=images, show=self._show)
+        self._attachments = Attachments(lambda text: self._hand_over(self._add_to_box, text))
         self._changed: set[ExchangeLike] = set()
-        self._throttle = Throttle(self._draw, self._pause_s)
-        self._switching: asyncio.Task[None] | None = None  # to another session
-        self._ended = False
-        super().__init__(self._panel_layout.children, layout=widgets.Layout(width="100%", max_width="980px"))
-        self.add_class("ab-chat")
+        self._throttle = Throttle(self._draw, lambda: self._views.open_characters() / OPEN_CHARACTERS_PER_S)
+        self._switch = SessionSwitch(self.conversation)
+        self._saving, self._ended = SavingPace(), False
+        super().__init__([self._views.page.widget], layout=widgets.Layout(width="100%", max_width="980px"))
+        self.add_class("ab-frame")
         self.conversation.listen(self._note)
-        self._panel_layout.draw(self.conversation)
+        self._views.draw(set())
         if session is not None:
             loop.submit(self.conversation.attach())
 
     # Asking from code
 
-    def ask(self, text: str, timeout_s: float | None = None) -> Turn:
+    def ask(self, text: str, timeout_s: float | None = None, *, attach: Attached = ()) -> Turn:
         """Send a message and wait for the reply, which streams into the panel.
 
         Parameters
@@ -142,6 +167,9 @@ class ChatPanel(widgets.VBox):  # type: ignore[misc]
         text : str
         timeout_s : float, optional
             Seconds to wait; None waits without limit.
+        attach : iterable or dict, optional
+            Tables, paths of text files, texts and other objects that go along with the
+            message, as text; a dict names them. See `attach`.
 
         Returns
         -------
@@ -169,11 +197,12 @@ class ChatPanel(widgets.VBox):  # type: ignore[misc]
         Interrupting the cell stops the waiting at once, like Stop. Specification:
         "Events", rules 3 to 5.
         """
-        return finished(loop.run(self._ask(text), timeout_s, operation="panel.ask"))
+        return finished(loop.run(self._ask(with_attachments(text, attach)), timeout_s, operation="panel.ask"))
 
-    async def aask(self, text: str, timeout_s: float | None = None) -> Turn:
+    async def aask(self, text: str, timeout_s: float | None = None, *, attach: Attached = ()) -> Turn:
         """As `ask`, awaited, on any event loop: ``turn = await panel.aask("...")``."""
-        return finished(await loop.run_async(self._ask(text), timeout_s, operation="panel.aask"))
+        message = with_attachments(text, attach)
+        return finished(await loop.run_async(self._ask(message), timeout_s, operation="panel.aask"))
 
     async def _ask(self, text: str) -> Turn:
         exchange = self.conversation.submit(text)
@@ -186,6 +215,8 @@ class ChatPanel(widgets.VBox):  # type: ignore[misc]
         finally:
             self._throttle.flush()
 
+    attach = method_of("_attachments", Attachments.attach)
+
     def stop(self) -> None:
         """Stop listening for pending replies.
 
@@ -196,6 +227,29 @@ class ChatPanel(widgets.VBox):  # type: ignore[misc]
     def resume(self) -> None:
         """Listen again for replies that were stopped or lost; late ones are fetched."""
         loop.submit(self.conversation.resume())
+
+    def withdraw(self) -> str:
+        """Take back the message that waits for the previous turn to end.
+
+        After Stop, the platform may still be at work on its turn, and answers the next
+        message after it. That message is held in the panel until the turn ends, a
+        minute at most; once it has been sent, the platform can take nothing back.
+
+        Returns
+        -------
+        str
+            The text of the message; empty if none is held.
+
+        Notes
+        -----
+        Raises nothing.
+        """
+        return loop.run(self._withdraw(), LEAVE_TIMEOUT_S, operation="panel.withdraw")
+
+    async def _withdraw(self) -> str:
+        held = [exchange for exchange in self.conversation.pending if self.conversation.withdraw(exchange)]
+        self._throttle.flush()
+        return held[-1].prompt if held else ""
 
     def new_session(self) -> None:
         """Leave the session, so that the next message starts a new one.
@@ -249,6 +303,9 @@ class ChatPanel(widgets.VBox):  # type: ignore[misc]
         """
         return self.conversation.to_pandas()
 
+    find_sessions = method_of("conversation", Conversation.find_sessions)
+    export = method_of("conversation", Conversation.export)
+
     def close(self) -> None:
         """Stop listening and remove the panel from the page.
 
@@ -258,6 +315,7 @@ class ChatPanel(widgets.VBox):  # type: ignore[misc]
             return
         self._ended = True
         self._throttle.end()
+        self._views.switch.check.end()
         loop.wind_up(self.conversation.aclose(), READ_TIMEOUT_S)
         for child in self.children:
             close_all(child)
@@ -269,37 +327,31 @@ class ChatPanel(widgets.VBox):  # type: ignore[misc]
         loop.get_loop().call_soon_threadsafe(work, *arguments)
 
     def _toggle_pictures(self) -> None:
-        self._history.load_pictures(not self._history.images)
+        self._views.switch_pictures()
         self._changed.update(self.conversation.exchanges)
         self._throttle.note()
 
-    def _start_switch(self, switch: Callable[..., Coroutine[Any, Any, None]], *session_id: str) -> None:
-        self._switching = asyncio.get_running_loop().create_task(switch(*session_id))
-
-    async def _begin_session(self) -> None:
-        if self.conversation.can_start:
-            await self.conversation.new_session()
-
-    async def _choose_session(self, session_id: str) -> None:
-        if not session_id:
-            await self._begin_session()
-        elif not self._ended:
-            await self.conversation.attach(session_id)
-
-    def _send_from_box(self, text: str) -> None:
-        if self._switching is not None and not self._switching.done():
-            # Leaving a session takes until its socket is closed. A message sent in the
-            # meantime belongs to the next session.
-            self._switching.add_done_callback(lambda _: self._send_from_box(text))
+    def _send_from_box(self, text: str, answer: Callable[[bool], None]) -> None:
+        if self._switch.waits(lambda: self._send_from_box(text, answer)):
             return
         # A second click may arrive before the first has disabled the button.
-        if not text.strip() or self.conversation.pending or self.conversation.read_only or self._ended:
-            return
-        self.conversation.submit(replace_surrogates(text))
-        self._panel_layout.composer.clear()
+        accepted = bool(text.strip()) and not (self.conversation.pending or self.conversation.read_only or self._ended)
+        if accepted:
+            self.conversation.submit(replace_surrogates(text))
+            self._views.write("")
+        answer(accepted)
 
-    async def _retry(self, exchange: Exchange) -> None:
-        if exchange.status in ("failed", "stopped") and not self.conversation.pending:
+    def _add_to_box(self, text: str) -> None:
+        self._views.write(text, add=True)
+        self._throttle.note()
+
+    async def _retry(self, exchange: ExchangeLike) -> None:
+        if not isinstance(exchange, Exchange):
+            return
+        if self.conversation.withdraw(exchange):
+            self._views.write(exchange.prompt)
+            self._throttle.note()
+        elif exchange.status in ("failed", "stopped") and not self.conversation.pending:
             await self.conversation.retry(exchange)
 
     # Drawing: on the loop's thread
@@ -309,33 +361,38 @@ class ChatPanel(widgets.VBox):  # type: ignore[misc]
             self._changed.add(exchange)
         self._throttle.note()
 
-    def _pause_s(self) -> float:
-        return self._history.open_characters(self.conversation.pending) / OPEN_CHARACTERS_PER_S
-
     def _draw(self) -> None:
         """Draw what has changed since the last time."""
-        conversation, history = self.conversation, self._history
         changed, self._changed = self._changed, set()
-        history.draw(conversation.exchanges, changed, conversation.agent_name, not conversation.read_only)
-        self._panel_layout.draw(conversation)
-        show_pictures_switch(self._panel_layout.pictures, visible=history.pictures, loaded=history.images)
-        if not conversation.pending:
+        self._views.draw(changed)
+        if self._views.page.log.missing:
+            loop.get_loop().call_soon(self._throttle.flush)  # events come in between
+            return
+        pending = self.conversation.pending
+        text = sum(len(exchange.text) for exchange in pending) if pending else None
+        if self._saving.is_due(text):
             self._static.update(*self._static_content())
+            self._saving.note(text, self._static.size)
+
+    def _show(self, *children: Any) -> None:
+        self.set_trait("children", children)
 
     # Display
 
     def _ipython_display_(self, **_: Any) -> None:
-        bundle = self._repr_mimebundle_() if self.comm is not None else {"text/plain": repr(self)}
-        show_bundle(bundle)
+        show_live(self)
+        self._views.switch.check.begin()
         # A notebook that is executed and saved may end with this cell.
         self.conversation.load(READ_TIMEOUT_S)
+        if self.conversation.session_id is None:
+            loop.submit(self.conversation.read_welcome())
         self._static.show(*self._static_content())
 
     def _static_content(self) -> tuple[Sequence[Exchange], str, dict[str, list[Exchange]], str]:
         """The arguments of `panel_html` before the uid."""
-        conversation = self.conversation
-        if conversation.recording is not None:
-            return conversation.recording.exchanges, conversation.recording.agent_name, {}, ""
+        conversation, recording = self.conversation, self.conversation.recording
+        if recording is not None:
+            return recording.exchanges, recording.agent_name, {}, ""
         others = {
             session_id: list(exchanges)
             for session_id, exchanges in conversation.sessions.items()
@@ -343,5 +400,6 @@ class ChatPanel(widgets.VBox):  # type: ignore[misc]
         }
         return list(conversation.exchanges), conversation.agent_name, others, conversation.incomplete
 
+    @repr_when_half_made
     def __repr__(self) -> str:
-        return f"ChatPanel(agent={self._given_name!r})" if self._given_name else "ChatPanel()"
+        return f"ChatPanel(agent={self._initial_name!r})" if self._initial_name else "ChatPanel()"

@@ -8,11 +8,19 @@ it appears.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
-from .model.recording import Player, check_pace, read_events
+from .._half_made import repr_when_half_made
+from ..events import loop
+from .model.player import Playback, Player, check_speed
+from .model.recording import check_pace, read_events, read_transcript
+from .model.ticker import Ticker
 from .panel import ChatPanel
+from .widgets.playback import PlaybackActions, PlaybackControls
+
+CONTROL_TIMEOUT_S = 15.0
 
 if TYPE_CHECKING:
     from ..client import AsyncClient, Client
@@ -26,21 +34,107 @@ class Replay(ChatPanel):
     played : concurrent.futures.Future of int
         Resolves to the number of events once the last one has been played;
         ``played.result(60)`` waits for it. Cancelled if the panel is closed before.
+
+    Examples
+    --------
+    >>> events = [{"id": "0199a0b2-0000-7000-8000-000000000001", "type": "message",
+    ...            "content": {"text": "2+2?"}, "author": {"type": "api_key"},
+    ...            "created_at": "2026-10-03T08:15:00Z"},
+    ...           {"id": "0199a0b2-0000-7000-8000-000000000002",
+    ...            "type": "runtime_done", "content": {"text": "4"},
+    ...            "created_at": "2026-10-03T08:15:03Z"}]
+    >>> panel = replay(events)
+    >>> panel.pause()
+    >>> panel.speed = 2
+    >>> panel.seek(3)
+    >>> panel.playback
+    Playback(playing=False, position_s=3.0, duration_s=3.0, speed=2)
+    >>> panel.play()
+    >>> panel.close()
     """
 
     def __init__(self, player: Player, *, height: str) -> None:
         self._player = player
         self.played: Future[int] = player.played
         super().__init__(None, session=player.session_id, height=height, follow=player.follow)
-        self.conversation.recording = player.transcript
+        self.conversation.recording = recording = read_transcript(player.events)
+        self.conversation.agent_name = recording.agent_name
+        self._controls = PlaybackControls(
+            player.playback, PlaybackActions(self.play, self.pause, self.seek, self._set_speed)
+        )
+        self._ticker = Ticker(lambda: player.playback.playing, self._draw_controls)
+        player.on_rewind, player.on_change = self.conversation.rewind, self._show_playback
+        self.add_class("ab-replay")
+        self._show(*self.children)
+        loop.submit(self._begin_controls())
+
+    # Control
+
+    @property
+    def playback(self) -> Playback:
+        """Whether it plays, its position and duration in seconds, and its speed."""
+        return self._player.playback
+
+    @property
+    def speed(self) -> float:
+        """How many seconds of the recording are played in a second; may be set."""
+        return self._player.playback.speed
+
+    @speed.setter
+    def speed(self, speed: float) -> None:
+        self._control(self._player.set_speed, check_speed(speed))
+
+    def play(self) -> None:
+        """Go on; from the beginning if the end has been reached."""
+        self._control(self._player.play)
+
+    def pause(self) -> None:
+        """Stop at the present moment; what has been shown stays."""
+        self._control(self._player.pause)
+
+    def seek(self, position_s: float) -> None:
+        """Go to another moment, forwards or back.
+
+        Parameters
+        ----------
+        position_s : float
+            Seconds of the recording from its beginning, as in `playback`. A position
+            outside of it means its beginning or its end.
+        """
+        self._control(self._player.seek, position_s)
+
+    def _set_speed(self, speed: float) -> None:
+        self.speed = speed
+
+    def _show(self, *children: Any) -> None:
+        super()._show(*children, self._controls.widget)
+
+    async def _begin_controls(self) -> None:
+        self._throttle.note()  # first drawn before it was known to be a recording
+        self._show_playback()
+
+    def _show_playback(self) -> None:
+        self._draw_controls()
+        self._ticker.start()
+
+    def _draw_controls(self) -> None:
+        if not self._ended:
+            self._controls.draw(self._player.playback)
+
+    def _control(self, change: Callable[..., None], *arguments: Any) -> None:
+        async def call() -> None:
+            change(*arguments)
+
+        loop.run(call(), CONTROL_TIMEOUT_S, operation="replay")
 
     def close(self) -> None:
         """Close the panel; `played` is cancelled, also if nothing was played yet."""
         super().close()
         self.played.cancel()
 
+    @repr_when_half_made
     def __repr__(self) -> str:
-        return f"Replay({len(self._player.events)} events, speed={self._player.speed:g})"
+        return f"Replay({len(self._player.events)} events, speed={self.speed:g})"
 
 
 def replay(
@@ -74,7 +168,7 @@ def replay(
     -------
     Replay
         A read-only `ChatPanel`; its `played` resolves when the last event has been
-        shown.
+        shown. It has `play`, `pause`, `seek` and `speed`.
 
     Raises
     ------

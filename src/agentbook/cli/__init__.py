@@ -1,13 +1,14 @@
 """The `agentbook` command: thin functions over the rest of the package.
 
 Exit codes: 0 done, 2 wrong usage, 1 anything else, with one line on stderr that says
-what to do. Each command imports what it needs itself, so ``agentbook --help`` answers
-at once.
+what to do; only `agentbook eval` has others. Each command imports what it needs itself,
+so ``agentbook --help`` answers at once.
 """
 
 from __future__ import annotations
 
 import io
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +16,8 @@ from typing import TYPE_CHECKING
 import click
 
 from .accounts import accounts, keys, signin
-from .common import data_option, open_store, report_errors, store_options
+from .common import open_store, refuse_database_server, report_errors, store_options
+from .evaluate import evaluate
 from .members import members, workspaces
 
 if TYPE_CHECKING:
@@ -79,6 +81,14 @@ def _parse_budgets(texts: tuple[str, ...]) -> dict[str, int]:
     metavar="URL",
     help="The address by which others reach it, such as a proxy's https://host. Used in metadata and links.",
 )
+@click.option(
+    "--trusted-proxy",
+    "trusted_proxies",
+    multiple=True,
+    metavar="ADDRESS",
+    help="A proxy, or a network of proxies, that says in X-Forwarded-For where a request comes from. "
+    "Can be repeated. With --public-url, this machine is one.",
+)
 @click.option("--bare", is_flag=True, help="No demo data.")
 @click.option(
     "--speed",
@@ -110,6 +120,25 @@ def _parse_budgets(texts: tuple[str, ...]) -> dict[str, int]:
 )
 @click.option("--now", metavar="ISO", help="Start time of the seeded store, such as 2026-10-01T09:00:00Z.")
 @click.option("--faults", is_flag=True, help="Inject faults on request at /_admin/faults, from this machine only.")
+@click.option(
+    "--log-requests", is_flag=True, help="Write a JSON line for each request to stderr, without paths and contents."
+)
+@click.option(
+    "--drain",
+    "drain_s",
+    type=click.FloatRange(0),
+    metavar="SECONDS",
+    default=0.0,
+    help="After a signal to stop, answer for so long while running turns end; /readyz says 503 meanwhile.",
+)
+@click.option(
+    "--workers",
+    type=click.IntRange(1, 256),
+    metavar="N",
+    default=1,
+    show_default=True,
+    help="Processes that serve the port together; more than one takes --database.",
+)
 @click.option("--until-unused", is_flag=True, hidden=True)
 @report_errors
 def serve(
@@ -118,6 +147,7 @@ def serve(
     data: Path | None,
     database: str | None,
     public_url: str | None,
+    trusted_proxies: tuple[str, ...],
     bare: bool,
     speed: float,
     requests_per_minute: int,
@@ -125,12 +155,22 @@ def serve(
     seed: int | None,
     now: str | None,
     faults: bool,
+    log_requests: bool,
+    drain_s: float,
+    workers: int,
     until_unused: bool,
 ) -> None:
-    """Run the service until Ctrl+C."""
+    """Run the service until Ctrl+C.
+
+    Any number of services can share a PostgreSQL database: together they are one
+    platform, behind a proxy or, with --workers, on one port.
+    """
+    from ..service.data_directory import default_data
     from ..service.engines.meter import RunLimits
+    from ..service.http.monitoring import Monitoring
     from ..service.http.server import run
-    from ..service.store import BEGINNING, Seeding, default_data
+    from ..service.http.tracing import open_tracing
+    from ..service.store import BEGINNING, Seeding
 
     if seed is None and now is not None:
         raise click.UsageError("--now can only be used with --seed.")
@@ -143,12 +183,20 @@ def serve(
         port=port,
         database=database,
         public_url=public_url,
+        trusted_proxies=trusted_proxies,
         bare=bare,
         speed=speed,
         requests_per_minute=requests_per_minute,
         limits=RunLimits(**limits),
         seeding=seeding,
         faults=faults,
+        monitoring=Monitoring(
+            os.environ.get("AGENTBOOK_METRICS_TOKEN") or None,
+            sys.stderr if log_requests else None,
+            open_tracing(os.environ),
+        ),
+        drain_s=drain_s,
+        workers=workers,
         until_unused=until_unused,
     )
 
@@ -178,28 +226,30 @@ def fixtures(sessions: int, events: int, seed: int, account: str, data: Path | N
 
 @main.command(short_help="Write the whole store to a file.")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
-@data_option
+@store_options
 @report_errors
-def snapshot(file: Path, data: Path | None) -> None:
+def snapshot(file: Path, data: Path | None, database: str | None) -> None:
     """Write the whole store to FILE. The service may be running.
 
     An existing FILE is replaced only once the snapshot is complete.
     """
-    from ..service.store import default_data
+    from ..service.data_directory import default_data
     from ..service.store.snapshot import snapshot as write_snapshot
 
+    refuse_database_server(database, f"write a snapshot with `pg_dump --format=custom --file={file} URL`")
     click.echo(f"{write_snapshot(data or default_data(), file)} bytes in {file}")
 
 
 @main.command(short_help="Replace the store by a snapshot.")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
-@data_option
+@store_options
 @report_errors
-def restore(file: Path, data: Path | None) -> None:
+def restore(file: Path, data: Path | None, database: str | None) -> None:
     """Replace the store by the snapshot in FILE. The service must not be running."""
-    from ..service.store import default_data
+    from ..service.data_directory import default_data
     from ..service.store.snapshot import restore as restore_snapshot
 
+    refuse_database_server(database, f"fill a new database with `pg_restore --no-owner --dbname=URL {file}`")
     for change in restore_snapshot(file, data or default_data()):
         click.echo(change)
 
@@ -216,6 +266,23 @@ def lab(no_browser: bool, port: int | None) -> None:
     from ..jupyterlab import lab as start_jupyterlab
 
     sys.exit(start_jupyterlab(browser=not no_browser, port=port))
+
+
+@main.command(short_help="Copy the tutorials to a folder of yours.")
+@click.argument(
+    "folder", metavar="[DIR]", default="agentbook-tutorials", type=click.Path(path_type=Path, file_okay=False)
+)
+@report_errors
+def tutorials(folder: Path) -> None:
+    """Copy the tutorials, how-tos and manual to DIR (default: agentbook-tutorials).
+
+    For a JupyterLab, Notebook 7 or VS Code that you start yourself. Files that you
+    changed are never overwritten.
+    """
+    from ..jupyterlab import copy_tutorials, trust
+
+    trust(copy_tutorials(folder))
+    click.echo(f"The tutorials are in {folder}. Start with 01-first-look.ipynb: jupyter lab {folder}")
 
 
 @main.command(short_help="Check the setup: what is wrong, why, and what to do.")
@@ -239,5 +306,5 @@ def doctor() -> None:
         sys.exit(1)
 
 
-for _command in (accounts, keys, members, workspaces, signin):
+for _command in (accounts, evaluate, keys, members, workspaces, signin):
     main.add_command(_command)

@@ -97,13 +97,15 @@ def signin(account: str, data: Path | None, database: str | None) -> None:
     import os
 
     from ..service import admin, discovery_file
-    from ..service.store import default_data
+    from ..service.data_directory import default_data
 
-    base_url = discovery_file.base_url(data or default_data())
+    service = discovery_file.running(data or default_data())
     with open_store(data, database) as store:
         code = admin.create_signin(store, account)
-    click.echo(f"{base_url}/signin?code={code}")
+    click.echo(f"{service.public_url}/signin?code={code}")
     prefix = os.environ.get("JUPYTERHUB_SERVICE_PREFIX")
-    if prefix:  # the user's browser is on another machine and connects through the hub
-        port = base_url.rpartition(":")[2]
+    if (
+        prefix and service.public_url == service.base_url
+    ):  # the user's browser is on another machine and connects through the hub
+        port = service.base_url.rpartition(":")[2]
         click.echo(f"On this hub, open {prefix}proxy/{port}/signin?code={code} on the hub's address.", err=True)

@@ -47,9 +47,21 @@ def report_errors(command: Callable[P, R]) -> Callable[P, R]:
     return run
 
 
+def refuse_database_server(database: str | None, advice: str) -> None:
+    """Leave to the programs of PostgreSQL what they do better."""
+    from ..service.errors import OperatorError
+
+    if database is not None:
+        raise OperatorError(
+            f"Snapshots are of a store in a directory; with PostgreSQL, {advice}. "
+            'The manual\'s page "Deployment on PostgreSQL" has every step.'
+        )
+
+
 @contextmanager
 def open_store(data: Path | None, database: str | None) -> Iterator[Store]:
-    from ..service.store import Store, default_data
+    from ..service.data_directory import default_data
+    from ..service.store import Store
 
     store = Store(data or default_data(), database)
     try:

@@ -1,10 +1,10 @@
 """`agentbook doctor`: looks for common problems, the most basic first.
 
 `packages` examines this Python environment, `notebook` JupyterLab and the kernels,
-`machine` the directory and process of the embedded service, and `platform` the address,
-the connection and the credential. Each check is a small function that yields findings:
-what is wrong, why, and what to do. No check changes or starts anything, or shows a
-secret.
+`models` the language models, `machine` the directory and process of the embedded
+service, and `platform` the address, the connection and the credential. Each check is a
+small function that yields findings: what is wrong, why, and what to do. No check
+changes or starts anything, or shows a secret.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 
-from . import machine, notebook, packages, platform
+from . import machine, models, notebook, packages, platform
 from .finding import Finding
 
 __all__ = ["CHECKS", "Finding", "examine"]
@@ -24,12 +24,13 @@ CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (
     notebook.jupyterlab,
     notebook.ipykernel,
     notebook.widgets,
+    notebook.modules,
     notebook.charts,
     notebook.environments,
     notebook.kernel,
     notebook.kernelspecs,
     notebook.loops,
-    packages.language_model,
+    models.language_models,
     machine.directory,
     machine.file_system,
     machine.disk,

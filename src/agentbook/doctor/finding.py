@@ -6,6 +6,8 @@ import importlib.metadata
 from dataclasses import dataclass
 from typing import Literal
 
+from .._visible_text import visible
+
 State = Literal["ok", "note", "wrong"]
 _MARKS = {"ok": "ok   ", "note": "note ", "wrong": "WRONG"}
 
@@ -34,7 +36,7 @@ class Finding:
 
     def __str__(self) -> str:
         line = f"{_MARKS[self.state]}  {self.about}: {self.message}"
-        return f"{line}\n       → {self.advice}" if self.advice else line
+        return visible(f"{line}\n       → {self.advice}" if self.advice else line)
 
 
 def version(name: str) -> str | None:

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ..embedded import KEY_FILE, data_directory, find, port_is_free
+from ..embedded import data_directory, find, port_is_free
+from ..service.data_directory import KEY_FILE
 from ..service.discovery_file import SERVICE_FILE, is_alive, read
 from .finding import Finding
 

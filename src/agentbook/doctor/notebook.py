@@ -19,7 +19,9 @@ from pathlib import Path
 from .finding import Finding, numbers, version
 
 _MANAGER = "@jupyter-widgets/jupyterlab-manager"
+_MODULES = "anywidget"
 _PATCH = re.compile(r"\bnest_asyncio\b(?!2)")
+_SCRIPT_POLICY = re.compile(r"script-src(?:-elem)?\s([^;]*)")
 _BIN = "Scripts" if sys.platform == "win32" else "bin"
 
 
@@ -61,7 +63,7 @@ def widgets() -> Iterator[Finding]:
         yield Finding("wrong", "widgets", f"ipywidgets {installed} is too old (at least 8.1)", advice)
     for prefix in _lab_prefixes():
         install = f"{prefix / _BIN / 'python'} -m pip install -U jupyterlab_widgets, then restart JupyterLab and reload its page"
-        manager = _manager_version(prefix)
+        manager = _extension_version(prefix, _MANAGER)
         if manager is None:
             message = f"JupyterLab in {prefix} has no widget manager: the chat panel would appear as a line of text"
             yield Finding("wrong", "widgets", message, install)
@@ -69,7 +71,7 @@ def widgets() -> Iterator[Finding]:
             yield Finding(
                 "wrong", "widgets", f"the widget manager of JupyterLab in {prefix} is for ipywidgets 7", install
             )
-        elif (config := _disabling_file(prefix)) is not None:
+        elif (config := _disabling_file(prefix, _MANAGER)) is not None:
             message = f"the widget manager of JupyterLab in {prefix} is disabled (in {config}): the chat panel would not appear"
             yield Finding(
                 "wrong", "widgets", message, f'jupyter labextension enable "{_MANAGER}", then reload the page'
@@ -78,6 +80,36 @@ def widgets() -> Iterator[Finding]:
             yield Finding(
                 "ok", "widgets", f"ipywidgets {installed or 'is missing'}, widget manager {manager} in {prefix}"
             )
+
+
+def modules() -> Iterator[Finding]:
+    """Whether each JupyterLab runs the modules of panels, explorers and live charts.
+
+    They are loaded by anywidget's extension, whose version has to fit the kernel's, and
+    from addresses that begin with ``blob:``.
+    """
+    installed = version("anywidget")
+    plain = "the chat panel is shown with plain widgets"
+    for prefix in _lab_prefixes() if installed is not None else ():
+        series = ".".join(map(str, numbers(installed or "")[:2]))
+        python = prefix / _BIN / "python"
+        install = f"{python} -m pip install 'anywidget=={series}.*', then restart JupyterLab and reload its page"
+        extension = _extension_version(prefix, _MODULES)
+        if extension is None:
+            yield Finding("wrong", "anywidget", f"JupyterLab in {prefix} has no anywidget: {plain}", install)
+        elif numbers(extension)[:2] != numbers(installed or "")[:2]:
+            message = f"JupyterLab in {prefix} has anywidget {extension}, and the kernel {installed}: {plain}"
+            yield Finding("wrong", "anywidget", message, install)
+        elif (config := _disabling_file(prefix, _MODULES)) is not None:
+            message = f"anywidget's extension of JupyterLab in {prefix} is disabled (in {config}): {plain}"
+            yield Finding(
+                "wrong", "anywidget", message, f"jupyter labextension enable {_MODULES}, then reload the page"
+            )
+        elif (config := _forbidding_file(prefix)) is not None:
+            message = f"the security policy in {config} forbids scripts from blob: addresses: {plain}"
+            yield Finding("wrong", "anywidget", message, "add blob: to its script-src, then restart JupyterLab")
+        else:
+            yield Finding("ok", "anywidget", f"{installed}, extension {extension} in {prefix}")
 
 
 def charts() -> Iterator[Finding]:
@@ -201,32 +233,47 @@ def _data_paths(prefix: Path) -> list[Path]:
     return [*paths, Path("/usr/local/share/jupyter"), Path("/usr/share/jupyter")]
 
 
-def _manager_version(prefix: Path) -> str | None:
-    """The version of a JupyterLab's widget manager; None if it has none."""
+def _extension_version(prefix: Path, name: str) -> str | None:
+    """The version of a JupyterLab's extension; None if it has none."""
     for path in _data_paths(prefix):
         try:
-            return str(json.loads((path / "labextensions" / _MANAGER / "package.json").read_text())["version"])
+            return str(json.loads((path / "labextensions" / name / "package.json").read_text())["version"])
         except (OSError, ValueError, KeyError):
             continue
     return None
 
 
-def _disabling_file(prefix: Path) -> Path | None:
-    """The configuration file that disables the widget manager; None if none does."""
+def _config_paths(prefix: Path) -> list[Path]:
     paths = [prefix / "etc" / "jupyter"]
     if importlib.util.find_spec("jupyter_core") is not None:
         from jupyter_core.paths import jupyter_config_dir
 
         paths.append(Path(jupyter_config_dir()))
-    for path in paths:
+    return paths
+
+
+def _disabling_file(prefix: Path, name: str) -> Path | None:
+    """The configuration file that disables an extension; None if none does."""
+    for path in _config_paths(prefix):
         file = path / "labconfig" / "page_config.json"
         try:
             disabled = json.loads(file.read_text()).get("disabledExtensions") or {}
         except (OSError, ValueError, AttributeError):
             continue
-        names = [name for name, off in disabled.items() if off] if isinstance(disabled, dict) else list(disabled)
-        if any(str(name).split(":")[0] == _MANAGER for name in names):
+        names = [each for each, off in disabled.items() if off] if isinstance(disabled, dict) else list(disabled)
+        if any(str(each).split(":")[0] == name for each in names):
             return file
+    return None
+
+
+def _forbidding_file(prefix: Path) -> Path | None:
+    """The configuration file whose policy for scripts lacks ``blob:``, if any."""
+    for path in _config_paths(prefix):
+        for file in sorted(path.glob("jupyter*_config.*")):
+            with contextlib.suppress(OSError):
+                policies = _SCRIPT_POLICY.findall(file.read_text(errors="replace"))
+                if any("blob:" not in policy for policy in policies):
+                    return file
     return None
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import importlib.metadata
-import importlib.util
-import os
 import re
 import sys
 from collections.abc import Iterator
@@ -13,7 +11,8 @@ from pathlib import Path
 from .. import __version__
 from .finding import Finding, numbers, version
 
-_REQUIREMENT = re.compile(r"([\w.-]+)(?:\[[^\]]*\])?\s*>=\s*([\w.]+)")
+_REQUIREMENT = re.compile(r"([\w.-]+)(?:\[[^\]]*\])?\s*([^;]*)")  # name, bounds
+_BOUND = re.compile(r"(>=|<)\s*([\w.]+)")
 # Modules that first cells import. A file of that name beside the notebook shadows them.
 _IMPORTED = (
     "agentbook",
@@ -72,27 +71,25 @@ def hidden() -> Iterator[Finding]:
 
 
 def dependencies() -> Iterator[Finding]:
-    """Whether the required packages are installed in recent enough versions."""
+    """Whether the required packages are installed in versions that fit."""
     wrong, requirements = [], []
     for requirement in importlib.metadata.requires("agentbook") or ():
         match = _REQUIREMENT.match(requirement)
         if match is None or "extra ==" in requirement:
             continue
-        name, minimum = match.groups()
+        name, bounds = match[1], dict(_BOUND.findall(match[2]))
+        minimum, limit = bounds[">="], bounds.get("<")
+        needed = f"needs {minimum}" + (f", below {limit}" if limit else "")
         installed_version = version(name)
-        if installed_version is None or numbers(installed_version) < numbers(minimum):
-            wrong.append(f"{name} {installed_version or 'is missing'} (needs {minimum})")
-            requirements.append(f"'{name}>={minimum}'")
+        if installed_version is None or not _fits(installed_version, minimum, limit):
+            wrong.append(f"{name} {installed_version or 'is missing'} ({needed})")
+            requirements.append(f"'{name}>={minimum}{f',<{limit}' if limit else ''}'")
     if wrong:
         advice = f"{sys.executable} -m pip install --upgrade {' '.join(requirements)}, then restart the kernels."
-        yield Finding("wrong", "dependencies", f"too old or missing: {', '.join(wrong)}", advice)
+        yield Finding("wrong", "dependencies", f"missing, too old or too new: {', '.join(wrong)}", advice)
     else:
-        yield Finding("ok", "dependencies", "all installed, none too old")
+        yield Finding("ok", "dependencies", "all installed in versions that fit")
 
 
-def language_model() -> Iterator[Finding]:
-    """Whether the embedded service can use the configured language model."""
-    names = [name for name in ("AGENTBOOK_LLM_MODEL", "OPENAI_BASE_URL", "OPENAI_API_KEY") if os.environ.get(name)]
-    if names and importlib.util.find_spec("openai") is None:
-        message = f"{names[0]} is set, but the package openai is missing: a rule-based stand-in answers instead"
-        yield Finding("note", "language model", message, "pip install 'agentbook[llm]', then restart the service.")
+def _fits(installed: str, minimum: str, limit: str | None) -> bool:
+    return numbers(minimum) <= numbers(installed) and (limit is None or numbers(installed) < numbers(limit))

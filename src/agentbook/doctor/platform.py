@@ -12,16 +12,17 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import yaml
-
 from .._connect import configured_key
-from ..api.address import ALLOW_HTTP_VARIABLE, http_is_allowed, is_loopback, is_unencrypted
+from .._visible_text import one_line
+from ..api.address import ALLOW_HTTP_VARIABLE, checked_address, http_is_allowed, is_loopback, is_unencrypted
 from ..api.auth import ApiKey
 from ..api.calls import Call, Reply
 from ..api.errors import AgentbookError, ApiError, ConnectionFailed, InsufficientScope, Unauthorized
 from ..api.oauth.token_store import TokenStore
+from ..api.yaml_document import read_mapping
 from ..client import Client
-from ..embedded import KEY_FILE, find, read_key
+from ..embedded import find, read_key
+from ..service.data_directory import KEY_FILE
 from .finding import Finding
 
 MAX_SKEW_S = 30.0
@@ -179,7 +180,7 @@ def answers() -> Iterator[Finding]:
             return
         about = description.get("info") or {}
         name = f"{about.get('title', 'untitled')} {about.get('version', '')}".rstrip()
-        yield Finding("ok", "platform", f"{name} answers at {base_url}")
+        yield Finding("ok", "platform", f"{one_line(name, 120)} answers at {base_url}")
         yield from _clock(skew_s)
         if not malformed:
             yield from _authorised(client, key)
@@ -195,10 +196,10 @@ def _description(reply: Reply) -> tuple[dict[str, Any], float | None]:
     except (TypeError, ValueError):
         skew_s = None
     try:
-        description = yaml.safe_load(reply.body)
-    except yaml.YAMLError:
-        description = None
-    return (description if isinstance(description, dict) else {}), skew_s
+        description = dict(read_mapping(reply.body))
+    except ValueError:
+        description = {}
+    return description, skew_s
 
 
 def _not_a_platform(base_url: str, reply: str) -> Finding:
@@ -230,10 +231,10 @@ def _configured() -> str | None:
 def _is_address(text: str) -> bool:
     """Whether `text` can be a platform's address."""
     try:
-        Client(text, allow_http=True).close()
-        return " " not in text and urlsplit(text).port != 0
-    except ValueError:  # including a port above 65535
+        checked_address(text, allow_http=True)
+    except ValueError:
         return False
+    return True
 
 
 def _unreachable(base_url: str, message: str) -> Finding:

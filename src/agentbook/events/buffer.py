@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
+import time
 from collections import deque
 from typing import Generic, TypeVar
 
@@ -32,14 +34,15 @@ class Buffer(Generic[T]):
         self._error: BaseException | None = None
 
     def try_put(self, item: T) -> bool:
-        """Add an item; False if there is no room."""
+        """Add an item; False if there is no room. A closed buffer drops it."""
         with self._changed:
-            if self._closed or len(self._items) < self._size:
-                if not self._closed:
-                    self._items.append(item)
-                self._wake()
+            if self._closed:
                 return True
-            return False
+            if len(self._items) >= self._size:
+                return False
+            self._items.append(item)
+            self._wake()
+            return True
 
     async def room(self) -> None:
         """Wait, on the producing loop, until the buffer is at most half full."""
@@ -69,15 +72,16 @@ class Buffer(Generic[T]):
         ------
         Closed, TimeoutError
         """
-        waited_s = 0.0
+        ends_at = math.inf if timeout_s is None else time.monotonic() + timeout_s
         with self._changed:
             while not self._items:
                 if self._closed:
                     raise Closed(self._error)
-                if timeout_s is not None and waited_s >= timeout_s:
+                remaining_s = ends_at - time.monotonic()
+                if remaining_s <= 0:
                     raise TimeoutError
-                self._changed.wait(_SLICE_S)
-                waited_s += _SLICE_S
+                # It may be woken for an item that another thread then gets.
+                self._changed.wait(min(_SLICE_S, remaining_s))
             return self._pop()
 
     async def get_async(self) -> T:

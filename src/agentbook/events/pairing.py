@@ -80,12 +80,12 @@ class OpenQuestions(Generic[Q]):
         self._by_time: list[tuple[int, int, OpenQuestion[Q]]] = []
         self._count = 0
 
-    def ask(self, question: Q, task_id: Hashable | None, asked_us: int) -> OpenQuestion[Q]:
-        """Add the newest question; `asked_us` is in microseconds since the epoch."""
-        while self._by_time and self._by_time[0][0] + self._patience_us < asked_us:
+    def ask(self, question: Q, task_id: Hashable | None, question_us: int) -> OpenQuestion[Q]:
+        """Add the newest question; `question_us` is in microseconds since the epoch."""
+        while self._by_time and self._by_time[0][0] + self._patience_us < question_us:
             heapq.heappop(self._by_time)[2].is_abandoned = True
         added = OpenQuestion(question, task_id)
-        heapq.heappush(self._by_time, (asked_us, self._count, added))
+        heapq.heappush(self._by_time, (question_us, self._count, added))
         self._count += 1
         self._all.waiting.append(added)
         same_task = self._without_task if task_id is None else self._by_task.setdefault(task_id, _Queue())

@@ -263,7 +263,8 @@ class _Reader:
                 raise
             self._from_id_refused = True
         except RateLimited as refused:
-            self._gate.refused(refused.date, copy(refused))  # a copy without this traceback
+            waits = copy(refused)  # without this traceback
+            self._gate.refused(refused.date, waits, retry_after_s=refused.retry_after_s)
             raise
         except ApiError:
             self._gate.passed()

@@ -209,7 +209,10 @@ class TurnLog:
                 turn.running[str(event.get("task_id"))] = tool
         elif isinstance(content.get("delta"), str):
             offset = content.get("offset")
-            turn.draft = turn.draft[: offset if isinstance(offset, int) else None] + content["delta"]
+            draft = turn.draft[: offset if isinstance(offset, int) else None] + content["delta"]
+            # After a reconnect, a platform may repeat the beginning of what it sent.
+            if not (event.get("replayed") and turn.draft.startswith(draft)):
+                turn.draft = draft
         elif isinstance(content.get("text"), str):
             turn.draft = content["text"]
         return turn
@@ -260,13 +263,16 @@ def failure_of(event: Event) -> Failure | None:
 def moment_of(event: Event) -> datetime | None:
     """`created_at` in UTC, None if missing or unreadable. No zone means UTC."""
     text = event.get("created_at")
+    return parse_moment(text) if isinstance(text, str) else None
+
+
+def parse_moment(text: str) -> datetime | None:
+    """A time of the platform in UTC, None if unreadable. No zone means UTC."""
     try:
-        moment = datetime.fromisoformat(text) if isinstance(text, str) else None
-        if moment is None or moment.tzinfo is not None:
-            return moment and moment.astimezone(UTC)
-    except (ValueError, OverflowError):  # the zone moves the year 1 or 9999 out of range
+        moment = datetime.fromisoformat(text)
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except (ValueError, OverflowError):  # a zone moves the year 1 or 9999 out of range
         return None
-    return moment.replace(tzinfo=UTC)
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -284,11 +290,12 @@ def _task_of(event: Event) -> str | None:
 
 
 def _strings(value: object) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        for inner in value.values():
-            yield from _strings(inner)
-    elif isinstance(value, list):
-        for inner in value:
-            yield from _strings(inner)
+    values = [value]  # a stack: a content may be nested deeper than Python's calls
+    while values:
+        match values.pop():
+            case str(text):
+                yield text
+            case Mapping() as inner:
+                values += reversed(list(inner.values()))
+            case list(inner):
+                values += reversed(inner)

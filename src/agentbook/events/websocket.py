@@ -1,8 +1,7 @@
 """The WebSocket of session events: one connection, its messages, its refusals.
 
 `agentbook.events.reader` reconnects; `open_socket` opens one socket or raises a typed
-error. Specification:
-"Endpoints", Session events WebSocket.
+error. Specification: "Endpoints", Session events WebSocket.
 """
 
 from __future__ import annotations

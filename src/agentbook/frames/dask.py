@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import threading
+import warnings
 import weakref
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from ..api.connection import Connection
+from ..api.errors import EmptyWarning
 from ..api.redaction import Hidden
 from .analysis.validate import instant_of
 from .load.events import load_events as load_in_process
@@ -239,7 +241,7 @@ def meta_of(analysis: Callable[..., pd.DataFrame], **options: Any) -> pd.DataFra
     >>> turns.npartitions
     8
     """
-    return analysis(meta_of_events(), **options)
+    return _analyse_any(meta_of_events(), analysis, options)
 
 
 def connection_of(base_url: str, identity: str, credentials: str, limits: Sequence[float]) -> Connection:
@@ -284,4 +286,10 @@ def _load(
 
 
 def _analyse(frame: pd.DataFrame, *, analysis: Callable[..., pd.DataFrame], options: dict[str, Any]) -> pd.DataFrame:
-    return without_categories(analysis(frame, **options))
+    return without_categories(_analyse_any(frame, analysis, options))
+
+
+def _analyse_any(frame: pd.DataFrame, analysis: Callable[..., pd.DataFrame], options: dict[str, Any]) -> pd.DataFrame:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", EmptyWarning)  # a partition may well be empty
+        return analysis(frame, **options)

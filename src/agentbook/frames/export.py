@@ -19,12 +19,17 @@ import pyarrow as pa
 from .._whole_file import whole_file
 from .excel import write_excel
 from .parse.frame import jsonable
+from .parse.schemas import STR
+from .tabular import KEY, frame_of
 
-KEY = b"agentbook"
 # What spreadsheet programs read as a formula, also behind spaces and invisible signs,
 # and in the wide forms of Chinese and Japanese keyboards. A tab, a line feed or a
 # carriage return may begin a cell of its own.
-_FORMULA = re.compile("^(?:[\\s\x00-\x1f\u200b-\u200f\u2060\ufeff]*[=+\\-@＝＋－＠]|[\t\r\n])")
+_BLANKS, _SIGNS = "\\s\x00-\x1f\u200b-\u200f\u2060\ufeff", "=+\\-@＝＋－＠"
+_FORMULA = re.compile(f"^(?:[{_BLANKS}]*[{_SIGNS}]|[\t\r\n])")
+# Where a program separates cells by semicolons or tabs, as Excel does in many places, a
+# text after a comma is not quoted, and these end a cell within it.
+_FORMULA_WITHIN = re.compile(f'([;\t\r\n][{_BLANKS}"]*)(?=[{_SIGNS}])')
 # All texts in quotes: otherwise a carriage return within one would begin a new row.
 _CSV_OPTIONS: dict[str, Any] = {"quoting": csv.QUOTE_NONNUMERIC, "errors": "replace"}
 _ABOUT = ("resource", "operation", "derived", "loaded_at", "complete")
@@ -35,8 +40,9 @@ def export(table: Any, path: str | os.PathLike[str], *, escape_formulas: bool | 
 
     Parameters
     ----------
-    table : DataFrame or Series
-        Or anything with ``to_pandas()``: a `Listing`, an Arrow table, a Polars frame.
+    table : DataFrame, Series, Listing, History, or any other table
+        Arrow tables, Polars frames and others are converted. Of a `History` a report is
+        written, as ``.html``: see `History.report`.
     path : str or path
         The file. It is written as a whole or not at all, and replaced if it exists.
 
@@ -50,11 +56,12 @@ def export(table: Any, path: str | os.PathLike[str], *, escape_formulas: bool | 
         ``.jsonl``   one JSON object per row, times in ISO 8601
         ============ ===============================================================
     escape_formulas : bool, optional
-        For ``.csv``: whether to put ``'`` before texts that a spreadsheet program would
-        run as a formula, which begin with ``=``, ``+``, ``-``, ``@``, a tab or a line
-        break. None, the default, means True, because people open CSV files. Pass False
-        for a program that reads the texts as they are: Markdown lists begin with ``-``.
-        No other kind of file holds formulas.
+        For ``.csv``: whether to put ``'`` before what a spreadsheet program would run
+        as a formula: texts that begin with ``=``, ``+``, ``-``, ``@``, a tab or a line
+        break, and such signs after a ``;``, a tab or a line break within a text, where
+        programs of many countries begin another cell. None, the default, means True,
+        because people open CSV files. Pass False for a program that reads the texts as
+        they are: Markdown lists begin with ``-``. No other kind of file holds formulas.
 
     Returns
     -------
@@ -93,7 +100,13 @@ def export(table: Any, path: str | os.PathLike[str], *, escape_formulas: bool | 
     >>> pd.read_csv(path)["session_id"].nunique()
     3
     """
-    frame = _frame_of(table)
+    report = getattr(table, "report", None)
+    if callable(report):  # of a History
+        if escape_formulas:
+            raise ValueError("escape_formulas is for .csv files; a report holds texts as texts, so leave it out.")
+        page: Path = report(path)
+        return page
+    frame = table.to_frame() if isinstance(table, pd.Series) else frame_of(table, caller="ab.export")
     target = Path(path).expanduser()
     write = _WRITERS.get(target.suffix.lower())
     if write is None:
@@ -108,19 +121,6 @@ def export(table: Any, path: str | os.PathLike[str], *, escape_formulas: bool | 
     with whole_file(target) as file:
         write(frame, file)
     return target
-
-
-def _frame_of(table: Any) -> pd.DataFrame:
-    if isinstance(table, pd.Series):
-        return table.to_frame()
-    convert = getattr(table, "to_pandas", None)
-    frame = convert() if convert is not None else table
-    if not isinstance(frame, pd.DataFrame):
-        raise TypeError(
-            f"ab.export needs a frame, not {type(table).__name__}: load one with ab.load_events(client, sessions) or "
-            "listing.to_pandas(), or make one with pandas.DataFrame(rows)."
-        )
-    return frame
 
 
 # -- one writer per suffix ---------------------------------------------------------
@@ -154,7 +154,12 @@ def _write_html(frame: pd.DataFrame, file: BinaryIO) -> None:
 
 
 def _write_parquet(frame: pd.DataFrame, file: BinaryIO) -> None:
-    frame.to_parquet(file, engine="pyarrow", compression="zstd")
+    # pandas cannot read its own name of an Arrow list (`parse.lists`): note none.
+    lists = [name for name, dtype in frame.dtypes.items() if isinstance(dtype, pd.ArrowDtype)]
+    options: dict[str, Any] = {"schema": pa.Schema.from_pandas(frame).remove_metadata()} if lists else {}
+    plain = frame.astype(dict.fromkeys(lists, object))
+    plain.attrs = frame.attrs
+    plain.to_parquet(file, engine="pyarrow", compression="zstd", **options)
 
 
 def _write_lines(frame: pd.DataFrame, file: BinaryIO) -> None:
@@ -180,7 +185,9 @@ def _flat(frame: pd.DataFrame) -> pd.DataFrame:
     )
     for number, dtype in enumerate(flat.dtypes):
         column = flat.iloc[:, number]
-        if pd.api.types.is_object_dtype(dtype):
+        if isinstance(dtype, pd.ArrowDtype):  # a list
+            flat.isetitem(number, column.astype(object).map(_plain, na_action="ignore").astype(STR).array)
+        elif pd.api.types.is_object_dtype(dtype):
             flat.isetitem(number, column.map(_plain).array)
         elif isinstance(dtype, pd.CategoricalDtype | pd.PeriodDtype | pd.IntervalDtype):
             flat.isetitem(number, column.astype("str").array)
@@ -191,6 +198,8 @@ def _plain(value: Any) -> Any:
     """A list or mapping as JSON text; a text, number or time as it is."""
     if hasattr(value, "tolist"):
         value = value.tolist()
+    if value is pd.NA:
+        return None
     return json.dumps(jsonable(value), ensure_ascii=False) if isinstance(value, (list, tuple, dict, set)) else value
 
 
@@ -207,7 +216,10 @@ def _html_text(value: Any) -> str:
 
 
 def _escape_text(value: Any) -> Any:
-    return f"'{value}" if isinstance(value, str) and _FORMULA.match(value) else value
+    if not isinstance(value, str):
+        return value
+    value = _FORMULA_WITHIN.sub(r"\1'", value)
+    return f"'{value}" if _FORMULA.match(value) else value
 
 
 def _about(frame: pd.DataFrame) -> Mapping[str, Any]:

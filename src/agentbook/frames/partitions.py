@@ -6,8 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
 
 from .parse.frame import to_frame
+from .parse.json_arrays import TEXT
 from .parse.schemas import STR
 
 
@@ -55,6 +57,12 @@ def meta_of_events() -> pd.DataFrame:
 def without_categories(frame: pd.DataFrame) -> pd.DataFrame:
     """The frame with categories as text, because they may differ between partitions."""
     texts = [name for name, dtype in frame.dtypes.items() if isinstance(dtype, pd.CategoricalDtype)]
-    converted = frame.astype(dict.fromkeys(texts, STR))
-    converted.attrs = frame.attrs
-    return converted
+    return frame.assign(**{str(name): _as_text(frame[name]) for name in texts})
+
+
+def _as_text(series: pd.Series) -> pd.Series:
+    """The category of each row, without the object that pandas makes of each."""
+    categories = pa.array(series.cat.categories.astype(STR), TEXT)
+    codes = series.cat.codes.to_numpy()
+    texts = categories.take(pa.array(codes, mask=codes < 0))
+    return pd.Series(pd.array(texts, STR), series.index)

@@ -203,6 +203,7 @@ def revoke_key(store: Store, key_id: str) -> None:
         now = tx.clock.instant()
         live = (api_keys.c.id == id_) & api_keys.c.revoked_at.is_(None)
         tx.db.execute(update(api_keys).where(live).values(revoked_at=now, updated_at=now))
+        tx.change_access()
 
     store.write_now(revoke)
 

@@ -200,6 +200,20 @@ def parse_scopes(texts: Iterable[str]) -> list[str]:
     return sorted(set(chosen))
 
 
+def known_scopes(texts: Iterable[str]) -> list[str]:
+    """Return the scopes among `texts`; sorted and without duplicates.
+
+    What is not one of this service is ignored, as RFC 6749, 3.3 allows: clients ask
+    every server for ``openid`` or ``offline_access``.
+
+    Examples
+    --------
+    >>> known_scopes(["openid", "sessions:read", "agents:write", "sessions:read"])
+    ['agents:write', 'sessions:read']
+    """
+    return sorted({scope for scope in texts if scope in SCOPES})
+
+
 def parse_credential(headers: Iterable[tuple[bytes, bytes]]) -> Credential | None:
     """Return the credential of a request, or None without an Authorization header.
 

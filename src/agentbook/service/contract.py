@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -248,8 +248,9 @@ def _coerced(text: str, kind: str) -> Any:
     """Convert a query value; invalid text stays text, for the validator to name."""
     if kind == "integer" and _INTEGER.fullmatch(text):
         return int(text)
-    if kind == "boolean" and text in ("true", "false"):
-        return text == "true"
+    # In any case: `requests` writes True of Python as "True".
+    if kind == "boolean" and text.lower() in ("true", "false"):
+        return text.lower() == "true"
     return text
 
 
@@ -265,7 +266,8 @@ _REASONS: dict[str, Callable[[Any], str]] = {
     "type": lambda kind: f"Input should be a valid {' or '.join(map(str, kind.types))}",
     "pattern": lambda kind: (
         _PATTERNS.get(kind.pattern)
-        or "Input should not hold '~', '/', control characters or blanks at its ends, nor look like an id"
+        or "Input should not hold '~', '/', control characters, characters that hide or reorder others, "
+        "or blanks at its ends, nor look like an id"
     ),
     "required": lambda kind: "Field required",
 }
@@ -277,19 +279,25 @@ def _problems(validator: jsonschema_rs.Validator, value: Any, where: str) -> lis
     return list(islice(problems, errors.MAX_PROBLEMS))
 
 
-def _explain(error: jsonschema_rs.ValidationError, where: str) -> list[str]:
-    """List ``<location>: <reason>`` for each invalid field."""
+def _explain(error: jsonschema_rs.ValidationError, where: str) -> Iterator[str]:
+    """Yield ``<location>: <reason>`` for each invalid field.
+
+    One by one, because a thousand of them take long, and few are asked for.
+    """
     kind: Any = error.kind
     if kind.name == "anyOf":
         # Explain the branch that is not null: "or null" does not help the sender.
         for branch in kind.context:
-            if inner := [e for e in branch if not _wants_null(e)]:
-                return [problem for e in inner for problem in _explain(e, where)]
-    place = [where, *(str(step)[:80] for step in error.instance_path)]
+            inner = (error for error in branch if not _wants_null(error))
+            if (first := next(inner, None)) is not None:
+                for each in chain([first], inner):
+                    yield from _explain(each, where)
+                return
+    location = [where, *(str(step)[:80] for step in error.instance_path)]
     if kind.name == "required":
-        place.append(kind.property)
+        location.append(kind.property)
     reason = _REASONS.get(kind.name)
-    return [f"{'.'.join(place)}: {reason(kind) if reason else error.message[:200]}"]
+    yield f"{'.'.join(location)}: {reason(kind) if reason else error.message[:200]}"
 
 
 def _wants_null(error: jsonschema_rs.ValidationError) -> bool:

@@ -21,6 +21,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from .._whole_file import whole_file
 from .errors import OperatorError
 
 SERVICE_FILE = "service.json"
@@ -37,19 +38,31 @@ class RunningService:
     pid: int
     started_at: str = ""
     token: str = field(default="", repr=False)
+    public_url: str = ""
+    """Where others reach it: `base_url` too, unless it has a ``--public-url``."""
 
 
-def announce(data: Path, base_url: str, port: int, started_at: str, *, token: str) -> None:
+def announce(data: Path, base_url: str, port: int, started_at: str, *, token: str, public_url: str) -> None:
     """Write ``service.json``: whole or not at all."""
-    facts = {"pid": os.getpid(), "port": port, "base_url": base_url, "started_at": started_at, "token": token}
-    temporary = data / f"{SERVICE_FILE}.{os.getpid()}"
-    with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-        json.dump(facts, file)
-    temporary.replace(data / SERVICE_FILE)
+    facts = {
+        "pid": os.getpid(),
+        "port": port,
+        "base_url": base_url,
+        "public_url": public_url,
+        "started_at": started_at,
+        "token": token,
+    }
+    with whole_file(data / SERVICE_FILE, private=True) as file:
+        file.write(json.dumps(facts).encode())
 
 
 def withdraw(data: Path) -> None:
-    """Remove ``service.json``."""
+    """Remove ``service.json``, unless it describes another service by now."""
+    try:
+        if read(data).pid != os.getpid():
+            return
+    except (OSError, ValueError):
+        pass
     (data / SERVICE_FILE).unlink(missing_ok=True)
 
 
@@ -66,8 +79,10 @@ def read(data: Path) -> RunningService:
     text = (data / SERVICE_FILE).read_text()
     try:
         facts = json.loads(text)
+        base_url, pid = str(facts["base_url"]), int(facts["pid"])
         started_at, token = str(facts.get("started_at", "")), str(facts.get("token", ""))
-        return RunningService(data, str(facts["base_url"]), int(facts["pid"]), started_at, token)
+        # Earlier versions do not write the public address.
+        return RunningService(data, base_url, pid, started_at, token, str(facts.get("public_url", base_url)))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{data / SERVICE_FILE} does not describe a service: {error!r}") from None
 
@@ -81,8 +96,8 @@ def proof(token: str, nonce: str, base_url: str) -> str:
     return hmac.digest(token.encode(), f"{nonce} {base_url}".encode(), "sha256").hex()
 
 
-def base_url(data: Path) -> str:
-    """The address of the service that runs on this data directory.
+def running(data: Path) -> RunningService:
+    """The service that runs on this data directory.
 
     Raises
     ------
@@ -92,7 +107,7 @@ def base_url(data: Path) -> str:
     try:
         service = read(data)
         if service.base_url and is_alive(service.pid):
-            return service.base_url
+            return service
     except (OSError, ValueError):
         pass
     raise OperatorError(f"No service runs on the data directory {data}; start one with `agentbook serve`.")

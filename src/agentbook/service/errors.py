@@ -168,6 +168,11 @@ def too_busy() -> HTTPError:
     return HTTPError(503, "ServiceUnavailable", "The service is receiving too much at once. Try again later.")
 
 
+def unavailable(reason: str) -> HTTPError:
+    """The service cannot answer now, but may soon."""
+    return HTTPError(503, "ServiceUnavailable", f"{reason} Try again later.")
+
+
 def server_error() -> HTTPError:
     """An unexpected failure."""
     return HTTPError(500, None, "Something went wrong")

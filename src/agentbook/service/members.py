@@ -133,6 +133,7 @@ def remove_from_workspace(tx: Transaction, workspace: Row, user: Row) -> None:
     """
     if tx.db.execute(delete(workspace_members).where(_is_member(workspace, user))).rowcount == 0:
         raise OperatorError(f"{user['name']} is not a member of {workspace['name']}, so nothing was changed.")
+    tx.change_access()
     if workspace["should_restrict_members"]:
         this = select(workspaces.c.id).where(workspaces.c.id == workspace["id"])
         tx.db.execute(delete(credential_grants).where(_granted_in(this, user)))
@@ -145,6 +146,7 @@ def configure_workspace(tx: Transaction, workspace: Row, changes: Mapping[str, A
     if changes:
         values = {**changes, "updated_at": tx.clock.instant()}
         tx.db.execute(update(workspaces).where(workspaces.c.id == workspace["id"]).values(values))
+        tx.change_access()
 
 
 def _end_authorizations(tx: Transaction, organization: Row, user: Row) -> None:
@@ -159,6 +161,7 @@ def _end_authorizations(tx: Transaction, organization: Row, user: Row) -> None:
     )
     now = tx.clock.instant()
     tx.db.execute(update(oauth_authorizations).where(theirs).values(revoked_at=now, updated_at=now))
+    tx.change_access()
 
 
 def _require_another_admin(tx: Transaction, organization: Row, user: Row) -> None:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import os
 from collections.abc import Callable, Hashable
 
+from .cluster.bus import open_bus
 from .engines.base import Engine
+from .engines.llm.settings import is_configured
 from .faults import Switch
-from .store import Store
+from .proxies import TrustedProxies
+from .store import Published, Store
 from .turns.live import Hub
+from .turns.peers import Peers
 from .turns.runner import Turns, TurnSettings
 
 
@@ -19,6 +26,12 @@ def _load_engine(name: str) -> Engine:
     from .engines.registry import load_engine
 
     return load_engine(name)
+
+
+def _load_model_client() -> None:
+    from .engines.llm import endpoint, models
+
+    endpoint.load(models.models_from_environment(os.environ).find(None))
 
 
 class Platform:
@@ -36,6 +49,8 @@ class Platform:
         The service's address without the version path, as in the metadata documents.
     hosts
         The Host headers to accept; None accepts any.
+    proxies
+        The proxies that say where a request comes from; None for none.
     requests_per_minute
         The limit of each key and address; 0 for none.
     faults
@@ -43,8 +58,15 @@ class Platform:
 
     Attributes
     ----------
+    bus : Bus
+        What the processes on this store tell each other.
     claims : set
-        What requests have claimed that are not answered yet.
+        What requests have claimed that are not answered yet, of this process: whoever
+        writes in another waits for the commit, and sees it.
+    draining : bool
+        Whether the service is about to stop.
+    events_stored : int
+        By this process.
     """
 
     def __init__(
@@ -55,23 +77,66 @@ class Platform:
         settings: TurnSettings | None = None,
         root_url: str = "http://127.0.0.1:8765",
         hosts: frozenset[str] | None = None,
+        proxies: TrustedProxies | None = None,
         requests_per_minute: int = 0,
         faults: Switch | None = None,
     ) -> None:
         self.store = store
+        self.bus = open_bus(store)
         self.claims: set[Hashable] = set()
         self.root_url = root_url
         self.hosts = hosts
+        self.proxies = proxies or TrustedProxies()
         self.requests_per_minute = requests_per_minute
         self.faults = faults
+        self.draining = False
+        self.events_stored = 0
         self.hub = Hub(store.clock)
-        store.on_events = self.hub.publish
-        self.turns = Turns(store, self.hub, engines or _load_engine, settings or TurnSettings())
+        self._peers = Peers(store, self.bus, self.hub) if self.bus.is_shared else None
+        store.on_events = self._publish
+        store.on_access_change = self.hub.recheck_access
+        self.bus.subscribe("access", lambda _value: self.hub.recheck_access())
+        self.bus.on_reconnect(self.hub.recheck_access)
+        self.turns = Turns(store, self.hub, engines or _load_engine, settings or TurnSettings(), self.bus)
         if faults is not None:
             self.turns.intercept = faults.for_turn
+
+    async def start(self) -> None:
+        """Begin to hear other processes on the store; before the first request."""
+        await self.bus.start()
+        if self._peers is not None:
+            await self._peers.start()
+        await self.turns.start()
+
+    async def warm(self) -> None:
+        """Load what the first turn of a language model needs, if there is a model."""
+        if is_configured(os.environ):
+            with contextlib.suppress(ImportError):  # the turn says what to install
+                await asyncio.to_thread(_load_model_client)
+
+    def _publish(self, events: list[Published]) -> None:
+        self.events_stored += len(events)
+        self.hub.publish(events)
+        if self._peers is not None:
+            self._peers.tell(events)
+
+    async def drain(self, timeout_s: float) -> None:
+        """Take no new turns, and wait until the running ones have ended.
+
+        Everything else is answered as before. Those that take longer than `timeout_s`
+        stay pending.
+        """
+        self.draining = True
+        self.turns.refuse()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                await self.turns.wait_until_idle()
 
     async def aclose(self) -> None:
         """Stop turns and sockets, finish waiting writes and close the store."""
         self.hub.close()
         await self.turns.aclose()
+        if self._peers is not None:
+            await self._peers.aclose()
+        await self.bus.aclose()
         self.store.close()

@@ -8,14 +8,14 @@ import re
 import threading
 import time
 from collections.abc import AsyncGenerator, Callable
+from dataclasses import dataclass
 from typing import Any
 
 from agentbook.api.errors import NotFound
 from agentbook.api.record import Record
-from agentbook.chat.compare.view import CompareLayout
 from agentbook.chat.compare.widget import Compare
 from chat.fakes import FakePlatform
-from chat.panels import on_loop, widgets_in
+from chat.panels import on_loop
 
 Reply = Callable[[FakePlatform, str], Any]
 
@@ -66,23 +66,84 @@ def fails(platform: FakePlatform, text: str) -> None:
     platform.fail("exceeded LLM token limit for this execution tree")
 
 
+async def breaks(platform: FakePlatform, text: str) -> None:
+    await never(platform, text)
+    fails(platform, text)
+
+
 async def never(platform: FakePlatform, text: str) -> None:
     while not platform.readers:  # a draft reaches only readers that are connected
         await asyncio.sleep(0)
     platform.write("Let me", 0)
 
 
-def layout_of(compare: Compare) -> CompareLayout:
-    """The widgets of a comparison, up to date."""
-    on_loop(compare._throttle.flush)
-    return compare._compare_layout
+class PageReader:
+    """What a page is told of a comparison, and a person who uses it there."""
+
+    def __init__(self, compare: Compare) -> None:
+        self._compare = compare
+
+    @property
+    def snapshot(self) -> dict[str, Any]:
+        on_loop(self._compare._throttle.flush)
+        return self._compare._views.page.state.snapshot()
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        fields: dict[str, Any] = self.snapshot["fields"]
+        return fields
+
+    @property
+    def turns(self) -> dict[str, dict[str, Any]]:
+        return dict(self.snapshot["turns"])
+
+    def round(self, number: int) -> dict[str, Any]:
+        rounds = [turn for turn in self.turns.values() if "columns" in turn["data"]]
+        return rounds[number]
+
+    def columns(self, number: int = -1) -> list[dict[str, Any]]:
+        """The replies of a round, from the left."""
+        return [self.turns[id] for id in self.round(number)["data"]["columns"]]
+
+    def say(self, **message: Any) -> None:
+        """A message of the page, as it comes from its socket."""
+        self._compare._views.page.widget._handle_custom_msg(message, [])
+
+    def write(self, text: str) -> None:
+        self.say(do="send", text=text, number="v1")
+
+    def retry(self, side: int) -> None:
+        """Press the button below a reply of the first round, which is in order."""
+        self.say(do="retry", turn=self.round(0)["data"]["columns"][side])
+
+
+@dataclass
+class ChoiceButton:
+    """A button that prefers a side, as a page shows it."""
+
+    page: PageReader
+    values: dict[str, Any]
+
+    @property
+    def disabled(self) -> bool:
+        return not self.values["enabled"]
+
+    def click(self) -> None:
+        self.page.say(do="prefer", round=self.values["round"], choice=self.values["choice"])
 
 
 def words(compare: Compare) -> str:
     """The text on the page, buttons included."""
-    layout_of(compare)
-    parts = [widget for child in compare.children[1:] for widget in widgets_in(child)]
-    texts = (getattr(part, "value", None) or getattr(part, "description", "") for part in parts)
+    page = PageReader(compare)
+    fields = page.fields
+    texts = [fields["name"], f"preferred: {fields['preferred']}", *(fields["pictures"] or ())]
+    for turn in page.turns.values():
+        html_, data = turn["html"], turn["data"]
+        texts += [html_.get(part, "") for part in ("question", "attempts", "head")]
+        texts += [turn.get("body", ""), html_.get("foot", ""), *(data.get("retry") or ())]
+        texts += [each["label"] for each in (data.get("choice"), *data.get("choices", ())) if each]
+        texts.append(data.get("verdict", ""))
+    texts.append(fields["status"][0])
     return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", " ".join(texts))).split())
 
 
@@ -96,10 +157,8 @@ def eventually(compare: Compare, condition: Callable[[], bool]) -> None:
         changed.clear()
 
 
-def buttons(compare: Compare, round_: int = -1) -> dict[str, Any]:
+def buttons(compare: Compare, round_: int = -1) -> dict[str, ChoiceButton]:
     """The buttons of a round by their labels."""
-    return {button.description: button for button in layout_of(compare).views[round_].choices.values()}
-
-
-def retry_button(compare: Compare, side: int) -> Any:
-    return layout_of(compare).views[0].sides[side].retry
+    page = PageReader(compare)
+    values = [column["data"]["choice"] for column in page.columns(round_)]
+    return {each["label"]: ChoiceButton(page, each) for each in (*values, *page.round(round_)["data"]["choices"])}

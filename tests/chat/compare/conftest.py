@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from agentbook.chat.compare.widget import Compare
-from chat.compare.agents import Agents, fails, never, shout
+from chat.compare.agents import Agents, breaks, fails, never, shout
 from chat.fakes import echo
 
 
 @pytest.fixture
 def agents() -> Agents:
-    return Agents(echo=echo, shout=shout, fails=fails, never=never)
+    return Agents(echo=echo, shout=shout, fails=fails, breaks=breaks, never=never)
 
 
 @pytest.fixture

@@ -13,11 +13,12 @@ import pytest
 from ipywidgets import VBox
 
 from agentbook.api.errors import Unauthorized
+from agentbook.chat.compare.page import CompareView
 from agentbook.chat.compare.view import static_html
 from agentbook.chat.compare.widget import Compare
 from agentbook.chat.html import static_transcript
 from agentbook.events import loop
-from chat.compare.agents import Agents, buttons, eventually, layout_of, retry_button, shout, words
+from chat.compare.agents import Agents, PageReader, buttons, eventually, shout, words
 from chat.fakes import FakePlatform, echo, refused
 from chat.panels import on_loop, widgets_in
 
@@ -27,20 +28,19 @@ pytestmark = pytest.mark.python_versions
 def test_pictures_load_when_the_reader_allows_it(make: Any) -> None:
     compare = make("echo", "shout")
 
-    def pictures() -> int:
-        parts = widgets_in(layout_of(compare).inner)
-        return "".join(str(getattr(part, "value", "")) for part in parts).count("<img ")
+    page = PageReader(compare)
+
+    def pictures() -> tuple[int, str]:
+        return sum(turn.get("body", "").count("<img ") for turn in page.turns.values()), page.fields["pictures"][0]
 
     compare.ask("none")
-    button = layout_of(compare).pictures
-    assert "ab-hidden" in button._dom_classes
+    assert page.fields["pictures"] is None
     compare.ask("![cat](https://e.test/cat.png)")
-    assert pictures() == 0
-    assert "ab-hidden" not in button._dom_classes
-    button.click()
-    assert (pictures(), button.description) == (2, "Hide pictures")
-    button.click()
-    assert (pictures(), button.description) == (0, "Load pictures")
+    assert pictures() == (0, "Load pictures")
+    page.say(do="pictures")
+    assert pictures() == (2, "Hide pictures")
+    page.say(do="pictures")
+    assert pictures() == (0, "Load pictures")
     assert "<img" not in static_html(compare.comparison, "uid")
     assert make("echo", "shout", images=True).ask("![cat](https://e.test/cat.png)")
 
@@ -76,7 +76,7 @@ def test_a_failure_does_not_affect_the_others(agents: Agents, make: Any) -> None
     assert frame["request_id"].to_list()[2:] == ["req-7", "req-9"]
     assert frame["time_to_reply_s"].notna().to_list() == [True, True, False, False]
 
-    retry_button(compare, 2).click()
+    PageReader(compare).retry(2)
     eventually(compare, lambda: compare.rounds[0].exchanges[2].status == "answered")
     assert "HELLO" in words(compare)
     assert compare.to_pandas()["text"].to_list()[2] == "**HELLO**"
@@ -88,10 +88,29 @@ def test_a_failed_run_is_retried_in_its_own_session(agents: Agents, make: Any) -
     compare = make("echo", "fails")
     compare.ask("Hello")
     agents.started[1].answer = shout
-    retry_button(compare, 1).click()
+    PageReader(compare).retry(1)
     eventually(compare, lambda: compare.rounds[0].exchanges[1].status == "answered")
     assert len(agents.started) == 2
     assert compare.to_pandas()["status"].to_list() == ["answered", "answered"]
+
+
+def test_a_retry_keeps_what_was_streamed_before(agents: Agents, make: Any) -> None:
+    compare = make("echo", "breaks")
+    compare.ask("Hello")
+    assert "Let me" in words(compare)
+    agents.started[1].answer = shout
+    PageReader(compare).retry(1)
+    eventually(compare, lambda: compare.rounds[0].exchanges[1].status == "answered")
+    attempt = "Let me Incomplete: the reply was cut off here. Failed. exceeded LLM token limit"
+    assert attempt in words(compare)
+    assert words(compare).index(attempt) < words(compare).index("HELLO")
+    again = Compare.from_json(compare.to_json())
+    assert attempt in words(again)
+    saved = re.sub(r"<[^>]*>", " ", static_html(again.comparison, "uid"))
+    assert attempt in " ".join(saved.split())
+    compare.ask("Hello")
+    assert words(compare).count("Let me") == 1
+    again.close()
 
 
 def test_an_agent_may_occur_more_than_once(make: Any, agents: Agents) -> None:
@@ -149,13 +168,12 @@ def test_only_answered_sides_can_be_preferred(make: Any, agents: Agents) -> None
     eventually(compare, lambda: bool(compare.rounds) and compare.rounds[0].exchanges[2].text == "Let me")
     eventually(compare, lambda: len(compare.comparison.pending) == 1)
     assert all(button.disabled for button in buttons(compare).values())
-    composer = layout_of(compare).composer
-    assert composer.send.disabled
-    assert "ab-hidden" not in composer.stop._dom_classes
+    page = PageReader(compare)
+    assert page.fields["composer"]["busy"]
     assert "1 of 3 answered, 1 failed…" in words(compare)
     with pytest.raises(ValueError, match="does not allow"):
         compare.prefer("echo")
-    composer.stop.click()
+    page.say(do="stop")
     asking.join(60)
     assert {name for name, button in buttons(compare).items() if not button.disabled} == {"Prefer echo", "None of them"}
     for choice, message in (("fails", "does not allow"), ("tie", "does not allow"), ("nobody", "none of these")):
@@ -178,16 +196,89 @@ def test_a_timeout_concerns_only_late_sides(make: Any, ask: Any) -> None:
     assert [exchange.status for exchange in compare.rounds[0].exchanges] == ["answered", "stopped"]
 
 
-def test_the_send_button_sends_once(make: Any) -> None:
-    compare = make("echo", "shout")
-    composer = layout_of(compare).composer
-    composer.input.value = "Typed"
-    composer.send.click()
-    composer.send.click()  # a double click sends once
-    eventually(compare, lambda: bool(compare.rounds) and compare.rounds[0].complete)
+def test_the_page_sends_once(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    compare = make("echo", "never")
+    page = PageReader(compare)
+    answers: list[tuple[str, bool]] = []
+    widget = compare._views.page.widget
+    monkeypatch.setattr(widget, "send", lambda message: answers.append((message["kind"], message.get("accepted"))))
+    page.write("Typed")
+    page.write("Typed")  # a double click sends once
+    assert page.fields["composer"]["busy"]  # read on the toolkit's thread, after both messages
     assert len(compare.rounds) == 1
-    assert composer.input.value == ""
-    assert "You said: Typed" in words(compare)
+    assert [accepted for kind, accepted in answers if kind == "answer"] == [True, False]
+
+
+def test_the_plain_view_reads_sends_and_prefers(make: Any, agents: Agents) -> None:
+    compare = make("echo", "breaks")
+    compare.ask("First")
+    on_loop(compare._views.show_plain)
+    assert not any(isinstance(widget, CompareView) for widget in widgets_in(compare))
+
+    def named() -> dict[str, Any]:
+        on_loop(compare._throttle.flush)
+        return {label: each for each in widgets_in(compare) if (label := getattr(each, "description", ""))}
+
+    def values() -> str:
+        on_loop(compare._throttle.flush)
+        return " ".join(value for each in widgets_in(compare) if isinstance(value := getattr(each, "value", ""), str))
+
+    assert "You said: First" in values()
+    assert "agentbook doctor" in values()
+    agents.started[1].answer = shout
+    named()["Try again"].click()
+    eventually(compare, lambda: compare.rounds[0].complete and compare.rounds[0].exchanges[1].status == "answered")
+    assert "FIRST" in values()
+    assert "Let me" in values(), "what was streamed before the retry"
+    named()["Prefer echo"].click()
+    eventually(compare, lambda: compare.rounds[0].preferred == 0)
+    named()["✓ echo preferred"].click()
+    eventually(compare, lambda: compare.rounds[0].preferred is None)
+    named()["Message"].value = "Second"
+    named()["Send to all"].click()
+    eventually(compare, lambda: len(compare.rounds) == 2 and compare.rounds[1].complete)
+    assert "You said: Second" in values()
+    assert named()["Message"].value == ""
+    on_loop(compare._views.show_page)
+    assert [isinstance(child, CompareView) for child in compare.children] == [True]
+
+
+def test_a_page_is_told_of_each_round_once(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    compare = make("echo", "shout")
+    compare.ask("First")
+    page = PageReader(compare)
+    assert page.fields  # all is drawn
+    patches: list[dict[str, Any]] = []
+    monkeypatch.setattr(compare._views.page.widget, "send", patches.append)
+    compare.ask("Second")
+    assert page.fields["status"][0] == "All answered. Which is better?"
+    known = {"r1", "t1", "t2"}
+    changed = [op[1] for patch in patches for op in patch["ops"] if op[0] in ("html", "data", "body")]
+    assert changed
+    assert not known & set(changed)
+    questions = [op for patch in patches for op in patch["ops"] if op[:1] == ["html"] and op[2] == "question"]
+    assert [op[1] for op in questions] == ["r2"], "the question is sent once, not with each column"
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"do": "prefer"},
+        {"do": "prefer", "round": "r9", "choice": 0},
+        {"do": "prefer", "round": "r1", "choice": 7},
+        {"do": "prefer", "round": "r1", "choice": None},
+        {"do": "retry", "turn": "r1"},
+        {"do": "send", "text": None, "number": "1"},
+        {"do": "session", "session": "x"},
+        "prefer",
+    ],
+)
+def test_garbage_from_a_page_is_ignored(make: Any, message: Any) -> None:
+    compare = make("echo", "shout")
+    compare.ask("First")
+    compare._views.page.widget._handle_custom_msg(message, [])
+    assert PageReader(compare).fields["preferred"] == ""
+    assert len(compare.rounds) == 1
 
 
 def test_the_static_html_is_not_typeset(make: Any) -> None:
@@ -220,9 +311,7 @@ def test_names_are_hidden_until_there_is_a_preference(make: Any) -> None:
     row = compare.preferences.iloc[0]
     assert (row["preferred"], row["column"], row["blind"]) == ("shout", column + 1, True)
     assert row["agents"] == [["echo", "shout"][side] for side in orders[0]]
-    view = layout_of(compare).views[0]
-    columns = [view.columns[side] for side in view.round.order]
-    assert "HELLO" in "".join(getattr(part, "value", "") for part in widgets_in(columns[column].children[0]))
+    assert "HELLO" in PageReader(compare).columns(0)[column]["body"]
     compare.prefer(None, round=1)
     assert f"{'AB'[column]} · shout" in words(compare), "names stay visible once shown"
 
@@ -231,7 +320,6 @@ def test_the_static_transcript_shows_answers_side_by_side(make: Any, monkeypatch
     sent: list[tuple[str, dict[str, Any]]] = []
     record = lambda bundle, **options: sent.append((bundle.get("text/html", ""), options))  # noqa: E731
     monkeypatch.setattr(static_transcript, "show_bundle", record)
-    monkeypatch.setattr("agentbook.chat.compare.widget.show_bundle", record)
     monkeypatch.setattr(static_transcript, "_in_kernel", lambda: True)
     compare = make("echo", "shout")
     compare._ipython_display_()
@@ -303,7 +391,7 @@ def test_invalid_arguments_raise_at_once(make: Any) -> None:
         compare.ask("  ")
     with pytest.raises(ValueError, match="not valid Unicode"):
         compare.ask("cut \ud83d")
-    with pytest.raises(TypeError, match="not NoneType"):
+    with pytest.raises(TypeError, match="not None"):
         compare.ask(None)  # type: ignore[arg-type]
     assert compare.rounds == []
 

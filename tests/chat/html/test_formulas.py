@@ -32,12 +32,13 @@ METHODS = {
 # accents of their arguments, and change nothing else.
 _PURE = """
     Aboxed Accent BeginEnd Boldsymbol Braket BuildRel CFrac Cancel CancelTo CharacterMap
-    Color Cr CrLaTeX Cramped DelimiterMap Dots FBox Frac Genfrac HBox HFill HLine
-    HandleNoTag HandleOperatorName HandleShove HandleTag Hskip Insert Lap LeftRight
-    Limits Macro MakeBig MathChoice MathFont MathLap Matrix MultiIntegral NamedFn
-    NamedOp Not Over Overset Overunderset Phantom Prescript Relation Root SetFont
-    SetSize SetStyle SideSet Smash Spacer SplitFrac Sqrt Strut TeXAtom TextColor Tilde
-    UnderOver Underset mhchem xArrow
+    Color ColorBox Cr CrLaTeX Cramped DelimiterMap Dots Enclose FBox FColorBox Frac
+    Genfrac HBox HFill HLine HandleNoTag HandleOperatorName HandleShove HandleTag Hskip
+    Insert Lap LeftRight Limits Macro MakeBig MathChoice MathFont MathLap Matrix
+    MoveRoot MtLap MultiIntegral NArrow NamedFn NamedOp Not Over Overset Overunderset
+    Phantom Prescript RaiseLower Relation Root SetFont SetSize SetStyle SideSet Smash
+    Spacer SplitFrac Sqrt Strut TeXAtom TextColor Tilde UnderOver Underset
+    mhchem rule xArrow
 """
 PURE = set(_PURE.split())
 
@@ -57,7 +58,7 @@ def test_the_list_is_of_the_mathjax_that_jupyterlab_loads() -> None:
         pytest.skip("JupyterLab is not installed")
     licenses = json.loads((Path(lab.origin).parent / "static" / "third-party-licenses.json").read_text())
     versions = {each["name"]: each["versionInfo"] for each in licenses["packages"]}
-    assert versions["mathjax-full"] == LISTED["mathjax"], "run list_mathjax_commands.js, and read what is new"
+    assert versions["mathjax-full"] == LISTED["mathjax"], "run list_mathjax_commands.cjs, and read what is new"
 
 
 @pytest.mark.parametrize("method", LISTED["commands"])
@@ -93,6 +94,15 @@ def test_attacks_stay_source(tex: str) -> None:
         r"\begin{CD}A\end{CD}",
         r"\begin {align}x\end\alpha",
         r"\\[-9em]x",
+        r"\\[-99pt]x",
+        r"\kern-9em x",
+        r"\mkern-180mu x",
+        r"\raise 999pt x",
+        r"\rule{999em}{1em}",
+        r"\rule[-9em]{1em}{1em}",
+        r"\fcolorbox{red}{white;position:fixed}{x}",
+        r"\enclose{circle}[style='position:fixed']{x}",
+        r"\genfrac{}{}{999em}{}{n}{k}",
         r"\\ [ 999em]x",
         r"\hspace{999em}",
         r"\hspace{-9em}",
@@ -122,11 +132,32 @@ def test_spaces_before_an_argument_take_no_longer_than_their_number(tex: str) ->
         r"\text{50\% of } \mathcal{N}(0, \sigma^2) \hspace{1em} \color{red}{x} \boxed{42}",
         r"\begin{cases} 1 & x \ge 0 \\ 0 & \text{else} \end{cases}",
         r"\ce{2H2 + O2 -> 2H2O}",
+        r"\begin{matrix} a \\[-2pt] b \\*[-0.2em] c \end{matrix} \rule{0pt}{2.5ex} \rule[-0.4em]{0pt}{1.2em}",
+        r"a\mkern-3mu b \kern.5em c \mskip{18mu} d \raise2pt{e} \genfrac{[}{]}{0pt}{1}{n}{k} \sqrt[\uproot{2}3]{x}",
+        r"\colorbox{yellow}{$x$} \fcolorbox{red}{#fff}{y} \enclose{circle}{z} \pmb{\mathbfit{x}} \texttrademark",
         "\\begin{align*} f(x) &= \\operatorname*{arg\\,max}_x \\\\\\hline \\end{align*}",
     ],
 )
 def test_common_formulas_are_typeset(tex: str) -> None:
     assert typeset(rf"\[{tex}\]") == [rf"\[{tex}\]"]
+
+
+@pytest.mark.parametrize(
+    ("source", "tex"),
+    [
+        (r"\begin{align}a &= b \label{eq:a}\\ c &= d\end{align}", r"\begin{align}a &= b \\ c &= d\end{align}"),
+        (r"x_1 \label {a} + 1", r"x_1  + 1"),
+        (r"a \\label{x}", r"a \\label{x}"),  # a line break, and a word
+    ],
+)
+def test_a_label_does_not_reach_mathjax(source: str, tex: str) -> None:
+    assert typeset(rf"\[{source}\]") == [rf"\[{tex}\]"]
+
+
+def test_no_command_is_hidden_in_a_label() -> None:
+    tex = r"\l\label{a}et\alpha x"
+    assert [typeset(text) for text in in_each_delimiter(tex)] == [[]] * 4
+    assert tex in html.unescape(render(f"${tex}$")), "its source is shown, with the label"
 
 
 PIECES = st.sampled_from(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from agentbook.chat.html.incremental import PARTS, IncrementalMarkdown
 from agentbook.chat.html.markdown import render
 
-pytestmark = pytest.mark.python_versions
+pytestmark = pytest.mark.dependencies
 
 MESSAGE = "\n\n".join(
     f"## Part {n}\n\nSome *words* about part {n}, see [the guide][g].\n\n- one\n  - two\n- three\n\n"
@@ -34,6 +34,7 @@ def test_pieces_equal_the_whole() -> None:
 
 
 PIECES = [
+    *("\u202e", "\r", "\r\n", "\U0001f3f4\U000e0067\U000e007f"),
     *("word ", "a", "1", "=", "-", "- ", "$$", "~~~", "  f", "\n", "\n\n"),
     *("- b\n", "1. c\n", "```\n", "| c |\n|--|\n", "> d\n", "    e\n", "# g\n"),
 ]

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from agentbook.chat.html.markdown import IMAGES, block_starts, render
 from agentbook.chat.html.sanitize import clean, plain, visible
 
-pytestmark = pytest.mark.python_versions
+pytestmark = pytest.mark.dependencies
 
 SAFE_TAGS = set(
     re.findall(
         r"\w+",
-        """a blockquote br code div del em h1 h2 h3 h4 h5 h6 hr li ol p pre s span strong table tbody td th thead tr ul""",
+        """a blockquote br code div del em h1 h2 h3 h4 h5 h6 hr li ol p pre s span strong sup table tbody td th thead tr ul""",
     )
 )
 SAFE_ATTRIBUTES = {"href", "title", "target", "rel", "class", "start"}
@@ -51,6 +51,9 @@ HOSTILE = [
     "<svg><style><!--</style><img src=x onerror=alert(1)>--></style></svg>",
     "<base href=http://e.test/><meta http-equiv=refresh content='0;url=http://e.test'><object data=x><embed src=x>",
     "<details open ontoggle=alert(1)>x</details><video><source onerror=alert(1)></video><audio src=x onerror=alert(1)>",
+    "a[^1] b[^<b>] [^x](javascript:alert(1))\n\n[^1]: <img src=x onerror=alert(1)> [x](javascript:alert(1))\n[^<b>]: c",
+    "[^a]: [^a]: [^a][^a]\n> [^b]: x\n- [^c]: y\n[^c]",
+    '```mermaid\ngraph TD; A["<img src=x onerror=alert(1)>"]-->B; click A call alert(1)\n```',
     "\ud800 lone surrogate <script>alert(1)</script>",
 ]
 

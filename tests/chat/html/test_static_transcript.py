@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import re
+import threading
 from typing import Any
 
 import pytest
 
-from agentbook.chat.html import static_transcript
+from agentbook.chat.html import message_html, static_transcript
 from agentbook.chat.html.static_transcript import StaticTranscript, static_html
 from agentbook.chat.html.style import live_style
 from agentbook.chat.model.conversation import Conversation
-from chat.fakes import KEY, SESSION, FakePlatform
+from chat.fakes import KEY, SESSION, FakePlatform, event
+from chat.panels import draw_now, eventually, make, on_loop
 
-pytestmark = pytest.mark.python_versions
+pytestmark = pytest.mark.dependencies
 
 UID = "ap-0123456789ab"
 # How the notebook tests reduce the static transcript to one token.
@@ -48,6 +50,39 @@ def test_the_transcript_is_one_safe_element() -> None:
     assert SESSION not in shown
 
 
+def bare(html: str) -> str:
+    """The HTML that JupyterLab leaves in a notebook that is not trusted, or less."""
+    return re.sub(r'(?s)<style>.*?</style>| (?:class|dir|tabindex)="[^"]*"', "", html)
+
+
+def test_elements_say_who_speaks_where_styles_are_removed() -> None:
+    talk = conversation()
+    talk.feed(event(900, "message", {"text": "One\n two\n\n```csv\na,b\n1,2\n```\nend `x`"}, KEY))
+    shown = bare(static_html(talk.exchanges, talk.agent_name, UID))
+    assert re.findall(r"<h(\d)>(.+?)</h\1>", shown) == [
+        ("4", "Conversation with guide"), ("5", "You"), ("5", "guide"), ("5", "You"), ("5", "guide"), ("5", "You"),
+    ]  # fmt: skip
+    assert re.findall(r"<blockquote>(.*?)</blockquote>", shown, re.DOTALL)[1:] == [
+        "And more?", "One<br> two<br><pre>a,b\n1,2</pre>end `x`",
+    ]  # fmt: skip
+    page = talk.to_html()
+    assert "<h1 " in page
+    assert "<h2 " in page
+
+
+def test_a_widget_leaves_no_text_beside_its_static_element(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[dict[str, Any]] = []
+    monkeypatch.setattr(static_transcript, "show_bundle", lambda bundle, **_: sent.append(bundle))
+    panel = make(FakePlatform())
+    for in_kernel in (True, False):
+        monkeypatch.setattr(static_transcript, "_in_kernel", lambda in_kernel=in_kernel: in_kernel)
+        static_transcript.show_live(panel)
+    panel.close()
+    static_transcript.show_live(panel)
+    assert [bundle["text/plain"] for bundle in sent] == ["", *["ChatPanel(agent='guide')"] * 2]
+    assert all("application/vnd.jupyter.widget-view+json" in bundle for bundle in sent[:2])
+
+
 def test_an_unused_panel_replaces_the_error_about_the_missing_widget() -> None:
     page = static_html([], "<guide>", UID)
     assert "A chat with &lt;guide&gt;. Nothing was said yet." in page
@@ -76,6 +111,54 @@ def test_updates_go_to_the_output_that_was_shown(monkeypatch: pytest.MonkeyPatch
     static.update(talk.exchanges, "guide")  # nothing new
     assert [options for _, options in sent] == [{"display_id": UID}, {"display_id": UID, "update": True}]
     assert sent[1][0] == {"text/plain": "", "text/html": static_html(talk.exchanges, "guide", UID)}
+
+
+def test_a_kernel_that_dies_leaves_the_turn_in_the_notebook(
+    platform: FakePlatform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saved: list[str] = []
+    monkeypatch.setattr(static_transcript, "show_bundle", lambda bundle, **_: saved.append(bundle.get("text/html", "")))
+    monkeypatch.setattr(static_transcript, "_in_kernel", lambda: True)
+    platform.answer = None
+    panel = make(platform)
+    panel._ipython_display_()
+    asking = threading.Thread(target=panel.ask, args=("What is a turn?",))
+    asking.start()
+    eventually(panel, lambda: any(exchange.bound for exchange in panel.conversation.exchanges))
+    draw_now(panel)
+    assert "What is a turn?" in saved[-1]
+    assert "There is no reply yet." in saved[-1]
+    panel._saving._clock = lambda: 1e9  # long after
+    before = len(saved)
+    for n in range(200):
+        on_loop(lambda n=n: platform.write(f"word{n:03} " * 10, 80 * n))
+    eventually(panel, lambda: "word199" in panel.conversation.exchanges[0].text)
+    draw_now(panel)
+    panel._saving._clock = lambda: 2e9
+    on_loop(lambda: platform.write("x" * 40_000, 16_000))
+    eventually(panel, lambda: len(panel.conversation.exchanges[0].text) > 50_000)
+    draw_now(panel)
+    assert "Incomplete: the reply was still being written here." in saved[-1]
+    assert "word199" in saved[-1]
+    assert len(saved) - before < 8
+    on_loop(lambda: platform.reply("The end."))
+    asking.join(60)
+    draw_now(panel)
+    assert "Incomplete" not in saved[-1]
+    panel.close()
+
+
+def test_a_saved_history_is_not_rendered_again(platform: FakePlatform) -> None:
+    for n in range(5):
+        platform.persist("message", {"text": f"Question {n}?"}, KEY)
+        platform.reply(f"Reply *{n}* to a saved history.")
+    panel = make(platform, session=SESSION)
+    panel.conversation.load()
+    draw_now(panel)
+    before = message_html._render_cached.cache_info().misses
+    assert static_html(panel.conversation.exchanges, "guide", UID).count("<em>") == 5
+    assert message_html._render_cached.cache_info().misses == before + 1  # the last is drawn in parts
+    panel.close()
 
 
 def test_outside_a_notebook_nothing_is_shown(capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from agentbook.api.errors import StreamClosed
-from agentbook.chat.html.message_html import CUT_OFF, exchange_html
+from agentbook.chat.html.message_html import CUT_OFF, TRY_AGAIN, UNFINISHED, exchange_html
 from agentbook.chat.model.conversation import Conversation
 from agentbook.chat.model.transcript import Transcript
 from chat.fakes import KEY, SESSION, FakePlatform
-from chat.panels import draw_now, eventually, live_view, make, on_loop, shown
+from chat.panels import PagePerson, draw_now, eventually, make, on_loop, shown
 
 pytestmark = pytest.mark.python_versions
 
@@ -66,8 +66,38 @@ def test_the_panel_keeps_the_text_of_a_turn_that_ends_early(end: str) -> None:
     words = shown(panel)
     assert "Half a sentence" in words
     assert words.count(CUT_OFF) == words.count("Failed.") == 1
-    assert live_view(panel).retry.description == ("Send again" if end == "failed" else "Listen again")
+    page = PagePerson(panel)
+    assert page.turn()["data"]["retry"][0] == TRY_AGAIN
+    # The reason stands below the text and nowhere else.
+    reason = "Out of budget" if end == "failed" else "connection to the session was lost"
+    assert str(page.snapshot).count(reason) == 1
     panel.close()
+
+
+def test_a_draft_that_is_repeated_after_a_reconnect_never_gets_shorter() -> None:
+    platform, conversation = FakePlatform(), Conversation(None, session=SESSION)
+    streamed(platform, conversation)
+    exchange = conversation.exchanges[0]
+
+    def replay(delta: str, offset: int) -> str:
+        content = {"delta": delta, "offset": offset}
+        conversation.feed(
+            {"id": "draft-9", "type": "runtime_draft", "content": content, "task_id": "t0", "replayed": True}
+        )
+        return exchange.text
+
+    assert replay("Because", 0) == "Because **it"
+    assert replay(" **it is", 7) == "Because **it is"
+    assert replay("Since", 0) == "Since"  # the agent started over
+
+
+def test_an_export_says_that_a_reply_is_still_being_written() -> None:
+    platform, conversation = FakePlatform(), Conversation(None, session=SESSION)
+    streamed(platform, conversation)
+    for page in (conversation.to_markdown(), conversation.to_html()):
+        assert page.index("Because") < page.index(UNFINISHED)
+    conversation.feed(platform.reply("Because."))
+    assert UNFINISHED not in conversation.to_markdown()
 
 
 def test_unknown_event_types_are_counted() -> None:

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import nbformat
 import pandas as pd
 import pytest
 from hypothesis import given
@@ -140,3 +141,30 @@ def test_the_json_holds_the_session_its_turns_and_events() -> None:
     assert record["agent_name"] == "guide"
     assert [(each["prompt"], each["reply"], each["subtasks"]) for each in record["exchanges"]] == [("2+2?", "4", 1)]
     assert [each["type"] for each in record["exchanges"][0]["events"]] == ["message", "runtime_done", "runtime_done"]
+
+
+@pytest.mark.parametrize("suffix", [".md", ".HTML", ".json", ".ipynb"])
+def test_an_exported_file_is_the_text_of_its_kind(tmp_path: Path, suffix: str) -> None:
+    conversation = recorded(("Why? \ud800", "Because.\n```python\nimport os\n```"), ("And?", "So."))
+    path = conversation.export(tmp_path / f"talk{suffix}")
+    text = path.read_text(encoding="utf-8")
+    writers = {
+        ".md": conversation.to_markdown, ".html": conversation.to_html,
+        ".json": conversation.to_json, ".ipynb": conversation.to_notebook,
+    }  # fmt: skip
+    assert text == writers[suffix.lower()]().replace("\ud800", "?")
+    assert "Because." in text
+
+
+def test_a_notebook_has_one_cell_for_each_message_and_no_code() -> None:
+    conversation = recorded(("Why?", "Because.\n```python\nimport os\n```"), ("<b>And?", "So."))
+    notebook = nbformat.reads(conversation.to_notebook(), as_version=4)
+    nbformat.validate(notebook)
+    assert [cell.cell_type for cell in notebook.cells] == ["markdown"] * 5
+    assert "\n\n".join(cell.source for cell in notebook.cells) + "\n" == conversation.to_markdown()
+
+
+def test_another_suffix_writes_nothing(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"none of \.md, \.html, \.json, \.ipynb"):
+        recorded(("Why?", "So")).export(tmp_path / "talk.docx")
+    assert list(tmp_path.iterdir()) == []

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from agentbook.api.errors import Conflict, NotFound
+from agentbook.api.errors import Conflict, NotFound, RateLimited
 from agentbook.api.record import Record
 from agentbook.chat.prompt_lab.prompt_lab import PromptLab
 from support.fake_platform.in_process import InProcessPlatform
@@ -33,6 +33,19 @@ class LabPlatform(InProcessPlatform):
         Takes the agent's configuration and the message. None leaves the turn open.
     calls : list of tuple
         Every request that changes something, in order.
+    workspace_names : list of str
+        The workspaces that the account can see.
+    offered : tuple of str
+        The fields of configure-llm and of starting a session that the specification
+        does not have, by their names in openapi.yaml.
+    models : tuple of str
+        The language models it lists.
+    usage : dict
+        Further content of every reply, such as its usage.
+    publish_refusals : list of exception
+        Raised by the next attempts to publish a version.
+    start_refusals : list of exception
+        Raised by the next starts of a session.
     open_now, max_open : int
         The number of open questions now, and the maximum so far.
     """
@@ -40,12 +53,19 @@ class LabPlatform(InProcessPlatform):
     def __init__(self, reply: Reply | None = None) -> None:
         super().__init__()
         self.reply: Reply = reply or (lambda settings, text: f"{settings.get('system_prompt')}: {text}")
-        self.agents, self.sessions = Agents(self), Sessions(self)
+        self.agents, self.sessions, self.workspaces = Agents(self), Sessions(self), Workspaces(self)
+        self.me = Me(self)
+        self.workspace_names: list[str] = []
         self.records: dict[str, Record] = {}
         self.history: dict[str, list[Record]] = {}
         self.calls: list[tuple[Any, ...]] = []
         self.refusals: list[BaseException] = []
         self.hides_prompts = False
+        self.offered: tuple[str, ...] = ()
+        self.models: tuple[str, ...] = ()
+        self.usage: dict[str, Any] = {}
+        self.publish_refusals: list[BaseException] = []
+        self.start_refusals: list[BaseException] = []
         self.open_now = self.max_open = 0
         self.add_agent("acme~writer", system_prompt="original", description="writes", tools=[], mode="one-shot")
 
@@ -56,7 +76,14 @@ class LabPlatform(InProcessPlatform):
         return agent_id
 
     def version(self, **settings: Any) -> Record:
-        return Record(id=self.next_id(), type="COMMITTED", created_at=datetime.now(UTC).isoformat(), **settings)
+        facts = {"id": self.next_id(), "type": "COMMITTED", "created_at": datetime.now(UTC).isoformat()}
+        return Record({**facts, **settings})
+
+    async def openapi(self) -> dict[str, Any]:
+        kinds = {"type": {"enum": ["EPHEMERAL", "COMMITTED"]}}
+        schema = {"properties": {name: kinds.get(name, {}) for name in self.offered}}
+        post = {"post": {"requestBody": {"content": {"application/json": {"schema": schema}}}}}
+        return {"paths": {"/agents/{id}/configure-llm": post, "/workspaces/{id}/sessions": post}}
 
     def find(self, agent: Any) -> str:
         agent_id = agent if isinstance(agent, str) else agent["id"]
@@ -89,11 +116,17 @@ class LabPlatform(InProcessPlatform):
                 yield event
 
     def answer(self, session_id: str, text: str) -> None:
-        self.append(session_id, "runtime_done", {"text": text}, AGENT)
+        self.append(session_id, "runtime_done", {"text": text, **self.usage}, AGENT)
 
-    async def play(self, session_id: str, agent_id: str, prompt: str) -> None:
-        # As on the platform, a turn runs on the newest version when it begins.
-        settings = (self.history[agent_id] or [Record()])[-1]
+    async def play(self, session_id: str, agent_id: str, prompt: str, version_id: str | None = None) -> None:
+        # As on the platform, a turn runs on the newest version when it begins, unless
+        # its session named another.
+        runnable = [
+            version
+            for version in self.history[agent_id]
+            if (version["type"] == "COMMITTED" if version_id is None else version["id"] == version_id)
+        ]
+        settings = (runnable or [Record()])[-1]
         self.open_now += 1
         self.max_open = max(self.max_open, self.open_now)
         try:
@@ -118,7 +151,12 @@ class Agents:
         await asyncio.sleep(0)
         return Record(self._platform.records[self._platform.find(agent)])
 
-    def versions(self, agent: Any, *, limit: int | None = None) -> AsyncIterator[Record]:
+    async def list(self, *, limit: int | None = None) -> AsyncIterator[Record]:
+        await asyncio.sleep(0)
+        for record in list(self._platform.records.values())[:limit]:
+            yield record
+
+    def versions(self, agent: Any, *, type: str | None = None, limit: int | None = None) -> AsyncIterator[Record]:
         return self._versions(self._platform.find(agent))
 
     async def _versions(self, agent_id: str) -> AsyncIterator[Record]:
@@ -127,35 +165,84 @@ class Agents:
             hidden = {"system_prompt": None} if self._platform.hides_prompts else {}
             yield Record({**version, **hidden})
 
+    async def create(self, name: str, *, template: str) -> Record:
+        await asyncio.sleep(0)
+        self._platform.calls.append(("create", name, template))
+        if self._platform.refusals:
+            raise self._platform.refusals.pop(0)
+        return Record(self._platform.records[self._platform.add_agent(f"acme~{name}")])
+
+    async def models(self) -> AsyncIterator[Record]:
+        await asyncio.sleep(0)
+        for name in self._platform.models:
+            yield Record(id=name)
+
     async def configure_llm(self, agent: Any, **settings: Any) -> Record:
         agent_id = self._platform.find(agent)
         await asyncio.sleep(0)
         self._platform.calls.append(("configure", agent_id, settings))
         if self._platform.refusals:
             raise self._platform.refusals.pop(0)
-        version = self._platform.version(**settings)
+        version = self._platform.version(**{"mode": "one-shot", **settings})  # its default
         self._platform.history[agent_id].append(version)
         return Record({**version, "job": {"status": "COMPLETED"}})
+
+    async def publish(self, agent: Any, version_id: str) -> Record:
+        await asyncio.sleep(0)
+        self._platform.calls.append(("publish", agent, version_id))
+        if self._platform.publish_refusals:
+            raise self._platform.publish_refusals.pop(0)
+        versions = self._platform.history[self._platform.find(agent)]
+        return next(version for version in versions if version["id"] == version_id)
+
+
+class Me:
+    def __init__(self, platform: LabPlatform) -> None:
+        self._platform = platform
+
+    async def workspaces(self, *, limit: int | None = None) -> AsyncIterator[Record]:
+        await asyncio.sleep(0)
+        for name in self._platform.workspace_names[:limit]:
+            yield Record(id=name, full_name=name)
+
+
+class Workspaces:
+    def __init__(self, platform: LabPlatform) -> None:
+        self._platform = platform
+
+    async def create(self, name: str) -> Record:
+        await asyncio.sleep(0)
+        self._platform.calls.append(("create workspace", name))
+        self._platform.workspace_names.append(f"acme~{name}")
+        return Record(id=name, full_name=f"acme~{name}")
 
 
 class Sessions:
     def __init__(self, platform: LabPlatform) -> None:
         self._platform = platform
 
-    async def start(self, workspace: Any, *, agent_id: Any, prompt: str) -> Record:
+    async def start(self, workspace: Any, *, agent_id: Any, prompt: str, agent_version_id: str | None = None) -> Record:
         await asyncio.sleep(0)
         platform = self._platform
+        if platform.start_refusals:
+            raise platform.start_refusals.pop(0)
         platform.calls.append(("start", agent_id, prompt))
         session_id = f"01900000-0000-7000-9000-{len(platform.histories):012x}"
         platform.append(session_id, "message", {"text": prompt}, KEY)
-        platform.start_task(platform.play(session_id, agent_id, prompt))
+        platform.start_task(platform.play(session_id, agent_id, prompt, agent_version_id))
         return Record(id=session_id, workspace_id=str(workspace), name=None)
+
+
+def limited() -> RateLimited:
+    error: RateLimited = refused(RateLimited, 429, "This user has exceeded an allotted request count.")
+    error.date = "Sun, 22 Nov 2026 15:00:30 GMT"
+    return error
 
 
 def not_ready(times: int) -> list[BaseException]:
     return [refused(Conflict, 409, NOT_READY) for _ in range(times)]
 
 
-def make_lab(platform: LabPlatform | None = None, agent: str | None = "acme~writer") -> PromptLab:
+def make_lab(platform: LabPlatform | None = None, agent: Any = "acme~writer") -> PromptLab:
     platform = platform or LabPlatform()
     return PromptLab(platform, agent=agent, workspace="acme~lab", follow=platform.follow)  # type: ignore[arg-type]

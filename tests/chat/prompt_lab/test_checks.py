@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from typing import Any
@@ -9,8 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+import agentbook as ab
 from agentbook.chat.prompt_lab.answers import Answer, to_frame
 from agentbook.chat.prompt_lab.checks import Check, parse_checks, read_checks
+from agentbook.chat.prompt_lab.file_checks import FileAssert, FileCases
+from agentbook.evaluation.model import Assertion, Case
 
 from .lab_platform import LabPlatform, make_lab
 
@@ -109,3 +113,55 @@ def test_a_check_keeps_its_flags() -> None:
     assert Check.from_data(check.as_data()) == check
     with pytest.raises(ValueError, match="Unknown kind of check"):
         Check.from_data({"name": "x", "kind": "magic", "what": 1})
+
+
+@pytest.mark.parametrize(
+    ("criterion", "passed", "score"),
+    [
+        (ab.checks.length(max=3), True, None),
+        (ab.checks.length(min=4, max=9), False, None),
+        (ab.checks.length(max=5, unit="characters"), False, None),
+        (ab.checks.latency(2.0), True, None),
+        (ab.checks.latency(1.0), False, None),
+        (ab.checks.overlap("one two"), True, 0.8),
+        (ab.checks.overlap("{{expected}}", threshold=0.9), True, 1.0),
+        (ab.checks.overlap("nothing"), False, 0.0),
+    ],
+)
+def test_checks_of_length_latency_and_similarity(criterion: Any, passed: bool, score: float | None) -> None:
+    (check,) = read_checks([criterion]).values()
+    verdict = check.judge("One two three", "why?", 1.5, {"expected": "three two one"})
+    assert (verdict.passed, verdict.score) == (passed, pytest.approx(score) if score else score)
+    assert Check.from_data(json.loads(json.dumps(check.as_data()))) == check
+
+
+def test_an_assert_of_a_file_keeps_the_files_meaning() -> None:
+    ours, theirs = read_checks({"ours": "Refund", "theirs": FileAssert(Assertion("contains", "Refund"))}).values()
+    assert (ours.judge("refund").passed, theirs.judge("refund").passed) == (True, False)
+    fenced = '```json\n{"answer": "yes"}\n```'
+    ours, theirs = read_checks({"ours": SCHEMA, "theirs": FileAssert(Assertion("is-json", SCHEMA))}).values()
+    assert (ours.judge(fenced).passed, theirs.judge(fenced).passed) == (True, False)
+    ours, theirs = read_checks({"o": lambda reply: 0.4, "t": FileAssert(Assertion("python", "0.4"))}).values()
+    assert (ours.judge("x").passed, theirs.judge("x").passed) == (False, True)
+    cases = FileCases(
+        {"why?": Case(asserts=(Assertion("equals", "x", weight=3), Assertion("equals", "y"))), "how?": Case()}
+    )
+    (check,) = read_checks([cases]).values()
+    assert (check.judge("x", "why?").passed, check.judge("x", "why?").score) == (False, 0.75)
+    assert Check.from_data(json.loads(json.dumps(check.as_data()))) == check
+
+
+def test_people_rate_replies() -> None:
+    lab = make_lab(LabPlatform())
+    lab.add_variant("now")
+    lab.run(["one", "two"], progress=False)
+    lab.rate(("now", "one", 1), True, " well said ")
+    lab.rate(("now", "two", 1), False)
+    assert lab.results["thumb"].tolist() == [True, False]
+    assert lab.results["note"].tolist()[0] == "well said"
+    again = type(lab.experiment).from_data(json.loads(json.dumps(lab.experiment.as_data())))
+    assert again.results["thumb"].tolist() == [True, False]
+    lab.rate(("now", "two", 1))
+    assert lab.results["thumb"].isna().tolist() == [False, True]
+    with pytest.raises(ValueError, match="There is no reply"):
+        lab.rate(("now", "three", 1), True)

@@ -114,7 +114,10 @@ answers = st.builds(
     still_open=st.booleans(),
     verdicts=st.dictionaries(names, verdicts, max_size=2),
 )
-checks = st.dictionaries(names, names | st.just(re.compile("a+", re.IGNORECASE)) | st.just(SCHEMA), max_size=3)
+# Not the name of a column, which is refused.
+checks = st.dictionaries(
+    names.map("check {}".format), names | st.just(re.compile("a+", re.IGNORECASE)) | st.just(SCHEMA), max_size=3
+)
 
 
 @settings(
@@ -194,3 +197,13 @@ def test_half_a_surrogate_pair_survives_the_file(tmp_path: Path) -> None:
     path = lab.save(tmp_path / "lab.json")
     assert json.loads(path.read_text())["answers"][0]["reply"] == "broken \ud83d here"
     assert PromptLab.load(path, LabPlatform()) == lab  # type: ignore[arg-type]
+
+
+def test_a_copy_stays_while_the_experiment_changes(lab: PromptLab) -> None:
+    lab.add_variant("kind", "Be kind.")
+    lab.run(["one"], checks={"kind": "kind"}, progress=False)
+    copy = lab.experiment.copy()
+    lab.check({"other": "nothing"})
+    lab.edit_variant("kind", system_prompt="Be nice.")
+    assert copy.summary()["kind_passed"].tolist() == [1]
+    assert (list(copy.variants), copy.revisions("kind")) == (["kind"], [])

@@ -14,6 +14,17 @@ pytestmark = pytest.mark.python_versions
 CHAT = Path(agentbook.chat.__file__).parent
 MODELS = [
     "variant",
+    "versions",
+    "new_agent",
+    "offers",
+    "plan",
+    "pauses",
+    "keeping",
+    "saved_runs",
+    "run_comparison",
+    "cost",
+    "templates",
+    "inputs",
     "checks",
     "answers",
     "summary",
@@ -23,7 +34,7 @@ MODELS = [
     "run",
     "controller",
 ]
-FORM = ["variant_form", "run_form"]
+FORM = ["agent_form", "variant_form", "variant_list", "run_form", "check_form", "runs_view", "results_view"]
 
 
 def imported(module: str) -> set[str]:

@@ -10,31 +10,14 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from agentbook.api.errors import Conflict, NotFound, OutcomeUnknown, ServerError
-from agentbook.chat.prompt_lab import configurator
-from agentbook.chat.prompt_lab.configurator import NotReady
+from agentbook.api.errors import Conflict, NotOffered
 from agentbook.chat.prompt_lab.prompt_lab import PromptLab
 from agentbook.chat.prompt_lab.variant import Variant
 from agentbook.events import loop
 
-from .lab_platform import LabPlatform, make_lab, not_ready, refused
+from .lab_platform import LabPlatform, refused
 
 pytestmark = pytest.mark.python_versions
-
-
-@pytest.fixture
-def platform() -> LabPlatform:
-    return LabPlatform()
-
-
-@pytest.fixture
-def lab(platform: LabPlatform) -> PromptLab:
-    return make_lab(platform)
-
-
-@pytest.fixture(autouse=True)
-def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(configurator, "POLL_PAUSES_S", (0.0,))
 
 
 def on_loop(work: Callable[[], Any]) -> Any:
@@ -84,6 +67,32 @@ def test_an_unchanged_configuration_is_not_committed_again(platform: LabPlatform
     lab.add_variant("same", "original")
     assert lab.run(["hello"], progress=False)["version"].tolist() == ["1.0.0"]
     assert platform.configured() == []
+
+
+def test_identical_configurations_are_committed_once_and_the_current_one_not_at_all(
+    platform: LabPlatform, lab: PromptLab
+) -> None:
+    lab.add_variant("kind", "Be kind.")
+    lab.add_variant("brief", "Be brief.")
+    lab.add_variant("friendly", "Be kind.")
+    lab.run(["one"], restore=False, progress=False)
+    assert platform.prompts() == ["original", "Be kind.", "Be brief."]
+    frame = lab.run(["one", "two"], restore=False, progress=False)
+    assert platform.prompts() == ["original", "Be kind.", "Be brief.", "Be kind."]
+    assert frame.groupby("variant")["version"].nunique().to_dict() == {"brief": 1, "friendly": 2, "kind": 2}
+
+
+@pytest.mark.parametrize("description", ["what it is for", None])
+def test_a_run_leaves_the_description_of_an_agent_as_it_was(
+    platform: LabPlatform, lab: PromptLab, description: str | None
+) -> None:
+    writer = platform.find("acme~writer")
+    platform.history[writer][0].pop("description")
+    platform.records[writer]["description"] = description
+    lab.add_variant("kind", "Be kind.")
+    lab.run(["one"], progress=False)
+    sent = [call[2]["description"] for call in platform.calls if call[0] == "configure"]
+    assert sent == [description or ""] * 2  # the variant, and the agent as it was
 
 
 def test_running_again_asks_only_missing_questions(platform: LabPlatform, lab: PromptLab) -> None:
@@ -175,7 +184,7 @@ def test_an_interrupt_of_run_reaches_the_caller_at_once(
         future.cancel()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("agentbook.chat.prompt_lab.prompt_lab.loop.run", interrupted)
+    monkeypatch.setattr("agentbook.chat.prompt_lab.lab_runner.loop.run", interrupted)
     with pytest.raises(KeyboardInterrupt):
         lab.run(["slow"], progress=False)
     monkeypatch.undo()
@@ -221,128 +230,6 @@ def test_a_variant_that_cannot_be_applied_fails_and_the_others_continue(platform
     assert "No such tool" in frame.loc["bad", "reason"]
     assert "Agent not found" in frame.loc["lost", "reason"]
     assert platform.prompts() == ["original", "Be good.", "original"]
-
-
-def test_apply_is_one_call_and_waits_until_the_agent_is_ready(platform: LabPlatform, lab: PromptLab) -> None:
-    platform.refusals = not_ready(3)
-    lab.add_variant("kind", "Be kind.", version="2.0.0")
-    version = lab.apply("kind")
-    assert (version.number, version.system_prompt) == ("2.0.0", "Be kind.")
-    assert len(platform.configured()) == 4, "refused three times, accepted once"
-    assert platform.prompts() == ["original", "Be kind."]
-    assert [each.label for each in lab.versions()] == ["2.0.0", "1.0.0"]
-
-
-def test_the_first_question_waits_until_the_agent_is_ready(platform: LabPlatform, lab: PromptLab) -> None:
-    agent = platform.records[platform.find("acme~writer")]
-    states = ["CONFIGURING", "CONFIGURING", "READY"]
-    polled: list[str] = []
-    get = platform.agents.get
-
-    async def get_slowly(which: Any) -> Any:
-        if platform.configured():
-            agent["setup_state"] = states.pop(0) if len(states) > 1 else "READY"
-            polled.append(agent["setup_state"])
-            assert platform.questions() == []
-        return await get(which)
-
-    platform.agents.get = get_slowly  # type: ignore[method-assign]
-    lab.add_variant("kind", "Be kind.")
-    lab.apply("kind")
-    assert polled == ["CONFIGURING", "CONFIGURING", "READY"]
-
-
-def test_an_agent_that_never_becomes_ready_raises(
-    platform: LabPlatform, lab: PromptLab, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(configurator, "POLL_PAUSES_S", (0.02,))
-    platform.refusals = not_ready(10_000)
-    lab.add_variant("kind", "Be kind.")
-    with pytest.raises(NotReady, match=r"acme~writer was not READY within 0\.1 s"):
-        lab.apply("kind", ready_timeout_s=0.1)
-    frame = lab.run(["hello"], ready_timeout_s=0.1, progress=False)
-    assert frame.loc[0, "status"] == "failed"
-    assert "not READY" in frame.loc[0, "reason"]
-    assert platform.prompts() == ["original"]
-
-
-def test_other_conflicts_are_not_retried(platform: LabPlatform, lab: PromptLab) -> None:
-    platform.refusals = [refused(Conflict, 409, "Version is already published")]
-    lab.add_variant("kind", "Be kind.")
-    with pytest.raises(Conflict, match="already published"):
-        lab.apply("kind")
-    assert len(platform.configured()) == 1
-
-
-def test_a_lost_reply_is_read_back_and_not_sent_again(platform: LabPlatform, lab: PromptLab) -> None:
-    configure = platform.agents.configure_llm
-
-    async def accept_but_lose_the_reply(agent: Any, **settings: Any) -> Any:
-        await configure(agent, **settings)
-        raise OutcomeUnknown("the reply was lost", operation="agents.configure_llm")
-
-    platform.agents.configure_llm = accept_but_lose_the_reply  # type: ignore[method-assign]
-    lab.add_variant("kind", "Be kind.")
-    assert lab.apply("kind").number == "1.0.1"
-    assert platform.prompts() == ["original", "Be kind."]
-
-
-def test_a_configuration_that_cannot_be_read_is_not_overwritten(platform: LabPlatform, lab: PromptLab) -> None:
-    platform.hides_prompts = True
-    own = platform.add_agent("acme~own", system_prompt="mine")
-    lab.add_variant("kind", "Be kind.")
-    with pytest.raises(ValueError, match=r"configuration of acme~writer cannot be read.*restore=False"):
-        lab.run(["hello"], progress=False)
-    assert (platform.calls, lab.answers) == ([], [])
-    lab.add_variant("now")
-    assert lab.run(variants=["now"], progress=False)["status"].tolist() == ["answered"], (
-        "this variant configures nothing"
-    )
-    frame = lab.run(restore=False, progress=False)
-    assert frame["reply"].tolist()[0] == "Be kind.: hello"
-    assert platform.prompts() == ["original", "Be kind."]
-    assert platform.prompts(own) == ["mine"]
-    lab.add_variant("mode", mode="multi-turn")
-    frame = lab.run(variants=["mode"], restore=False, progress=False)
-    assert "cannot be read with this key" in frame.loc[0, "reason"]
-
-
-def test_an_agent_whose_versions_cannot_be_read_is_not_overwritten(platform: LabPlatform, lab: PromptLab) -> None:
-    def forbidden(agent: Any, *, limit: int | None = None) -> Any:
-        raise refused(NotFound, 404, "Agent not found")
-
-    platform.agents.versions = forbidden  # type: ignore[method-assign]
-    lab.add_variant("kind", "Be kind.")
-    with pytest.raises(ValueError, match="Nothing was changed"):
-        lab.run(["hello"], progress=False)
-    assert platform.calls == []
-
-
-def test_an_agent_without_a_configuration_keeps_the_last_one_with_a_warning(
-    platform: LabPlatform, lab: PromptLab
-) -> None:
-    platform.add_agent("acme~new")
-    lab.add_variant("kind", "Be kind.", agent="acme~new")
-    with pytest.warns(UserWarning, match=r"acme~new keeps version .*it had none"):
-        lab.run(["hello"], progress=False)
-
-
-def test_without_restore_the_last_configuration_stays(platform: LabPlatform, lab: PromptLab) -> None:
-    lab.add_variant("kind", "Be kind.")
-    lab.run(["hello"], restore=False, progress=False)
-    assert platform.prompts() == ["original", "Be kind."]
-
-
-def test_a_failed_restore_is_a_warning(platform: LabPlatform, lab: PromptLab) -> None:
-    lab.add_variant("kind", "Be kind.")
-
-    def fail_later(settings: Any, text: str) -> str:
-        platform.refusals = [refused(ServerError, 503, "Something went wrong")]
-        return "hello"
-
-    platform.reply = fail_later
-    with pytest.warns(UserWarning, match="could not be restored"):
-        lab.run(["hello"], progress=False)
 
 
 def test_arun_on_another_loop(lab: PromptLab) -> None:
@@ -416,3 +303,34 @@ def test_removing_a_variant_drops_its_results(lab: PromptLab) -> None:
     lab.run(["x"], progress=False)
     lab.remove_variant("a")
     assert lab.results["variant"].tolist() == ["b"]
+
+
+def test_parameters_are_sent_where_the_platform_offers_them(platform: LabPlatform, lab: PromptLab) -> None:
+    platform.offered = ("model", "temperature", "max_tokens", "top_p")
+    lab.add_variant("cold", "Be kind.", model="small", temperature=0)
+    lab.add_variant("warm", model="small", temperature=1)
+    lab.run(["one"], progress=False)
+    sent = [settings for kind, _, settings in platform.calls if kind == "configure"]
+    assert [(each.get("model"), each.get("temperature")) for each in sent] == [("small", 0), ("small", 1), (None, None)]
+    assert platform.prompts() == ["original", "Be kind.", "original", "original"]
+
+
+def test_a_parameter_that_is_not_offered_is_refused_before_anything_is_sent(
+    platform: LabPlatform, lab: PromptLab
+) -> None:
+    platform.offered = ("model",)
+    lab.add_variant("now")
+    lab.add_variant("cold", "Be kind.", model="small", temperature=0, top_p=1)
+    with pytest.raises(NotOffered, match="shows no temperature and no top_p, so nothing was sent"):
+        lab.run(["one"], progress=False)
+    assert platform.calls == []
+    lab.run(["one"], "now", progress=False)
+    assert platform.questions() == ["one"]
+
+
+def test_a_model_that_is_shown_and_cannot_be_chosen_is_no_setting(platform: LabPlatform, lab: PromptLab) -> None:
+    platform.history[platform.find("acme~writer")][0]["model"] = "theirs"
+    lab.add_variant("kind", "Be kind.")
+    lab.run(["one"], progress=False)
+    sent = [settings for kind, _, settings in platform.calls if kind == "configure"]
+    assert [settings.keys() & {"model"} for settings in sent] == [set(), set()]

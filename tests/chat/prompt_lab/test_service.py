@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pandas as pd
 import pytest
+from click.testing import CliRunner, Result
 
 import agentbook as ab
+from agentbook.cli import main
 from agentbook.events import loop
 from service.process import Service
 
-pytestmark = pytest.mark.python_versions
+from .form import until
 
 INPUTS = ["What is a session?", "How do I stream events?"]
 SCOPES = ("agents:write", "sessions:write", "workspaces:read")
@@ -75,9 +81,10 @@ def test_the_prompt_decides_which_checks_pass(connect: Connect, tmp_path: Path) 
     assert passed.loc["json"].tolist() == [2, 0, 2]
     assert passed.loc["one"].tolist() == [0, 2, 0]
     assert passed.loc["now", ["json", "source"]].tolist() == [0, 2]
-    assert frame["version"].tolist() == ["1.2.0"] * 2 + ["1.2.1"] * 2 + ["1.2.2"] * 2
-    after = lab.versions()[0]
-    assert (after.number, after.system_prompt, after.settings) == ("1.2.3", before.system_prompt, before.settings)
+    assert frame["version"].tolist() == ["1.2.0"] * 2 + ["1.2.1-draft.1"] * 2 + ["1.2.1-draft.2"] * 2
+    drafts, after = lab.versions()[:2], lab.versions()[2]
+    assert [draft.type for draft in drafts] == ["EPHEMERAL"] * 2
+    assert after == before, "nothing of the agent has changed"
     loaded = ab.PromptLab.load(lab.save(tmp_path / "lab.json"), client)
     assert loaded == lab
     assert len(loaded.run(progress=False)) == 6
@@ -92,6 +99,53 @@ def test_apply_waits_until_the_agent_is_ready(service: Service, connect: Connect
     assert (version.number, version.system_prompt, version.summary) == ("3.0.0", "Be brief.", "brief")
     assert version.settings["mode"] == "one-shot"
     assert [each.number for each in lab.versions()].count("3.0.0") == 1, "one version, whatever the number of refusals"
+
+
+def test_a_winner_is_published_in_a_step_of_its_own(connect: Connect) -> None:
+    source = next(version for version in make(connect()).versions() if version.number == "1.0.0")
+    mine = connect().agents.create("published-scribe", forked_from_version=source.id)
+    lab = make(connect(), mine["id"])
+    lab.add_variant("brief", "Answer in one sentence.")
+    lab.run(INPUTS[:1], progress=False)
+    assert connect().agents.get(mine["id"])["published_version"] is None
+    version = lab.publish("brief")
+    assert (version.type, version.system_prompt) == ("COMMITTED", "Answer in one sentence.")
+    assert connect().agents.get(mine["id"])["published_version"] == version.number
+    assert lab.publish("brief").id == version.id, "what is published already stays so"
+
+
+def test_from_a_chart_to_a_published_version_and_back(connect: Connect) -> None:
+    client, where = connect("agents:read", "sessions:read", *SCOPES), ["acme~data", "acme~playground"]
+    history = ab.load_history(client, "acme", workspaces=where, progress=False, errors="keep")
+    lab = make(client, "acme~data-desk")
+    explorer = ab.Explorer(history, lab=lab)
+    explorer.select(groups=["data-desk"], outcomes=["answered"])
+    slow = explorer.selection.drop_duplicates("prompt").nlargest(12, "latency_s")
+    explorer.open(slow.index[0])
+    explorer.close()
+    assert lab.add_inputs(slow)["session_id"].tolist() == slow["session_id"].tolist()
+    lab.add_variant("now")
+    lab.add_variant("brief", "Answer in one sentence.")
+    lab.run(checks={"short": ab.checks.length(max=60)}, progress=False)
+    assert lab.summary()["answered"].tolist() == [12, 12]
+    version = lab.publish("brief")
+    assert version.created_at is not None
+    people = make(client, "acme~data-desk")
+    people.add_variant("now")
+    people.run(lab.inputs, progress=False)
+    later = ab.load_history(client, "acme", workspaces=where, progress=False, errors="keep").turns
+    later = later[later["agent"] == "data-desk"].assign(tested=lab.in_test_set)
+    since = later[later["asked_at"] >= version.created_at]
+    assert since["tested"].tolist() == [True] * 12
+    assert lab.in_test_set(slow).all()
+    spans = {
+        "a": (later["asked_at"].min(), version.created_at),
+        "b": (version.created_at, later["asked_at"].max() + pd.Timedelta("1s")),
+    }
+    changes = ab.compare_periods(later, by="tested", metric="latency", **spans).set_index("tested")
+    assert changes.loc[True, "significant"], "just those questions got faster"
+    assert changes.loc[True, "change"] < 0
+    assert not changes.loc[False, "significant"]
 
 
 def test_an_own_agent_runs_at_the_same_time(connect: Connect) -> None:
@@ -122,8 +176,8 @@ def test_a_foreign_agent_can_be_asked_but_not_configured(connect: Connect) -> No
     lab.add_variant("now")
     lab.add_variant("other", "Be brief.")
     with pytest.raises(ValueError, match=r"northwind~calculator cannot be read with this key.*Nothing was changed"):
-        lab.run(["2 + 2"], progress=False)
-    frame = lab.run(["2 + 2"], restore=False, progress=False).set_index("variant")
+        lab.run(["2 + 2"], drafts=False, progress=False)
+    frame = lab.run(["2 + 2"], progress=False).set_index("variant")
     assert "4" in frame.loc["now", "reply"]
     assert frame.loc["other", "status"] == "failed"
 
@@ -139,3 +193,103 @@ def test_failed_turns_are_asked_again_on_request(connect: Connect) -> None:
     again = lab.run(concurrency=8, retry_failed=True, progress=False).set_index("input")
     moved = frame.index[frame["session_id"] != again["session_id"]]
     assert moved.tolist() == failed.index.tolist(), "only failed questions are asked again, in new sessions"
+
+
+KILLED = """
+import agentbook as ab
+lab = ab.PromptLab(ab.connect(), agent="acme~scribe", workspace="acme~playground")
+lab.add_variant("one", "Answer in one sentence.")
+lab.run([f"What is a word{n}?" for n in range(200)], concurrency=1, progress=False)
+"""
+
+
+def answered_in(journal: Path) -> dict[str, str]:
+    """The sessions of the answered questions in the journal of a run, by input."""
+    lines = journal.read_text("utf-8").splitlines(keepends=True)[1:]
+    rows = [json.loads(line) for line in lines if line.endswith("\n")]
+    return {row["input"]: row["session_id"] for row in rows if row["status"] == "answered"}
+
+
+def test_a_run_whose_kernel_is_killed_continues(service: Service, connect: Connect) -> None:
+    environment = {**os.environ, "AGENTBOOK_BASE_URL": service.base_url, "AGENTBOOK_API_KEY": service.key(*SCOPES)}
+    folder = Path(os.environ["AGENTBOOK_RUNS"])
+
+    def journals() -> list[Path]:
+        return list(folder.glob("*.jsonl"))
+
+    with subprocess.Popen([sys.executable, "-c", KILLED], env=environment) as process:
+        until(lambda: process.poll() is not None or any(answered_in(journal) for journal in journals()))
+        process.kill()
+    assert process.returncode == -9
+    before = answered_in(journals()[0])
+    assert 0 < len(before) < 200
+    lab = make(connect())
+    lab.add_variant("one", "Answer in one sentence.")
+    inputs = [f"What is a word{n}?" for n in range(len(before) + 4)]
+    with pytest.warns(UserWarning, match="which ended with its kernel"):
+        frame = lab.run(inputs, progress=False).set_index("input")
+    assert frame["status"].tolist() == ["answered"] * len(inputs)
+    assert frame["session_id"].to_dict() | before == frame["session_id"].to_dict(), "what was answered is kept"
+    assert journals() == []
+    drafts = [version for version in lab.versions() if version.type == "EPHEMERAL" and version.summary == "one"]
+    assert len(drafts) == 1, "the draft of the killed run is used again"
+
+
+GREETING = """
+prompts: ["What is a {{word}}?"]
+tests:
+  - {vars: {word: session}, assert: [{type: icontains, value: session}]}
+  - {vars: {word: session}, assert: [{type: equals, value: nothing like it}]}
+"""
+
+
+def evaluate(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(main, ["eval", *map(str, arguments), "--no-progress"])
+
+
+def test_the_command_runs_a_file_and_its_exit_code_says_how_it_went(
+    service: Service, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("AGENTBOOK_BASE_URL", service.base_url)
+    monkeypatch.setenv("AGENTBOOK_API_KEY", service.key(*SCOPES))
+    file = tmp_path / "greeting.yaml"
+    file.write_text(GREETING)
+    where = ["--agent", "acme~scribe", "--workspace", "acme~playground", "--out", tmp_path / "out"]
+    below = evaluate(file, *where)
+    assert (below.exit_code, below.stdout.splitlines()[0]) == (100, "1/2\tWhat is a {{word}}?"), below.output
+    assert evaluate(file, *where, "--fail-under", "0.5").exit_code == 0
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"results.json", "junit.xml", "report.html"}
+    file.write_text(GREETING.replace("equals", "javascript"))
+    wrong = evaluate(file, *where)
+    assert (wrong.exit_code, wrong.stdout) == (1, "")
+    assert "greeting.yaml, line 5" in wrong.stderr
+    assert evaluate(tmp_path / "missing.yaml", *where).exit_code == 1
+    assert evaluate(file, "--fail-under", "2").exit_code == 2
+    file.write_text(GREETING)
+    nobody = evaluate(file, "--agent", "acme~nobody", "--workspace", "acme~playground", "--out", tmp_path / "out")
+    assert (nobody.exit_code, "0.0% of 2 cells passed" in nobody.stdout) == (100, True), nobody.output
+
+
+def test_a_killed_command_continues(service: Service, tmp_path: Path) -> None:
+    words = [f"word{n}" for n in range(24)]
+    file, out = tmp_path / "many.yaml", tmp_path / "out"
+    file.write_text(f"prompts: ['What is {{{{word}}}}?']\ntests: [{{vars: {{word: [{', '.join(words)}]}}}}]")
+    command = [
+        sys.executable, "-m", "agentbook", "eval", str(file), "--agent", "acme~scribe", "--workspace",
+        "acme~playground", "--out", str(out), "--concurrency", "1", "--no-progress",
+    ]  # fmt: skip
+    environment = {**os.environ, "AGENTBOOK_BASE_URL": service.base_url, "AGENTBOOK_API_KEY": service.key(*SCOPES)}
+    progress = out / "progress.jsonl"
+    with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL) as process:
+        until(lambda: process.poll() is not None or (progress.exists() and progress.stat().st_size > 0))
+        process.kill()
+    assert process.returncode == -9
+    lines = progress.read_text().splitlines(keepends=True)
+    answered = [json.loads(line)["answer"]["session_id"] for line in lines if line.endswith("\n")]
+    done = subprocess.run(
+        [*command, "--concurrency", "12"], env=environment, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    rows = json.loads((out / "results.json").read_text())["results"]["results"]
+    assert len(rows) == 24
+    assert set(answered) <= {row["sessionId"] for row in rows}, "what was answered is not asked again"

@@ -77,6 +77,21 @@ def test_an_analysis_says_which_column_is_missing(name: str, column: str) -> Non
 
 
 @pytest.mark.parametrize(
+    ("call", "advice"),
+    [
+        (lambda turns: ab.session_summary(turns), r"it has session_id, turn, .*\)\. ab\.load_events\("),
+        (lambda turns: ab.session_summary(pd.DataFrame()), r"the frame has none\. ab\.load_events\("),
+        (lambda turns: ab.latency(turns[["status"]]), r"it has status\)\. ab\.load_events\("),
+        (lambda turns: ab.credential_report(turns), r"\)\. client\.credentials\.list\(account\)\.to_pandas\(\) makes a frame"),
+        (lambda turns: ab.credential_findings(turns), r"\)\. ab\.credential_report\(credentials\) makes a frame"),
+    ],
+)  # fmt: skip
+def test_a_frame_of_another_kind_is_told_which_call_makes_the_right_one(call: Any, advice: str) -> None:
+    with pytest.raises(ValueError, match=advice):
+        call(ab.turns(to_frame("events", [])))
+
+
+@pytest.mark.parametrize(
     ("analysis", "column"),
     [
         *((ab.failures, name) for name in ("failure", "failure_message", "replied_at", "session_id")),
@@ -142,6 +157,14 @@ def test_an_argument_that_makes_no_sense_is_named(call: Any, message: str) -> No
 def test_what_is_no_frame_is_said_to_be_none(name: str) -> None:
     with pytest.raises(TypeError, match="needs a DataFrame, not a list"):
         OF_EVENTS[name]([])  # type: ignore[arg-type]
+
+
+def test_problems_are_those_of_a_loaded_frame(platform: HttpPlatform) -> None:
+    for wrong in (None, platform.client().sessions.events("s0"), [1]):
+        with pytest.raises(
+            TypeError, match=r"load_problems needs the DataFrame that was loaded, not a \w+: ab\.load_events"
+        ):
+            ab.load_problems(wrong)  # type: ignore[arg-type]
 
 
 def test_the_analyses_of_credentials_and_contexts_say_so_too() -> None:

@@ -169,7 +169,7 @@ class Oracle:
         return {check for check, holds in checks.items() if holds}
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(CREDENTIALS, WORKSPACES)
 def test_the_report_is_what_plain_python_says(credentials: list[Any], workspaces: list[Any]) -> None:
     items, places = wire(credentials, workspaces)
@@ -192,9 +192,9 @@ def test_the_report_is_what_plain_python_says(credentials: list[Any], workspaces
         assert row["webhook"] == oracle.webhook(credential)
         access = oracle.places(credential)
         for name in ("open_in", "open_if_granted", "closed_in"):
-            assert (json.loads(row[name]) if isinstance(row[name], str) else None) == (access and access[name]), name
+            assert (row[name] if isinstance(row[name], list) else None) == (access and access[name]), name
         expected = oracle.findings(credential)
-        assert {(each["check"], each["severity"]) for each in json.loads(row["findings"])} == expected
+        assert {(each["check"], each["severity"]) for each in row["findings"]} == expected
         assert row["severity"] == max((severity for _, severity in expected), key=SEVERITIES.index, default="none")
         assert pd.isna(row["last_used_at"])
     findings = credential_findings(report)

@@ -45,9 +45,7 @@ def frame(resource: str, *items: Any) -> pd.DataFrame:
 
 
 def checks(report: pd.DataFrame) -> dict[str, set[str]]:
-    return {
-        row["id"]: {finding["check"] for finding in json.loads(row["findings"])} for row in report.to_dict("records")
-    }
+    return {row["id"]: {finding["check"] for finding in row["findings"]} for row in report.to_dict("records")}
 
 
 @pytest.mark.parametrize(
@@ -78,7 +76,7 @@ def checks(report: pd.DataFrame) -> dict[str, set[str]]:
 def test_a_finding_and_its_severity(fields: dict[str, Any], check: str, severity: str) -> None:
     rows = frame("credentials", credential("a", **fields), credential("b", target_id="w-lab"))
     report = credential_report(rows, frame("workspaces", workspace("lab")), NOW)
-    findings = [finding for finding in json.loads(report["findings"][0]) if finding["check"] == check]
+    findings = [finding for finding in report["findings"][0] if finding["check"] == check]
     assert [finding["severity"] for finding in findings] == [severity]
     assert SEVERITIES.index(report["severity"][0]) >= SEVERITIES.index(severity)
     assert checks(report)["b"] == set()
@@ -171,8 +169,8 @@ def test_where_a_credential_may_be_used() -> None:
     rows = [credential("shared"), credential("own", owner_id="ada"), credential("nobody", owner_id=None)]
     report = credential_report(frame("credentials", *rows), workspaces, NOW, account_id="acme")
     shared, own, nobody = (
-        {column: json.loads(row[column]) for column in ("open_in", "open_if_granted", "closed_in")}
-        if isinstance(row["open_in"], str)
+        {column: row[column] for column in ("open_in", "open_if_granted", "closed_in")}
+        if isinstance(row["open_in"], list)
         else None
         for row in report.to_dict("records")
     )
@@ -194,7 +192,7 @@ def test_grants_and_candidates_are_null_unless_asked_for() -> None:
     assert report[["granted_in", "grant_candidate", "last_used_at"]].isna().all().all()
     granted = rows[["id"]].assign(workspace_id="w")[:1]
     report = credential_report(rows, now=NOW, granted=granted, candidates=rows[1:])
-    assert report["granted_in"].to_list() == ['["w"]', "[]"]
+    assert report["granted_in"].to_list() == [["w"], []]
     assert report["grant_candidate"].to_list() == [False, True]
     assert "unused" in report.attrs["agentbook"]["unknowable"]
 
@@ -240,7 +238,7 @@ FIELDS = st.sampled_from(sorted(credential("a", target={}, target_id="")))
 VALUES = JUNK | st.dictionaries(st.text(max_size=3), JUNK, max_size=2)
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(st.lists(st.dictionaries(FIELDS, VALUES), max_size=5))
 def test_any_credentials_have_a_report_of_the_same_shape(items: list[Any]) -> None:
     report = credential_report(frame("credentials", *items), frame("workspaces", workspace("lab"), 3))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import statistics
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -11,14 +10,15 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agentbook.api.event_ids import first_id_at
-from agentbook.frames.analysis.comparison import compare_periods
+from agentbook.frames.analysis import event_columns
+from agentbook.frames.analysis.activity import hour_of_week
 from agentbook.frames.analysis.contexts import context_status
-from agentbook.frames.analysis.timing import activity_gaps, concurrency, idle_sessions, latency
-from agentbook.frames.analysis.turns import turns
+from agentbook.frames.analysis.pauses import activity_gaps, idle_sessions
+from agentbook.frames.analysis.timing import concurrency, latency
 from agentbook.frames.parse.frame import FrameBuilder, to_frame
 
 START = datetime(2026, 10, 24, 22, tzinfo=UTC)
@@ -136,132 +136,6 @@ def test_gaps_and_idle_sessions(offsets: dict[str, list[float]]) -> None:
     assert set(idle["last_status"]) <= {"open"}
 
 
-def test_compare_periods_puts_the_greatest_change_first() -> None:
-    day = 86_400.0
-    frame = events_of({"a": [100.0, 200.0, 3 * day], "b": [*(day + 1 + n for n in range(40)), 2 * day - 1]})
-    table = compare_periods(frame, period="1D", as_of=START + timedelta(days=2))
-    by_metric = table.set_index("metric")
-    assert by_metric.loc["events", ["before", "after", "change", "ratio", "n"]].to_list() == [2, 41, 39, 20.5, 43]
-    assert by_metric.loc["events", "z"] == pytest.approx(39 / math.sqrt(43))
-    assert table["metric"][0] == "events"
-    assert by_metric.loc["sessions", ["before", "after"]].to_list() == [1, 1]
-    grouped = compare_periods(frame, period="1D", as_of=START + timedelta(days=2), by="session_id")
-    assert grouped.iloc[0][["session_id", "metric", "before", "after"]].to_list() == ["b", "events", 0, 41]
-
-
-def test_compare_periods_of_turns() -> None:
-    items = []
-    for second, length in [(10, 4), (20, 4), (100_000, 16), (100_100, 16)]:
-        for offset, kind, content, author in (
-            (0, "message", {"text": "?"}, {"type": "user"}),
-            (length, "runtime_done", {"text": "!"}, None),
-        ):
-            at = START + timedelta(seconds=second + offset)
-            items.append(
-                {
-                    "id": first_id_at(at),
-                    "type": kind,
-                    "content": content,
-                    "author": author,
-                    "created_at": at.isoformat(),
-                }
-            )
-    frame = to_frame("events", [json.dumps({"items": items}).encode()], context={"session_id": "s"})
-    table = compare_periods(frame, period="1D", as_of=START + timedelta(days=2)).set_index("metric")
-    assert table.loc["latency_p50_s", ["before", "after", "ratio", "n"]].to_list() == [4, 16, 4, 4]
-    assert table.loc["failed_share", ["before", "after"]].to_list() == [0, 0]
-    assert len(turns(frame)) == 4
-    with pytest.raises(ValueError, match="compare_periods needs the column 'team'"):
-        compare_periods(frame, by="team")
-
-
-TURNS = st.lists(
-    st.tuples(
-        st.sampled_from("ab"),
-        st.integers(0, 3 * 86_400),
-        st.integers(1, 300),
-        st.sampled_from(["answer", "fail", "none"]),
-    ),
-    max_size=12,
-    unique_by=lambda turn: turn[:2],
-)
-
-
-@settings(max_examples=60)
-@given(turned=TURNS, by=st.sampled_from([None, "session_id"]))
-def test_compare_periods_is_what_plain_python_counts(turned: list[Any], by: str | None) -> None:
-    """Turns of two sessions over three days; the last two days are compared."""
-    day, questions, log = 86_400, {}, []
-    # One turn after another in each session, so that a reply is its own question's.
-    for name, at, took, end in sorted(turned):
-        start = max([at, *(other["end"] + 1 for other in log if other["name"] == name)])
-        log.append({"name": name, "start": start, "end": start + took, "how": end})
-    pages: dict[str, list[dict[str, Any]]] = {"a": [], "b": []}
-    for n, turn in enumerate(log):
-        if any(earlier["name"] == turn["name"] and earlier["how"] == "none" for earlier in log[:n]):
-            turn["how"] = "none"  # what nobody answered is answered by the next reply: leave the rest open
-        closings = {
-            "answer": ("runtime_done", {"text": "!"}),
-            "fail": ("runtime_error", {"message": "TURN_TIMEOUT: 9"}),
-        }
-        steps = [(turn["start"], "message", {"text": "?"})]
-        if turn["how"] != "none":
-            steps.append((turn["end"], *closings[turn["how"]]))
-        for second, kind, content in steps:
-            at = START + timedelta(seconds=second)
-            event = {"id": first_id_at(at), "type": kind, "content": content, "created_at": at.isoformat()}
-            pages[turn["name"]].append({**event, "author": {"type": "user"}} if kind == "message" else event)
-            questions.setdefault(turn["name"], []).append(second)
-    builder = FrameBuilder("events")
-    for name, items in pages.items():
-        builder.add(json.dumps({"items": items}).encode(), {"session_id": name})
-    table = compare_periods(builder.finish(), period="1D", as_of=START + timedelta(days=3), by=by)
-    groups = (
-        sorted({n for n, at in questions.items() if any(day < second <= 3 * day for second in at)}) if by else [None]
-    )
-    assert len(table) == 7 * len(groups)
-    assert table["z"].abs().dropna().is_monotonic_decreasing
-    for row in table.to_dict("records"):
-        names = [row[by]] if by else ["a", "b"]
-        sides = []
-        for begin in (day, 2 * day):
-            events = [(n, at) for n in names for at in questions.get(n, ()) if begin < at <= begin + day]
-            mine = [turn for turn in log if turn["name"] in names and begin < turn["start"] <= begin + day]
-            times = [turn["end"] - turn["start"] for turn in mine if turn["how"] == "answer"]
-            failed = sum(turn["how"] == "fail" for turn in mine)
-            sides.append(
-                {
-                    "events": len(events), "sessions": len({n for n, _ in events}), "turns": len(mine),
-                    "answered": len(times), "failed": failed, "failed_share": failed / len(mine) if mine else math.nan,
-                    "latency_p50_s": statistics.median(times) if times else math.nan, "times": times,
-                }
-            )  # fmt: skip
-        before, after = (side[row["metric"]] for side in sides)
-        expected = [before, after, after - before, after / before if before else math.nan]
-        actual = [row[name] for name in ("before", "after", "change", "ratio")]
-        assert actual == pytest.approx(expected, nan_ok=True), row["metric"]
-        assert row["z"] == pytest.approx(score(row["metric"], *sides), nan_ok=True), row["metric"]
-
-
-def score(metric: str, before: dict[str, Any], after: dict[str, Any]) -> float:
-    """The change in standard errors, by textbook formulas."""
-    if metric == "failed_share":
-        n, m = before["turns"], after["turns"]
-        if not (n and m):
-            return math.nan
-        pooled = (before["failed"] + after["failed"]) / (n + m)
-        error = math.sqrt(pooled * (1 - pooled) * (1 / n + 1 / m))
-        return (after[metric] - before[metric]) / error if error else math.nan
-    if metric == "latency_p50_s":
-        logs = [[math.log(time) for time in side["times"]] for side in (before, after)]
-        if min(map(len, logs)) < 2:
-            return math.nan
-        error = math.sqrt(sum(statistics.variance(latencies) / len(latencies) for latencies in logs))
-        return (statistics.mean(logs[1]) - statistics.mean(logs[0])) / error if error > 1e-9 else math.nan
-    total = before[metric] + after[metric]
-    return (after[metric] - before[metric]) / math.sqrt(total) if total else math.nan
-
-
 STATUS = st.sampled_from([None, "DRAFT", "PUBLISHED", "NEW"])
 
 
@@ -295,3 +169,49 @@ def test_context_status(rows: list[Any]) -> None:
         for place, name in enumerate(("with_summary", "with_generated", "with_manual"), 1):
             assert row[name] == sum((context[place] or "").strip() != "" for _, context in members)
         assert row["age_p50_days"] == pytest.approx(statistics.median(context[6] for _, context in members))
+
+
+def test_what_needs_only_the_order_of_events_reads_no_contents(monkeypatch: pytest.MonkeyPatch) -> None:
+    def read(*_: Any) -> None:
+        raise AssertionError("contents were searched for failures")
+
+    page = json.dumps({"items": [{"id": "019a0b1c-0000-7000-8000-000000000001", "created_at": "2026-10-03T08:00:00Z"}]})
+    events = to_frame("events", [page.encode()], context={"session_id": "s1"})
+    monkeypatch.setattr(event_columns, "_failures", read)
+    assert activity_gaps(events).empty
+    assert hour_of_week(events).to_numpy().sum() == 1
+
+
+def test_pauses_and_idle_sessions_by_group_keep_the_largest_apart() -> None:
+    frame = events_of({"s1": [0, 2000, 5000], "s2": [0, 9000], "s3": [0, 3000], "s4": [10, 20]})
+    frame = frame.assign(agent=frame["session_id"].map({"s1": "busy", "s2": "calm", "s3": "shy", "s4": "new"}))
+    gaps = activity_gaps(frame, by="agent", top=1)
+    assert gaps[["agent", "session_id", "gap_s"]].to_numpy().tolist() == [
+        ["other", "s2", 9000], ["busy", "s1", 3000], ["other", "s3", 3000], ["busy", "s1", 2000],
+    ]  # fmt: skip
+    assert activity_gaps(frame, by="agent")["agent"].to_list() == ["calm", "busy", "shy", "busy"]
+    assert activity_gaps(frame, until=START + timedelta(seconds=5000))["session_id"].to_list() == ["s3", "s1"]
+    as_of = START + timedelta(seconds=30_000)
+    idle = idle_sessions(frame, after="1s", as_of=as_of, by="agent", top=1, since=START + timedelta(seconds=3000))
+    assert idle[["agent", "session_id"]].to_numpy().tolist() == [["other", "s3"], ["busy", "s1"], ["other", "s2"]]
+    for analysis in (activity_gaps, idle_sessions, concurrency):
+        with pytest.raises(ValueError, match="add by="):
+            analysis(frame, top=2)
+        with pytest.raises(ValueError, match="'agents', which is no column"):
+            analysis(frame, by="agents")
+
+
+@given(SPANS)
+def test_concurrency_of_each_group_is_that_of_its_turns(spans: list[tuple[int, int]]) -> None:
+    table = table_of(spans)
+    for freq in (None, "1h"):
+        grouped = concurrency(table, by="session_id", freq=freq)
+        for session_id, part in table.groupby("session_id"):
+            alone = concurrency(part, freq=freq)
+            mine = grouped[grouped["session_id"] == session_id].drop(columns="session_id").reset_index(drop=True)
+            pd.testing.assert_frame_equal(mine, alone, check_freq=False)
+    merged = concurrency(table, by="session_id", top=1)
+    assert set(merged["session_id"]) <= {"s0", "s1", "s2", "other"}
+    half = START + timedelta(seconds=15_000)
+    expected = concurrency(table[table["asked_at"] < half])
+    pd.testing.assert_frame_equal(concurrency(table, until=half), expected)

@@ -130,7 +130,7 @@ def rows_of(table: pd.DataFrame, columns: list[str]) -> list[dict[str, Any]]:
     ]
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(scripts=st.lists(EVENTS, max_size=4), shuffle=st.randoms(use_true_random=False))
 def test_turns_are_those_of_the_turn_log(scripts: list[Any], shuffle: random.Random) -> None:
     sessions = {f"s{n}": built(script) for n, script in enumerate(scripts)}
@@ -170,6 +170,18 @@ def test_a_message_with_escaped_letters_is_recognised() -> None:
     builder = FrameBuilder("events", {"session_id": "s"})
     builder.add(body.encode())
     assert turns(builder.finish())["failure"].to_list() == ["llm_calls"]
+
+
+def test_the_last_event_that_closes_a_turn_decides_how_it_ended() -> None:
+    """A failure without an open question of its task joins the turn before it."""
+    questions = [event(n, "message", {"text": "?"}, "user") for n in (0, 1)]
+    answer = event(2, "runtime_done", {"text": "first"})
+    failure = event(4, "oops", {"message": EXAMPLES["llm_calls"]})
+    events = [*questions, answer, failure, event(5, "runtime_done", {"text": "second"})]
+    table = turns(frame_of({"s": events}))
+    assert table["status"].to_list() == ["answered", "answered"]
+    assert table["failure"].isna().all()
+    assert [row["status"] for row in by_log("s", events)] == ["answered", "answered"]
 
 
 def test_an_old_open_turn_is_unanswered() -> None:

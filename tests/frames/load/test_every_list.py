@@ -39,6 +39,7 @@ LISTS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "/workspaces/{workspace_id_or_name}/sessions": (lambda c: c.sessions.list("x"), "sessions"),
     "/workspaces/{workspace_id_or_name}/agents": (lambda c: c.workspaces.agents("x"), "workspace_agents"),
     "/workspace_agents/{workspace_agent_id}/credentials": (lambda c: c.credentials.of_agent("x"), "credentials"),
+    "/models": (lambda c: c.agents.models(), "models"),
 }
 ID = "019a0b1c-0000-7000-8000-00000000000{}"
 
@@ -98,6 +99,7 @@ def test_the_lists_are_those_of_the_specification_and_of_the_client() -> None:
 
 
 @pytest.mark.parametrize("count", [0, 3])
+@pytest.mark.proves("agents.models")
 @pytest.mark.parametrize("path", LISTS)
 def test_a_list_loads_with_its_schema(path: str, count: int) -> None:
     call, resource = LISTS[path]

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import httpx
 import pytest
 
 import agentbook as ab
+from agentbook.api.endpoints.sessions import events
+from agentbook.api.page import Page
 from agentbook.frames.load.concurrency import ConcurrencyLimit
+from agentbook.frames.load.id_ranges import ListLoad
+from agentbook.frames.load.page_loader import Fetched, PageLoader
+from agentbook.frames.parse.frame import FrameBuilder
 from support.fake_platform.core import event_id
 from support.fake_platform.over_http import HttpPlatform
 
@@ -46,6 +52,20 @@ def test_the_events_of_one_session_are_split_by_time(platform: HttpPlatform, mon
     assert frame.attrs["agentbook"]["complete"] is True
     starts = {query.get("from_id") for query in platform.queries} - {None}
     assert starts - set(IDS), "some ranges start at made-up ids"
+
+
+def test_a_session_is_split_as_soon_as_its_first_page_is_there() -> None:
+    listed = events("s")
+    loader = PageLoader([ListLoad("s", listed)], FrameBuilder("events"), lambda load: None)
+    [first] = loader.next_requests()
+    items = [{"id": event_id} for event_id in IDS[:10]]
+    body = json.dumps({"items": items, "pagination": {"total_count": 200, "has_more": True}}).encode()
+    loader.receive(Fetched(first, Page.parse(body), wait_s=0.05, cost_s=0.001))
+    requests = [request.call.query for request in loader.next_requests()]
+    starts = sorted(query["from_id"] for query in requests if query.get("from_id"))
+    assert len(requests) >= 8, "all at the same time, the newest event among them"
+    assert starts[0] == IDS[9]
+    assert IDS[150] < starts[-1] < IDS[199], "from the density of the first page"
 
 
 @pytest.mark.anyio

@@ -17,7 +17,8 @@ _AUTHOR = ("type", "id", "name")
 
 def read_page(page: bytes) -> list[dict[str, Any]]:
     """The values of each event; ``content`` and ``extra`` as objects."""
-    return [_read_event(item) for item in json.loads(page)["items"]]
+    items = json.loads(page, parse_constant=lambda name: None)["items"]
+    return [_read_event(item) for item in items]
 
 
 def _read_event(item: dict[str, Any]) -> dict[str, Any]:

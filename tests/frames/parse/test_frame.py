@@ -8,10 +8,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agentbook.api.record import Record
 from agentbook.frames.parse import json_columns
 from agentbook.frames.parse.frame import FrameBuilder, to_frame
 from agentbook.frames.parse.schemas import SCHEMAS, describe
@@ -28,6 +30,15 @@ EVENT = {
     "created_at": "2026-10-03T08:15:00.250000Z",
     "updated_at": "2026-10-03T10:15:00.250000+02:00",
 }
+
+AGENTS: list[dict[str, Any]] = [
+    {},
+    {"name": "a", "tags": ["x", None], "is_public": True, "category": "c", "created_at": "2026-10-03T08:15:00Z"},
+    {"name": None, "tags": None, "is_public": None, "owner": {"id": "o", "name": "n", "type": "user"}},
+    {"name": 5, "tags": "x", "is_public": "yes", "category": {"name": "c", "id": 1}, "owner": {"id": 1, "name": 2}},
+    {"tags": ["x", 1, {"y": 2}], "created_at": "yesterday", "latest_version": 3, "region": "eu"},
+    {"tags": [["x"]], "category": ["c"], "owner": {"region": "eu", "more": {"deep": [1]}}, "is_pinned": 1},
+]
 
 
 def page(*items: Any) -> bytes:
@@ -199,6 +210,7 @@ CREDENTIAL = {
     "params": {"token": SECRET, "nested": {"list": [SECRET, 123456]}},
     "extra_data": {"refresh": SECRET},
     "config_params": SECRET,
+    "webhook_owner_identifier": SECRET,
     "webhook_url": f"https://u:{SECRET}@hooks.example.com/{SECRET}?k={SECRET}",
     "access_token": SECRET,
     "target": {"id": "t1", "password": SECRET},
@@ -221,6 +233,8 @@ def test_a_credential_shows_no_secret_anywhere(tmp_path: Any) -> None:
     assert row["webhook_url"] == "hooks.example.com"
     assert row["integration"] == "github"
     assert json.loads(row["params"])["token"] == f"<string, {len(SECRET)} characters>"
+    assert row["webhook_owner_identifier"] == f"<string, {len(SECRET)} characters>", "as a record masks it"
+    assert "webhook_owner_identifier=…" in repr(Record(CREDENTIAL))
     assert json.loads(row["extra"])["target"]["id"] == "t1"
     assert len(frame.attrs["agentbook"]["problems"]) == 3
 
@@ -229,6 +243,7 @@ def test_reveal_is_explicit() -> None:
     row = to_frame("credentials", [page(CREDENTIAL)], reveal=True).iloc[0]
     assert json.loads(row["params"]) == CREDENTIAL["params"]
     assert row["webhook_url"] == CREDENTIAL["webhook_url"]
+    assert row["webhook_owner_identifier"] == SECRET
 
 
 def test_equal_parameters_have_equal_fingerprints() -> None:
@@ -299,7 +314,16 @@ def test_whatever_an_item_holds_is_a_row_with_everything_in_it(resource: str, da
 def holds(cell: Any, kind: str, value: Any) -> bool:
     """Whether a cell of a column of this kind says all that the value says."""
     if value is None:
-        return bool(pd.isna(cell))
+        return bool(pd.api.types.is_scalar(cell) and pd.isna(cell))
+    if kind == "list":
+        return (
+            isinstance(value, list)
+            and [
+                item if item is None or isinstance(source, str) else json.loads(item)
+                for item, source in zip(cell, value, strict=True)
+            ]
+            == value
+        )
     if pd.isna(cell):
         return False
     if kind in ("json", "masked"):
@@ -312,3 +336,107 @@ def holds(cell: Any, kind: str, value: Any) -> bool:
 def opened(cell: Any, value: Any) -> bool:
     """Whether a label says all there is in an object."""
     return isinstance(value, dict) and list(value.values()) == [cell]
+
+
+def test_a_list_is_an_arrow_list_and_any_other_shape_is_kept() -> None:
+    items = [
+        {"id": "1", "tags": ["a", "Ü"]}, {"id": "2", "tags": []}, {"id": "3", "tags": None}, {"id": "4"},
+        {"id": "5", "tags": [{"name": "x"}, 7, None]}, {"id": "6", "tags": "a,b"},
+    ]  # fmt: skip
+    frame = to_frame("agents", [page(*items)])
+    assert frame["tags"].dtype == pd.ArrowDtype(pa.list_(pa.large_string()))
+    null = pd.NA
+    assert frame["tags"].to_list() == [["a", "Ü"], [], null, null, ['{"name":"x"}', "7", None], null]
+    assert json.loads(frame["extra"][5]) == {"tags": "a,b"}
+    assert frame.attrs["agentbook"]["problem_count"] == 0
+
+
+def test_an_item_of_a_credentials_list_is_a_name_or_masked() -> None:
+    items = [{"id": "1", "policy_resources": ["repo", {"name": "crm", "key": SECRET}]}]
+    masked, revealed = (
+        to_frame("credentials", [page(*items)], reveal=reveal)["policy_resources"][0] for reveal in (False, True)
+    )
+    assert masked == ["repo", f'{{"name":"crm","key":"<string, {len(SECRET)} characters>"}}']
+    assert json.loads(revealed[1]) == items[0]["policy_resources"][1]
+
+
+@pytest.mark.parametrize(
+    ("resource", "item"),
+    [
+        ("sessions", {"status": "IDLE", "initiator": {"name": "ada"}}),
+        ("agents", {"full_name": "acme~helper", "latest_version": "1.0.0"}),
+        ("skills", {"full_name": "acme~sql"}),
+    ],
+)
+def test_what_known_platforms_send_has_a_column(resource: str, item: Any) -> None:
+    row = to_frame(resource, [page({"id": "1", **item})]).iloc[0]
+    assert pd.isna(row["extra"])
+    assert [row[name] for name in item if name != "initiator"] == [item[name] for name in item if name != "initiator"]
+    assert row.get("initiator_name", "ada") == "ada"
+    assert to_frame(resource, [page({"id": "1"})]).iloc[0].drop("id").isna().all(), "null where it is not sent"
+
+
+def test_a_value_known_from_the_request_is_held_once() -> None:
+    builder = FrameBuilder("events", {"session_id": "s" * 1000})
+    ids = [{"id": f"e{n}"} for n in range(1000)]
+    for _ in range(40):
+        builder.add(json.dumps({"items": ids}).encode())
+    table = builder.to_arrow()
+    held = {buffer.address: buffer.size for chunk in table["session_id"].chunks for buffer in chunk.buffers() if buffer}
+    assert table["session_id"].to_pylist() == ["s" * 1000] * 40_000
+    assert sum(held.values()) < 20_000_000, "of 40 MB"
+
+
+def test_unknown_fields_with_names_of_secrets_are_masked_in_every_frame() -> None:
+    secret = "s3cret-of-a-test"
+    agents = [
+        {"id": "a1", "api_key": secret, "auth": {"x": [{"refresh_Token": secret}]}, "usage": {"prompt_tokens": 12}},
+        {"id": "a2", "auth": {"refresh\\u005ftoken": 1e400, "n": [secret]}, "region": "eu"},
+        "not an object " + secret.replace("s3cret", "plain"),
+    ]
+    page = json.dumps({"items": agents}).replace("\\\\u", "\\u").replace("Infinity", "1e400").encode()
+    for pages in ([page], [json.dumps({"items": agents[:1]}).encode()]):
+        frame = to_frame("agents", pages)
+        extra = json.loads(frame["extra"][0])
+        assert extra["api_key"] == "<string, 16 characters>"
+        assert extra["auth"] == {"x": [{"refresh_Token": "<string, 16 characters>"}]}
+        assert extra["usage"] == {"prompt_tokens": 12}
+    assert json.loads(to_frame("agents", [page])["extra"][1])["region"] == "eu"
+    assert json.loads(to_frame("agents", [page], reveal=True)["extra"][0])["api_key"] == secret
+
+
+@given(st.lists(st.sampled_from(range(len(AGENTS))), min_size=1, max_size=6))
+def test_values_of_undocumented_types_are_read_alike_together_and_alone(numbers: list[int]) -> None:
+    items = [{"id": str(place), **AGENTS[number]} for place, number in enumerate(numbers)]
+    together = to_frame("agents", [page(*items)])
+    alone = pd.concat([to_frame("agents", [page(item)]) for item in items], ignore_index=True)
+    for name in together:
+        assert together[name].astype(object).map(repr).to_list() == alone[name].astype(object).map(repr).to_list()
+
+
+def test_a_value_that_all_rows_have_is_held_once() -> None:
+    events = page(*[{**EVENT, "id": f"019a0b1c-0000-7000-8000-{n:012x}"} for n in range(1000)])
+    builder = FrameBuilder("events", {"session_id": SESSION})
+    for _ in range(20):
+        builder.extend(builder.parse_together([events, events], [{}, {}]))
+    column = builder.to_arrow()["session_id"]
+    assert len(column) == 40_000
+    assert len({chunk.buffers()[2].address for chunk in column.chunks}) <= 2
+
+
+def test_joined_rows_leave_the_pool_of_the_pages() -> None:
+    """Between short-lived columns they would keep memory that nothing can use again."""
+    items = [EVENT | {"content": {"text": f"{n:0100}"}} for n in range(1000)]
+    page = json.dumps({"items": items}).encode()
+    builder = FrameBuilder("events")
+    builder.add(page)
+    before = pa.default_memory_pool().bytes_allocated(), pa.system_memory_pool().bytes_allocated()
+    for _ in range(32):
+        builder.add(page)
+    table = builder.to_arrow()
+    in_pages, lasting = (
+        pool.bytes_allocated() - size
+        for pool, size in zip((pa.default_memory_pool(), pa.system_memory_pool()), before, strict=True)
+    )
+    assert len(table) == 33_000
+    assert lasting > 10 * max(in_pages, 1)

@@ -16,8 +16,9 @@ from agentbook.api.record import Record
 from agentbook.frames import plot
 from agentbook.frames.analysis.turns import turns as turns_of
 from agentbook.frames.parse.frame import FrameBuilder, to_frame
-from agentbook.frames.plot import chart, timeline
-from agentbook.frames.plot.chart import COLOURS, INK, MAX_ROWS, SEVERITY_COLOURS, Chart
+from agentbook.frames.plot import style, timeline
+from agentbook.frames.plot.chart import Chart
+from agentbook.frames.plot.style import COLOURS, INK, MAX_ROWS, SEVERITY_COLOURS
 
 START = datetime(2026, 10, 3, 8, tzinfo=UTC)
 
@@ -187,19 +188,11 @@ def test_which_session_must_be_said() -> None:
         plot.turn_timeline(events_of(), ["s0", "s1"])
 
 
-def test_saving(tmp_path: Any) -> None:
-    drawing = plot.failures(events_of())
-    assert drawing.save(tmp_path / "one.svg").read_text() == drawing.svg()
-    assert drawing.save(tmp_path / "one.png").read_bytes().startswith(b"\x89PNG")
-    with pytest.raises(ValueError, match=r"\.svg or \.png"):
-        drawing.save(tmp_path / "one.gif")
-
-
 def test_without_the_extra_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     def absent(name: str, package: str | None = None) -> Any:
         raise ImportError(f"No module named {name!r}")
 
-    monkeypatch.setattr(chart, "import_module", absent)
+    monkeypatch.setattr(style, "import_module", absent)
     with pytest.raises(ImportError, match=r"pip install 'agentbook\[lab\]'"):
         plot.failures(events_of())
 
@@ -240,6 +233,18 @@ def test_a_column_to_draw_by_may_have_any_name(name: str) -> None:
 
 
 def test_only_charts_are_listed_and_a_misspelt_name_is_corrected() -> None:
-    assert dir(plot) == ["activity_heatmap", "credentials", "failures", "latency", "turn_timeline"]
+    assert dir(plot) == [
+        *(
+            "activity_heatmap",
+            "comparison",
+            "credentials",
+            "failure_rate",
+            "failures",
+            "initiators",
+            "latency",
+            "prompt_latency",
+        ),
+        *("turn_timeline", "waterfall"),
+    ]
     with pytest.raises(AttributeError, match="has no attribute 'latncy'; did you mean 'latency'"):
         _ = plot.latncy

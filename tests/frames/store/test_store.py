@@ -23,6 +23,7 @@ from agentbook.frames.load import page_loader
 from agentbook.frames.load.concurrency import ConcurrencyLimit
 from agentbook.frames.parse.frame import FrameBuilder
 from agentbook.frames.store import sync as syncing
+from agentbook.frames.store.cursors import next_cursor, split_at_overlap
 from agentbook.frames.store.manifest import SessionCursor
 from agentbook.frames.store.storage import LocalStorage, StoreBusy, StoreError, open_storage
 from agentbook.frames.store.store import Store
@@ -183,7 +184,7 @@ def sync_in_pieces(store: Store, platform: HttpPlatform, data: st.DataObject) ->
         store.sync(client, ["a", "b"], full=data.draw(st.booleans()))
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(data=st.data())
 def test_however_syncs_and_late_commits_interleave_each_event_is_there_once(
     data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
@@ -262,5 +263,5 @@ def test_the_cursor_taken_from_columns_is_that_of_the_list_of_ids(
     builder = FrameBuilder("events", {"session_id": "s"})
     builder.add(json.dumps({"items": [{"id": event} for event in ids]}).encode())
     table, overlap_ms = builder.to_arrow(), int(overlap_s * 1000)
-    split = syncing.split_at_overlap(sorted(ids, key=str.lower), overlap_ms, "the beginning")
-    assert syncing.next_cursor(table, "the beginning", [], overlap_ms) == SessionCursor(*split)
+    split = split_at_overlap(sorted(ids, key=str.lower), overlap_ms, "the beginning")
+    assert next_cursor(table, "the beginning", [], overlap_ms) == SessionCursor(*split)

@@ -194,8 +194,8 @@ KILLED = """
     import os, signal, sys
     sys.path.insert(0, sys.argv[1])
     from agentbook.frames.store import storage, store, sync
+    from frames.accounts import Account
     from support.fake_platform.core import event_id
-    from support.fake_platform.over_http import HttpPlatform
 
     def run(path, last):
         steps = [0]
@@ -209,9 +209,10 @@ KILLED = """
         storage.Path.replace = step(storage.Path.replace)
         storage.Path.unlink = step(storage.Path.unlink)
         os.fsync = step(os.fsync)
-        platform = HttpPlatform({f"s{n}": [event_id(n + 86_400_000 * d, d) for d in range(6)] for n in range(8)})
+        sessions = {f"s{n}": [event_id(n + 86_400_000 * d, d) for d in range(6)] for n in range(8)}
+        platform = Account(sessions, workspaces={"lab": list(sessions)})
         synced = store.Store(path, groups=2)
-        synced.sync(platform.client(), [f"s{n}" for n in range(8)])
+        synced.sync(platform.client(), account="acme")
         synced.compact()
         return steps[0]
 
@@ -242,7 +243,11 @@ def test_killed_at_any_step_the_next_sync_makes_it_whole(tmp_path: Path) -> None
         chosen = {1, 2, 3, steps - 1, steps, *range(5, steps, max(steps // 10, 1))}
         for step in chosen:
             print(tmp_path / str(step), step, file=forks.stdin, flush=True)
-            assert int(forks.stdout.readline()) == -signal.SIGKILL
+            ended = int(forks.stdout.readline())
+            if ended >= 0:  # a slow machine joins small pages, and has fewer steps
+                assert ended < step
+                ended = int(forks.stdout.readline()) or -signal.SIGKILL
+            assert ended == -signal.SIGKILL
         forks.stdin.close()
     for step in chosen:
         path = tmp_path / str(step)
@@ -253,6 +258,8 @@ def test_killed_at_any_step_the_next_sync_makes_it_whole(tmp_path: Path) -> None
         store.sync(platform.client(), list(platform.sessions))
         assert sorted(store.events()["id"]) == everything(platform) == plain_rows(path)
         assert len(store.verify()) == 0
+        assert set(store.history().sessions["id"]) == set(platform.sessions)
+        assert not [file.name for file in path.rglob(".writing-*")]
 
 
 def test_two_processes_may_sync_at_once(platform: HttpPlatform, tmp_path: Path) -> None:

@@ -105,7 +105,7 @@ def test_ids_contain_their_time_and_sort_by_it(store: Connection) -> None:
 
 
 def test_event_json_is_what_the_service_writes(store: Connection) -> None:
-    edited = 0
+    edited = steps = 0
     for row in store.execute(select(tables.events)):
         event_fields = json.loads(row.wire)
         assert (event_fields["id"], event_fields["type"], event_fields["task_id"], event_fields["created_at"]) == (
@@ -126,8 +126,20 @@ def test_event_json_is_what_the_service_writes(store: Connection) -> None:
             task_id=row.task_id,
             author=event_fields["author"],
             created_at=row.created_at,
+            step=event_fields.get("step"),
         )
+        if "step" in event_fields:
+            step = event_fields["step"]
+            steps += 1
+            # Its task begins when it does.
+            assert (
+                ids.instant_of_ms(ids.milliseconds_of(row.task_id))
+                == step["started_at"]
+                < step["ended_at"]
+                == row.created_at
+            )
     assert 3 <= edited <= 60
+    assert steps > 1_000
 
 
 def test_every_session_splits_into_turns(store: Connection) -> None:

@@ -69,8 +69,9 @@ def test_equal_seeds_give_equal_rows_in_the_format_of_the_service() -> None:
         connection.close()
         connection.engine.dispose()
     assert rows[0] == rows[1] != rows[2]
-    for _session, id_, kind, task, author_type, created, wire in rows[0]:
+    for _session, id_, kind, task, author_type, created, size, wire in rows[0]:
         event = json.loads(wire)
+        assert size == len(wire.encode())
         assert event["author"]["type"] == author_type
         assert wire == event_json.event(
             id=id_, type=kind, content=event["content"], task_id=task, author=event["author"], created_at=created

@@ -20,15 +20,25 @@ Say = Callable[[bytes], Awaitable[bytes]]
 
 
 @asynccontextmanager
-async def listening(world: World, timeout_s: float = 30.0, **settings: Any) -> AsyncIterator[tuple[str, int]]:
+async def listening(
+    world: World, timeout_s: float = 30.0, *, host: str = "127.0.0.1", **settings: Any
+) -> AsyncIterator[tuple[str, int]]:
     """Where the world is served by uvicorn's protocol, in this process."""
     kind = connection_class(world.platform, timeout_s=timeout_s, **settings)
-    config, state = Config(build(world.platform), log_config=None, ws=Socket), ServerState()
+    config, state = Config(build(world.platform), log_config=None, ws=Socket, proxy_headers=False), ServerState()
     loop = asyncio.get_running_loop()
-    server = await loop.create_server(lambda: kind(config=config, server_state=state, app_state={}), "127.0.0.1", 0)
+    server = await loop.create_server(lambda: kind(config=config, server_state=state, app_state={}), host, 0)
 
     async with server:
-        yield server.sockets[0].getsockname()
+        try:
+            yield server.sockets[0].getsockname()
+        finally:
+            # A connection that a test leaves open would be a warning in another test.
+            for connection in list(state.connections):
+                connection.transport.abort()
+            async with asyncio.timeout(20):
+                while state.connections:
+                    await asyncio.sleep(0)
 
 
 @asynccontextmanager

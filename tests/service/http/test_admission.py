@@ -5,21 +5,24 @@ from __future__ import annotations
 import asyncio
 import re
 import socket
+from collections.abc import Collection
 from typing import Any
 
 import pytest
 
 from agentbook.service.http import connection
-from agentbook.service.http.admission import Admission
+from agentbook.service.http.admission import Admission, Admitted
+from agentbook.service.proxies import TrustedProxies
 from agentbook.service.store import Store
 from service.http.raw import JSON, listening, served, status
+from service.pages.test_pages import signed_in
 from service.world import World, basic
 
 pytestmark = pytest.mark.anyio
 
 REQUEST = b"GET /v1/me HTTP/1.1\r\nHost: test\r\n" + JSON
 ANONYMOUS = b"GET /v1/openapi.yaml HTTP/1.1\r\nHost: test\r\n" + JSON + b"\r\n"
-FEW = {"limit": 12, "unknown": 6, "unknown_per_address": 3}
+FEW = {"limit": 12, "unknown": 6, "unknown_per_address": 3, "min_idle_s": 0.0}
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -44,12 +47,12 @@ async def answer(reader: asyncio.StreamReader) -> tuple[int, bytes]:
         return status(head), await reader.readexactly(int(length[1]) if length else 0)
 
 
-@pytest.mark.parametrize("sent", [b"", b"GET /v1/me HTTP/1.1\r\nHost: t", ANONYMOUS], ids=["idle", "slow head", "kept"])
-async def test_beyond_the_limit_of_an_address_only_keys_are_answered(world: World, sent: bytes) -> None:
+BEGUN = b"GET /v1/me HTTP/1.1\r\nHost: t"
+
+
+async def test_beyond_the_limit_of_an_address_only_keys_are_answered(world: World) -> None:
     async with listening(world, admission=Admission(**FEW)) as address:
-        waiting = await opened(address, 3, sent)
-        if sent == ANONYMOUS:
-            assert [(await answer(reader))[0] for reader, _ in waiting] == [200] * 3
+        waiting = await opened(address, 3, BEGUN)
         anonymous, keyed, wrong = [
             (await opened(address, 1, request))[0]
             for request in (ANONYMOUS, signed(world), REQUEST + b"Authorization: Basic eDp5\r\n\r\n")
@@ -68,12 +71,124 @@ async def test_beyond_the_limit_of_an_address_only_keys_are_answered(world: Worl
             writer.close()
 
 
+@pytest.mark.parametrize("sent", [b"", ANONYMOUS], ids=["silent", "kept"])
+@pytest.mark.parametrize(
+    "limits", [FEW, {**FEW, "limit": 50, "unknown": 3, "unknown_per_address": 50}], ids=["one", "all"]
+)
+async def test_the_longest_idle_connection_makes_room(world: World, sent: bytes, limits: dict[str, Any]) -> None:
+    async with listening(world, admission=Admission(**limits)) as address:
+        waiting = await opened(address, 3, sent)
+        if sent:
+            assert [(await answer(reader))[0] for reader, _ in waiting] == [200] * 3
+        waiting[0][1].write(ANONYMOUS)  # so the second has been idle for longest
+        assert (await answer(waiting[0][0]))[0] == 200
+        (late,) = await opened(address, 1, ANONYMOUS)
+        assert (await answer(late[0]))[0] == 200
+        async with asyncio.timeout(20):
+            assert await waiting[1][0].read() == b""
+        for index in (0, 2):
+            waiting[index][1].write(ANONYMOUS)
+            assert (await answer(waiting[index][0]))[0] == 200, "it is open"
+        for _, writer in (*waiting, late):
+            writer.close()
+
+
+async def test_a_connection_that_was_just_opened_makes_no_room(world: World) -> None:
+    """Its request may be under way, and would be answered with a reset."""
+    async with listening(world, admission=Admission(**{**FEW, "min_idle_s": 600.0})) as address:
+        waiting = await opened(address, 3)
+        (late,) = await opened(address, 1, ANONYMOUS)
+        assert (await answer(late[0]))[0] == 503
+        for reader, writer in waiting:
+            writer.write(ANONYMOUS)
+            assert (await answer(reader))[0] == 200, "it is open"
+        for _, writer in (*waiting, late):
+            writer.close()
+
+
+async def test_a_person_who_is_signed_in_has_room_like_a_key(world: World) -> None:
+    person = await signed_in(world)
+    cookie = "; ".join(f"{name}={value}" for name, value in person.http.cookies.items())
+    request = b"GET /v1/settings HTTP/1.1\r\nHost: test\r\nCookie: %b\r\n\r\n"
+    async with listening(world, admission=Admission(**FEW)) as address:
+        waiting = await opened(address, 3, BEGUN)
+        (browser,) = await opened(address, 1, request % cookie.encode())
+        assert (await answer(browser[0]))[0] == 200
+        browser[1].write(ANONYMOUS)
+        assert (await answer(browser[0]))[0] == 200, "it stays"
+        name = cookie.partition("=")[0].encode()
+        (stranger,) = await opened(address, 1, request % (name + b"=guessed"))
+        await answer(stranger[0])
+        async with asyncio.timeout(20):
+            assert await stranger[0].read() == b"", "the connection is closed"
+        for _, writer in (*waiting, browser, stranger):
+            writer.close()
+
+
+@pytest.mark.parametrize(
+    ("crowded", "neighbour", "stranger"),
+    [(b"192.0.2.1", b"192.0.2.1", b"192.0.2.2"), (b"2001:db8::1", b"2001:db8::2", b"2001:db8:0:1::1")],
+    ids=["address", "network"],
+)
+async def test_connections_of_a_trusted_proxy_count_for_their_clients(
+    world: World, crowded: bytes, neighbour: bytes, stranger: bytes
+) -> None:
+    def request(client: bytes, path: bytes = b"openapi.yaml") -> bytes:
+        return ANONYMOUS.replace(b"openapi.yaml", path).replace(JSON, JSON + b"X-Forwarded-For: %b\r\n" % client)
+
+    slow = b"POST /v1/oauth/register HTTP/1.1\r\nHost: test\r\nContent-Length: 9\r\nExpect: 100-continue\r\n"
+    slow += b"X-Forwarded-For: 6.6.6.6, %b\r\n\r\n" % crowded
+    world.platform.proxies = TrustedProxies(["127.0.0.1"])
+    async with listening(world, admission=Admission(**FEW)) as address:
+        idle = await opened(address, 5)  # as a proxy keeps connections for requests to come
+        crowd = await opened(address, 3, slow)
+        async with asyncio.timeout(20):
+            for reader, _ in crowd:
+                await reader.readuntil(b"100 Continue\r\n\r\n")  # now its body is waited for
+        (same, other) = await opened(address, 2)
+        same[1].write(request(neighbour))
+        assert (await answer(same[0]))[0] == 503
+        other[1].write(request(crowded + b", " + stranger))
+        assert (await answer(other[0]))[0] == 200
+        other[1].write(request(neighbour))
+        assert (await answer(other[0]))[0] == 503, "each request of the connection counts for its own client"
+        for _, writer in (*idle, *crowd, same, other):
+            writer.close()
+
+
+async def test_a_connection_counts_for_its_network(world: World) -> None:
+    class Noting(Admission):
+        def add(self, connection: Admitted, open_connections: Collection[object]) -> bool:
+            addresses.append(connection.address)
+            return super().add(connection, open_connections)
+
+    addresses: list[str] = []
+    try:
+        async with listening(world, host="::1", admission=Noting(**FEW)) as address:
+            (opened_,) = await opened(address[:2], 1, ANONYMOUS)
+            assert (await answer(opened_[0]))[0] == 200
+            opened_[1].close()
+    except OSError:
+        pytest.skip("there is no IPv6 here")
+    assert addresses == ["::"]
+
+
+async def test_anyone_else_cannot_choose_an_address(world: World) -> None:
+    async with listening(world, admission=Admission(**FEW)) as address:
+        forged = [BEGUN.replace(b"Host", b"X-Forwarded-For: 10.0.0.%d\r\nHost" % number) for number in range(3)]
+        crowd = [(await opened(address, 1, head))[0] for head in forged]
+        (late,) = await opened(address, 1, ANONYMOUS.replace(JSON, JSON + b"X-Forwarded-For: 10.0.0.9\r\n"))
+        assert (await answer(late[0]))[0] == 503
+        for _, writer in (*crowd, late):
+            writer.close()
+
+
 async def test_a_connection_that_shows_nothing_gets_a_moment_only(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection, "_CROWDED_HEAD_S", 0.05)
     async with listening(world, admission=Admission(**FEW)) as address:
-        waiting = await opened(address, 4)
+        waiting = [*await opened(address, 3, BEGUN), *await opened(address, 1)]
         assert (await answer(waiting[3][0]))[0] == 503
         for _, writer in waiting:
             writer.close()
@@ -110,7 +225,7 @@ async def test_few_refused_connections_linger(world: World, monkeypatch: pytest.
     monkeypatch.setattr(connection, "MAX_LINGERING", 1)
     admission = Admission(limit=50, unknown=50, unknown_per_address=0)
     async with listening(world, admission=admission) as address:
-        refused = await opened(address, 5, ANONYMOUS)
+        refused = [(await opened(address, 1, ANONYMOUS))[0] for _ in range(5)]
         assert [(await answer(reader))[0] for reader, _ in refused] == [503] * 5
         assert admission.lingering == 1
         for _, writer in refused:

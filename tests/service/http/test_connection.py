@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import re
 
 import pytest
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
 from agentbook.service.http import websocket
-from agentbook.service.http.connection import MAX_HEAD_BYTES, MAX_HEADERS, MAX_PIPELINED
+from agentbook.service.http.connection import MAX_HEAD_BYTES, MAX_HEADERS, PIECE_BYTES, Connection
 from agentbook.service.store import events
 from agentbook.service.turns import event_json
 from service.http.raw import JSON, listening, served, status
@@ -58,6 +59,25 @@ async def test_line_breaks_between_requests_keep_no_connection_open(world: World
         writer.close()
 
 
+async def test_a_socket_on_a_connection_that_was_used_before_has_no_head_to_wait_for(world: World) -> None:
+    """As nginx opens one, on a connection that it keeps alive."""
+    world.workspace()
+    world.agent_row()
+    session = await world.start("hello")
+    await world.idle()
+    path = f"/v1/sessions/{session}/events/ws".encode()
+    async with listening(world, timeout_s=0.1) as address:
+        reader, writer = await asyncio.open_connection(*address)
+        writer.write(b"HEAD /v1/openapi.yaml HTTP/1.1\r\nHost: test\r\n\r\n")
+        assert status(await reader.readuntil(b"\r\n\r\n")) == 200
+        credential = b"Authorization: " + basic(world.full).encode() + b"\r\n"
+        writer.write(b"GET " + path + b" HTTP/1.1\r\nHost: test\r\n" + credential + HANDSHAKE + KEY + b"\r\n")
+        assert b" 101 " in await reader.readuntil(b"\r\n\r\n")
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(reader.read(1), 0.5)  # a 408 after a tenth of a second
+        writer.close()
+
+
 async def test_a_request_head_is_limited_in_size_and_time(world: World) -> None:
     begun = b"GET /v1/openapi.yaml HTTP/1.1\r\nHost: test\r\n" + JSON
     async with served(world) as say:
@@ -74,12 +94,78 @@ async def test_a_request_head_is_limited_in_size_and_time(world: World) -> None:
         assert silent == b"", "nothing was asked, so nothing is answered"
 
 
-async def test_requests_do_not_pile_up_on_a_connection(world: World) -> None:
-    request = b"GET /v1/openapi.yaml HTTP/1.1\r\nHost: test\r\n\r\n"
+CHUNKED = b"POST /v1/oauth/register HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n" + JSON + b"\r\n"
+
+
+@pytest.mark.parametrize(
+    "begun", [b"2\r\n{}\r\n0\r\nX: ", b"2;x=", b'2\r\n{}\r\n2;x="'], ids=["trailer", "first chunk", "chunk"]
+)
+async def test_what_is_neither_head_nor_body_is_limited(world: World, begun: bytes) -> None:
+    """The parser would collect a trailer without an end, and copy it each time."""
+    async with listening(world) as address, asyncio.timeout(20):
+        reader, writer = await asyncio.open_connection(*address)
+        writer.write(CHUNKED + begun + b"x" * (MAX_HEAD_BYTES - 2_000))
+        await writer.drain()
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(reader.read(1), 0.1)
+        writer.write(b"x" * 4_000)
+        assert status(await reader.read()) == 431
+        writer.close()
+
+
+async def test_a_trailer_is_no_header(world: World) -> None:
+    requests = CHUNKED.replace(b"oauth/register", b"oauth/token") + b"0\r\nAuthorization: Basic eDp5\r\n\r\n"
+    body = b"1\r\n{\r\n" * 20_000  # the framing of many small chunks is longer than any head
     async with served(world) as say:
-        answer = await say(request * (MAX_PIPELINED + 2))
-        assert status(answer) == 400
-        assert b"connection: close" in answer
+        answer = await say(requests.replace(b"Host", b"Connection: close\r\nHost", 1))
+        assert status(answer) == 400, "not 401, as with a credential"
+        assert status(await say(CHUNKED + body + b"0\r\n\r\n")) == 400
+
+
+async def test_requests_do_not_pile_up_on_a_connection(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thousands that arrive at once are answered one after another."""
+    waiting = []
+    answered = Connection.on_response_complete
+
+    def on_response_complete(self: Connection) -> None:
+        waiting.append(len(self.pipeline))
+        answered(self)
+
+    monkeypatch.setattr(Connection, "on_response_complete", on_response_complete)
+    requests = b"".join(b"HEAD /v1/%d HTTP/1.1\r\nHost: test\r\n\r\n" % number for number in range(2_000))
+    body = b"x" * 70_000
+    post = b"POST /v1/agents HTTP/1.1\r\nHost: test\r\nContent-Length: %d\r\n\r\n" % len(body)
+    last = b"HEAD /v1/me HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n"
+    async with listening(world) as address, asyncio.timeout(60):
+        reader, writer = await asyncio.open_connection(*address)
+        writer.write(requests + post + body + last)
+        answers = await reader.read()
+        writer.close()
+    assert [head.split()[1] for head in re.findall(rb"HTTP/1.1 \d+", answers)] == [b"404"] * 2_000 + [b"401"] * 2
+    assert max(waiting) <= 1 + PIECE_BYTES // len(b"HEAD /v1/1 HTTP/1.1\r\nHost: test\r\n\r\n")
+
+
+async def test_nothing_is_kept_of_what_a_refused_connection_sends_on(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    buffered, arrived = [], []
+    receive = Connection.data_received
+
+    def data_received(self: Connection, data: bytes) -> None:
+        receive(self, data)
+        buffered.append(len(self._unparsed))
+        arrived.append(len(data))
+
+    monkeypatch.setattr(Connection, "data_received", data_received)
+    async with listening(world) as address, asyncio.timeout(20):
+        reader, writer = await asyncio.open_connection(*address)
+        writer.write(b"no request\r\n\r\n")
+        assert status(await reader.readuntil(b"\r\n\r\n")) == 400
+        while sum(arrived) < 1_000_000:
+            writer.write(b"x" * 100_000)
+            await writer.drain()
+        writer.transport.abort()
+    assert max(buffered) == 0
 
 
 async def test_every_handshake_is_answered(world: World) -> None:

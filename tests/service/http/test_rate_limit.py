@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import email.utils
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -87,6 +88,35 @@ async def test_every_key_and_every_address_has_its_own_count(world: World) -> No
         assert await statuses(http, 3) == [200, 200, 429]
         assert await statuses(elsewhere, 3) == [200, 200, 429]
         assert await statuses(elsewhere, 1, world.full) == [429], "a key has one count, wherever it is used"
+
+
+async def test_the_addresses_of_one_network_share_a_count(world: World) -> None:
+    window = Window(2, Hand())
+    async with (
+        limited(world, window, "2001:db8::1") as http,
+        limited(world, window, "2001:db8::2") as same,
+        limited(world, window, "2001:db8:0:1::1") as other,
+    ):
+        assert await statuses(http, 1) + await statuses(same, 2) == [200, 200, 429]
+        assert await statuses(other, 1) == [200]
+
+
+async def test_the_addresses_of_one_network_take_turns_as_one_reader(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    readers = []
+    read = world.store.read
+
+    async def noting(work: Any, *, reader: Hashable = None, **options: Any) -> Any:
+        if reader is not None:  # what a platform asks for itself
+            readers.append(reader)
+        return await read(work, reader=reader, **options)
+
+    monkeypatch.setattr(world.store, "read", noting)
+    for address in ("2001:db8::1", "2001:db8::2", "192.0.2.1"):
+        async with limited(world, Window(9, Hand()), address) as http:
+            assert await statuses(http, 1) == [200]
+    assert readers == ["2001:db8::", "2001:db8::", "192.0.2.1"]
 
 
 async def test_both_ways_to_send_a_key_share_its_count(world: World) -> None:

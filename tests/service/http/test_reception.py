@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections import Counter
 from collections.abc import Iterator
 from typing import cast
 
@@ -34,6 +35,23 @@ class Served(asyncio.Protocol):
         cast("asyncio.Transport", transport).close()
 
 
+class Listener:
+    """The listener, as a part of which a test replaces `accept`."""
+
+    def __init__(self, listener: socket.socket) -> None:
+        self._listener = listener
+
+    def fileno(self) -> int:
+        return self._listener.fileno()
+
+    def accept(self) -> tuple[socket.socket, tuple[str, int]]:
+        return self._listener.accept()
+
+
+def receive(listener: socket.socket | Listener, refusal: bytes = b"") -> Reception:
+    return Reception(cast("socket.socket", listener), Served, lambda: refusal)
+
+
 @pytest.fixture
 def listener() -> Iterator[socket.socket]:
     with socket.create_server(("127.0.0.1", 0), backlog=512) as listener:
@@ -44,10 +62,18 @@ def listener() -> Iterator[socket.socket]:
 
 def arrive(listener: socket.socket, sent: bytes, count: int = 1) -> list[socket.socket]:
     """Connections that wait to be accepted, with what they sent."""
-    opened = [socket.create_connection(listener.getsockname()) for _ in range(count)]
+    opened = [socket.create_connection(listener.getsockname(), timeout=20) for _ in range(count)]
     for connection in opened:
         connection.sendall(sent)
     return opened
+
+
+def first_bytes(connection: socket.socket) -> bytes:
+    """What comes first; nothing if what was sent is not read before it is closed."""
+    try:
+        return connection.recv(10)
+    except ConnectionResetError:
+        return b""
 
 
 async def admitted(count: int) -> list[int]:
@@ -58,12 +84,40 @@ async def admitted(count: int) -> list[int]:
 
 
 async def test_whoever_shows_a_credential_passes_the_crowd(listener: socket.socket) -> None:
-    crowd = arrive(listener, UNSIGNED, 40)
+    crowd = arrive(listener, UNSIGNED, 20)
     (keyed,) = arrive(listener, SIGNED)
-    desk = Reception(listener, Served, lambda: b"")
-    order = await admitted(41)
+    desk = receive(listener)
+    order = await admitted(21)
     assert order.index(keyed.getsockname()[1]) <= reception._UNSIGNED, "it arrived last"
     assert sorted(order) == sorted(connection.getsockname()[1] for connection in (*crowd, keyed))
+    desk.close()
+    for connection in (*crowd, keyed):
+        connection.close()
+
+
+async def test_whoever_may_be_signed_in_does_too(listener: socket.socket) -> None:
+    crowd = arrive(listener, UNSIGNED, 20)
+    (person,) = arrive(listener, UNSIGNED.replace(b"Host", b"Cookie: agentbook_0123abcd=s\r\nHost"))
+    desk = receive(listener)
+    order = await admitted(21)
+    assert order.index(person.getsockname()[1]) <= reception._UNSIGNED, "it arrived last"
+    desk.close()
+    for connection in (*crowd, person):
+        connection.close()
+
+
+async def test_a_long_queue_is_accepted_before_its_crowd_is_served(
+    listener: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reception, "MAX_WAITING", 5)
+    monkeypatch.setattr(reception, "_ACCEPTED", 6)
+    turns = 20
+    crowd = arrive(listener, UNSIGNED, 6 * turns)
+    (keyed,) = arrive(listener, SIGNED)
+    desk = receive(listener, b"503")
+    order = await admitted(turns // reception._HELD_TURNS + 1 + 5)
+    assert order.index(keyed.getsockname()[1]) <= turns // reception._HELD_TURNS + reception._UNSIGNED
+    assert order[0] != keyed.getsockname()[1], "the others are not shut out meanwhile"
     desk.close()
     for connection in (*crowd, keyed):
         connection.close()
@@ -73,7 +127,7 @@ async def test_closed_connections_are_not_admitted(listener: socket.socket) -> N
     for connection in arrive(listener, b"", 20):
         connection.close()
     (silent,) = arrive(listener, b"")
-    desk = Reception(listener, Served, lambda: b"")
+    desk = receive(listener)
     assert await admitted(1) == [silent.getsockname()[1]]
     desk.close()
     silent.close()
@@ -83,7 +137,7 @@ async def test_a_crowd_is_refused_at_once(listener: socket.socket, monkeypatch: 
     monkeypatch.setattr(reception, "MAX_WAITING", 5)
     crowd = arrive(listener, b"", 20)
     keyed = arrive(listener, SIGNED, 10)
-    desk = Reception(listener, Served, lambda: b"503")
+    desk = receive(listener, b"503")
     order = await admitted(10 + 5 + reception._UNSIGNED)
     assert {connection.getsockname()[1] for connection in keyed} <= set(order)
     answers = [await asyncio.to_thread(connection.recv, 10) for connection in crowd]
@@ -93,25 +147,120 @@ async def test_a_crowd_is_refused_at_once(listener: socket.socket, monkeypatch: 
         connection.close()
 
 
+async def test_a_refused_connection_takes_few_calls_of_the_system(
+    listener: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of them gives the interpreter to threads that compute."""
+    monkeypatch.setattr(reception, "MAX_WAITING", 5)
+    calls: Counter[str] = Counter()
+
+    class Counted(socket.socket):
+        def recv(self, *args: int) -> bytes:
+            calls["recv"] += 1
+            return super().recv(*args)
+
+        def setblocking(self, flag: bool, /) -> None:
+            calls["setblocking"] += 1
+            super().setblocking(flag)
+
+    class Counting(Listener):
+        """Its connections count what is done with them."""
+
+        def accept(self) -> tuple[socket.socket, tuple[str, int]]:
+            connection, address = super().accept()
+            return Counted(fileno=connection.detach()), address
+
+    crowd = arrive(listener, UNSIGNED, 20)
+    desk = receive(Counting(listener), b"503")
+    answers = [await asyncio.to_thread(first_bytes, connection) for connection in crowd]
+    refused = answers.count(b"503")
+    assert refused == 20 - 5 - reception._UNSIGNED
+    assert calls["setblocking"] == 20 - refused, "only for those that are admitted"
+    assert calls["recv"] - 2 * (20 - refused) <= 20, "they are looked at once; asyncio reads of the others"
+    desk.close()
+    for connection in crowd:
+        connection.close()
+
+
+async def test_whoever_has_just_come_is_not_refused_before_those_that_wait(
+    listener: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client sends its credential a moment after it has connected."""
+    monkeypatch.setattr(reception, "MAX_WAITING", 5)
+    monkeypatch.setattr(reception, "_UNSIGNED", 0)
+    monkeypatch.setattr(reception, "_ACCEPTED", 6)  # one of seven is not looked at, and comes first then
+    silent = arrive(listener, b"", 5)
+    desk = receive(listener, b"503")
+    await asyncio.sleep(0.02)  # turns in which each of them is looked at, and waits on
+    late = arrive(listener, b"", 2)
+    refused = [await asyncio.to_thread(connection.recv, 10) for connection in silent[:2]]
+    assert refused == [b"503"] * 2
+    for connection in late:
+        connection.sendall(SIGNED)
+    assert sorted(await admitted(2)) == sorted(connection.getsockname()[1] for connection in late)
+    desk.close()
+    for connection in (*silent, *late):
+        connection.close()
+
+
+async def test_whoever_has_sent_a_head_is_looked_at_once(
+    listener: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_at = []
+    look = reception._look
+
+    def noting(connection: socket.socket) -> bytes | None:
+        looked_at.append(connection)
+        return look(connection)
+
+    monkeypatch.setattr(reception, "_look", noting)
+    crowd = arrive(listener, UNSIGNED, 20)
+    desk = receive(listener)
+    await admitted(20)
+    assert len(looked_at) == 20
+    desk.close()
+    for connection in crowd:
+        connection.close()
+
+
+async def test_the_addresses_of_one_network_are_one_crowd(
+    listener: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reception, "MAX_WAITING", 5)
+    addresses = iter([*(f"2001:db8::{number}" for number in range(8)), *["192.0.2.1"] * 4])
+
+    class Elsewhere(Listener):
+        """Its connections come from elsewhere."""
+
+        def accept(self) -> tuple[socket.socket, tuple[str, int]]:
+            return super().accept()[0], (next(addresses), 1)
+
+    crowd = arrive(listener, b"", 12)
+    desk = receive(Elsewhere(listener), b"503")
+    answers = [await asyncio.to_thread(connection.recv, 10) for connection in crowd]
+    assert answers[8:] == [b""] * 4, "admitted, and closed"
+    assert answers[:8].count(b"503") == 12 - 5 - reception._UNSIGNED
+    desk.close()
+    for connection in crowd:
+        connection.close()
+
+
 async def test_without_a_free_file_it_accepts_later(listener: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reception, "_PAUSE_S", 0.01)
 
-    class Exhausted:
-        """The listener, which finds no free file at first."""
+    class Exhausted(Listener):
+        """It finds no free file at first."""
 
         failures = 1
-
-        def fileno(self) -> int:
-            return listener.fileno()
 
         def accept(self) -> tuple[socket.socket, tuple[str, int]]:
             if self.failures:
                 self.failures -= 1
                 raise OSError(24, "Too many open files")
-            return listener.accept()
+            return super().accept()
 
     (keyed,) = arrive(listener, SIGNED)
-    desk = Reception(cast("socket.socket", Exhausted()), Served, lambda: b"")
+    desk = receive(Exhausted(listener))
     assert await admitted(1) == [keyed.getsockname()[1]]
     desk.close()
     keyed.close()

@@ -247,7 +247,7 @@ def test_messages_from_the_client_are_ignored(place: Storage) -> None:
             read(socket, 5)
 
 
-def test_sockets_are_closed_with_going_away(tmp_path: Path) -> None:
+def test_sockets_are_closed_with_service_restart(tmp_path: Path) -> None:
     command("accounts", "create", "acme", "--type", "organization", data=tmp_path)
     with Service(tmp_path, scripted=True) as service:
         place = Storage(service)
@@ -257,7 +257,7 @@ def test_sockets_are_closed_with_going_away(tmp_path: Path) -> None:
             assert service.stop() == 0
             with pytest.raises(ConnectionClosed):
                 read(socket, 5)
-            assert socket.close_code == 1001
+            assert socket.close_code == 1012
         assert service.log == ""
 
 

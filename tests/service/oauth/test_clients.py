@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from agentbook.service import ids
 from agentbook.service.auth import SCOPES
-from agentbook.service.oauth.clients import check_redirect_uri, is_registered
+from agentbook.service.oauth.clients import _APPLICATIONS, check_redirect_uri, is_registered
 from service.oauth.flow import CALLBACK, Flow
 from service.world import World, error
 
@@ -42,20 +42,18 @@ async def test_a_client_becomes_a_public_one_whatever_it_asks_for(world: World) 
             ["body.client_name: Input should be a valid ", "body.redirect_uris.0: Input should be https"],
         ),
         (
-            {"redirect_uris": ["https://ok.example/", "http://evil.example/cb", "javascript:alert(1)"], "scope": "admin"},
+            {"redirect_uris": ["https://ok.example/", "http://evil.example/cb", "javascript:alert(1)"]},
             [
-                "body.redirect_uris.1: Input should be https, or http on the loopback interface",
-                "body.redirect_uris.2: Input should be https, or http on the loopback interface",
-                "body.scope: 'admin' is not a scope",
+                "body.redirect_uris.1: Input should be https, http on this machine, or an application's own scheme",
+                "body.redirect_uris.2: Input should be https, http on this machine, or an application's own scheme",
             ],
         ),
         (
-            {"client_name": 7, "grant_types": ["implicit"], "response_types": ["token"], "scope": "admin"},
+            {"client_name": 7, "grant_types": ["implicit"], "response_types": ["token"]},
             [
                 "body.client_name: Input should be a valid ",
                 "body.grant_types: Input should include authorization_code",
                 "body.response_types: Input should include code",
-                "body.scope: 'admin' is not a scope",
             ],
         ),
         ({"client_name": 7, "grant_types": "x", "scope": 3}, ["body.client_name: ", "body.grant_types: ", "body.scope: "]),
@@ -69,6 +67,67 @@ async def test_every_failed_field_is_named(world: World, fields: dict[str, Any],
     assert (status, name) == (400, "InvalidInputError")
     assert all(part in message for part in failed), message
     assert len(message.split("; ")) >= len(failed)
+
+
+@pytest.mark.parametrize(
+    ("scope", "registered"),
+    [
+        ("openid offline_access", ""),
+        ("openid agents:read offline_access sessions:write agents:read", "agents:read sessions:write"),
+        ("agents:admin AGENTS:READ agents:read,agents:write", ""),
+        ("", " ".join(SCOPES)),
+        (None, " ".join(SCOPES)),
+    ],
+)
+async def test_scopes_of_other_servers_are_left_out_of_the_reply(
+    world: World, scope: str | None, registered: str
+) -> None:
+    answer = await Flow(world).register(scope=scope)
+    assert (answer.status_code, answer.json()["scope"]) == (201, registered)
+
+
+# As these programs register, in the autumn of 2026.
+PROGRAMS: dict[str, dict[str, Any]] = {
+    "Cursor": {
+        "redirect_uris": [
+            "cursor://anysphere.cursor-mcp/oauth/callback",
+            "https://www.cursor.com/agents/mcp/oauth/callback",
+            "http://localhost:8787/callback",
+        ],
+        "token_endpoint_auth_method": "none",
+        "grant_types": ["authorization_code", "refresh_token"],
+        "response_types": ["code"],
+        "scope": "openid offline_access",
+    },
+    "Visual Studio Code": {
+        "client_uri": "https://code.visualstudio.com",
+        "grant_types": ["authorization_code", "refresh_token", "urn:ietf:params:oauth:grant-type:device_code"],
+        "response_types": ["code"],
+        "redirect_uris": [
+            "https://insiders.vscode.dev/redirect",
+            "https://vscode.dev/redirect",
+            "http://localhost/",
+            "http://127.0.0.1/",
+            "http://localhost:33418/",
+            "http://127.0.0.1:33418/",
+        ],
+        "token_endpoint_auth_method": "none",
+        "application_type": "native",
+    },
+    "Claude": {
+        "redirect_uris": ["https://claude.ai/api/mcp/auth_callback"],
+        "grant_types": ["authorization_code", "refresh_token"],
+        "response_types": ["code"],
+        "scope": "claudeai",
+        "token_endpoint_auth_method": "none",
+    },
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+async def test_programs_that_people_use_can_register(world: World, name: str) -> None:
+    answer = await Flow(world).register(client_name=name, **PROGRAMS[name])
+    assert (answer.status_code, answer.json()["redirect_uris"]) == (201, PROGRAMS[name]["redirect_uris"])
 
 
 async def test_a_body_that_is_no_json(world: World) -> None:
@@ -102,6 +161,10 @@ GOOD = [
     "http://127.0.0.1:8000/cb",
     "http://localhost:1/",
     "http://[::1]:8000/cb",
+    "com.example.app:/oauth2redirect",
+    "com.example.app://callback?a=b",
+    "cursor://anysphere.cursor-mcp/oauth/callback",
+    "vscode://vscode.github-authentication/did-authenticate",
 ]
 BAD = [
     "http://app.example/cb",
@@ -116,7 +179,29 @@ BAD = [
     "JavaScript://app.example/%0aalert(1)",
     "data:text/html,x",
     "file:///etc/passwd",
-    "com.example.app:/cb",
+    "javascript.://app.example/%0aalert(1)",
+    "JaVaScRiPt:/alert(1)",
+    "vbscript:/x",
+    "blob:https://app.example/x",
+    "about:/blank",
+    "view-source://app.example/",
+    "ms-msdt:/id",
+    "search-ms://query",
+    "intent://scan/#Intent;scheme=zxing;end",
+    "unknown://callback",
+    "mailto://a.example/",
+    "com.example.app:cb",
+    "com.example.app:",
+    "com.example.app:/cb#fragment",
+    "com.example.app://user@host/cb",
+    "com.example.app:/a\nb",
+    "com..app:/cb",
+    ".example.app:/cb",
+    "1com.example:/cb",
+    "cursor:",
+    "cursor:callback",
+    "cursor.://x",
+    "CURSOR :/x",
     "//app.example/cb",
     "/cb",
     "https://",
@@ -158,6 +243,10 @@ def test_invalid_redirect_uris(uri: str) -> None:
         ("http://127.0.0.1:5999/other", "http://127.0.0.1:5555/cb", False),
         ("http://127.0.0.1:5999/cb?x", "http://127.0.0.1:5555/cb", False),
         ("http://x@127.0.0.1:5999/cb", "http://127.0.0.1:5555/cb", False),
+        ("cursor://host/cb", "cursor://host/cb", True),
+        ("cursor://host:1/cb", "cursor://host/cb", False),
+        ("cursor://host/cb/..", "cursor://host/cb", False),
+        ("CURSOR://host/cb", "cursor://host/cb", False),
     ],
 )
 def test_redirect_uris_match_exactly_except_for_a_loopback_port(uri: str, registered: str, own: bool) -> None:
@@ -171,5 +260,6 @@ def test_redirect_uris_match_exactly_except_for_a_loopback_port(uri: str, regist
 def test_every_accepted_redirect_uri_is_absolute_and_unambiguous(uri: str) -> None:
     if check_redirect_uri(uri) is None:
         assert uri.isascii()
-        assert uri.lower().startswith(("https://", "http://127.0.0.1", "http://localhost", "http://[::1]"))
+        known = ("https://", "http://127.0.0.1", "http://localhost", "http://[::1]", *(f"{a}:/" for a in _APPLICATIONS))
+        assert uri.lower().startswith(known) or "." in uri.partition(":/")[0]
         assert not set(uri) & set("#\\ \r\n\t<>\"'") - {"'"}

@@ -102,7 +102,7 @@ def test_a_link_without_a_service_to_lead_to(tmp_path: Path) -> None:
     for torn in ("{", "[]", '{"pid": 1}', '{"base_url": "http://x/v1", "pid": 999999999}'):
         (tmp_path / "service.json").write_text(torn)
         with pytest.raises(OperatorError, match="No service runs"):
-            discovery_file.base_url(tmp_path)
+            discovery_file.running(tmp_path)
 
 
 def test_a_link_for_nobody(tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ TABLE: dict[str, tuple[str, str, Any, tuple[str, ...]]] = {
     "listSkillVersions": ("GET", "/accounts/acme/skills/{skill}/versions", None, ("skills:read",)),
     "createSkillVersion": ("POST", "/accounts/acme/skills/{skill}/versions", SKILL, ("skills:write",)),
     "listAccountWorkspaces": ("GET", "/accounts/acme/workspaces", None, ("workspaces:read",)),
+    "listModels": ("GET", "/models", None, ("agents:read",)),
     "createAgent": ("POST", "/agents", {"name": "new"}, ("agents:write",)),
     "configureLlm": ("POST", "/agents/helper/configure-llm", LLM, ("agents:write",)),
     "publishAgentVersion": ("POST", "/agents/helper/versions/{version}/publish", None, ("agents:write",)),

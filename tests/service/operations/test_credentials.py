@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from sqlalchemy import delete
 
 from agentbook.service import admin
+from agentbook.service.store.tables import memberships
 from service.operations.test_members import Caller, person
 from service.world import ALL, World, error
 
@@ -83,6 +85,11 @@ async def test_a_run_is_given_what_is_granted_and_what_is_shared(desk: Desk) -> 
     assert await desk.run() == {"github": "dora's github", "mail": "granted mail"}, "a key of the organization"
 
 
+async def test_a_grant_comes_before_what_is_newer_and_shared(desk: Desk) -> None:
+    desk.credential("newer shared mail", "mail")
+    assert (await desk.run())["mail"] == "granted mail"
+
+
 async def test_restrict_account_credentials_takes_the_shared_pool_away(desk: Desk) -> None:
     world = desk.world
     for row in world.rows("credentials"):
@@ -121,6 +128,18 @@ async def test_who_leaves_takes_their_credentials_along(desk: Desk) -> None:
     admin.remove_member(desk.world.store, "dora", organization="acme")
     assert await desk.run() == {"github": "carl's github", "mail": "granted mail"}
     assert {row["name"] for row in desk.world.rows("credentials")} >= {"dora's github"}, "the credential itself stays"
+    credential = next(row["id"] for row in desk.world.rows("credentials") if row["name"] == "dora's github")
+    assert credential not in {row["credential_id"] for row in desk.world.rows("credential_grants")}
+    admin.add_member(desk.world.store, "dora", organization="acme")
+    assert await desk.run() == {"github": "carl's github", "mail": "granted mail"}, "who comes back grants again"
+
+
+async def test_a_grant_alone_does_not_lend_the_credential_of_a_stranger(desk: Desk) -> None:
+    """Such as one of a membership that another service on the store has ended."""
+    world = desk.world
+    is_doras = memberships.c.user_id == world.accounts["dora"]
+    world.store.write_now(lambda tx: tx.db.execute(delete(memberships).where(is_doras)))
+    assert await desk.run() == {"github": "carl's github", "mail": "granted mail"}
 
 
 async def attach(desk: Desk, caller: Caller | str, **body: Any) -> Any:

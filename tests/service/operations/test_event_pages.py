@@ -8,10 +8,11 @@ from typing import Any
 
 import httpx
 import pytest
+from sqlalchemy import update
 
 import agentbook as ab
 from agentbook.service.http.app import build
-from agentbook.service.store import Transaction, events
+from agentbook.service.store import Transaction, events, tables
 from agentbook.service.turns import event_json
 from service.world import World, basic
 
@@ -22,7 +23,7 @@ AUTHOR = {"type": "user", "id": "u", "name": "u"}
 
 
 async def filled(world: World, *lengths: int) -> str:
-    """A session with messages of these lengths, besides its first turn."""
+    """A session with messages of these lengths in bytes, besides its first turn."""
     world.workspace()
     world.agent_row()
     session = await world.start("hello")
@@ -30,7 +31,7 @@ async def filled(world: World, *lengths: int) -> str:
 
     def fill(tx: Transaction) -> None:
         for length in lengths:
-            text = ("é" * length)[:length]
+            text = "é" * (length // 2) + "e" * (length % 2)
             events.append(
                 tx,
                 session,
@@ -46,7 +47,7 @@ async def filled(world: World, *lengths: int) -> str:
 
 
 def lengths(items: list[dict[str, Any]]) -> list[int]:
-    return [len(item["content"]["text"]) for item in items]
+    return [len(item["content"]["text"].encode()) for item in items]
 
 
 @pytest.mark.parametrize("sort_by", ["id", "-id"])
@@ -65,6 +66,15 @@ async def test_a_page_ends_before_it_is_too_long_and_says_so(world: World, sort_
     if sort_by == "id":
         after = (await world.get(path, world.full, sort_by="id", limit=100, from_id=items[-1]["id"])).json()
         assert after["items"] == rest["items"]
+
+
+async def test_the_length_of_a_page_is_known_without_reading_it(world: World) -> None:
+    """To measure a text takes SQLite as long as to read it."""
+    session = await filled(world, *[MIB] * 3)
+    halved = update(tables.events).where(tables.events.c.size_bytes > MIB).values(size_bytes=events.MAX_PAGE // 2)
+    world.store.write_now(lambda tx: tx.db.execute(halved))
+    page = world.store.read_now(lambda db: events.page(db, events.PageRequest(session)))
+    assert (page.sizes, page.is_cut) == ([events.MAX_PAGE // 2] * 2, True)
 
 
 async def test_an_event_that_is_too_long_for_a_page_is_a_page(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

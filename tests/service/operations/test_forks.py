@@ -168,3 +168,18 @@ async def test_a_fork_runs_what_its_source_ran(world: World) -> None:
     world.change("agents", source, is_public=False)
     answer = await world.post("/agents", {"name": "fork 2", "forked_from_version": version}, world.full)
     assert error(answer) == (404, "NotFound", "Agent version not found")
+
+
+async def test_a_draft_of_a_public_agent_is_its_owners_alone(world: World, version: str) -> None:
+    draft = (await world.post("/agents/source/configure-llm", {**LLM, "type": "EPHEMERAL"}, world.full)).json()["id"]
+    bob = world.key("bob", "agents:write")
+    for key in (bob, None):
+        for kind in ({}, {"type": "EPHEMERAL"}):
+            page = (await world.get("/agents/source/versions", key, **kind)).json()
+            assert draft not in [item["id"] for item in page["items"]]
+            assert page["pagination"]["total_count"] == (0 if kind else 1)
+    refused = await world.post("/agents", {"name": "copy", "forked_from_version": draft}, bob)
+    assert error(refused) == (404, "NotFound", "Agent version not found")
+    drafts = (await world.get("/agents/source/versions", world.full, type="EPHEMERAL")).json()["items"]
+    assert [item["id"] for item in drafts] == [draft]
+    await fork(world, draft, world.full, "own")

@@ -20,6 +20,7 @@ MAX_OFFSET = 9223372036854776000
 LISTS = {
     "listAgents": ("/agents", 1000),
     "listAgentVersions": ("/agents/helper/versions", 1000),
+    "listModels": ("/models", 1000),
     "listSkills": ("/accounts/acme/skills", 1000),
     "listSkillVersions": ("/accounts/acme/skills/{skill}/versions", 1000),
     "listAccountWorkspaces": ("/accounts/acme/workspaces", 1000),

@@ -10,8 +10,9 @@ import pytest
 from sqlalchemy import func, insert, select, update
 
 from agentbook.service import admin
+from agentbook.service.data_directory import default_data
 from agentbook.service.errors import OperatorError
-from agentbook.service.store import Store, Transaction, default_data, tables
+from agentbook.service.store import Store, Transaction, events, tables
 from agentbook.service.store.lock import DataLock
 from agentbook.service.store.tables import SCHEMA_VERSION
 from service.databases import open_store
@@ -64,9 +65,14 @@ def test_a_store_of_another_version_is_left_alone(tmp_path: Path) -> None:
         Store(tmp_path)
 
 
+SHARED = ("processes", "request_windows", "faults")
 OAUTH = ("oauth_tokens", "oauth_authorizations", "oauth_answers", "oauth_clients", "signin_links", "page_sessions")
 # Schema version -> the tables that came later.
-LATER = {"1": (*OAUTH, "workspace_members", "agent_states"), "2": ("workspace_members", "agent_states")}
+LATER = {
+    "1": (*OAUTH, "workspace_members", "agent_states", *SHARED),
+    "2": ("workspace_members", "agent_states", *SHARED),
+    "5": SHARED,
+}
 
 
 @pytest.mark.parametrize("version", LATER)
@@ -87,6 +93,32 @@ def test_a_store_of_an_earlier_version_gets_its_tables_and_keeps_what_it_has(tmp
     for table in LATER[version]:
         count = select(func.count()).select_from(tables.metadata.tables[table])
         assert store.read_now(lambda db, count=count: db.execute(count).scalar()) == 0
+    store.close()
+
+
+def test_the_events_of_an_earlier_version_are_measured(tmp_path: Path) -> None:
+    texts = ["{}", '{"text":"é"}', "x" * 3_000_000]
+    store = open_store(tmp_path)
+
+    def take_back(tx: Transaction) -> None:
+        for number, text in enumerate(texts):
+            events.append(tx, "s", "message", f"t{number}", lambda _id, _at, text=text: text, author_type="user")
+        tx.db.exec_driver_sql("DROP INDEX IF EXISTS events_by_size")
+        tx.db.exec_driver_sql("ALTER TABLE events DROP COLUMN size_bytes")
+        tx.db.execute(update(tables.meta).where(tables.meta.c.name == "schema_version").values(value="3"))
+
+    store.write_now(take_back)
+    store.close()
+    store = open_store(tmp_path)
+    page = store.read_now(lambda db: events.page(db, events.PageRequest("s", "id")))
+    assert page.sizes == [2, 13, 3_000_000]
+    assert store.read_now(lambda db: events.texts(db, "s", page.ids)) == texts
+    rows = store.read_now(lambda db: db.execute(select(tables.events)).mappings().all())
+    assert [(row["task_id"], row["type"], row["author_type"]) for row in rows] == [
+        (f"t{number}", "message", "user") for number in range(3)
+    ]
+    made = store.write_now(lambda tx: events.append(tx, "s", "message", "t", lambda _id, _at: "{}"))
+    assert made.id > max(page.ids)
     store.close()
 
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 
 import pytest
+from sqlalchemy import Connection
 
+from agentbook.service.store import Store
 from agentbook.service.store.fair import FairQueue
+from service.world import World
 
 pytestmark = pytest.mark.anyio
 
@@ -41,6 +45,49 @@ async def test_one_holds_only_a_part_of_the_places() -> None:
     assert queue.waiting == 0
 
 
+async def test_a_smaller_share_is_kept_to_and_forgotten() -> None:
+    queue, highest, holding = FairQueue(4, each=2), 0, 0
+
+    async def hold() -> None:
+        nonlocal highest, holding
+        async with queue.place("a", share=1):
+            holding += 1
+            highest = max(highest, holding)
+            await asyncio.sleep(0)
+            holding -= 1
+
+    async with asyncio.timeout(20):
+        await asyncio.gather(*(hold() for _ in range(5)))
+    assert highest == 1
+    assert queue._shares == {}
+    assert await run_in_turn(queue, "a" * 9) == ("a" * 9, 2)
+
+
+async def busy_threads(store: Store, *, anonymous: bool) -> int:
+    """How many of four reads of one reader run at a time."""
+    running = highest = 0
+    lock, pair = threading.Lock(), threading.Barrier(2)
+
+    def work(_db: Connection) -> None:
+        nonlocal running, highest
+        with lock:
+            running += 1
+            highest = max(highest, running)
+        if not anonymous:
+            pair.wait(20)
+        with lock:
+            running -= 1
+
+    await asyncio.gather(*(store.read(work, reader="a", anonymous=anonymous) for _ in range(4)))
+    return highest
+
+
+async def test_reads_without_a_credential_keep_a_single_thread_busy(world: World) -> None:
+    """More of them would take the interpreter from the loop, which serves keys."""
+    assert await busy_threads(world.store, anonymous=True) == 1
+    assert await busy_threads(world.store, anonymous=False) == 2
+
+
 async def test_whoever_gives_up_leaves_no_place_taken() -> None:
     queue = FairQueue(1, each=1)
 
@@ -62,3 +109,24 @@ async def test_whoever_gives_up_leaves_no_place_taken() -> None:
     async with asyncio.timeout(20):
         await tasks[3]
         assert await run_in_turn(queue, "abc") == ("abc", 1)
+
+
+async def test_whoever_queues_behind_one_that_gives_up_gets_the_free_place() -> None:
+    queue = FairQueue(1, each=1)
+
+    async def hold(ended: asyncio.Event) -> None:
+        async with queue.place("a"):
+            await ended.wait()
+
+    ended = asyncio.Event()
+    holding, waiting = (asyncio.create_task(hold(ended)) for _ in range(2))
+    await asyncio.sleep(0)
+    # In one turn of the loop: the only one in the queue gives up, the place becomes
+    # free, and another comes before that one has left the queue.
+    asyncio.get_running_loop().call_soon(waiting.cancel)
+    ended.set()
+    late = asyncio.create_task(hold(ended))
+    async with asyncio.timeout(20):
+        await asyncio.gather(holding, waiting, late, return_exceptions=True)
+    assert late.exception() is None
+    assert queue.waiting == 0

@@ -23,9 +23,11 @@ from agentbook.service.store.snapshot import restore, snapshot
 from agentbook.service.store.tables import (
     SCHEMA_VERSION,
     accounts,
+    oauth_answers,
     oauth_authorizations,
     oauth_clients,
     oauth_tokens,
+    page_sessions,
     signin_links,
 )
 from service.process import COMMAND, Service, command
@@ -222,6 +224,7 @@ def test_what_was_revoked_since_the_snapshot_stays_revoked(tmp_path: Path) -> No
         tx.db.execute(insert(oauth_authorizations), row)
         token = {"sha256": "t", "authorization_id": "a", "kind": "refresh", "scopes_json": "[]", "expires_at": now}
         tx.db.execute(insert(oauth_tokens), {**token, "created_at": now})
+        tx.db.execute(insert(page_sessions), {"sha256": "p", "account_id": account, "expires_at": now})
 
     store.write_now(authorize)
     store.close()
@@ -234,19 +237,24 @@ def test_what_was_revoked_since_the_snapshot_stays_revoked(tmp_path: Path) -> No
         (oauth_tokens, "spent_at"),
     ):
         store.write_now(lambda tx, table=table, column=column: tx.db.execute(table.update().values({column: now})))
+    # A consent that was answered since is not asked for again.
+    answer = {"sha256": "h", "expires_at": now}
+    store.write_now(lambda tx: tx.db.execute(insert(oauth_answers), answer))
     store.close()
 
     assert restore(file, data) == [
         "1 key revoked since the snapshot stayed revoked.",
         "1 authorization revoked since the snapshot stayed revoked.",
-        "1 browser session and sign-in links of the snapshot ended.",
+        "2 browser sessions and sign-in links of the snapshot ended.",
     ]
     store = Store(data)
     assert {key.id: key.revoked_at is not None for key in admin.list_keys(store)} == {revoked: True, live: False}
     row = store.read_now(lambda db: db.execute(select(oauth_authorizations)).mappings().one())
     assert (row["revoked_at"], row["code_used_at"]) == (now, now)
     assert store.read_now(lambda db: db.execute(select(oauth_tokens.c.spent_at)).scalar_one()) == now
-    assert store.read_now(lambda db: db.execute(select(signin_links)).all()) == []
+    for table in (signin_links, page_sessions):
+        assert store.read_now(lambda db, table=table: db.execute(select(table)).all()) == []
+    assert store.read_now(lambda db: db.execute(select(oauth_answers)).mappings().all()) == [answer]
     store.close()
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agentbook.service.state import Platform
-from service.world import World
+from service.world import World, one_platform
 
 pytestmark = pytest.mark.anyio
 
@@ -105,6 +105,7 @@ async def test_a_queued_message_is_answered_however_the_turn_before_it_ended(tmp
     await world.aclose()
 
 
+@one_platform("what one leaves behind, the others take over")
 async def test_a_stop_cancels_running_turns_and_starts_no_queued_ones(filled: World) -> None:
     sessions = [await filled.start("tool:a hang") for _ in range(3)]
     await wait_for_turns(filled, 3)

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from agentbook.service.clock import Clock
 from agentbook.service.engines.base import (
     LlmCall,
     LlmUsage,
@@ -128,7 +127,7 @@ async def test_a_budget_covers_the_turns_of_a_month(limits: RunLimits, message: 
         assert spent == {("WORKSPACE", 120), ("AGENT", 120)}, "an organization's key spends for no user"
 
 
-async def test_a_users_budget_and_the_next_month(tmp_path: Path) -> None:
+async def test_a_users_budget_and_the_next_month(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = StepsEngine([LlmCall(1), LlmUsage(60)])
     async with platform(tmp_path, engine, RunLimits(user_budget=60)) as world:
         world.workspace("ada", "desk")
@@ -138,12 +137,7 @@ async def test_a_users_budget_and_the_next_month(tmp_path: Path) -> None:
         assert await run_turn(world, **desk) == ("done",)
         assert await run_turn(world, **desk) == (429, "USER budget exceeded for 'ada'")
         assert await run_turn(world) == ("done",), "other users have their own budgets"
-
-        class NextMonth(Clock):
-            def instant(self) -> str:
-                return "2099-01-01T00:00:00.000000Z"
-
-        world.store.clock = NextMonth()
+        monkeypatch.setattr(world.store.clock, "instant", lambda: "2099-01-01T00:00:00.000000Z")
         assert await run_turn(world, **desk) == ("done",)
 
 

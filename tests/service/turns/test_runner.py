@@ -138,12 +138,12 @@ async def test_an_answer_is_retried_until_the_store_accepts_it(
         await asyncio.sleep(0)
     write, refused = filled.store.write, 0
 
-    async def full_disk(work: Any) -> Any:
+    async def full_disk(work: Any, **options: Any) -> Any:
         nonlocal refused
         if refused < 2:
             refused += 1
             raise OSError("disk full")
-        return await write(work)
+        return await write(work, **options)
 
     monkeypatch.setattr(filled.store, "write", full_disk)
     monkeypatch.setattr("agentbook.service.turns.runner._RETRY_S", (0.0,))

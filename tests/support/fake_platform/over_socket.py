@@ -93,6 +93,10 @@ class SocketPlatform(FakePlatform):
     async def _stop(self) -> None:
         self._server.close()
         await self._server.wait_closed()
+        # A connection that was accepted last is not among the server's: it ends when
+        # its client has gone.
+        if late := asyncio.all_tasks() - {asyncio.current_task()}:
+            await asyncio.wait(late, timeout=10)
 
     # -- what a test does to it
 

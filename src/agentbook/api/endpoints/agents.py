@@ -1,18 +1,17 @@
-"""Agents: list, create, update, configure, versions.
+"""Agents: list, read, create, update. `agent_versions` has what they run.
 
 Specification: "Endpoints", Agents.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Any
 
-from ..calls import UNSET, Call, ListCall, check, create_read_back, drop_unset, path, record, ref
-from ..discovery import offered, wire_field
+from ..calls import UNSET, Call, ListCall, check, drop_unset, path, record, ref
+from ..errors import invalid_argument
+from ..read_back import create_read_back
 from ..record import Record
-
-TEMPLATES = ("LLM", "AUTO_MANAGED_STATE", "BLANK", "GOOSE", "PLATFORM_NATIVE", "OPENCLAW", "LANGGRAPH", "ADK")
 
 
 def list_(
@@ -40,8 +39,12 @@ def list_(
     ----------
     search : str, optional
         Words matched in name or description.
-    fast, published_only, is_public, is_pinned : bool, optional
+    fast, published_only, is_pinned : bool, optional
         Filters as the specification names them; None leaves the filter off.
+    is_public : bool, optional
+        True lists public agents only. False is refused: it is the platform's default
+        and selects nothing, so private agents are selected in the frame, as in
+        ``frame[~frame["is_public"]]``.
     for_workspace : str or Record, optional
         A workspace by id, name or record.
     tags, categories, agent_types : str or sequence of str, optional
@@ -73,6 +76,12 @@ def list_(
     >>> list_(search="support", published_only=True).call.query["published_only"]
     True
     """
+    if is_public is not None and not is_public:
+        raise invalid_argument(
+            "agents.list",
+            "is_public=False would list public and private agents alike, since false is the platform's default. Leave it "
+            'out, and select the private ones: frame[~frame["is_public"]].',
+        )
     query = {
         "search": search,
         "fast": fast,
@@ -140,8 +149,9 @@ def create(
     ----------
     name : str
         Unique in the account.
-    description, avatar_url, maintainer_id, category, forked_from_version : str or None,
-    optional is_public : bool, optional
+    description, avatar_url, maintainer_id, category : str or None, optional
+    forked_from_version : str or None, optional
+    is_public : bool, optional
         A key cannot make an agent public.
     owner_id : str or Record, optional
         User or organization by id or name; left out, the caller's own account.
@@ -262,152 +272,3 @@ def update(
         idempotent=True,
         check=check("agents.get", agent),
     )
-
-
-def configure_llm(
-    agent: Any,
-    *,
-    system_prompt: str,
-    description: str,
-    tools: Sequence[Mapping[str, Any]] = (),
-    platform_tools: Sequence[str] = UNSET,
-    mode: Literal["one-shot", "multi-turn"] = UNSET,
-    summary: str | None = UNSET,
-    version_number: str = UNSET,
-) -> Call[Record]:
-    """Commit a new version of an LLM agent.
-
-    Parameters
-    ----------
-    agent : str or Record
-    system_prompt, description : str
-    tools : sequence of mapping
-        Each ``{"integration": str, "tools": [str, ...]}``.
-    platform_tools : sequence of str, optional
-        Built-in tools the agent may call. The wire name of this field is read from the
-        platform's openapi.yaml, once.
-    mode : {"one-shot", "multi-turn"}, optional
-        The platform's default is ``one-shot``.
-    summary : str or None, optional
-        What changed.
-    version_number : str, optional
-        The platform's default is ``1.0.0``.
-
-    Returns
-    -------
-    Record
-        The version, with its job.
-
-    Raises
-    ------
-    Conflict
-        While the agent is not READY.
-    InvalidInput, InsufficientScope, NotFound, OutcomeUnknown
-
-    Notes
-    -----
-    Specification: "Endpoints", configure-llm body; "States and transitions", rule 1.
-
-    Examples
-    --------
-    >>> call = configure_llm("acme~helper", system_prompt="Be brief.", description="d")
-    >>> call.body["tools"]
-    []
-    """
-    body = drop_unset(
-        system_prompt=system_prompt,
-        description=description,
-        tools=[dict(tool) for tool in tools],
-        mode=mode,
-        summary=summary,
-        version_number=version_number,
-    )
-    call = Call(
-        "agents.configure_llm",
-        "POST",
-        path("agents", agent, "configure-llm"),
-        record,
-        body=body,
-        write=True,
-        check=check("agents.versions", agent),
-    )
-    if platform_tools is UNSET:
-        return call
-    return wire_field(call, "/agents/{}/configure-llm", known=set(body), suffix="tools", value=list(platform_tools))
-
-
-def publish(agent: Any, version_id: Any) -> Call[Record]:
-    """Publish a version of an agent, if the platform's openapi.yaml offers it.
-
-    Parameters
-    ----------
-    agent, version_id : str or Record
-
-    Returns
-    -------
-    Record
-        The version.
-
-    Raises
-    ------
-    NotOffered
-        If the platform does not describe such a path; the specification shows none.
-    Conflict
-        If it is published already, being published, or not validated.
-    InsufficientScope, NotFound, OutcomeUnknown
-
-    Notes
-    -----
-    Specification: "States and transitions", rule 2; "Endpoints", gaps in this part.
-
-    Examples
-    --------
-    >>> publish("acme~helper", "0199a0b2-0000-7000-8000-000000000000").method
-    'POST'
-    """
-    call = Call(
-        "agents.publish",
-        "POST",
-        path("agents", agent, "versions", version_id, "publish"),
-        record,
-        write=True,
-        check=check("agents.versions", agent),
-    )
-    return offered(call, "/agents/{}/versions/{}/publish")
-
-
-def versions(
-    agent: Any, *, type: Literal["EPHEMERAL", "COMMITTED"] | None = None, limit: int | None = None, offset: int = 0
-) -> ListCall:
-    """An agent's versions.
-
-    Parameters
-    ----------
-    agent : str or Record
-    type : {"EPHEMERAL", "COMMITTED"}, optional
-        None for both.
-    limit : int, optional
-        At most this many; None for all.
-    offset : int
-        Items skipped at the start.
-
-    Returns
-    -------
-    Listing
-        Of version records. The platform decides their fields.
-
-    Raises
-    ------
-    NotFound, InvalidInput
-
-    Notes
-    -----
-    Specification: "Endpoints", Agents.
-
-    Examples
-    --------
-    >>> versions("acme~helper", type="COMMITTED").call.path
-    'agents/acme~helper/versions'
-    """
-    call = Call("agents.versions", "GET", path("agents", agent, "versions"), record, {"type": type})
-    return ListCall(call, "agent_versions", limit=limit, offset=offset)

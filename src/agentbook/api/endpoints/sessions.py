@@ -11,12 +11,14 @@ from typing import Any
 import msgspec
 
 from ..calls import UNSET, Call, ListCall, Reply, check, drop_unset, path, record, ref
-from ..discovery import offered
+from ..discovery import offered, offered_fields
 from ..event_ids import check_cursor, first_id_at
 from ..record import Record
 
+START = "/workspaces/{}/sessions"
 
-def start(workspace: Any, *, agent_id: Any, prompt: str) -> Call[Record]:
+
+def start(workspace: Any, *, agent_id: Any, prompt: str, agent_version_id: Any = UNSET) -> Call[Record]:
     """Start a chat: the agent begins on `prompt` at once.
 
     Parameters
@@ -27,6 +29,9 @@ def start(workspace: Any, *, agent_id: Any, prompt: str) -> Call[Record]:
         The agent, by id or name.
     prompt : str
         The first message.
+    agent_version_id : str or Record, optional
+        The version that answers, which may be a draft, if the platform's openapi.yaml
+        offers that. Default: the newest committed one.
 
     Returns
     -------
@@ -37,6 +42,8 @@ def start(workspace: Any, *, agent_id: Any, prompt: str) -> Call[Record]:
     ------
     InsufficientScope
         Without ``sessions:write``.
+    NotOffered
+        If `agent_version_id` is passed and the platform has no such field.
     NotFound, Forbidden, InvalidInput, OutcomeUnknown
 
     Notes
@@ -50,7 +57,7 @@ def start(workspace: Any, *, agent_id: Any, prompt: str) -> Call[Record]:
     'chat'
     """
     body = {"session_type": "chat", "agent_id": ref(agent_id), "initial_prompt": prompt}
-    return Call(
+    call = Call(
         "sessions.start",
         "POST",
         path("workspaces", workspace, "sessions"),
@@ -59,6 +66,9 @@ def start(workspace: Any, *, agent_id: Any, prompt: str) -> Call[Record]:
         write=True,
         check=check("sessions.list", workspace),
     )
+    if agent_version_id is UNSET:
+        return call
+    return offered_fields(call, START, {"agent_version_id": ref(agent_version_id)})
 
 
 def _started(reply: Reply) -> Record:
@@ -233,6 +243,4 @@ def list_(workspace: Any, *, sort_by: str | None = None, limit: int | None = Non
     'workspaces/acme~support/sessions'
     """
     call = Call("sessions.list", "GET", path("workspaces", workspace, "sessions"), record, {"sort_by": sort_by})
-    return ListCall(
-        call, "sessions", limit=limit, offset=offset, refine=lambda page: offered(page, "/workspaces/{}/sessions")
-    )
+    return ListCall(call, "sessions", limit=limit, offset=offset, refine=lambda page: offered(page, START))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..calls import UNSET, Call, ListCall, check, create_read_back, drop_unset, path, record
+from ..calls import UNSET, Call, ListCall, check, drop_unset, path, record
+from ..read_back import create_read_back
 from ..record import Record
 
 

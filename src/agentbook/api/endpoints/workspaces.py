@@ -14,13 +14,13 @@ from ..calls import (
     Call,
     ListCall,
     check,
-    create_read_back,
     drop_unset,
     path,
     record,
     ref,
 )
 from ..discovery import offered
+from ..read_back import create_read_back
 from ..record import Record
 
 
@@ -116,7 +116,7 @@ def create(name: str, *, owner_id: Any = UNSET) -> Call[Record]:
         workspaces = "me/workspaces"
         query = {"sort_by": "-created_at", "limit": SMALL_MAX_PAGE}
         shows = check("me.workspaces", sort_by="-created_at")
-    read_back = create_read_back("workspaces.create", workspaces, body, query=query)
+    read_back = create_read_back("workspaces.create", workspaces, body, query=query, records_key=True)
     return Call(
         "workspaces.create", "POST", "workspaces", record, body=body, write=True, check=shows, read_back=read_back
     )

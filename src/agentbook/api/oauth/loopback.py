@@ -21,6 +21,7 @@ from ..redaction import Hidden
 
 PATH = "/callback"
 _IDLE_S = 10.0
+_POLLING_S = 0.02  # how soon it ends after the sign-in; half a second by default
 _PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>agentbook</title>
 <style>body{{font:16px system-ui;margin:4rem auto;max-width:30rem;color-scheme:light dark}}</style>
 <h1>{title}</h1><p>You can close this window and go back to your notebook.</p></html>"""
@@ -65,7 +66,8 @@ class Loopback:
             ) from None
 
     def __enter__(self) -> Self:
-        threading.Thread(target=self._server.serve_forever, name="agentbook-loopback", daemon=True).start()
+        serve = self._server.serve_forever
+        threading.Thread(target=serve, args=(_POLLING_S,), name="agentbook-loopback", daemon=True).start()
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
+from ..._half_made import repr_when_half_made
 from ..auth import refuse_pickle
 from ..redaction import Hidden
 from .server import request_tokens
@@ -82,6 +83,7 @@ class OAuthSession:
         """Delete the tokens on this machine."""
         self.store.forget()
 
+    @repr_when_half_made
     def __repr__(self) -> str:
         return f"OAuthSession({self.tokens.base_url!r}, scope={self.scope!r})"
 

@@ -16,11 +16,11 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from ..._listeners import Listeners
 from ...api.errors import ApiError
 from ...events.turns import Failure, Turn
 from ..model.conversation import Conversation
 from ..model.exchange import Exchange
-from ..model.listeners import Listeners
 from ..model.subscription import Follow
 from ..text import check_text
 
@@ -156,6 +156,19 @@ class Comparison:
                 labels[side] = f"{letter} · {labels[side]}" if round_.revealed else letter
         return labels
 
+    def cut_off(self, round_: Round, side: int) -> list[Exchange]:
+        """Attempts of a side before a retry, oldest first: those that have text."""
+        exchanges, last = self.conversations[side].exchanges, round_.exchanges[side]
+        if last not in exchanges:
+            return []
+        shown = {each.exchanges[side] for each in self.rounds}
+        attempts = []
+        for exchange in reversed(exchanges[: exchanges.index(last)]):
+            if exchange in shown or exchange.prompt != round_.message:
+                break
+            attempts.append(exchange)
+        return [exchange for exchange in reversed(attempts) if exchange.text]
+
     @property
     def pending(self) -> list[Exchange]:
         """The exchanges of all sides whose reply is pending."""
@@ -173,11 +186,8 @@ class Comparison:
 
         Raises
         ------
-        TypeError
-            If the message is not a string.
-        ValueError
-            If the message is empty or not valid Unicode, or if the comparison is closed
-            or a recording.
+        TypeError, ValueError
+            As `Compare.ask`.
         """
         if not check_text(text).strip():
             raise ValueError("The message is empty: write something to send.")

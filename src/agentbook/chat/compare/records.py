@@ -73,10 +73,15 @@ def _reply(round_: Round, side: int, label: str) -> dict[str, Any]:
 def preferences(comparison: Comparison) -> pd.DataFrame:
     """Every preference; the columns are those of `Compare.preferences`."""
     import pandas as pd
+    import pyarrow as pa
+
+    from ...frames.parse.lists import TEXTS, list_column
 
     labels = comparison.labels
     rows = [_preference(round_, labels) for round_ in comparison.rounds if round_.preferred is not None]
-    return typed(pd.DataFrame(rows, columns=list(PREFERENCES), dtype=object), PREFERENCES)
+    frame = typed(pd.DataFrame(rows, columns=list(PREFERENCES), dtype=object), PREFERENCES)
+    types = {"agents": TEXTS, "latencies_s": pa.list_(pa.float64()), "session_ids": TEXTS}
+    return frame.assign(**{name: list_column(frame[name], type_=type_) for name, type_ in types.items()})
 
 
 def _preference(round_: Round, labels: list[str]) -> dict[str, Any]:

@@ -13,17 +13,23 @@ from typing import TYPE_CHECKING, Any, Self
 
 import ipywidgets as widgets
 
+from ..._half_made import repr_when_half_made
 from ...events import loop
 from ...events.turns import Turn
-from ..html.static_transcript import StaticTranscript, show_bundle
+from ..html.static_transcript import StaticTranscript, show_live
+from ..html.style import hide_static
 from ..model.lookup import agent_list
 from ..model.subscription import Follow
 from ..text import replace_surrogates
 from ..widgets.parts import close_all
-from ..widgets.throttle import FLUSH_S, Throttle
+from ..widgets.throttle import Throttle
+from ..widgets.view_switch import ViewSwitch
 from . import records
+from .actions import CompareActions
 from .comparison import NONE, TIE, Choice, Comparison, Round
-from .view import CompareLayout, static_html
+from .page import ComparePage
+from .plain import ComparePlain
+from .view import static_html
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,8 +38,8 @@ if TYPE_CHECKING:
 
 CLOSE_TIMEOUT_S = 15.0
 OPEN_CHARACTERS_PER_S = 160_000
-# Each streaming column is a message or two per drawing; together they stay below a
-# hundred a second.
+# Of plain widgets, each streaming column is a message or two per drawing; together they
+# stay below a hundred a second.
 MESSAGES_PER_S = 80
 
 
@@ -63,7 +69,7 @@ class Compare(widgets.VBox):  # type: ignore[misc]
         Whether pictures in replies are fetched, as in `ChatPanel`. By default they are
         not, until someone presses Load pictures.
     follow : callable, optional
-        Returns a session's events as they happen; by default
+        A function that yields a session's events as they happen. Defaults to
         `agentbook.events.reader.subscribe`.
 
     Raises
@@ -124,22 +130,29 @@ class Compare(widgets.VBox):  # type: ignore[misc]
         self._first_labels = comparison.labels
         uid = f"ap-{uuid.uuid4().hex[:12]}"
         self._static = StaticTranscript(uid, static_html)
-        self._compare_layout = CompareLayout(
-            uid,
-            height,
-            on_send=lambda text: self._hand_over(self._send_from_box, text),
-            on_stop=self.stop,
-            on_retry=lambda exchange: loop.submit(comparison.retry(exchange)),
-            on_prefer=lambda round_, choice: self._hand_over(self._prefer_if_allowed, round_, choice),
-            on_pictures=lambda: self._hand_over(self._toggle_pictures),
-            images=images,
+        actions = CompareActions(
+            send=lambda text, answer: self._hand_over(self._send_from_box, text, answer),
+            stop=self.stop,
+            switch_pictures=lambda: self._hand_over(self._toggle_pictures),
+            retry=lambda exchange: loop.submit(comparison.retry(exchange)),
+            prefer=lambda round_, choice: self._hand_over(self._prefer_if_allowed, round_, choice),
+        )
+
+        def make_plain(page: ComparePage) -> ComparePlain:
+            plain = ComparePlain(actions, uid, height, images=page.images)
+            plain.draw(comparison)
+            return plain
+
+        self._views = ViewSwitch(
+            lambda on_hello: ComparePage(actions, hide_static(uid), height, images=images, on_hello=on_hello),
+            make_plain,
+            lambda *children: self.set_trait("children", children),
         )
         self._throttle = Throttle(self._draw, self._pause_s)
         self._ended = False
-        super().__init__(self._compare_layout.children, layout=widgets.Layout(width="100%"))
-        self.add_class("ab-chat")
-        self.add_class("ab-compare")
-        self._compare_layout.draw(comparison)
+        super().__init__([self._views.page.widget], layout=widgets.Layout(width="100%"))
+        self.add_class("ab-frame")
+        self._views.page.draw(comparison)
         comparison.listen(self._throttle.note)
 
     # Asking from code
@@ -250,10 +263,10 @@ class Compare(widgets.VBox):  # type: ignore[misc]
         preferred     str                        the agent's label, ``tie``, ``none``
         column        Int64                      column of the preferred answer, from
                                                  1 at the left
-        agents        object                     list of the labels, by column
-        latencies_s   object               s     list of the times from sending to
-                                                 the reply, by column
-        session_ids   object                     list, by column
+        agents        list of str                the labels, by column
+        latencies_s   list of float64      s     times from sending to the reply, by
+                                                 column
+        session_ids   list of str                the sessions, by column
         blind         boolean                    whether the names were hidden
         preferred_at  datetime64[us, UTC]        when it was stored
         ============  ===================  ====  =====================================
@@ -339,6 +352,7 @@ class Compare(widgets.VBox):  # type: ignore[misc]
         if self.comm is None or self._ended:
             return
         self._ended = True
+        self._views.check.end()
         loop.wind_up(self._aclose(), CLOSE_TIMEOUT_S)
         for child in self.children:
             close_all(child)
@@ -354,38 +368,44 @@ class Compare(widgets.VBox):  # type: ignore[misc]
         loop.get_loop().call_soon_threadsafe(work, *arguments)
 
     def _toggle_pictures(self) -> None:
-        self._compare_layout.load_pictures(not self._compare_layout.images)
+        images = not self._views.page.images
+        self._views.page.load_pictures(images)
+        if self._views.plain is not None:
+            self._views.plain.load_pictures(images)
         self._throttle.note()
 
-    def _send_from_box(self, text: str) -> None:
+    def _send_from_box(self, text: str, answer: Callable[[bool], None]) -> None:
         # A second click may arrive before the first has disabled the button.
-        if not text.strip() or self.comparison.pending or self.comparison.recorded or self._ended:
-            return
-        self.comparison.submit(replace_surrogates(text))
-        self._compare_layout.composer.clear()
+        accepted = bool(text.strip()) and not (self.comparison.pending or self.comparison.recorded or self._ended)
+        if accepted:
+            self.comparison.submit(replace_surrogates(text))
+        answer(accepted)
 
     def _prefer_if_allowed(self, round_: Round, choice: Choice) -> None:
         if round_.allows(choice) and not self._ended:
-            self.comparison.prefer(round_, choice)
+            # Pressing the chosen button again takes the preference back.
+            self.comparison.prefer(round_, None if round_.preferred == choice else choice)
 
     # Drawing: on the loop's thread
 
     def _pause_s(self) -> float:
-        columns = len(self.comparison.pending)
-        open_characters = self._compare_layout.open_characters
-        return max(FLUSH_S, columns / MESSAGES_PER_S, open_characters / OPEN_CHARACTERS_PER_S)
+        columns = 0 if self._views.plain is None else len(self.comparison.pending)
+        return max(columns / MESSAGES_PER_S, self._views.page.open_characters / OPEN_CHARACTERS_PER_S)
 
     def _draw(self) -> None:
-        self._compare_layout.draw(self.comparison)
+        self._views.page.draw(self.comparison)
+        if self._views.plain is not None:
+            self._views.plain.draw(self.comparison)
         if not self.comparison.pending:
             self._static.update(self.comparison)
 
     # Display
 
     def _ipython_display_(self, **_: Any) -> None:
-        bundle = self._repr_mimebundle_() if self.comm is not None else {"text/plain": repr(self)}
-        show_bundle(bundle)
+        show_live(self)
+        self._views.check.begin()
         self._static.show(self.comparison)
 
+    @repr_when_half_made
     def __repr__(self) -> str:
         return f"Compare({', '.join(map(repr, self._first_labels))})"

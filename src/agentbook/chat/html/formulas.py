@@ -36,6 +36,9 @@ OPENING = re.compile(r"^ {0,3}(?:\$\$|\\\[)", re.MULTILINE)
 
 # What matters in TeX for `reaches_out`: commands, braces and comments.
 _TOKEN = re.compile(r"\\([A-Za-z]+|.)|[{}%]|\\\Z", re.DOTALL)
+# A label is registered for the whole page, where a second one of the same name is an
+# error. Nothing may refer to it, so it is left out.
+_LABEL = re.compile(r"\\label\s*+\{[^{}\\%$]*+\}|(\\.)", re.DOTALL)
 _SIGNS = re.compile(r"[\\^_={}<>+]")
 _WORD = re.compile(r"[A-Za-z]{3}")
 _AMOUNT = re.compile(r"\d[\d.,]*(?:\s|[a-zA-Z]{2}|[-–—]$)")
@@ -91,12 +94,13 @@ def add_mathematics(parser: MarkdownIt) -> None:
 def _render_math(renderer: Any, tokens: Any, idx: int, options: Any, env: Any) -> str:
     token = tokens[idx]
     source = token.content.strip()
-    tex = escapeHtml(source)
+    unlabelled = _LABEL.sub(r"\1", source)
     display = token.markup in ("$$", r"\[")
-    if reaches_out(source):
+    if reaches_out(unlabelled):
         close = {"$": "$", "$$": "$$", r"\(": r"\)", r"\[": r"\]"}[token.markup]
-        code = f"<code>{token.markup}{tex}{close}</code>"
+        code = f"<code>{token.markup}{escapeHtml(source)}{close}</code>"
         return f"<p>{code}</p>\n" if token.block else code
+    tex = escapeHtml(unlabelled)
     if not display:
         kind = "ab-math ab-long" if len(tex) > LONG else "ab-math"
         return rf'<span class="{kind} {TYPESET}">\({tex}\)</span>'

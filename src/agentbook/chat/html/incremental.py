@@ -12,13 +12,15 @@ from __future__ import annotations
 from collections.abc import MutableMapping
 from typing import Any
 
+from .footnotes import FOOTNOTES
 from .formulas import OPENING
 from .markdown import IMAGES, block_starts, render
 from .sanitize import visible
 
 CHUNK_SIZE = 2_500  # characters: about 4 kB of HTML
 PARTS = 3
-REFERENCES = "references"  # where markdown-it keeps the link addresses a text defines
+# Where markdown-it keeps the link addresses that a text defines, and we its footnotes.
+DEFINITIONS = ("references", FOOTNOTES)
 
 
 class IncrementalMarkdown:
@@ -52,6 +54,7 @@ class IncrementalMarkdown:
         self.recent: list[str] = [""]
         self.last = ""
         self._complete = False
+        self._read, self._shown = "", ""  # whole lines of the text as it came, and as shown
         self._env: MutableMapping[str, Any] = {}
         self._reset()
 
@@ -69,31 +72,40 @@ class IncrementalMarkdown:
         """Set the whole text as it stands now; the difference is worked out here.
 
         With `complete`, nothing more will come: links whose addresses are defined
-        further down become links.
+        further down become links, and footnotes references.
         """
-        text = visible(text)
+        text = self._visible(text)
         if text == self.text and complete == self._complete:
             return
         if not text.startswith(self.text[: self._open]):
             # The persisted reply is not a continuation of the drafts: start over.
             self._reset()
         self.text, self._complete = text, complete
-        references = self._render_open()
-        if complete and references and self._open:
-            self._reset(references)
+        definitions = self._render_open()
+        if complete and any(definitions.values()) and self._open:
+            self._reset(definitions)
             self._render_open()
 
-    def _render_open(self) -> dict[str, Any]:
-        """Render what is new; returns the link addresses that the text defines."""
+    def _visible(self, text: str) -> str:
+        """`visible(text)`; of a text that grows, only its last line is read again."""
+        if not text.startswith(self._read):
+            self._read = self._shown = ""
+        begin, end = len(self._read), text.rfind("\n") + 1  # no hidden character extends beyond a line
+        if end > begin:
+            self._shown += visible(text[begin:end])
+            self._read = text[:end]
+        return self._shown + visible(text[len(self._read) :])
+
+    def _render_open(self) -> dict[str, dict[str, Any]]:
+        """Render what is new; returns the links and footnotes that the text defines."""
         self._close_blocks()
         # A copy: a definition in the open block may still change and must not stay.
         env = _copy_env(self._recent_env)
         self.last = render(self.text[self._open :], env)
-        references: dict[str, Any] = env.get(REFERENCES, {})
-        return references
+        return {name: env.get(name, {}) for name in DEFINITIONS}
 
-    def _reset(self, references: dict[str, Any] | None = None) -> None:
-        self.frozen, self._env = [], {IMAGES: self._images, REFERENCES: references or {}}
+    def _reset(self, definitions: dict[str, dict[str, Any]] | None = None) -> None:
+        self.frozen, self._env = [], {IMAGES: self._images, **(definitions or {name: {} for name in DEFINITIONS})}
         self._open = self._stable = 0
         self._begin_chunk(0)
 

@@ -23,6 +23,7 @@ from pygments.formatters import HtmlFormatter
 from pygments.lexers import get_lexer_by_name
 from pygments.util import ClassNotFound
 
+from .footnotes import add_footnotes
 from .formulas import add_mathematics
 from .sanitize import PICTURE_ADDRESS, clean, visible
 
@@ -59,8 +60,8 @@ def render(text: str, env: MutableMapping[str, Any] | None = None) -> str:
     Parameters
     ----------
     text : str
-        CommonMark with tables, strikethrough, task lists and mathematics. Raw HTML in
-        it is shown, not obeyed.
+        CommonMark with tables, strikethrough, task lists, footnotes and mathematics.
+        Raw HTML in it is shown, not obeyed; so are diagrams, such as Mermaid's.
     env : dict, optional
         Pass the same one for all pieces of a message, so that link definitions reach
         across them. With ``env[IMAGES]`` true, pictures become `img` elements, which
@@ -168,6 +169,21 @@ class _Renderer(RendererHTML):
     def code_block(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: MutableMapping[str, Any]) -> str:
         return f'<div class="ab-code"><pre><code>{escapeHtml(tokens[idx].content)}</code></pre></div>\n'
 
+    def footnote_reference(
+        self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: MutableMapping[str, Any]
+    ) -> str:
+        return f'<sup class="ab-ref">{escapeHtml(tokens[idx].meta["label"])}</sup>'
+
+    def footnote_open(
+        self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: MutableMapping[str, Any]
+    ) -> str:
+        return f'<div class="ab-note"><sup>{escapeHtml(tokens[idx].meta["label"])}</sup> '
+
+    def footnote_close(
+        self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: MutableMapping[str, Any]
+    ) -> str:
+        return "</div>\n"
+
     def table_open(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: MutableMapping[str, Any]) -> str:
         return '<div class="ab-table"><table>\n'
 
@@ -182,6 +198,7 @@ def _parser() -> MarkdownIt:
     parser = MarkdownIt("commonmark", {"html": False, "linkify": False, "maxNesting": 100}, renderer_cls=_Renderer)
     parser.enable(["table", "strikethrough"])
     add_mathematics(parser)
+    add_footnotes(parser)
     parser.core.ruler.push("agentbook", _task_lists_and_alignment)
     return parser
 

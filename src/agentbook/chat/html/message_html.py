@@ -10,11 +10,13 @@ import re
 from collections.abc import Iterable
 from functools import lru_cache
 
+from .durations import seconds
 from .formulas import NOT_TYPESET
 from .incremental import IncrementalMarkdown
 from .markdown import IMAGES, render
 from .protocols import ConversationLike, ExchangeLike
 from .sanitize import plain
+from .steps_html import steps
 
 # Buttons that work without a kernel: the panel's script gives them their functions and
 # tooltips. They are added after the sanitizer, which removes all buttons.
@@ -22,13 +24,17 @@ COPY = '<button type="button" class="ab-act ab-copy">Copy</button>'
 EDIT = '<button type="button" class="ab-act ab-edit">Edit</button>'
 _SCROLLABLE = re.compile(r'<(pre|div class="ab-table"|(?:div|span) class="ab-math ab-(?:display|long)[^"]*")>')
 
-STOPPED = "Stopped listening. The agent may still finish: a late reply appears here."
-CUT_OFF = "The reply was cut off here."
+STOPPED = "Stopped listening: the platform cannot cancel a turn. The agent may still finish: a late reply appears here."
+UNSENT = "Stopped. This message was not sent."
+SILENCE_S = 20.0  # without any event, after which the status says so
+CUT_OFF = "Incomplete: the reply was cut off here."
+UNFINISHED = "Incomplete: the reply was still being written here."
+UNANSWERED = "There is no reply yet."
 INCOMPLETE = "This may not be the whole session."
 NO_REASON = "No reason was given."
+TRY_AGAIN = "Try again"
 EMPTY = '<div class="ab-empty">No messages yet.</div>'
 TYPING = '<div class="ab-typing">' + '<span class="ab-dot"></span>' * 3 + "</div>"
-MAX_STEPS = 12
 MAX_CACHED = 8_000  # characters of a text whose HTML is cached
 
 
@@ -39,45 +45,26 @@ def question(exchange: ExchangeLike, *, live: bool = False) -> str:
     """
     if not exchange.prompt:
         return ""
-    author = exchange.turn.author
-    name = "" if author.get("type") in (None, "api_key") else str(author.get("name") or author.get("type"))
     buttons = f'<span class="ab-acts">{COPY}{EDIT}</span>' if live else ""
-    who = f'<div class="ab-who">{buttons}{plain(name) or "You"}</div>'
+    who = _who(plain(asker(exchange)), buttons)
     return f'<div class="ab-me">{who}<div class="ab-said" dir="auto">{plain(exchange.prompt)}</div></div>'
 
 
-def head(exchange: ExchangeLike, agent_name: str) -> str:
-    """The agent's name and the progress line."""
-    return f'<div class="ab-who">{plain(agent_name) or "Agent"}</div>{steps(exchange)}'
+def asker(exchange: ExchangeLike) -> str:
+    """Who asked, as a name; messages of a key are the reader's own."""
+    author = exchange.turn.author
+    name = "" if author.get("type") in (None, "api_key") else str(author.get("name") or author.get("type"))
+    return name or "You"
 
 
-def steps(exchange: ExchangeLike) -> str:
-    """The progress line: a chip per subtask and tool run; folded at the end."""
-    named = [step for step in exchange.steps if step.name]
-    shown = named[-MAX_STEPS:]
-    hidden = len(exchange.steps) - len(shown)
-    chips = [
-        f'<span class="ab-chip {"ab-done" if step.done else "ab-running"}">{plain(step.name.replace("_", " "))}</span>'
-        for step in shown
-    ]
-    if hidden:
-        label = f"{hidden} more" if shown else _count(hidden, "step")
-        chips.insert(0, f'<span class="ab-chip ab-done">{label}</span>')
-    line = f'<div class="ab-chips">{"".join(chips)}</div>' if chips else ""
-    if exchange.other_types:
-        types = ", ".join(f"{plain(event_type)} × {count}" for event_type, count in exchange.other_types.items())
-        line += f'<div class="ab-other">Other events: {types}</div>'
-    if not line:
-        return ""
-    if exchange.pending and not exchange.other_types:
-        return f'<div class="ab-steps">{line}</div>'
-    counts = _count(len(exchange.steps), "step"), _count(sum(exchange.other_types.values()), "other event")
-    summary = ", ".join(filter(None, counts))
-    return f'<details class="ab-steps"><summary>{summary}</summary>{line}</details>'
+def head(exchange: ExchangeLike, agent_name: str, *, live: bool = True) -> str:
+    """The agent's name and the steps; a live panel adds its buttons to their code."""
+    return _who(plain(agent_name) or "Agent") + _add_controls(steps(exchange), live=live)
 
 
-def _count(number: int, noun: str) -> str:
-    return "" if not number else f"1 {noun}" if number == 1 else f"{number} {noun}s"
+def _who(name: str, buttons: str = "") -> str:
+    """Who speaks: bold also where a notebook that is not trusted has no styles."""
+    return f'<div class="ab-who">{buttons}<strong>{name}</strong></div>'
 
 
 def body(pieces: Iterable[str], *, live: bool = False) -> str:
@@ -95,13 +82,21 @@ def foot(exchange: ExchangeLike, *, live: bool = False) -> str:
         cut_off = f'<div class="ab-foot"><em>{CUT_OFF}</em></div>' if is_cut_off(exchange) else ""
         return f'{cut_off}<div class="ab-failed"><strong>Failed.</strong> {reason}{request_line(exchange.request_id)}</div>'
     if exchange.status == "stopped":
-        return f'<div class="ab-foot">{STOPPED}</div>'
+        return f'<div class="ab-foot">{UNSENT if exchange.unsent else STOPPED}</div>'
     if exchange.status == "answered":
         duration = f"<span>{latency(exchange)}</span>" if exchange.time_to_reply_s is not None else ""
         # The Markdown source, not the rendered text: it can be pasted anywhere.
         copy = COPY.replace(">", f' data-text="{plain(exchange.text)}">', 1) if live and exchange.text else ""
         return f'<div class="ab-foot">{duration}{copy}</div>' if duration or copy else ""
     return TYPING if not exchange.text else ""
+
+
+def earlier_attempts(exchanges: Iterable[ExchangeLike]) -> str:
+    """What was streamed before a message was tried again, and why it ended."""
+    return "".join(
+        f'<div class="ab-attempt">{body([rendered(exchange.text, False)])}{foot(exchange)}</div>'
+        for exchange in exchanges
+    )
 
 
 def is_cut_off(exchange: ExchangeLike) -> bool:
@@ -124,36 +119,35 @@ def latency(exchange: ExchangeLike) -> str:
     return f"{prefix}reply after {seconds(reply_s)}".capitalize()
 
 
-def seconds(value: float) -> str:
-    """A duration for people: ``0.4 s``, ``12 s``, ``3 min 5 s``."""
-    if value < 9.95:
-        return f"{value:.1f} s"
-    total = round(value)
-    return f"{total} s" if total < 60 else f"{total // 60} min {total % 60} s"
-
-
 def retry_button(exchange: ExchangeLike) -> tuple[str, str] | None:
-    """Label and tooltip of the retry button; None if there is nothing to retry."""
+    """Label and tooltip of the button below a reply; None if there is nothing to do.
+
+    It tries again; or withdraws a message that is held (see `ExchangeLike.held`).
+    """
+    if exchange.held:
+        return "Withdraw", "Take this message back; it has not been sent"
     if exchange.status not in ("failed", "stopped"):
         return None
     if exchange.bound and exchange.turn.status == "open":
-        return "Listen again", "Wait for this reply again; a late reply is fetched"
+        label = "Listen again" if exchange.status == "stopped" else TRY_AGAIN
+        return label, "Wait for this reply again; a late reply is fetched"
     if exchange.turn.status == "failed":
-        return "Send again", "Ask again as a new message: the platform cannot resume a failed turn"
-    return "Retry", "Send this message again; it is not sent twice if it did arrive"
+        return TRY_AGAIN, "Ask again as a new message: the platform cannot resume a failed turn"
+    return TRY_AGAIN, "Send this message again; it is not sent twice if it did arrive"
 
 
 def exchange_html(exchange: ExchangeLike, agent_name: str, *, live: bool = False, images: bool = False) -> str:
     """A whole exchange, for long histories and for the static transcript."""
     reply = ""
     if exchange.text or exchange.steps or exchange.status in ("failed", "stopped"):
-        text = body([_render(exchange.text, images)], live=live) if exchange.text else ""
+        text = body([rendered(exchange.text, images)], live=live) if exchange.text else ""
         footer = foot(exchange, live=live) if exchange.status in ("failed", "answered", "stopped") else ""
-        reply = f'<div class="ab-agent ab-said">{head(exchange, agent_name)}{text}{footer}</div>'
+        reply = f'<div class="ab-agent ab-said">{head(exchange, agent_name, live=live)}{text}{footer}</div>'
     return question(exchange, live=live) + reply
 
 
-def _render(text: str, images: bool) -> str:
+def rendered(text: str, images: bool = False) -> str:
+    """Safe HTML of an agent's text; that of a short one is made once."""
     return _render_cached(text, images) if len(text) <= MAX_CACHED else render(text, {IMAGES: images})
 
 
@@ -170,6 +164,11 @@ def pieces(reply: IncrementalMarkdown) -> list[str]:
         *(_piece(piece, "ab-md ab-piece") for piece in (*reply.frozen, *reply.recent)),
         _piece(reply.last, "ab-md"),
     ]
+
+
+def with_controls(pieces: Iterable[str]) -> list[str]:
+    """Pieces of a live reply with their buttons, for elements that a module makes."""
+    return [_add_controls(piece, live=True) for piece in pieces]
 
 
 def _piece(html: str, classes: str) -> str:
@@ -198,6 +197,24 @@ def status_html(text: str, in_progress: bool) -> str:
     return f'<div class="ab-statusline">{_DOT if in_progress else ""}<span>{plain(text)}</span></div>'
 
 
+def empty_html(conversation: ConversationLike) -> str:
+    """What an empty log shows: who the agent is, and messages to begin with.
+
+    Each button of class ``ab-start`` carries its message in ``data-text``; the page
+    puts it into the message box, or sends it.
+    """
+    welcome = conversation.welcome
+    if welcome is None or conversation.read_only:
+        return EMPTY
+    buttons = "".join(
+        f'<button type="button" class="ab-start" data-text="{plain(prompt)}">{plain(prompt)}</button>'
+        for prompt in welcome.prompts
+    )
+    name = f"<strong>{plain(welcome.agent_name)}</strong>" if welcome.agent_name else ""
+    text = f"<p>{plain(welcome.description)}</p>" if welcome.description else ""
+    return f'<div class="ab-empty">{name}{text}<div class="ab-starts">{buttons}</div></div>'
+
+
 def status_line(conversation: ConversationLike) -> str:
     """The status of a conversation as HTML."""
     return status_html(*describe(conversation))
@@ -209,11 +226,15 @@ def describe(conversation: ConversationLike) -> tuple[str, bool]:
     if conversation.state == "closed":
         return "Closed. The session itself continues.", False
     if conversation.connection == "reconnecting":
-        return "The connection was lost. Reconnecting…", True
+        return f"The connection was lost. Reconnecting…{_silence(conversation)}", True
     if conversation.error is not None:
         return "Not connected.", False
     if pending:
-        return _describe_pending(pending[0], conversation.agent_name or "The agent"), True
+        if pending[0].waits_for_previous:
+            waited = seconds(pending[0].waited_s(conversation.now))
+            return f"Waiting for the previous turn to end ({waited}). The platform cannot cancel it.", True
+        text = _describe_pending(pending[0], conversation.agent_name or "The agent")
+        return f"{text}{_silence(conversation)}", True
     if conversation.connection == "connecting":
         return "Reading the session…", True
     if conversation.recorded:
@@ -222,6 +243,12 @@ def describe(conversation: ConversationLike) -> tuple[str, bool]:
         return "Read only: this session was started with another key.", False
     last = conversation.exchanges[-1] if conversation.exchanges else None
     return (_ENDED.get(last.status, "Ready.") if last is not None and last.ours else "Ready."), False
+
+
+def _silence(conversation: ConversationLike) -> str:
+    pending = conversation.pending
+    silent_s = pending[0].silent_s(conversation.now) if pending and not conversation.recorded else 0.0
+    return f" No sign of life for {seconds(silent_s)}." if silent_s >= SILENCE_S else ""
 
 
 def _describe_pending(exchange: ExchangeLike, name: str) -> str:

@@ -22,18 +22,9 @@ import nh3
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from ..text import replace_surrogates
+from ..._visible_text import visible as visible  # exported: the other half of `plain`
 from .formulas import TYPESET, may_hold_math
 from .tex_commands import ARGUMENTS, COMMANDS
-
-# Characters that reorder or hide text: bidirectional embeddings, overrides and
-# isolates, invisible operators, tag characters, control characters. Joiners and
-# directional marks stay because scripts need them, and so do the tags inside a flag
-# emoji.
-_HIDDEN = re.compile(
-    "\U0001f3f4[\U000e0020-\U000e007e]+\U000e007f"
-    "|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u180e\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
-)
 
 _TAGS = set(
     re.findall(
@@ -47,18 +38,6 @@ _PICTURE_ATTRIBUTES = {"src", "alt", "title", "loading", "referrerpolicy"}
 SAFE_ADDRESS = re.compile(r"(?i)\A(?:https?://|mailto:)")
 PICTURE_ADDRESS = re.compile(r"(?i)\Ahttps?://")
 _OWN_CLASS = re.compile(rf"\A(?:(?:ab|hl)-[a-z0-9-]+|{TYPESET.replace(' ', '|')})\Z")
-
-
-def visible(text: str) -> str:
-    r"""`text` with hidden and reordering characters spelled out, such as ``⟨U+202E⟩``.
-
-    Examples
-    --------
-    >>> visible("invoice\u202efdp.exe")
-    'invoice⟨U+202E⟩fdp.exe'
-    """
-    text = replace_surrogates(text).replace("\r\n", "\n").replace("\r", "\n")
-    return _HIDDEN.sub(lambda match: match[0] if len(match[0]) > 1 else f"⟨U+{ord(match[0]):04X}⟩", text)
 
 
 def plain(text: str) -> str:
@@ -109,6 +88,9 @@ _TAG = re.compile(r"<(?=[A-Za-z/!?])")
 _PICTURE = re.compile(r"!(?=\[)")
 _MARKUP = re.compile(r"[\\`*_\[\]<>()#&|~!$:@]")
 MAX_PARSED = 64_000
+# Languages whose code some readers run to draw a picture.
+_DRAWN = re.compile(r"(?i)\A(?:mermaid|geojson|topojson|stl)\b")
+_DRAWN_FENCE = re.compile(r"(?im)^(?P<fence>[ \t>*+\-\d.)]*(?:`{3,}|~{3,})[ \t]*)(?:mermaid|geojson|topojson|stl)\b")
 # Where some reader might see an end of a formula: dollars, brackets, environments.
 _FORMULA = re.compile(r"\$.*?\$|\\[()\[\]]|\\(?:begin|end)", re.DOTALL)
 _COMMAND = re.compile(r"\\([A-Za-z]+)")
@@ -124,7 +106,8 @@ def quote(text: str) -> str:
     r"""A message as Markdown that runs and fetches nothing, in any viewer.
 
     A harmless message becomes a quotation of itself. Otherwise its tags are escaped and
-    its pictures turned into links, as in the panel. If even that is not harmless,
+    its pictures turned into links, as in the panel. Code from which a reader would draw
+    a diagram, such as Mermaid's, becomes plain code. If even that is not harmless,
     because of an address of another scheme or a trick, the whole message becomes a code
     block.
 
@@ -137,7 +120,7 @@ def quote(text: str) -> str:
     [press](javascript:alert(1))
     ```
     """
-    text = visible(text)
+    text = _DRAWN_FENCE.sub(r"\g<fence>text", visible(text))
     # Entities, because a reader that turns bare addresses into links takes a backslash
     # for a part of the address before it.
     for candidate in (text, _PICTURE.sub("&#33;", _TAG.sub("&lt;", text))):
@@ -231,6 +214,6 @@ def _is_harmless_token(token: Token) -> bool:
         case "link_open":
             return bool(SAFE_ADDRESS.match(str(token.attrs.get("href", ""))))
         case "fence":
-            return not re.search(r"[<>\"'&]", token.info)
+            return not (re.search(r"[<>\"'&]", token.info) or _DRAWN.match(token.info.strip()))
         case _:
             return True

@@ -16,6 +16,7 @@ from . import message_html
 from .formulas import NOT_TYPESET
 from .protocols import ExchangeLike
 from .sanitize import plain
+from .saved_html import NOTEBOOK_LEVEL, saved_exchange, title
 from .style import static_style
 
 
@@ -47,6 +48,16 @@ class StaticTranscript:
         # as this cell's output, whatever cell is running by then.
         self._context = contextvars.copy_context()
 
+    @property
+    def shown(self) -> bool:
+        """Whether it is displayed, so that updates are of use."""
+        return self._context is not None
+
+    @property
+    def size(self) -> int:
+        """How many characters of HTML an update sends."""
+        return len(self._bundle.get("text/html", ""))
+
     def update(self, *content: Any) -> None:
         """Update the output; does nothing if it was never shown."""
         if self._context is None:
@@ -74,12 +85,22 @@ def empty_element(uid: str, text: str) -> str:
 
     Without one, a reopened notebook would show an error there.
     """
-    return static_element(uid, f'<div class="ab-who">{plain(text)}</div>')
+    return static_element(uid, f'<p class="ab-who">{plain(text)}</p>')
 
 
-def static_html(exchanges: Sequence[ExchangeLike], agent_name: str, uid: str, incomplete: str = "") -> str:
-    """The transcript as one element of safe HTML with its style."""
-    return panel_html(exchanges, agent_name, {}, incomplete, uid)
+def static_html(
+    exchanges: Sequence[ExchangeLike],
+    agent_name: str,
+    uid: str,
+    incomplete: str = "",
+    *,
+    level: int = NOTEBOOK_LEVEL,
+) -> str:
+    """The transcript as one element of safe HTML with its style.
+
+    `level` is that of the title's heading.
+    """
+    return panel_html(exchanges, agent_name, {}, incomplete, uid, level=level)
 
 
 def panel_html(
@@ -88,24 +109,44 @@ def panel_html(
     others: Mapping[str, Sequence[ExchangeLike]],
     incomplete: str,
     uid: str,
+    *,
+    level: int = NOTEBOOK_LEVEL,
 ) -> str:
     """As `static_html`, after the panel's other sessions, which are folded."""
     if not exchanges and not others and not incomplete:
         return empty_element(uid, f"A chat with {agent_name or 'an agent'}. Nothing was said yet.")
     folded = "".join(
-        f'<details class="ab-past"><summary>Session {plain(session_id)}</summary>{_session(other, agent_name)}</details>'
+        f'<details class="ab-past"><summary>{plain(_words(session_id, other))}</summary>'
+        f"{_session(other, agent_name, '', level)}</details>"
         for session_id, other in others.items()
     )
-    return static_element(uid, folded + _session(exchanges, agent_name, incomplete))
+    return static_element(uid, folded + _session(exchanges, agent_name, incomplete, level))
 
 
-def _session(exchanges: Sequence[ExchangeLike], agent_name: str, incomplete: str = "") -> str:
+def _words(session_id: str, exchanges: Sequence[ExchangeLike]) -> str:
+    """A session by its first words."""
+    words = " ".join(next((each.prompt for each in exchanges if each.prompt), "").split())
+    return f"Earlier session: {words[:80]}" if words else f"Session {session_id}"
+
+
+def _session(exchanges: Sequence[ExchangeLike], agent_name: str, incomplete: str, level: int) -> str:
     if not exchanges and not incomplete:
         return ""
-    title = f'<div class="ab-who">Conversation with {plain(agent_name) or "an agent"}</div>'
+    head = title(f"Conversation with {agent_name or 'an agent'}", level)
     notice = f'<p class="ab-failed"><strong>{message_html.INCOMPLETE}</strong> {plain(incomplete)}</p>'
-    messages = "".join(message_html.exchange_html(exchange, agent_name) for exchange in exchanges)
-    return title + (notice if incomplete else "") + messages
+    messages = "".join(saved_exchange(exchange, agent_name, level + 1) for exchange in exchanges)
+    return head + (notice if incomplete else "") + messages
+
+
+def show_live(widget: Any) -> None:
+    """Display a widget in the running cell; its static element says the rest.
+
+    The widget has no text, which an untrusted notebook would show instead of it, above
+    the static element. Outside of a notebook the text is all there is.
+    """
+    made = widget._repr_mimebundle_() if getattr(widget, "comm", None) is not None else None
+    bundle = dict(made[0] if isinstance(made, tuple) else made or {})  # anywidget's has metadata
+    show_bundle({**bundle, "text/plain": "" if bundle and _in_kernel() else repr(widget)})
 
 
 def show_bundle(bundle: dict[str, Any], **options: Any) -> None:

@@ -1,7 +1,8 @@
 """The style elements of live panels and static transcripts, and their files.
 
-``panel.css`` serves both. It uses JupyterLab's own colours, so it follows the light and
-the dark theme; every variable has a fallback for pages without JupyterLab.
+``messages.css`` serves both, ``panel.css`` what is around the messages of a live panel.
+They use JupyterLab's own colours, so they follow the light and the dark theme; every
+variable has a fallback for pages without JupyterLab.
 """
 
 from __future__ import annotations
@@ -11,20 +12,31 @@ from functools import cache
 from importlib.resources import files
 
 
-def _panel_css() -> str:
+def panel_css() -> str:
+    """The rules of messages, live or static, and of the steps in them."""
     # Repeated three times, the class outranks JupyterLab's rules for HTML outputs,
     # which name two classes.
-    return read_asset("panel.css").replace(".ab-md", ".ab-md" * 3)
+    return f"{read_asset('messages.css')} {read_asset('steps.css')}".replace(".ab-md", ".ab-md" * 3)
+
+
+def live_css() -> str:
+    """The rules of a live panel, and of the controls of a replay."""
+    files = "panel.css", "drawer.css", "collect.css", "playback.css"
+    return " ".join([panel_css(), *map(read_asset, files)])
 
 
 def live_style(uid: str) -> str:
-    """The style element of a live panel.
+    """The style element of a live panel of plain widgets.
 
-    It carries the panel's script and hides the panel's static transcript.
+    It hides the panel's static transcript.
     """
+    return f"<style>{live_css()} {hide_static(uid)}</style>"
+
+
+def hide_static(uid: str) -> str:
+    """The rules that hide the static element of a live widget."""
     static = f".{uid}-static"
-    hide = f"{static} {{ display: none; }} .jp-OutputArea-child:has(> .jp-OutputArea-output > {static}) {{ display: none; }}"
-    return f'<style onload="{read_asset("panel.js")}">{_panel_css()} {hide}</style>'
+    return f"{static} {{ display: none; }} .jp-OutputArea-child:has(> .jp-OutputArea-output > {static}) {{ display: none; }}"
 
 
 def static_style(uid: str) -> str:
@@ -32,17 +44,14 @@ def static_style(uid: str) -> str:
 
     It also hides the output in which a live panel was.
     """
-    gone = (
-        f".jp-OutputArea-child:has(+ .jp-OutputArea-child .{uid}-static) .jupyter-widgets-error, "
-        f".jp-OutputArea-child:has(+ .jp-OutputArea-child .{uid}-static) > .jp-OutputArea-output:not(:has(.ab-chat))"
-    )
-    return f"<style>{_panel_css()} {gone} {{ display: none; }}</style>"
+    before = f".jp-OutputArea-child:has(+ .jp-OutputArea-child .{uid}-static)"
+    gone = f"{before} .jupyter-widgets-error, {before} > .jp-OutputArea-output:not(:has(.ab-chat, .ab-explorer))"
+    return f"<style>{panel_css()} {read_asset('static.css')} {gone} {{ display: none; }}</style>"
 
 
 @cache
 def read_asset(name: str) -> str:
-    """A file of ``chat/widgets/assets`` on one line; a script without its comments."""
+    """A file of ``chat/widgets/assets`` on one line, without its comments."""
     text = files("agentbook").joinpath("chat", "widgets", "assets", name).read_text("utf-8")
-    if name.endswith(".js"):
-        text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
+    text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
     return " ".join(text.split())

@@ -10,35 +10,47 @@ and its reply is recorded when it arrives.
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
+import functools
+import time
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
+from ..._half_made import repr_when_half_made
+from ..._listeners import Listeners
 from ...api.calls import ref
-from ...api.errors import DeadlineExceeded
-from ...events import loop
 from ...events.turns import Event, Turn, opens_turn
-from ..text import check_text
+from ..delegation import attribute_of, method_of
 from .exchange import Exchange
-from .listeners import Listeners
 from .lookup import name_of
-from .outbox import Outbox
+from .messenger import Messenger
 from .session_feed import SessionFeed
+from .session_list import SessionList
 from .subscription import Follow
+from .ticker import Ticker
 from .transcript import Transcript
-from .user_errors import UserError, explain
+from .user_errors import UserError
+from .welcome import Welcome
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from ...client import AsyncClient, Client
 
+P = ParamSpec("P")
+T = TypeVar("T")
 Listener = Callable[[Exchange | None], None]
 
 READ_TIMEOUT_S = 60.0
+
+
+def _exported(export: Callable[Concatenate[Transcript, P], T]) -> Callable[Concatenate[Conversation, P], T]:
+    """An export of the transcript, after reading what is missing of it."""
+
+    @functools.wraps(export)
+    def method(conversation: Conversation, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return export(conversation._export(), *args, **kwargs)
+
+    return method
 
 
 class Conversation:
@@ -57,6 +69,11 @@ class Conversation:
     follow : callable, optional
         A function that yields a session's events as they happen. Defaults to
         `agentbook.events.reader.subscribe`.
+    clock : callable
+        The time in seconds, monotonic.
+    agent_version : str or Record, optional
+        The version of the agent that a new session runs on, which may be a draft, where
+        the platform offers that. Default: the newest committed one.
 
     Attributes
     ----------
@@ -101,15 +118,11 @@ class Conversation:
     >>> conversation = Conversation(
     ...     client, workspace="acme~playground", agent="acme~nobody")
     >>> exchange = loop.run(conversation.start("What is a turn?"))
-    >>> exchange.status
-    'failed'
     >>> conversation.agent = "acme~guide"
     >>> exchange = loop.run(conversation.retry(exchange))
-    >>> exchange.finished.result(60).status
-    'answered'
     >>> second = loop.run(conversation.send("And an event?"))
-    >>> second.finished.result(60).status, len(conversation.turns)
-    ('answered', 2)
+    >>> second.finished.result(60).status, conversation.withdraw(second)
+    ('answered', False)
     >>> loop.run(conversation.attach(session))
     >>> conversation.connection, len(conversation.sessions)
     ('live', 2)
@@ -120,8 +133,10 @@ class Conversation:
     >>> past.to_pandas()["role"].to_list()[:2]
     ['user', 'agent']
     >>> past.load(60)
-    >>> past.connection, past.incomplete
-    ('none', '')
+    >>> past.as_transcript().incomplete
+    ''
+    >>> [entry.session_id for entry in past.find_sessions()] == [session.id]
+    True
     """
 
     def __init__(
@@ -132,17 +147,25 @@ class Conversation:
         agent: Any = None,
         session: Any = None,
         follow: Follow | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        agent_version: Any = None,
     ) -> None:
         asynchronous = client.asynchronous() if client is not None else None
-        self.workspace = workspace
-        self.agent = agent
         self.agent_name = name_of(agent)
         self.recording: Transcript | None = None
+        self._sessions = SessionList(asynchronous, self)
         self._listeners = Listeners[Exchange | None]()
-        self._closed = False
-        self._feed = SessionFeed(asynchronous, self._on_event, self._notify, self._lose_connection, follow)
+        self._clock = clock
+        self._ticker = Ticker(lambda: bool(self.pending), lambda: self._listeners.notify(None))
+        self._messenger = Messenger(
+            asynchronous, workspace, agent, follow, self._on_event, self._notify, self._name_agent, clock
+        )
+        self._messenger.agent_version = agent_version
+        self._feed = self._messenger.feed
         self._feed.select(ref(session) if session is not None else None)
-        self._outbox = Outbox(asynchronous, self._feed, self._notify, self._name_agent) if asynchronous else None
+
+    workspace = attribute_of("_messenger", "workspace", "Where a new session is started; may be set.")
+    agent = attribute_of("_messenger", "agent", "The agent of a new session; may be set.")
 
     # State
 
@@ -164,7 +187,7 @@ class Conversation:
     @property
     def can_start(self) -> bool:
         """Whether a new session can be started: needs client, workspace, agent."""
-        return self._outbox is not None and self.workspace is not None and self.agent is not None and not self._closed
+        return self._messenger.can_start
 
     @property
     def recorded(self) -> bool:
@@ -177,7 +200,8 @@ class Conversation:
 
         That another key started a session is known once it refused a message.
         """
-        return self.recorded or (self._outbox is not None and self._outbox.read_only)
+        outbox = self._messenger.outbox
+        return self.recorded or (outbox is not None and outbox.read_only)
 
     @property
     def turns(self) -> list[Turn]:
@@ -187,7 +211,17 @@ class Conversation:
     @property
     def pending(self) -> list[Exchange]:
         """The exchanges that wait for a reply."""
-        return [exchange for exchange in self.exchanges if exchange.pending]
+        return self._feed.log.pending
+
+    @property
+    def now(self) -> float:
+        """The time by the conversation's clock, for `Exchange.waited_s` and such."""
+        return self._clock()
+
+    @property
+    def welcome(self) -> Welcome | None:
+        """What an empty panel offers, once `read_welcome` has read it."""
+        return self._messenger.welcome
 
     @property
     def connection(self) -> str:
@@ -200,6 +234,15 @@ class Conversation:
         return self._feed.subscription.error
 
     @property
+    def notice(self) -> UserError | None:
+        """The error to show beside the turns: `error`, unless one of them shows it."""
+        error = self.error
+        is_shown = error is not None and any(
+            exchange.status == "failed" and exchange.error == error for exchange in reversed(self.exchanges)
+        )
+        return None if is_shown else error
+
+    @property
     def incomplete(self) -> str:
         """Why turns of the session may be missing; empty once all have been read."""
         return "" if self.recorded else self._feed.log.unread or ""
@@ -207,9 +250,10 @@ class Conversation:
     @property
     def state(self) -> str:
         """``idle``, ``connecting``, ``streaming``, ``failed`` or ``closed``."""
-        if self._closed:
+        outbox = self._messenger.outbox
+        if self._messenger.closed:
             return "closed"
-        if (self._outbox is not None and self._outbox.starting) or self.connection in ("connecting", "reconnecting"):
+        if (outbox is not None and outbox.starting) or self.connection in ("connecting", "reconnecting"):
             return "connecting"
         if self.error is not None:
             return "failed"
@@ -219,7 +263,8 @@ class Conversation:
         """Call `listener` on the loop's thread after each change.
 
         Changes may come hundreds of times a second: a listener that draws should note
-        the change and draw later.
+        the change and draw later. While a reply is pending, there is one each second,
+        because what is said of the waiting contains its time.
 
         Parameters
         ----------
@@ -235,197 +280,21 @@ class Conversation:
         """
         return self._listeners.add(listener)
 
-    def _notify(self, exchange: Exchange | None = None) -> None:
-        self._listeners.notify(exchange)
+    find_sessions = method_of("_sessions", SessionList.find_sessions)
+    read_welcome = method_of("_messenger", Messenger.read_welcome)
 
-    # Sending
+    # Messages
 
-    async def start(self, prompt: str) -> Exchange:
-        """As `send`, in a new session, whatever came before."""
-        self._check_sendable(prompt)
-        await self._switch(None)
-        return await self.send(prompt)
-
-    async def new_session(self) -> None:
-        """Leave the session, so that the next message starts a new one.
-
-        The exchanges so far remain in `sessions`.
-
-        Raises
-        ------
-        ValueError
-            If there is no workspace or agent to start a new session with.
-        """
-        if not self.can_start:
-            raise ValueError("A new session needs workspace= and agent=: pass both when you create the panel.")
-        await self._switch(None)
-
-    async def _switch(self, session_id: str | None) -> None:
-        self.stop()
-        await self._end_subscription()
-        self._feed.subscription.clear_error()
-        self._feed.select(session_id)
-        if self._outbox is not None:
-            self._outbox.read_only = False
-        self._notify()
-
-    async def attach(self, session: Any = None) -> None:
-        """Read the session's events, then follow it live.
-
-        Returns once the events so far have been read, or reading them has failed.
-        Without a session or a client, nothing is read.
-
-        Parameters
-        ----------
-        session : str or Record, optional
-            The session to read; None for the current session.
-
-        Raises
-        ------
-        TypeError
-            If `session` is neither an id nor a record that has one.
-
-        Notes
-        -----
-        Errors of the platform and of the connection are not raised but stored in
-        `error`; `resume` tries again.
-        """
-        if session is not None and ref(session) != self.session_id:
-            await self._switch(ref(session))
-        with contextlib.suppress(Exception):  # stored by the subscription
-            await self._feed.catch_up()
-
-    async def send(self, text: str) -> Exchange:
-        """Send a message; starts the session if there is none.
-
-        Parameters
-        ----------
-        text : str
-            The message.
-
-        Returns
-        -------
-        Exchange
-            The last of `exchanges`, once the platform has accepted or refused the
-            message.
-
-        Raises
-        ------
-        TypeError
-            If the message is not a string.
-        ValueError
-            If the message is empty or not valid Unicode, if the conversation is closed
-            or a recording, or if it has no session and cannot start one.
-        """
-        exchange = self.submit(text)
-        if exchange.posting is not None:
-            await asyncio.wait([exchange.posting])
-        return exchange
-
-    def submit(self, text: str) -> Exchange:
-        """As `send`, but returns before the platform has the message.
-
-        Call it on the loop's thread: without a running event loop it raises
-        ``RuntimeError``.
-        """
-        self._check_sendable(text)
-        if self.session_id is None and (self.workspace is None or self.agent is None):
-            raise ValueError("There is no session yet: workspace= and agent= are needed to start one.")
-        assert self._outbox is not None
-        return self._outbox.submit(text, self.workspace, self.agent)
-
-    def _check_sendable(self, text: str) -> None:
-        """Reject what can never be sent, before anything changes."""
-        if not check_text(text).strip():
-            raise ValueError("The message is empty: write something to send.")
-        if self._outbox is None or self._closed or self.recorded:
-            raise ValueError("This conversation is closed or a recording: nothing can be sent to it.")
-
-    async def retry(self, exchange: Exchange) -> Exchange:
-        """Try a failed exchange again, without sending a message twice.
-
-        If the platform already has the message, wait for its reply. A turn that the
-        platform failed is asked again as a new message: the API offers nothing else.
-
-        Parameters
-        ----------
-        exchange : Exchange
-            One of `exchanges`.
-
-        Returns
-        -------
-        Exchange
-            The same exchange if the platform has the message, else that of the new
-            message, accepted or refused as in `send`.
-
-        Raises
-        ------
-        TypeError, ValueError
-            As in `send`.
-        """
-        if exchange.bound and exchange.turn.status == "open":
-            exchange.wait_again()
-            self._notify(exchange)
-            await self.resume()
-            return exchange
-        if not exchange.bound:
-            # It may have arrived unnoticed: read the session before sending it again.
-            if self.session_id is not None:
-                await self.attach()
-                if exchange.bound:
-                    return await self.retry(exchange) if exchange.turn.status == "open" else exchange
-            self.exchanges.remove(exchange)
-        self._notify()
-        return await self.send(exchange.prompt)
-
-    # Waiting
-
-    def stop(self, exchange: Exchange | None = None) -> None:
-        """Stop waiting. The agent may still finish; a late reply is still recorded.
-
-        Parameters
-        ----------
-        exchange : Exchange, optional
-            One of `exchanges`, also one that has ended; None for all pending ones.
-
-        Notes
-        -----
-        Raises nothing. `resume` waits again.
-        """
-        for each in [exchange] if exchange is not None else self.pending:
-            each.stop()
-            self._notify(each)
-
-    async def resume(self) -> None:
-        """Wait again for stopped and lost replies; reconnect if needed."""
-        for exchange in self.exchanges:
-            if exchange.bound and exchange.turn.status == "open" and exchange.phase in ("stopped", "lost"):
-                exchange.wait_again()
-                self._notify(exchange)
-        if self.session_id is not None:
-            await self.attach()
-
-    async def aclose(self) -> None:
-        """Stop following and waiting. The session itself continues on the platform."""
-        self.stop()
-        self._closed = True
-        if self._outbox is not None:
-            self._outbox.closed = True
-        await self._end_subscription()
-        self._notify()
-
-    def _lose_connection(self, cause: Exception) -> None:
-        error = explain(cause)
-        for exchange in self.pending:
-            if exchange.phase == "waiting":
-                exchange.fail("lost", error, cause)
-                self._notify(exchange)
-        self._notify()
-
-    async def _end_subscription(self) -> None:
-        if self._outbox is not None:
-            await self._outbox.cancel()
-        await self._feed.subscription.end()
+    start = method_of("_messenger", Messenger.start)
+    new_session = method_of("_messenger", Messenger.new_session)
+    attach = method_of("_messenger", Messenger.attach)
+    send = method_of("_messenger", Messenger.send)
+    submit = method_of("_messenger", Messenger.submit)
+    retry = method_of("_messenger", Messenger.retry)
+    stop = method_of("_messenger", Messenger.stop)
+    withdraw = method_of("_messenger", Messenger.withdraw)
+    resume = method_of("_messenger", Messenger.resume)
+    aclose = method_of("_messenger", Messenger.aclose)
 
     def _name_agent(self, name: str) -> None:
         self.agent_name = name or self.agent_name
@@ -446,11 +315,18 @@ class Conversation:
         """
         self._feed.feed(event)
 
+    rewind = method_of("_feed", SessionFeed.rewind)
+
     def _on_event(self, event: Event, exchange: Exchange) -> None:
         author = event.get("author")
         if not self.agent_name and isinstance(author, Mapping) and not opens_turn(event):
             self.agent_name = str(author.get("name") or "")
         self._notify(exchange)
+
+    def _notify(self, exchange: Exchange | None) -> None:
+        if exchange is not None and exchange.pending:
+            self._ticker.start()
+        self._listeners.notify(exchange)
 
     # The conversation as data
 
@@ -468,16 +344,8 @@ class Conversation:
         arrived is kept. On the loop that follows the session nothing is read, because
         it must not wait for itself: await `attach` there.
         """
-        ended = self.recorded or (self._closed and not self.incomplete)
-        must_not_wait = loop.on_loop_thread() or self._feed.subscription.runs_here
-        if ended or must_not_wait or not self._feed.can_read:
-            return
-        try:
-            loop.run(self._feed.read(), timeout_s, operation="conversation.load")
-        except DeadlineExceeded:
-            self._feed.log.unread = f"Reading the session took longer than {timeout_s:g} s."
-        except RuntimeError as error:  # Python is ending
-            self._feed.log.unread = str(error)
+        if not (self.recorded or (self._messenger.closed and not self.incomplete)):
+            self._feed.load(timeout_s)
 
     @property
     def transcript(self) -> Transcript:
@@ -488,75 +356,28 @@ class Conversation:
         self.load()
         if self.incomplete:
             warnings.warn(f"This transcript may lack turns of the session. {self.incomplete}", stacklevel=3)
-        return self._as_transcript()
+        return self.as_transcript()
 
-    def _as_transcript(self) -> Transcript:
-        return self.recording or Transcript(self.exchanges, self.session_id, self.agent_name, self.incomplete)
-
-    def to_pandas(self) -> pd.DataFrame:
-        """The current session's exchanges as a DataFrame.
+    def as_transcript(self) -> Transcript:
+        """The current session as data, as far as it has been read.
 
         Returns
         -------
-        DataFrame
-            One row for each question and one for its outcome, in order. Empty frames
-            have the same dtypes. If the session could not be read to its end, there is
-            a warning, and ``frame.attrs["incomplete"]`` says why.
-
-            =====================  ===================  ====  ==========================
-            column                 dtype                unit  meaning
-            =====================  ===================  ====  ==========================
-            role                   category                   ``user`` or ``agent``
-            text                   str                        message; reason of a
-                                                              failed turn
-            event_id               str                        persisted event; missing
-                                                              until there is one
-            session_id             str
-            asked_at               datetime64[us, UTC]        time of the question, on
-                                                              both rows
-            time_to_first_event_s  float64              s     from sending to the first
-                                                              event of the agent; agent
-                                                              rows
-            time_to_reply_s        float64              s     from sending to the reply;
-                                                              agent rows
-            subtasks               Int64                      finished subtasks and tool
-                                                              runs; agent rows
-            status                 category                   sending, waiting,
-                                                              streaming, stopped,
-                                                              answered or failed
-            request_id             str                        the refused request
-            =====================  ===================  ====  ==========================
+        Transcript
+            Its ``incomplete`` says why turns may be missing.
 
         Notes
         -----
-        Times to the first event are known for questions asked here. For others, the
-        time to the reply is the difference of the two events' ``created_at``.
-        Specification: "Events", rules 3 to 5.
+        Raises nothing, and reads nothing; `transcript` reads what is missing first.
         """
-        return self._export().to_pandas()
+        return self.recording or Transcript(self.exchanges, self.session_id, self.agent_name, self.incomplete)
 
-    def to_json(self) -> str:
-        """The conversation as JSON, with its persisted events.
-
-        `from_json` reads it back to an equal conversation.
-        """
-        return self._export().to_json()
-
-    def to_markdown(self) -> str:
-        """The transcript as Markdown: speakers as headings, messages as quotations.
-
-        Notebooks and many viewers obey the HTML they find in Markdown, so none is left
-        in it: tags are escaped, pictures become links, and a message that would still
-        run or fetch something becomes a code block.
-        """
-        return self._export().to_markdown()
-
-    def to_html(self) -> str:
-        """The transcript as a standalone page.
-
-        It is sanitized, has no scripts, and fetches nothing.
-        """
-        return self._export().to_html()
+    to_pandas = _exported(Transcript.to_pandas)
+    to_json = _exported(Transcript.to_json)
+    to_markdown = _exported(Transcript.to_markdown)
+    to_html = _exported(Transcript.to_html)
+    to_notebook = _exported(Transcript.to_notebook)
+    export = _exported(Transcript.export)
 
     @classmethod
     def from_json(cls, source: str | Path) -> Self:
@@ -572,11 +393,9 @@ class Conversation:
         ValueError
             If it is not a transcript; the message names the file.
         OSError
-            If the file cannot be read.
 
         Examples
         --------
-        >>> from agentbook import Conversation
         >>> Conversation.from_json(Conversation(None).to_json())
         Conversation('no agent', 0 turns, idle)
         """
@@ -584,28 +403,7 @@ class Conversation:
 
     @classmethod
     def from_transcript(cls, transcript: Transcript) -> Self:
-        """A conversation without a client that holds a transcript's exchanges.
-
-        Parameters
-        ----------
-        transcript : Transcript
-            Such as `Conversation.transcript`. The exchanges are shared, not copied.
-
-        Returns
-        -------
-        Conversation
-            To read and analyse; nothing can be sent to it.
-
-        Notes
-        -----
-        Raises nothing.
-
-        Examples
-        --------
-        >>> conversation = Conversation(None)
-        >>> Conversation.from_transcript(conversation.transcript) == conversation
-        True
-        """
+        """As `from_json`, of a `Transcript`; its exchanges are shared, not copied."""
         conversation = cls(None, session=transcript.session_id)
         conversation.agent_name = transcript.agent_name
         conversation._feed.log.restore(transcript.exchanges)
@@ -613,11 +411,12 @@ class Conversation:
         return conversation
 
     def __eq__(self, other: object) -> bool:
-        return self._as_transcript() == other._as_transcript() if isinstance(other, Conversation) else NotImplemented
+        return self.as_transcript() == other.as_transcript() if isinstance(other, Conversation) else NotImplemented
 
     # Two conversations may be equal now and not later, which no hash can follow.
     __hash__ = None  # type: ignore[assignment]
 
+    @repr_when_half_made
     def __repr__(self) -> str:
         turns = f"{len(self.exchanges)} turns{' so far' if self.incomplete else ''}"
         return f"Conversation({self.agent_name or 'no agent'!r}, {turns}, {self.state})"

@@ -8,18 +8,10 @@ from dataclasses import dataclass, field
 
 from ...api.event_ids import is_persisted
 from ...events.turns import Event, Turn, opens_turn
+from .steps import Step, add_details
 from .user_errors import UserError
 
 _KNOWN_TYPES = ("runtime_done", "runtime_error", "runtime_draft", "message")
-
-
-@dataclass(slots=True)
-class Step:
-    """A subtask or tool run of a turn; `name` is empty if no draft gave one."""
-
-    task_id: str
-    name: str
-    done: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -59,6 +51,11 @@ class Exchange:
         The draft as it stood when the person stopped waiting.
     last_draft : str
         The draft as it stood before the event that ended the turn.
+    previous : Exchange or None
+        An exchange that was stopped while the platform was still at work on its turn.
+        This one is answered after it.
+    last_sign_at : float or None
+        When its last event arrived, by this computer's monotonic clock.
     """
 
     turn: Turn
@@ -78,6 +75,8 @@ class Exchange:
     posting: asyncio.Task[None] | None = None
     stopped_text: str = ""
     last_draft: str = ""
+    previous: Exchange | None = None
+    last_sign_at: float | None = None
 
     @property
     def prompt(self) -> str:
@@ -116,9 +115,35 @@ class Exchange:
         """Whether a reply is expected: asked here, or seen to be in progress."""
         return self.turn.status == "open" and self.phase in ("sending", "waiting") and (self.ours or self.drafted)
 
+    @property
+    def waits_for_previous(self) -> bool:
+        """Whether the platform is still at work on a turn that was stopped before."""
+        previous = self.previous
+        return self.pending and not self.drafted and previous is not None and previous.turn.status == "open"
+
+    @property
+    def held(self) -> bool:
+        """Whether it waits for the previous turn and has not been sent."""
+        return self.waits_for_previous and not (self.posted or self.bound)
+
+    @property
+    def unsent(self) -> bool:
+        """Whether the person stopped it before it was sent."""
+        return self.phase == "stopped" and self.ours and not (self.posted or self.bound)
+
+    def waited_s(self, now: float) -> float:
+        """Seconds since it was sent; 0 if that was elsewhere."""
+        return 0.0 if self.sent_at is None else max(0.0, now - self.sent_at)
+
+    def silent_s(self, now: float) -> float:
+        """Seconds since the last sign of life: an event of the turn, or its sending."""
+        signs = [at for at in (self.sent_at, self.last_sign_at) if at is not None]
+        return max(0.0, now - max(signs)) if signs else 0.0
+
     def apply(self, event: Event, now: float) -> None:
         """Update from an event that was just added to the turn; `now` is monotonic."""
         persisted = is_persisted(event.get("id"))
+        self.last_sign_at = now
         if not (persisted and opens_turn(event)):
             self.drafted = self.drafted or not persisted
             if self.sent_at is not None and self.time_to_first_event_s is None:
@@ -145,6 +170,13 @@ class Exchange:
         if persisted and event.get("type") == "runtime_done" and event.get("content") == {} and task_id not in known:
             self.steps.append(Step(task_id, "", done=True))
 
+        if ended:
+            self.read_steps()
+
+    def read_steps(self) -> None:
+        """Add what the turn's events say of its steps."""
+        self.steps = add_details(self.steps, self.turn.events)
+
     def stop(self) -> None:
         """Stop waiting. The agent may still finish; a late reply is still recorded."""
         if self.posting is not None:
@@ -152,9 +184,10 @@ class Exchange:
         self.stopped_text, self.phase = self.turn.draft, "stopped"
         self.resolve()
 
-    def wait_again(self) -> None:
-        """Undo `stop` and `fail`: wait for the reply again."""
+    def wait_again(self, now: float | None = None) -> None:
+        """Undo `stop` and `fail`: wait for the reply again, from `now` (monotonic)."""
         self.phase, self.error = "waiting", None
+        self.last_sign_at = now if now is not None else self.last_sign_at
         if self.finished.done():
             self.finished = Future()
 

@@ -49,6 +49,17 @@ class ExchangeLog:
         self._log.session_id = session_id
 
     @property
+    def pending(self) -> list[Exchange]:
+        """The exchanges that wait for a reply."""
+        return [exchange for exchange in self.exchanges if exchange.pending]
+
+    @property
+    def stopped(self) -> Exchange | None:
+        """The last exchange that was stopped while its turn went on; None without."""
+        running = (each for each in reversed(self.exchanges) if each.bound and each.turn.status == "open")
+        return next((each for each in running if each.phase == "stopped"), None)
+
+    @property
     def resume_id(self) -> str | None:
         """Where to continue reading; None for the beginning.
 

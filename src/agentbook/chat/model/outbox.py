@@ -6,14 +6,18 @@ The order of steps keeps a conversation complete:
 * an existing session is read to its last event and followed from there, before a
   message is posted to it.
 
+The platform has no cancel. After Stop it may still be at work on the turn, and answers
+the next message after it. That message is held here until the turn ends, or for a
+minute, because what has been posted cannot be withdrawn.
+
 Use it only on the toolkit's loop.
 """
 
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +32,7 @@ from .user_errors import UserError, explain
 if TYPE_CHECKING:
     from ...client import AsyncClient
 
+HOLD_S = 60.0
 READ_ONLY = (
     "This session was started with another key, so it can be read here but not continued. Start a new session to write."
 )
@@ -44,6 +49,8 @@ class Outbox:
         Receives the exchange that changed, or None.
     on_agent : callable
         Receives the name of the agent of a new session, once it is known.
+    clock : callable
+        The time in seconds, monotonic.
 
     Attributes
     ----------
@@ -60,27 +67,35 @@ class Outbox:
         feed: SessionFeed,
         on_change: Callable[[Exchange | None], None],
         on_agent: Callable[[str], None],
+        clock: Callable[[], float],
     ) -> None:
         self.starting = self.read_only = self.closed = False
         self._client, self._feed = client, feed
         self._on_change, self._on_agent = on_change, on_agent
+        self._clock = clock
         self._lock = asyncio.Lock()
+        self._progress = asyncio.Event()
 
-    def submit(self, text: str, workspace: Any, agent: Any) -> Exchange:
-        """Add an exchange to the session and start to post it."""
+    def submit(self, text: str, workspace: Any, agent: Any, **options: Any) -> Exchange:
+        """Add an exchange to the session and start to post it.
+
+        `options` are further arguments of ``client.sessions.start``.
+        """
         turn = Turn(self._feed.session_id or "", prompt=text, asked_at=datetime.now(UTC))
-        exchange = Exchange(turn, ours=True, bound=False, phase="sending", sent_at=time.monotonic())
+        exchange = Exchange(turn, ours=True, bound=False, phase="sending", sent_at=self._clock())
+        exchange.previous = self._feed.log.stopped
         self._feed.log.exchanges.append(exchange)
-        exchange.posting = asyncio.get_running_loop().create_task(self._post(exchange, workspace, agent))
+        exchange.posting = asyncio.get_running_loop().create_task(self._post(exchange, workspace, agent, options))
         self._on_change(exchange)
         return exchange
 
-    async def _post(self, exchange: Exchange, workspace: Any, agent: Any) -> None:
+    async def _post(self, exchange: Exchange, workspace: Any, agent: Any, options: Mapping[str, Any]) -> None:
         try:
             async with self._lock:
-                exchange.sent_at = time.monotonic()
+                await self._hold(exchange)
+                exchange.sent_at = self._clock()
                 if self._feed.session_id is None:
-                    await self._post_first(exchange, workspace, agent)
+                    await self._post_first(exchange, workspace, agent, options)
                 else:
                     await self._post_next(exchange, self._feed.session_id)
         except asyncio.CancelledError:
@@ -96,13 +111,34 @@ class Outbox:
             self.starting = False
             self._on_change(exchange)
 
-    async def _post_first(self, exchange: Exchange, workspace: Any, agent: Any) -> None:
+    def note_progress(self) -> None:
+        """Look again whether a message still has to be held."""
+        self._progress.set()
+
+    async def _hold(self, exchange: Exchange) -> None:
+        """Wait until the previous turn ends; not for ever, as its run may have died."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(HOLD_S):
+                while exchange.held and self._feed.subscription.active:
+                    self._progress.clear()
+                    await self._progress.wait()
+
+    def withdraw(self, exchange: Exchange) -> bool:
+        """Remove a message that is held; False if it is on its way to the platform."""
+        if not exchange.held or exchange not in self._feed.log.exchanges:
+            return False
+        exchange.stop()
+        self._feed.log.exchanges.remove(exchange)
+        self._on_change(None)
+        return True
+
+    async def _post_first(self, exchange: Exchange, workspace: Any, agent: Any, options: Mapping[str, Any]) -> None:
         self.starting = True
         self._on_change(None)
         record = await get_agent(self._client, agent)
         self._on_agent(name_of(record))
         exchange.posted = True
-        session = await self._client.sessions.start(workspace, agent_id=ref(record), prompt=exchange.prompt)
+        session = await self._client.sessions.start(workspace, agent_id=ref(record), prompt=exchange.prompt, **options)
         exchange.turn.session_id = ref(session)
         self._feed.begin(ref(session))
 

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ...events.turns import Failure, Turn
-from .exchange import Exchange, Step
+from .exchange import Exchange
+from .steps import Step
 from .user_errors import UserError
 
 T = TypeVar("T")
@@ -90,6 +91,7 @@ def exchange_to_data(exchange: Exchange) -> dict[str, Any]:
         "events": [dict(event) for event in turn.events],
         "ours": exchange.ours,
         "bound": exchange.bound,
+        "posted": exchange.posted,
         "phase": exchange.phase,
         "drafted": exchange.drafted,
         "stopped_at": exchange.stopped_text,
@@ -120,10 +122,11 @@ def exchange_from_data(data: Mapping[str, Any]) -> Exchange:
         matched_by=data.get("matched_by"),  # transcripts of 0.1.0 have none
         events=[dict(event) for event in data["events"]],
     )
-    return Exchange(
+    exchange = Exchange(
         turn,
         ours=data["ours"],
         bound=data["bound"],
+        posted=data.get("posted", True),  # transcripts of 0.1.0 have none
         phase=data["phase"],
         drafted=data["drafted"],
         error=UserError(*data["trouble"]) if data["trouble"] else None,
@@ -135,6 +138,9 @@ def exchange_from_data(data: Mapping[str, Any]) -> Exchange:
         stopped_text=data["stopped_at"],
         last_draft=data["draft"],
     )
+    if turn.status != "open":
+        exchange.read_steps()
+    return exchange
 
 
 def _parse_time(text: str | None) -> datetime | None:

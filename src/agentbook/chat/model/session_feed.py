@@ -12,6 +12,8 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from ...api.errors import DeadlineExceeded
+from ...events import loop
 from ...events.turns import Event
 from .exchange import Exchange
 from .exchange_log import ExchangeLog
@@ -32,13 +34,8 @@ class SessionFeed:
     client : AsyncClient or None
     on_event : callable
         Receives each event with the exchange it changed.
-    on_change : callable
-        Called when the state of the connection changes.
-    on_error : callable
-        Receives the exception that ended the subscription.
-    follow : callable, optional
-        A function that yields a session's events as they happen. Defaults to
-        `agentbook.events.reader.subscribe`.
+    on_change, on_error, follow
+        As for `Subscription`.
 
     Attributes
     ----------
@@ -56,8 +53,9 @@ class SessionFeed:
         on_change: Callable[[], None],
         on_error: Callable[[Exception], None],
         follow: Follow | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._client = client
+        self._client, self._clock = client, clock
         self._on_event, self._on_change = on_event, on_change
         self._lists_events = client is not None and follow is None
         self.subscription = Subscription(client, self.feed, self._on_connection, on_error, follow)
@@ -85,9 +83,21 @@ class SessionFeed:
         self.logs[session_id] = self.log
         self.subscription.start(session_id, None)
 
+    def rewind(self) -> None:
+        """Forget the session's events so far, to be fed from another place.
+
+        Notes
+        -----
+        For recordings. Raises nothing.
+        """
+        for exchange in self.log.pending:
+            exchange.stop()
+        self.log = self.logs[self.log.session_id] = ExchangeLog(self.log.session_id)
+        self._on_change()
+
     def feed(self, event: Event) -> None:
         """Add one event of the current session; a persisted event counts once."""
-        exchange = self.log.feed(event, time.monotonic())
+        exchange = self.log.feed(event, self._clock())
         if exchange is not None:
             self._on_event(event, exchange)
 
@@ -115,6 +125,21 @@ class SessionFeed:
         """Whether `read` may find more: not without a source, or where one is live."""
         subscription = self.subscription
         return bool(self.log.session_id) and subscription.available and subscription.connection != "live"
+
+    def load(self, timeout_s: float) -> None:
+        """As `read`, from another thread.
+
+        Nothing is read on the loop that follows the session, which must not wait for
+        itself.
+        """
+        if loop.on_loop_thread() or self.subscription.runs_here or not self.can_read:
+            return
+        try:
+            loop.run(self.read(), timeout_s, operation="conversation.load")
+        except DeadlineExceeded:
+            self.log.unread = f"Reading the session took longer than {timeout_s:g} s."
+        except RuntimeError as error:  # Python is ending
+            self.log.unread = str(error)
 
     async def read(self) -> None:
         """Read what is missing of the session, without following it if nothing does.

@@ -36,8 +36,7 @@ class Subscription:
     on_error : callable
         Receives the exception that ended the subscription.
     follow : callable, optional
-        A function that yields a session's events as they happen. Defaults to
-        `agentbook.events.reader.subscribe`.
+        As for `Conversation`.
 
     Attributes
     ----------

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from ..._whole_file import whole_file
 from ...api.event_ids import is_persisted
 from ...events.turns import Event
 from ..html import message_html
@@ -53,7 +55,44 @@ class Transcript:
         return [event for exchange in self.exchanges for event in exchange.turn.events]
 
     def to_pandas(self) -> pd.DataFrame:
-        """The transcript as a DataFrame; `Conversation.to_pandas` lists its columns.
+        """The current session's exchanges as a DataFrame.
+
+        Returns
+        -------
+        DataFrame
+            One row for each question and one for its outcome, in order. Empty frames
+            have the same dtypes. If the session could not be read to its end, there is
+            a warning, and ``frame.attrs["incomplete"]`` says why.
+
+            =====================  ===================  ====  ==========================
+            column                 dtype                unit  meaning
+            =====================  ===================  ====  ==========================
+            role                   category                   ``user`` or ``agent``
+            text                   str                        message; reason of a
+                                                              failed turn
+            event_id               str                        persisted event; missing
+                                                              until there is one
+            session_id             str
+            asked_at               datetime64[us, UTC]        time of the question, on
+                                                              both rows
+            time_to_first_event_s  float64              s     from sending to the first
+                                                              event of the agent; agent
+                                                              rows
+            time_to_reply_s        float64              s     from sending to the reply;
+                                                              agent rows
+            subtasks               Int64                      finished subtasks and tool
+                                                              runs; agent rows
+            status                 category                   sending, waiting,
+                                                              streaming, stopped,
+                                                              answered or failed
+            request_id             str                        the refused request
+            =====================  ===================  ====  ==========================
+
+        Notes
+        -----
+        Times to the first event are known for questions asked here. For others, the
+        time to the reply is the difference of the two events' ``created_at``.
+        Specification: "Events", rules 3 to 5.
 
         Examples
         --------
@@ -96,7 +135,10 @@ class Transcript:
             raise ValueError(f"This transcript is damaged: {type(error).__name__}: {error}") from error
 
     def to_json(self) -> str:
-        """The transcript as JSON, with its persisted events."""
+        """The conversation as JSON, with its persisted events.
+
+        `from_json` reads it back to an equal conversation.
+        """
         return json.dumps(self.to_data(), ensure_ascii=False, indent=1)
 
     @classmethod
@@ -113,28 +155,101 @@ class Transcript:
         return load_json(source, cls.from_data)
 
     def to_markdown(self) -> str:
-        """The transcript as Markdown; see `Conversation.to_markdown`."""
-        parts = [f"# Conversation with {heading(self.agent_name) or 'an agent'}"]
-        if self.incomplete:
-            parts.append(f"**{message_html.INCOMPLETE}** {heading(self.incomplete)}")
+        """The transcript as Markdown: speakers as headings, messages as quotations.
+
+        Notebooks and many viewers obey the HTML they find in Markdown, so none is left
+        in it: tags are escaped, pictures become links, and a message that would still
+        run or fetch something becomes a code block.
+        """
+        return "\n\n".join(self._markdown_parts()) + "\n"
+
+    def _markdown_parts(self) -> Iterator[str]:
+        """The title, then each message with its speaker."""
+        title = f"# Conversation with {heading(self.agent_name) or 'an agent'}"
+        yield f"{title}\n\n**{message_html.INCOMPLETE}** {heading(self.incomplete)}" if self.incomplete else title
         for exchange in self.exchanges:
             if exchange.prompt:
                 asked_at = exchange.turn.asked_at
                 time = f" ({asked_at:%Y-%m-%d %H:%M} UTC)" if asked_at else ""
-                parts += [f"## You{time}", quote(exchange.prompt)]
+                yield f"## You{time}\n\n{quote(exchange.prompt)}"
             reply = list(_reply_markdown(exchange))
-            parts += [f"## {heading(self.agent_name) or 'Agent'}", *reply] if reply else []
-        return "\n\n".join(parts) + "\n"
+            if reply:
+                yield "\n\n".join([f"## {heading(self.agent_name) or 'Agent'}", *reply])
+
+    def to_notebook(self) -> str:
+        """The transcript as a Jupyter notebook, one Markdown cell for each message.
+
+        The cells are what `to_markdown` writes. Code of the agent stays text: no cell
+        of it runs with the others.
+        """
+        cells = [
+            {"cell_type": "markdown", "id": f"message-{n}", "metadata": {}, "source": part}
+            for n, part in enumerate(self._markdown_parts())
+        ]
+        kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+        notebook = {"cells": cells, "metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 5}
+        return json.dumps(notebook, ensure_ascii=False, indent=1) + "\n"
+
+    def export(self, path: str | os.PathLike[str]) -> Path:
+        """Write the conversation to a file; the suffix says how.
+
+        Parameters
+        ----------
+        path : str or path
+            The file. It is written as a whole or not at all, and replaced if it exists.
+
+            ========== ======================================================
+            suffix     content
+            ========== ======================================================
+            ``.md``    Markdown: `to_markdown`
+            ``.html``  one page without scripts: `to_html`
+            ``.json``  with all events, to be read again: `to_json`
+            ``.ipynb`` a notebook, one cell for each message: `to_notebook`
+            ========== ======================================================
+
+        Returns
+        -------
+        Path
+            The path of the file.
+
+        Raises
+        ------
+        OSError
+            If the file cannot be written.
+        ValueError
+            If the suffix is none of these.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "talk.md"
+        >>> Transcript([], agent_name="guide").export(path).read_text()
+        '# Conversation with guide\\n'
+        """
+        path = Path(path).expanduser()
+        suffix = path.suffix.lower()
+        if suffix not in _WRITERS:
+            raise ValueError(f"{path} is not written: its suffix is none of {', '.join(_WRITERS)}. Choose one of them.")
+        with whole_file(path) as file:
+            file.write(self.to_text(suffix).encode())
+        return path
+
+    def to_text(self, suffix: str) -> str:
+        """What `export` writes into a file of this suffix, such as ``.md``."""
+        return replace_surrogates(_WRITERS[suffix](self))
 
     def to_html(self) -> str:
-        """The transcript as a standalone page; see `Conversation.to_html`."""
+        """The transcript as a standalone page.
+
+        It is sanitized, has no scripts, and fetches nothing.
+        """
         title = f"Conversation with {plain(self.agent_name) or 'an agent'}"
         return (
             '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
             f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
             f'<meta name="viewport" content="width=device-width"><title>{title}</title></head>'
             '<body style="max-width: 980px; margin: 2em auto; padding: 0 1em">'
-            f"{static_html(self.exchanges, self.agent_name, 'transcript', self.incomplete)}</body></html>\n"
+            f"{static_html(self.exchanges, self.agent_name, 'transcript', self.incomplete, level=1)}</body></html>\n"
         )
 
     def __eq__(self, other: object) -> bool:
@@ -142,6 +257,14 @@ class Transcript:
 
     # Its exchanges may change, which no hash can follow.
     __hash__ = None  # type: ignore[assignment]
+
+
+_WRITERS = {
+    ".md": Transcript.to_markdown,
+    ".html": Transcript.to_html,
+    ".json": Transcript.to_json,
+    ".ipynb": Transcript.to_notebook,
+}
 
 
 def _reply_markdown(exchange: Exchange) -> Iterable[str]:
@@ -152,7 +275,9 @@ def _reply_markdown(exchange: Exchange) -> Iterable[str]:
             yield f"*{message_html.CUT_OFF}*"
         yield f"**Failed.** {heading(exchange.reason or message_html.NO_REASON)}"
     elif exchange.status == "stopped":
-        yield f"*{message_html.STOPPED}*"
+        yield f"*{message_html.UNSENT if exchange.unsent else message_html.STOPPED}*"
+    elif exchange.pending:
+        yield f"*{message_html.UNFINISHED if exchange.text else message_html.UNANSWERED}*"
     elif latency := message_html.latency(exchange):
         yield f"*{latency}*"
 

@@ -1,19 +1,15 @@
-"""Test inputs, and the answers of the variants to them, as objects and as a table.
-
-Inputs come from a list, from a column, or from lines pasted from somewhere.
-"""
+"""The answers of the variants to the inputs, as objects and as a table."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..model.transcript import to_strings, typed
-from ..text import check_text
-from .checks import Check, Verdict
+from .checks import Check
+from .verdict import Verdict
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,8 +31,11 @@ COLUMNS = {
     "session_id": "str",
     "request_id": "str",
     "asked_at": "datetime64[us, UTC]",
+    "model": "str",
+    "tokens": "Int64",
+    "cost": "float64",
 }
-LAST_COLUMNS = ("passed", "check_error")
+LAST_COLUMNS = ("passed", "check_error", "thumb", "note")
 
 
 @dataclass(slots=True)
@@ -58,6 +57,22 @@ class Answer:
         Seconds from sending to the reply.
     verdicts : dict of str to Verdict
         By the name of the check; empty until there is a reply.
+    steps : int
+        Steps that the agent took, such as calls of tools.
+    model : str or None
+        The model that answered, if the platform says so.
+    input_tokens, output_tokens, tokens : int or None
+        What the reply used, if the platform says so.
+    thumb : bool or None
+        What a person thinks of the reply: up, down, or nothing yet.
+    note : str or None
+        What a person wrote about it.
+    message : str or None
+        What was sent, if that is not the input itself (see `inputs.Input`).
+    row : dict
+        The row that the input comes from: values by column.
+    cost : float or None
+        In the currency of the prices; None if it is not known.
     """
 
     variant: str
@@ -74,17 +89,34 @@ class Answer:
     latency_s: float | None = None
     still_open: bool = False
     verdicts: dict[str, Verdict] = field(default_factory=dict)
+    steps: int = 0
+    model: str | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    tokens: int | None = None
+    thumb: bool | None = None
+    note: str | None = None
+    message: str | None = None
+    row: dict[str, Any] = field(default_factory=dict)
+    cost: float | None = None
+
+    @property
+    def question(self) -> str:
+        """What was sent."""
+        return self.input if self.message is None else self.message
 
     @property
     def key(self) -> Key:
         return self.variant, self.input, self.repeat
 
     def judge(self, checks: Iterable[Check]) -> None:
-        """Apply the checks that have no verdict yet."""
+        """Apply the checks that have no verdict yet, except those that ask a judge."""
         if self.status == "answered" and self.reply is not None:
             for check in checks:
-                if check.name not in self.verdicts:
-                    self.verdicts[check.name] = check.judge(self.reply, self.input)
+                if check.name not in self.verdicts and check.is_local:
+                    self.verdicts[check.name] = check.judge(
+                        self.reply, self.question, self.latency_s, self.row, self.cost
+                    )
 
     def passed(self, names: Iterable[str]) -> bool | None:
         """Whether it passed all of these checks; None if that is not known."""
@@ -95,7 +127,9 @@ class Answer:
 
     def as_data(self) -> dict[str, Any]:
         """The answer as plain data, ready for JSON."""
-        data = asdict(self)
+        data = {name: getattr(self, name) for name in _FIELDS}  # asdict copies more than is needed
+        data["verdicts"] = {name: verdict.as_data() for name, verdict in list(self.verdicts.items())}
+        data["row"] = dict(self.row)
         data["asked_at"] = self.asked_at.isoformat() if self.asked_at is not None else None
         return data
 
@@ -109,6 +143,9 @@ class Answer:
         if values.get("status") not in STATUSES:
             raise ValueError(f"Unknown status {values.get('status')!r}; the statuses are {', '.join(STATUSES)}.")
         return cls(**values)
+
+
+_FIELDS = tuple(attribute.name for attribute in fields(Answer))
 
 
 def to_frame(answers: Sequence[Answer], checks: Sequence[str] = ()) -> pd.DataFrame:
@@ -141,11 +178,22 @@ def to_frame(answers: Sequence[Answer], checks: Sequence[str] = ()) -> pd.DataFr
         session_id   str                        where it was asked
         request_id   str                        id of the refused request
         asked_at     datetime64[us, UTC]        when it was asked
+        model        str                        language model, where the platform
+                                                sends it; so the next two
+        tokens       Int64                      that the model read and wrote
+        cost         float64                    with ``prices=``, in their currency
         (check)      boolean                    a column per check: passed or not;
                                                 missing without a reply
         (..)_score   float64                    of a check that returns scores
+        (..)_reason  str                        of a check that gives reasons
+        (..)_judge   str                        the agent that judged, its version, and
+                                                the version of its prompt
         passed       boolean                    whether it passed every check
         check_error  str                        why a check could not decide
+        thumb        boolean                    what a person thinks of the reply
+        note         str                        what a person wrote about it
+        (column)     object                     of the rows that inputs come from;
+                                                ``input_…`` if the name is taken
         ===========  ===================  ====  ==================================
 
     Examples
@@ -156,7 +204,10 @@ def to_frame(answers: Sequence[Answer], checks: Sequence[str] = ()) -> pd.DataFr
     """
     import pandas as pd
 
-    scored = {name for each in answers for name, verdict in each.verdicts.items() if verdict.score is not None}
+    verdicts_by_name = [pair for each in answers for pair in each.verdicts.items()]
+    scored = {name for name, verdict in verdicts_by_name if verdict.score is not None}
+    reasoned = {name for name, verdict in verdicts_by_name if verdict.reason is not None}
+    judged = {name for name, verdict in verdicts_by_name if verdict.judge is not None}
     columns: dict[str, Any] = {name: [getattr(each, name) for each in answers] for name in COLUMNS}
     frame = pd.DataFrame(columns, columns=list(COLUMNS), dtype=object)
     frame = typed(frame, {name: dtype for name, dtype in COLUMNS.items() if name != "status"})
@@ -166,91 +217,20 @@ def to_frame(answers: Sequence[Answer], checks: Sequence[str] = ()) -> pd.DataFr
         frame[name] = pd.array([verdict.passed for verdict in verdicts], dtype="boolean")
         if name in scored:
             frame[f"{name}_score"] = pd.array([verdict.score for verdict in verdicts], dtype="float64")
+        if name in reasoned:
+            frame[f"{name}_reason"] = to_strings(pd.Series([verdict.reason for verdict in verdicts], dtype=object))
+        if name in judged:
+            frame[f"{name}_judge"] = to_strings(pd.Series([verdict.judge for verdict in verdicts], dtype=object))
     frame["passed"] = pd.array([each.passed(checks) for each in answers], dtype="boolean")
     frame["check_error"] = to_strings(pd.Series([_errors(each, checks) for each in answers], dtype=object))
+    frame["thumb"] = pd.array([each.thumb for each in answers], dtype="boolean")
+    frame["note"] = to_strings(pd.Series([each.note for each in answers], dtype=object))
+    for name in dict.fromkeys(name for each in answers for name in each.row):
+        values = pd.Series([each.row.get(name) for each in answers], dtype=object).infer_objects()
+        frame[f"input_{name}" if name in frame else name] = to_strings(values) if values.dtype == object else values
     return frame
 
 
 def _errors(answer: Answer, checks: Sequence[str]) -> str | None:
     verdicts = ((name, answer.verdicts.get(name)) for name in checks)
     return "; ".join(f"{name}: {verdict.error}" for name, verdict in verdicts if verdict and verdict.error) or None
-
-
-# The form has one input per line; it shows a line break within an input as this sign.
-BREAK = "⏎"
-
-
-def read_inputs(inputs: Any) -> list[str]:
-    r"""The inputs as strings in order, without repeats and empty ones.
-
-    Parameters
-    ----------
-    inputs : str, iterable of str, Series or DataFrame
-        A string holds one input per line; the bullets and numbers of pasted lists are
-        removed. A DataFrame needs a column ``input``.
-
-    Raises
-    ------
-    ValueError
-        If there are no inputs, one is not valid Unicode, a frame has no such column, or
-        the string is the name of a file.
-    TypeError
-        If an input is not a string.
-
-    Examples
-    --------
-    >>> read_inputs("What is a session?\n\n- Where is my key?\n- Where is my key?\n")
-    ['What is a session?', 'Where is my key?']
-    >>> read_inputs(["one\ninput of two lines", "another"])
-    ['one\ninput of two lines', 'another']
-    """
-    if isinstance(inputs, str) and _is_file(inputs):
-        raise ValueError(f"{inputs!r} is a file, not an input: pass its content, such as Path({inputs!r}).read_text().")
-    values = _lines(inputs) if isinstance(inputs, str) else _values(inputs)
-    texts = [text for value in values if (text := check_text(value, f"The input {value!r}").strip())]
-    if not texts:
-        raise ValueError("There are no inputs: pass a list of strings, a text with one input per line, or a column.")
-    return list(dict.fromkeys(texts))
-
-
-def parse_inputs(text: str) -> list[str]:
-    """The inputs in a text area, one per line; there may be none."""
-    return list(dict.fromkeys(line.replace(BREAK, "\n") for line in _lines(text)))
-
-
-def format_inputs(inputs: Iterable[str]) -> str:
-    """Inputs as the text that `parse_inputs` reads."""
-    return "\n".join(text.replace("\n", BREAK) for text in inputs)
-
-
-def _is_file(text: str) -> bool:
-    """Whether a string is the name of a file rather than a question."""
-    try:
-        return len(text.split()) == 1 and Path(text.strip()).is_file()
-    except (OSError, ValueError):  # too long, or not a name
-        return False
-
-
-def _lines(text: str) -> list[str]:
-    return [stripped for line in text.splitlines() if (stripped := _strip_bullet(line.strip()))]
-
-
-def _strip_bullet(line: str) -> str:
-    marker, _, rest = line.partition(" ")
-    numbered = marker[:-1].isdigit() and marker[-1:] in (".", ")")
-    return rest.strip() if rest and (marker in ("-", "*", "•") or numbered) else line
-
-
-def _values(inputs: Any) -> Iterable[Any]:
-    if hasattr(inputs, "columns"):
-        if "input" not in inputs.columns:
-            columns = ", ".join(map(str, inputs.columns)) or "none"
-            raise ValueError(
-                f"A frame of inputs needs a column 'input'; it has {columns}. Pass one of its columns: frame[name]."
-            )
-        inputs = inputs["input"]
-    if hasattr(inputs, "dropna"):
-        inputs = inputs.dropna().tolist()
-    if isinstance(inputs, Mapping) or not isinstance(inputs, Iterable):
-        raise TypeError(f"Inputs must be strings, a column or lines, not {type(inputs).__name__}.")
-    return inputs

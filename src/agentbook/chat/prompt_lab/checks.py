@@ -1,11 +1,16 @@
-"""Checks of a reply: a text it contains, a pattern, a JSON schema or a function.
+"""Checks of a reply: a text, a pattern, a JSON schema, a function, or `ab.checks`.
 
-A check is a pure function of one reply. It never asks the agent anything, so checks can
-change and be applied to the replies that are there.
+A check is a function of one reply, and never asks the agent again, so checks can change
+and be applied to the replies that are there. An `ab.checks.rubric` asks a judge.
+
+The lab's own checks are lenient: a text is found in any case, JSON may stand in a code
+fence, and a score passes from 0.5. An assert of an evaluation file means what it means
+there.
 """
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -15,18 +20,13 @@ from typing import Any
 
 import jsonschema_rs
 
+from .criteria import KINDS, Cost, Criterion, Rubric, read_criterion
+from .file_checks import FILE_KINDS, FileCheck, read_file_check
+from .verdict import Subject, Verdict
+
 PASSING_SCORE = 0.5
 _FENCED = re.compile(r"\A\s*```[\w-]*\n(.*?)\n?```\s*\Z", re.DOTALL)
 _NAMED_LINE = re.compile(r"(?P<name>[^:/{]{1,60}):\s+(?P<criterion>.+)", re.DOTALL)
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """The outcome of a check. If it could not decide, `passed` is None."""
-
-    passed: bool | None
-    score: float | None = None
-    error: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,9 @@ class Check:
     Attributes
     ----------
     name : str
-    kind : {"contains", "regex", "json_schema", "function"}
+    kind : str
+        contains (in any case), regex, json_schema (also in a code fence), function,
+        assert, cases (of an evaluation file), or that of one of `ab.checks`.
     criterion : object
         The text, the pattern, the schema or the function; None for a function that was
         read from a file.
@@ -46,17 +48,48 @@ class Check:
     kind: str
     criterion: Any
 
-    def judge(self, reply: str, question: str = "") -> Verdict:
-        """The verdict on a reply. A check that raises is a verdict with an error."""
+    def judge(
+        self,
+        reply: str,
+        question: str = "",
+        latency_s: float | None = None,
+        values: Mapping[str, Any] | None = None,
+        cost: float | None = None,
+    ) -> Verdict:
+        """The verdict on a reply. A check that raises is a verdict with an error.
+
+        Parameters
+        ----------
+        reply, question : str
+        latency_s : float, optional
+            Seconds from sending to the reply.
+        values : mapping of str to object, optional
+            The columns of the input.
+        cost : float, optional
+            In the currency of the prices.
+        """
+        subject = Subject(reply, question, latency_s, {"input": question, **(values or {})}, cost)
         try:
+            if isinstance(self.criterion, Criterion | FileCheck):
+                return self.criterion.judge(subject)
             return _JUDGES[self.kind](self.criterion, reply, question)
         except Exception as error:
             return Verdict(None, error=f"{type(error).__name__}: {error}")
 
     @property
+    def is_local(self) -> bool:
+        """Whether it decides by itself; otherwise an agent is asked."""
+        return not isinstance(self.criterion, Rubric)
+
+    @property
+    def reads_cost(self) -> bool:
+        """Whether its verdict may depend on what the reply cost."""
+        return self.kind in (Cost.kind, *FILE_KINDS)
+
+    @property
     def line(self) -> str | None:
         """The check as a line that `parse_checks` reads; None if it cannot be typed."""
-        if self.kind == "function":
+        if self.kind not in ("contains", "regex", "json_schema"):
             return None
         if self.kind == "json_schema":
             return f"{self.name}: {json.dumps(self.criterion, ensure_ascii=False)}"
@@ -72,6 +105,8 @@ class Check:
                 "what": self.criterion.pattern,
                 "flags": self.criterion.flags,
             }
+        if isinstance(self.criterion, Criterion | FileCheck):
+            return {"name": self.name, "kind": self.kind, "what": self.criterion.as_data()}
         return {"name": self.name, "kind": self.kind, "what": None if self.kind == "function" else self.criterion}
 
     @classmethod
@@ -80,8 +115,11 @@ class Check:
         criterion = data["what"]
         if data["kind"] == "regex":
             criterion = re.compile(criterion, data["flags"])
+        elif data["kind"] in READERS:
+            criterion = READERS[data["kind"]](criterion)
         elif data["kind"] not in _JUDGES:
-            raise ValueError(f"Unknown kind of check {data['kind']!r}; the kinds are {', '.join(_JUDGES)}.")
+            kinds = ", ".join([*_JUDGES, *READERS])
+            raise ValueError(f"Unknown kind of check {data['kind']!r}; the kinds are {kinds}.")
         return cls(data["name"], data["kind"], criterion)
 
 
@@ -94,7 +132,8 @@ def read_checks(checks: Any) -> dict[str, Check]:
         A string must be contained in the reply, ignoring case. A compiled pattern must
         be found in it. A mapping is a JSON schema that the reply must satisfy. A
         function takes the reply, or reply and input, and returns a bool or a score from
-        0 to 1, which passes from 0.5. Checks in a list are named by what they look for.
+        0 to 1, which passes from 0.5. `ab.checks` has length, latency, similarity and a
+        judge. Checks in a list are named by what they look for.
 
     Raises
     ------
@@ -161,6 +200,8 @@ def parse_checks(text: str, others: Iterable[Check] = ()) -> dict[str, Check]:
 def _read_check(name: str | None, criterion: Any) -> Check:
     if isinstance(criterion, Check):
         return Check(name or criterion.name, criterion.kind, criterion.criterion)
+    if isinstance(criterion, Criterion | FileCheck):
+        return Check(name or criterion.name, criterion.kind, criterion)
     if isinstance(criterion, str):
         if not criterion:
             raise ValueError("A check for an empty text would always pass.")
@@ -175,7 +216,7 @@ def _read_check(name: str | None, criterion: Any) -> Check:
         kind = "function"
     else:
         raise TypeError(
-            "A check must be a string, a compiled pattern, a JSON schema or a function, "
+            "A check must be a string, a compiled pattern, a JSON schema, a function or one of ab.checks, "
             f"not {type(criterion).__name__} ({criterion!r})."
         )
     return Check(name or _default_name(kind, criterion), kind, criterion)
@@ -238,4 +279,9 @@ _JUDGES: dict[str, Callable[[Any, str, str], Verdict]] = {
     "regex": _regex,
     "json_schema": _json_schema,
     "function": _function,
+}
+
+READERS: dict[str, Callable[[Any], Any]] = {
+    **{kind: functools.partial(read_criterion, kind) for kind in KINDS},
+    **{kind: functools.partial(read_file_check, kind) for kind in FILE_KINDS},
 }

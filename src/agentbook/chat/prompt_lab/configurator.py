@@ -11,12 +11,15 @@ import asyncio
 import re
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from ...api.errors import AgentbookError, Conflict, NotFound, OutcomeUnknown
 from ..model.lookup import get_agent
-from .variant import SETTINGS, Variant, Version, committed, next_number, read_versions
+from .offers import readable_parameters
+from .variant import MODES, SETTINGS, Variant
+from .versions import DRAFT, Version, committed, next_number, read_versions
 
 if TYPE_CHECKING:
     from ...client import AsyncClient
@@ -33,6 +36,7 @@ CLOCK_SKEW_S = 5.0
 # "already published" is a conflict too, but waiting does not help against it.
 _NOT_READY = re.compile(r"\bREADY\b", re.IGNORECASE)
 RESTORED = "restored after a prompt lab run"
+UNDONE = "restored from the prompt lab"
 
 
 class NotReady(AgentbookError):
@@ -62,12 +66,14 @@ class AgentConfigurator:
         self.current = next(iter(committed(versions)), None)
         self.original = self.current
         self.changed = False
+        # `agent` is read again after a change, with the description of the variant.
+        self._description = agent.get("description") or ""
 
     @classmethod
     async def open(cls, client: AsyncClient, agent: str) -> AgentConfigurator:
         """Read the agent and its versions."""
         record = await get_agent(client, agent)
-        return cls(client, record, await read_versions(client, record))
+        return cls(client, record, await readable_parameters(client, await read_versions(client, record)))
 
     @property
     def name(self) -> str:
@@ -101,6 +107,47 @@ class AgentConfigurator:
             return self.current
         return await self._configure(settings, variant.version, variant.name, ready_timeout_s, notify)
 
+    async def draft(self, variant: Variant, *, ready_timeout_s: float = READY_TIMEOUT_S) -> Version:
+        """A draft of what the variant says; nobody else's turns run on it.
+
+        A draft of the same settings is used again. A variant that changes nothing is
+        the agent as it is.
+
+        Raises
+        ------
+        NotReady
+            If the agent was not READY within `ready_timeout_s` seconds.
+        ValueError
+            If the variant has no prompt and the agent's own cannot be read.
+        ApiError, OutcomeUnknown
+        """
+        if not variant.configures:
+            return self.current or Version()
+        settings = self._complete(variant)
+        if self._runs_on(settings, variant.version):
+            return self.current or Version()
+        drafts = [version for version in self.versions or () if version.type == DRAFT]
+        for version in drafts:
+            if version.id and "system_prompt" in version.settings and _equal(version.settings, settings):
+                return version
+        number = f"{variant.version or next_number(committed(self.versions)) or '1.0.0'}-draft.{len(drafts) + 1}"
+        body = {**settings, "summary": variant.name, "version_number": number, "type": DRAFT}
+        reply = await self._commit(body, ready_timeout_s, None)
+        version = replace(reply, settings={**settings, **reply.settings}, number=reply.number or number, type=DRAFT)
+        self.versions = [version, *(self.versions or ())]
+        return version
+
+    def runs(self, variant: Variant) -> bool:
+        """Whether turns run on the variant already: it needs no commit."""
+        if not variant.configures:
+            return not self.changed
+        settings = self._merge(variant)
+        return "system_prompt" in settings and self._runs_on(settings, variant.version)
+
+    def runs_as(self, version: Version) -> bool:
+        """Whether turns run on the settings of this version, whatever its number."""
+        return self._runs_on(version.settings, None)
+
     @property
     def restorable(self) -> bool:
         """Whether the configuration at the beginning is known."""
@@ -119,23 +166,43 @@ class AgentConfigurator:
             reason = "its earlier configuration cannot be read with this key" if self.unreadable else "it had none"
             version = self.current.label if self.current is not None else "of the last variant"
             return f"{self.name} keeps version {version}: {reason}, so nothing was restored."
-        settings = {"description": self.agent.get("description") or self.name, "tools": [], **self.original.settings}
-        if not self._runs_on(settings, None):
-            await self._configure(settings, None, RESTORED, ready_timeout_s, None)
+        await self.put_back(self.original, RESTORED, ready_timeout_s=ready_timeout_s)
         self.changed = False
         return None
 
-    def _complete(self, variant: Variant) -> dict[str, Any]:
+    async def put_back(
+        self,
+        version: Version,
+        summary: str = UNDONE,
+        *,
+        ready_timeout_s: float = READY_TIMEOUT_S,
+        notify: Notify | None = None,
+    ) -> Version:
+        """Configure the agent as an earlier version, whose prompt must be known.
+
+        Returns
+        -------
+        Version
+            A further one, unless the agent runs so already.
+        """
+        settings = {"description": self._description, "tools": [], **version.settings}
+        if self.current is not None and self._runs_on(settings, None):
+            return self.current
+        return await self._configure(settings, None, summary, ready_timeout_s, notify)
+
+    def _merge(self, variant: Variant) -> dict[str, Any]:
         """The variant's settings, completed by the agent's own and by defaults."""
         own = self.original.settings if self.original is not None else {}
-        settings = {name: value for name, value in {**own, **variant.settings}.items() if name in SETTINGS}
+        settings = {"description": self._description, "tools": [], **own, **variant.settings}
+        return {name: value for name, value in settings.items() if name in SETTINGS}
+
+    def _complete(self, variant: Variant) -> dict[str, Any]:
+        settings = self._merge(variant)
         if "system_prompt" not in settings:
             raise ValueError(
                 f"Variant {variant.name!r} has no system prompt, and the prompt of {self.name} cannot be read with "
                 "this key: pass system_prompt=."
             )
-        settings.setdefault("description", self.agent.get("description") or variant.name)
-        settings.setdefault("tools", [])
         return settings
 
     def _runs_on(self, settings: Mapping[str, Any], number: str | None) -> bool:
@@ -146,7 +213,7 @@ class AgentConfigurator:
     async def _configure(
         self, settings: dict[str, Any], number: str | None, summary: str, ready_timeout_s: float, notify: Notify | None
     ) -> Version:
-        number = number or next_number(self.versions)
+        number = number or next_number(committed(self.versions))
         body = {**settings, "summary": summary, **({"version_number": number} if number else {})}
         before = self.current, self.changed
         # Until there is a reply the change may or may not have happened: an interrupt
@@ -199,6 +266,7 @@ class AgentConfigurator:
         for version in await read_versions(self._client, self.agent) or ():
             created_at = version.created_at
             fresh = created_at is not None and (started_at - created_at).total_seconds() < CLOCK_SKEW_S
+            fresh = fresh and (version.type == DRAFT) == (body.get("type") == DRAFT)
             if fresh and version.id not in known and _equal(version.settings, body):
                 return version
         return None
@@ -218,27 +286,40 @@ class AgentConfigurator:
     async def _pause(
         self, count: int, deadline: float, ready_timeout_s: float, notify: Notify | None, state: Any
     ) -> None:
-        pause_s = POLL_PAUSES_S[min(count, len(POLL_PAUSES_S) - 1)]
-        if time.monotonic() + pause_s > deadline:
+        if notify is not None:
+            notify(f"{self.name} is being set up; waiting until it is READY")
+        if not await pause_before_retry(count, deadline):
             raise NotReady(
                 f"agents.configure_llm: {self.name} was not READY within {ready_timeout_s:g} s ({state}). "
                 "Check its setup, or allow more time with ready_timeout_s=.",
                 operation="agents.configure_llm",
             )
-        if notify is not None:
-            notify(f"{self.name} is being set up; waiting until it is READY")
-        await asyncio.sleep(pause_s)
+
+
+async def pause_before_retry(count: int, deadline: float) -> bool:
+    """Wait before another call, after `count` of them; False if `deadline` is over."""
+    pause_s = POLL_PAUSES_S[min(count, len(POLL_PAUSES_S) - 1)]
+    if time.monotonic() + pause_s > deadline:
+        return False
+    await asyncio.sleep(pause_s)
+    return True
+
+
+_DEFAULTS = {"mode": MODES[0]}  # Specification: "Endpoints", configure-llm body
 
 
 def _equal(settings: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether two settings are the same; an empty list equals a missing one."""
-    return all(_plain(settings.get(name)) == _plain(other.get(name)) for name in SETTINGS)
+    """Whether two settings are the same; an empty list equals a missing one.
+
+    A missing setting equals the specification's default.
+    """
+    return all(_plain(name, settings.get(name)) == _plain(name, other.get(name)) for name in SETTINGS)
 
 
-def _plain(value: Any) -> Any:
+def _plain(name: str, value: Any) -> Any:
     if isinstance(value, list | tuple):
         value = [dict(item) if isinstance(item, Mapping) else item for item in value]
-    return value or None
+    return _DEFAULTS.get(name) if value is None or value in ("", []) else value
 
 
 def _setup_state(agent: Mapping[str, Any]) -> str | None:

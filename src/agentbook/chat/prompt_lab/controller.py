@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
-from collections.abc import AsyncGenerator, Iterable, Mapping
+import warnings
+from collections.abc import AsyncGenerator, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..._half_made import repr_when_half_made
 from ...api.calls import ref
-from ..html.sanitize import visible
+from ..model.lookup import name_of
 from ..model.subscription import Follow
-from .answers import format_inputs, parse_inputs, read_inputs
-from .checks import parse_checks
 from .configurator import READY_TIMEOUT_S, AgentConfigurator, Notify
-from .experiment import Experiment, write_file
-from .run import Options, Plan, Run
-from .variant import Variant, Version, format_settings, parse_variant
+from .eval_file import write_lab
+from .experiment import Experiment
+from .judging import Judges, judge_missing
+from .keeping import RunKeeper
+from .lab_file import is_evaluation_file, read_saved_lab, write_file
+from .offers import offers_drafts
+from .plan import Options, Plan
+from .publishing import publish_version
+from .run import Run
+from .variant import Variant
+from .versions import Version, read_versions
+from .winner import Replacement, replacement_text
 
 if TYPE_CHECKING:
     from ...client import AsyncClient, Client
@@ -28,10 +36,18 @@ class LabController:
 
     Attributes
     ----------
-    agent, workspace : str or None
+    agent : str or None
+        Id or name of the agent to configure. A record may be assigned.
+    workspace : str or None
+        Id or name of the workspace in which sessions are started. A record may be
+        assigned.
     experiment : Experiment
     notes : list of str
         Sentences of the last run for the user.
+    unrestored : bool
+        Whether the last run could not restore an agent because of an error.
+    drafts : bool
+        Whether the platform offers drafts, as of the last `read_agent`.
     configurator : AgentConfigurator or None
         The lab's agent and its versions, as of the last `read_agent`.
     configurations : int
@@ -40,14 +56,46 @@ class LabController:
 
     def __init__(self, client: Client | AsyncClient, agent: Any, workspace: Any, follow: Follow | None) -> None:
         self.client = client.asynchronous()
-        self.agent = None if agent is None else ref(agent)
-        self.workspace = None if workspace is None else ref(workspace)
+        self.agent = agent
+        self.workspace = workspace
         self.experiment = Experiment()
         self.notes: list[str] = []
-        self.configurator: AgentConfigurator | None = None
+        self.unrestored = False
+        self.drafts = False
+        self.keeper = RunKeeper()
         self.configurations = 0
+        self._replaced: Replacement | None = None  # by the last `apply`
         self._follow = follow
         self._lock: asyncio.Lock | None = None
+
+    @property
+    def agent(self) -> str | None:
+        return self._agent
+
+    @agent.setter
+    def agent(self, agent: Any) -> None:
+        self._agent = None if agent is None else ref(agent)
+        self._agent_name = name_of(agent)
+        self.configurator: AgentConfigurator | None = None
+
+    @property
+    def agent_name(self) -> str:
+        """What people call the agent, as far as it is known; empty without an agent."""
+        return self.configurator.name if self.configurator is not None else self._agent_name or self.agent or ""
+
+    @property
+    def workspace(self) -> str | None:
+        return self._workspace
+
+    @workspace.setter
+    def workspace(self, workspace: Any) -> None:
+        self._workspace = None if workspace is None else ref(workspace)
+        self._workspace_name = name_of(workspace)
+
+    @property
+    def workspace_name(self) -> str:
+        """What people call the workspace, as far as it is known; empty without one."""
+        return self._workspace_name or self.workspace or ""
 
     def plan(
         self,
@@ -55,6 +103,7 @@ class LabController:
         variants: Iterable[str | Variant] | str | Variant | None = None,
         checks: Any = None,
         options: Options | None = None,
+        rows: Any = None,
     ) -> Plan:
         """The plan of a run; see `PromptLab.run`.
 
@@ -78,28 +127,105 @@ class LabController:
             )
         if not chosen:
             raise ValueError("There is no variant yet: lab.add_variant(name, system_prompt=...).")
-        texts = experiment.inputs if inputs is None else read_inputs(inputs)
-        if not texts:
+        filled = experiment.input_set.fill(inputs, rows, chosen)
+        if not filled:
             raise ValueError("There are no inputs yet: lab.run([...]).")
         if checks is not None:
             experiment.check(checks)
-        experiment.inputs = list(texts)
-        return Plan(chosen, texts, options or Options())
+        experiment.input_set.use(filled)
+        return Plan(chosen, [each.text for each in filled], options or Options())
 
     async def run(self, plan: Plan, notify: Notify = lambda text: None) -> None:
         """Ask the missing questions of a plan; see `Run.execute`."""
         async with self._exclusive():
             run = Run(self.client, self.workspace, self.agent, self._follow, self.experiment, plan, notify)
             self.notes = run.notes
-            await run.execute()
+            self.experiment.price(plan.options.prices)
+            try:
+                async with self.keeper.keeping(self.experiment, plan, self._facts(), run.notes):
+                    with self.experiment.reserve(variant.name for variant in plan.variants):
+                        await run.execute()
+                        await judge_missing(self.experiment, self._judges(plan.options, run, notify))
+            finally:
+                self.unrestored = run.unrestored
+
+    def _judges(self, options: Options, run: Run, notify: Notify) -> Judges:
+        return Judges(
+            self.client,
+            self.workspace,
+            follow=self._follow,
+            concurrency=options.concurrency,
+            timeout_s=options.timeout_s,
+            notify=notify,
+            ceiling=run.ceiling,
+        )
+
+    def _facts(self) -> dict[str, Any]:
+        return {"agent": self.agent, "workspace": self.workspace, "base_url": getattr(self.client, "base_url", None)}
 
     async def apply(
         self, variant: Variant, ready_timeout_s: float = READY_TIMEOUT_S, notify: Notify | None = None
     ) -> Version:
         """Configure the variant's agent; see `AgentConfigurator.apply`."""
+        variant = variant.filled({})  # a prompt for rows is not one for the agent
         async with self._exclusive():
-            configurator = await AgentConfigurator.open(self.client, variant.agent or self.require_agent())
-            return await configurator.apply(variant, ready_timeout_s=ready_timeout_s, notify=notify)
+            agent = variant.agent or self.require_agent()
+            configurator = await AgentConfigurator.open(self.client, agent)
+            before = configurator.current
+            version = await configurator.apply(variant, ready_timeout_s=ready_timeout_s, notify=notify)
+            if before is not version:
+                self._replaced = Replacement(agent, before, version) if before is not None else None
+            return version
+
+    @property
+    def can_undo(self) -> bool:
+        """Whether `undo_apply` can restore what the last `apply` replaced."""
+        return self._replaced is not None and self._replaced.before.system_prompt is not None
+
+    async def undo_apply(self, ready_timeout_s: float = READY_TIMEOUT_S, notify: Notify | None = None) -> Version:
+        """Give the agent back what the last `apply` replaced, as a further version.
+
+        Raises
+        ------
+        ValueError
+            If nothing was applied, the earlier prompt cannot be read, or the agent was
+            changed by somebody else since.
+        NotReady, ApiError, OutcomeUnknown
+        """
+        replaced = self._replaced
+        if replaced is None or not self.can_undo:
+            raise ValueError("There is nothing to undo: nothing was applied here, or what it replaced is not known.")
+        async with self._exclusive():
+            configurator = await AgentConfigurator.open(self.client, replaced.agent)
+            current = configurator.current
+            if current is None or not configurator.runs_as(replaced.after):  # a run may have committed it again
+                now = "no version" if current is None else f"version {current.label}"
+                raise ValueError(
+                    f"{configurator.name} runs on {now}, not on {replaced.after.label}, which was applied here: "
+                    "somebody has changed it since. Apply the version that you want from the form."
+                )
+            version = await configurator.put_back(replaced.before, ready_timeout_s=ready_timeout_s, notify=notify)
+            self._replaced = None
+            return version
+
+    def replacement_text(self, name: str) -> str:
+        """What applying a variant does to its agent, in words.
+
+        Raises
+        ------
+        ValueError
+            If there is no such variant, or no agent.
+        """
+        variant = self.experiment.variant(name)
+        if variant.agent is not None and variant.agent != self.agent:
+            return f"{variant.agent} then runs on “{name}” instead of its present version, for everyone who uses it."
+        self.require_agent()
+        return replacement_text(variant, self.agent_name, self.current, self.experiment.summary())
+
+    async def publish(self, variant: Variant, ready_timeout_s: float = READY_TIMEOUT_S) -> Version:
+        """Apply a variant, and publish the version that the agent runs on then."""
+        version = await self.apply(variant, ready_timeout_s)
+        return await publish_version(self.client, variant.agent or self.require_agent(), version, ready_timeout_s)
 
     @contextlib.asynccontextmanager
     async def _exclusive(self) -> AsyncGenerator[None]:
@@ -125,80 +251,37 @@ class LabController:
             raise ValueError("The lab has no agent: ab.PromptLab(client, agent=...), or give the variant one.")
         return self.agent
 
+    async def configuration(self, source: str | Variant | Version) -> Variant | Version:
+        """The variant with this name, else the version of the agent with this number.
+
+        Raises
+        ------
+        ValueError
+            If there is none.
+        """
+        if not isinstance(source, str):
+            return source
+        variants = self.experiment.variants
+        if source in variants:
+            return variants[source]
+        versions = (await read_versions(self.client, self.agent) if self.agent is not None else None) or []
+        for version in versions:
+            if source in (version.number, version.id):
+                return version
+        numbers = ", ".join(version.label for version in versions) or "none"
+        raise ValueError(
+            f"There is no {source!r}: variants are {', '.join(variants) or 'none'}; versions are {numbers}."
+        )
+
     async def read_agent(self) -> None:
         """Read the lab's agent and its versions into `configurator`."""
         self.configurator = await AgentConfigurator.open(self.client, self.require_agent())
-
-    # For the form
-
-    def configurations_by_label(self) -> dict[str, Variant | Version]:
-        """Readable versions, newest first, and variants, by label in the form."""
-        versions = (self.configurator.versions if self.configurator is not None else None) or []
-        # Of two versions with the same label the newer counts.
-        by_label: dict[str, Variant | Version] = {
-            f"version {visible(version.label)}": version
-            for version in reversed(versions)
-            if version.system_prompt is not None
-        }
-        by_label = dict(reversed(by_label.items()))
-        variants = self.experiment.variants.values()
-        return by_label | {f"variant {visible(each.name)}": each for each in variants if each.system_prompt}
+        self.drafts = await offers_drafts(self.client)
 
     @property
     def current(self) -> Version | None:
         """The version that the lab's agent runs on, as of the last `read_agent`."""
         return self.configurator.current if self.configurator is not None else None
-
-    def settings_as_text(self, configuration: Variant | Version) -> dict[str, str]:
-        """A configuration as the fields of the form."""
-        return format_settings(configuration.settings)
-
-    def parse_variant(self, fields: Mapping[str, str], default_name: str | None = None) -> Variant:
-        """The variant in the fields of the form. Unnamed ones are numbered by default.
-
-        Raises
-        ------
-        ValueError
-            If a field cannot be read.
-        """
-        numbered = (f"variant {n}" for n in itertools.count(1))
-        return parse_variant(
-            fields, default_name or next(name for name in numbered if name not in self.experiment.variants)
-        )
-
-    def experiment_as_text(self) -> tuple[str, str]:
-        """The inputs, and the checks that can be typed, as the fields of the form."""
-        lines = (check.line for check in self.experiment.checks.values())
-        return format_inputs(self.experiment.inputs), "\n".join(filter(None, lines))
-
-    @property
-    def other_checks(self) -> list[str]:
-        """The names of the checks that cannot be typed."""
-        return [name for name, check in self.experiment.checks.items() if check.line is None]
-
-    def plan_from_text(self, inputs: str, checks: str, variants: Iterable[str], options: Mapping[str, Any]) -> Plan:
-        """The plan in the fields of the form. Checks that cannot be typed stay.
-
-        Raises
-        ------
-        ValueError
-            If a field cannot be read.
-        """
-        experiment = self.experiment
-        experiment.inputs = parse_inputs(inputs)
-        others = [check for check in experiment.checks.values() if check.line is None]
-        parsed = parse_checks(checks, others)
-        return self.plan(None, variants, None if parsed == experiment.checks else parsed, Options(**options))
-
-    def variant_labels(self) -> dict[str, str]:
-        """A line about each variant, by name."""
-        return {name: _label(variant) for name, variant in self.experiment.variants.items()}
-
-    def count(self, plan: Plan) -> tuple[int, int, int]:
-        """The numbers of answered, failed and all questions of a plan."""
-        answers = self.experiment.answers_by_key
-        statuses = [answers[key].status for key in plan.keys if key in answers]
-        return statuses.count("answered"), statuses.count("failed"), len(plan.keys)
 
     # Files
 
@@ -207,15 +290,59 @@ class LabController:
         return {"agent": self.agent, "workspace": self.workspace, **self.experiment.as_data()}
 
     def save(self, path: str | Path) -> Path:
-        """Write the lab to a file."""
-        return write_file(path, self.as_data())
+        """Write variants, inputs, checks and results to a file; returns its path.
 
+        Of a check that is a function only its name and its verdicts are written. A lab
+        never holds a credential.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file. It is replaced as a whole or not at all. With a name that ends in
+            ``.yaml`` it is an evaluation file, which holds no replies; a warning says
+            what else it does not hold.
+
+        Raises
+        ------
+        ValueError
+            If it is an evaluation file, and there is no variant.
+        OSError
+            If it cannot be written.
+        """
+        for note in self.write(path):
+            warnings.warn(note, stacklevel=3)  # of the caller of `PromptLab.save`
+        return Path(path)
+
+    def write(self, path: str | Path) -> list[str]:
+        """As `save`, and returns the notes instead of warning."""
+        if is_evaluation_file(path):
+            return write_lab(path, self.experiment, agent=self.agent, workspace=self.workspace)
+        write_file(path, self.as_data())
+        return []
+
+    def read(self, path: str | Path) -> list[str]:
+        """Replace variants, inputs, checks and replies by those of a file.
+
+        The lab's agent and workspace stay, unless it has none.
+
+        Returns
+        -------
+        list of str
+            Notes about what an evaluation file says that a lab does not follow.
+
+        Raises
+        ------
+        ValueError
+            If the file is neither, or damaged; nothing has changed then.
+        OSError
+        """
+        saved = read_saved_lab(path)
+        self.experiment.become(saved.experiment)
+        self.agent = self.agent or saved.agent
+        self.workspace = self.workspace or saved.workspace
+        return list(saved.notes)
+
+    @repr_when_half_made
     def __repr__(self) -> str:
         answered = sum(answer.status == "answered" for answer in list(self.experiment.answers_by_key.values()))
-        return f"PromptLab({self.agent or 'no agent'!r}, {len(self.experiment.variants)} variants, {answered} replies)"
-
-
-def _label(variant: Variant) -> str:
-    agent = f" [{variant.agent}]" if variant.agent else ""
-    prompt = " ".join(variant.prompt_label.split())
-    return f"{variant.name}{agent}: {prompt if len(prompt) <= 70 else prompt[:69] + '…'}"
+        return f"PromptLab({self.agent_name or 'no agent'!r}, {len(self.experiment.variants)} variants, {answered} replies)"

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher, unified_diff
 
 from ..html.sanitize import clean, plain
+from .variant import Variant
+from .versions import Version
 
 Piece = tuple[str, str]  # (" " | "-" | "+", text)
 _SENTENCE = re.compile(r"[^.!?\n]*(?:[.!?]+[ \t]*|\n+|\Z)")
@@ -37,6 +39,18 @@ class PromptDiff:
     new: str
     old_label: str = "old"
     new_label: str = "new"
+
+    @classmethod
+    def between(cls, old: Variant | Version, new: Variant | Version) -> PromptDiff:
+        """The difference between the prompts of two configurations.
+
+        Raises
+        ------
+        ValueError
+            If a prompt cannot be read.
+        """
+        (before, old_label), (after, new_label) = map(_labelled_prompt, (old, new))
+        return cls(before, after, old_label, new_label)
 
     @property
     def pieces(self) -> list[Piece]:
@@ -73,6 +87,13 @@ class PromptDiff:
 
     def __repr__(self) -> str:
         return self.text or f"No difference between {self.old_label} and {self.new_label}."
+
+
+def _labelled_prompt(configuration: Variant | Version) -> tuple[str, str]:
+    label = configuration.name if isinstance(configuration, Variant) else configuration.label
+    if configuration.system_prompt is None:
+        raise ValueError(f"The system prompt of {label!r} is not known, so it cannot be compared.")
+    return configuration.system_prompt, label
 
 
 def _html(mark: str, text: str) -> str:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
+from collections.abc import Callable, Iterable, Mapping, Set
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from ..._whole_file import whole_file
-from ..model.listeners import Listeners
-from . import summary
+from ..._listeners import Listeners
+from ..delegation import method_of
+from . import paired, summary
 from .answers import COLUMNS, LAST_COLUMNS, Answer, Key, to_frame
 from .checks import Check, read_checks
+from .cost import costs_of, price_table
+from .inputs import InputSet
+from .revisions import Revisions
 from .variant import Variant
+from .variant_set import VariantSet
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,130 +24,230 @@ if TYPE_CHECKING:
 
 Listener = Callable[[Answer | None], None]
 
-FORMAT = "agentbook-prompt-lab"
-FORMAT_VERSION = 1
-_SURROGATE = re.compile("[\ud800-\udfff]")
-
 
 class Experiment:
     """What is tried out, and the results.
 
     Attributes
     ----------
-    inputs : list of str
+    input_set : InputSet
+    variant_set : VariantSet
+        The variants, the answers to them, and their earlier revisions.
+    origins : dict of str to dict
+        Where inputs are from that were not typed: the session and turn, by input.
     """
 
     def __init__(self) -> None:
-        self.inputs: list[str] = []
-        self._variants: dict[str, Variant] = {}
+        self.input_set = InputSet()
+        self.variant_set = VariantSet(self.notify)
         self._checks: dict[str, Check] = {}
-        self._answers: dict[Key, Answer] = {}
+        self.origins: dict[str, dict[str, str]] = {}
         self._listeners = Listeners[Answer | None]()
+
+    # Inputs
+
+    @property
+    def inputs(self) -> list[str]:
+        """What the inputs are called in tables: for most, the text itself."""
+        return self.input_set.texts
+
+    @inputs.setter
+    def inputs(self, inputs: Iterable[str]) -> None:
+        self.input_set.texts = list(inputs)
+
+    def preview(
+        self, inputs: Any = None, rows: Any = None, variants: Iterable[str | Variant] | str | Variant | None = None
+    ) -> pd.DataFrame:
+        """What a run would send, as a frame. Nothing is sent or changed.
+
+        Parameters
+        ----------
+        inputs, rows
+            As for `run`.
+        variants : iterable of str or Variant, optional
+            Names; None for all.
+
+        Returns
+        -------
+        DataFrame
+            A row per variant and input: ``variant``, ``input``, ``system_prompt`` (null
+            where the agent keeps its own) and ``message``, filled in.
+
+        Raises
+        ------
+        TypeError, ValueError, OSError
+            If an input cannot be read, or a name in braces has no column; the message
+            lists the columns.
+        """
+        import pandas as pd
+
+        names = [variants] if isinstance(variants, str | Variant) else variants
+        chosen = [
+            each if isinstance(each, Variant) else self.variant(each)
+            for each in (tuple(self.variants) if names is None else names)
+        ]
+        sent = [
+            (variant.name, each.text, variant.filled(each.row).system_prompt, each.message)
+            for variant in chosen
+            for each in self.input_set.fill(inputs, rows, chosen)
+        ]
+        return pd.DataFrame(sent, columns=["variant", "input", "system_prompt", "message"]).astype("str")
 
     # Variants and checks
 
     @property
     def variants(self) -> Mapping[str, Variant]:
         """The variants by name, in the order they were added."""
-        return MappingProxyType(self._variants)
+        return self.variant_set.variants
 
-    def variant(self, variant: str | Variant) -> Variant:
-        """The variant with this name; a new `Variant` is added.
-
-        Raises
-        ------
-        ValueError
-            If there is no such name, or another variant has the name.
-        """
-        if isinstance(variant, Variant):
-            return self.add_variant(variant)
-        if variant not in self._variants:
-            names = ", ".join(self._variants) or "none yet"
-            raise ValueError(f"There is no variant {variant!r}; there are: {names}.")
-        return self._variants[variant]
-
-    def add_variant(self, variant: Variant) -> Variant:
-        """Add a variant; adding the same one again changes nothing.
-
-        Raises
-        ------
-        ValueError
-            If another variant has this name.
-        """
-        existing = self._variants.setdefault(variant.name, variant)
-        if existing != variant:
-            raise ValueError(
-                f"There is already a different variant {variant.name!r}. Choose another name, "
-                f"or lab.remove_variant({variant.name!r}), which also removes its results."
-            )
-        if existing is variant:
-            self.notify()
-        return existing
-
-    def remove_variant(self, name: str) -> None:
-        """Remove a variant and its results.
-
-        Raises
-        ------
-        ValueError
-            If there is no variant of this name.
-        """
-        del self._variants[self.variant(name).name]
-        for key in [key for key in self._answers if key[0] == name]:  # in place: a run may be using them
-            del self._answers[key]
-        self.notify()
+    variant = method_of("variant_set", VariantSet.variant)
+    add_variant = method_of("variant_set", VariantSet.add_variant)
+    edit_variant = method_of("variant_set", VariantSet.edit_variant)
+    duplicate_variant = method_of("variant_set", VariantSet.duplicate_variant)
+    remove_variant = method_of("variant_set", VariantSet.remove_variant)
+    revisions = method_of("variant_set", VariantSet.revisions)
+    reserve = method_of("variant_set", VariantSet.reserve)
 
     @property
     def checks(self) -> Mapping[str, Check]:
         """The checks by name."""
         return MappingProxyType(self._checks)
 
-    def check(self, checks: Any) -> None:
-        """Replace the checks and apply the new ones to all replies.
+    def check(self, checks: Any) -> pd.DataFrame:
+        """Replace the checks and apply them to all replies. Nothing is sent.
+
+        Parameters
+        ----------
+        checks : mapping of name to check, or iterable of checks
+            A string that the reply must contain, a compiled pattern, a JSON schema (a
+            mapping), or a function of the reply, or of reply and input, that returns a
+            bool or a score from 0 to 1 (which passes from 0.5).
+
+        Returns
+        -------
+        DataFrame
+            `results`, with a column for each check.
 
         Raises
         ------
         TypeError, ValueError
-            If one is not a check, or has the name of a column of the results.
+            If one is not a check, or has the name of a column of the results. An error
+            that a check itself raises is not raised here: it is in the column
+            ``check_error``.
         """
         new = read_checks(checks)
-        taken = {*COLUMNS, *LAST_COLUMNS} & {*new, *(f"{name}_score" for name in new)}
+        taken = {*COLUMNS, *LAST_COLUMNS} & {
+            *new,
+            *(f"{name}_{part}" for name in new for part in ("score", "reason", "judge")),
+        }
         if taken:
             raise ValueError(f"A check cannot be called {min(taken)!r}: the results have a column of that name.")
         unchanged = {name for name, check in new.items() if self._checks.get(name, check) == check}
         self._checks = new
-        for answer in list(self._answers.values()):
-            answer.verdicts = {name: verdict for name, verdict in answer.verdicts.items() if name in unchanged}
-            answer.judge(new.values())
+        for answer in self.all_answers:
+            self._judge_again(answer, unchanged)
         self.notify()
+        return self.results
+
+    def price(self, prices: Any) -> None:
+        """Give the replies that are here their cost by these prices. Nothing is sent.
+
+        Checks of the cost are applied again. Replies without tokens, and those of
+        models without a price, stay as they are.
+
+        Parameters
+        ----------
+        prices : dict, DataFrame or path of a file
+            As for `agentbook.with_cost`.
+
+        Raises
+        ------
+        ValueError
+            If they are not prices.
+        OSError
+            If a file cannot be read.
+        """
+        table = price_table(prices)
+        if table is None:
+            return
+        unchanged = {name for name, check in self._checks.items() if not check.reads_cost}
+        answers = self.all_answers
+        for answer, cost in zip(answers, costs_of(answers, table), strict=True):
+            if cost is not None and cost != answer.cost:
+                answer.cost = cost
+                self._judge_again(answer, unchanged)
+                if self.variant_set.answers.get(answer.key) is answer:  # not that of an earlier text
+                    self.notify(answer)
+
+    def _judge_again(self, answer: Answer, unchanged: Set[str]) -> None:
+        """Apply the checks, but for those whose verdicts are `unchanged`."""
+        answer.verdicts = {name: verdict for name, verdict in answer.verdicts.items() if name in unchanged}
+        answer.judge(self._checks.values())
 
     # Answers
 
     @property
     def answers_by_key(self) -> Mapping[Key, Answer]:
         """The answers by variant, input and repeat."""
-        return MappingProxyType(self._answers)
+        return MappingProxyType(self.variant_set.answers)
 
     @property
     def answers(self) -> list[Answer]:
         """The answers, in the order of variants, inputs and repeats."""
-        variants = {name: n for n, name in enumerate(self._variants)}
+        variants = {name: n for n, name in enumerate(self.variants)}
         inputs = {text: n for n, text in enumerate(self.inputs)}
         last = max(len(variants), len(inputs))
         return sorted(
-            self._answers.values(),
+            self.variant_set.answers.values(),
             key=lambda each: (variants.get(each.variant, last), inputs.get(each.input, last), each.repeat),
         )
 
+    @property
+    def all_answers(self) -> list[Answer]:
+        """The answers, and those to earlier texts of the variants."""
+        return [*self.variant_set.answers.values(), *self.variant_set.earlier.answers]
+
     def record(self, answer: Answer) -> None:
         """Store an answer and notify the listeners."""
-        self._answers[answer.key] = answer
+        self.variant_set.answers[answer.key] = answer
+        self.notify(answer)
+
+    def rate(self, key: Key, thumb: bool | None = None, note: str | None = None) -> None:
+        """Store what a person thinks of a reply, in place of what was there.
+
+        Parameters
+        ----------
+        key : tuple of (str, str, int)
+            Variant, input and repeat, as in the columns of `results`.
+        thumb : bool, optional
+            True for good, False for bad, None for neither.
+        note : str, optional
+            A remark.
+
+        Raises
+        ------
+        ValueError
+            If there is no reply to rate.
+        """
+        answer = self.variant_set.answers.get(key)
+        if answer is None or answer.reply is None:
+            raise ValueError(f"There is no reply of {key[0]!r} to {key[1]!r} (repeat {key[2]}), so it cannot be rated.")
+        answer.thumb, answer.note = thumb, (note or "").strip() or None
         self.notify(answer)
 
     def listen(self, listener: Listener) -> Callable[[], None]:
-        """Call `listener` after each change; the result ends that.
+        """Call `listener` after each change with the answer that changed, or None.
 
-        What it raises is logged by the logger ``agentbook.chat``.
+        Parameters
+        ----------
+        listener : callable
+            Takes the answer or None. During a run it is called on the toolkit's thread.
+            What it raises is not raised here: the logger ``agentbook.chat`` logs it.
+
+        Returns
+        -------
+        callable
+            Call it to stop listening: ``end = lab.listen(draw)``.
         """
         return self._listeners.add(listener)
 
@@ -166,22 +267,79 @@ class Experiment:
         return to_frame(list(answers), list(self._checks))
 
     def summary(self) -> pd.DataFrame:
-        """One row per variant."""
+        """One row per variant: counts, pass rates and latencies.
+
+        Returns
+        -------
+        DataFrame
+            The columns of `agentbook.chat.prompt_lab.summary.summarise`: ``n``,
+            ``answered``, ``failed``, for each check ``…_n``, ``…_passed`` and
+            ``…_rate``, and ``p50_s``, ``p95_s``, ``max_s`` in seconds.
+        """
         return summary.summarise(self.results, list(self._checks))
 
+    def compare_variants(self, baseline: str | Variant | None = None) -> pd.DataFrame:
+        """The other variants compared with one, on the inputs that both answered.
+
+        The input is the unit: repeats of an input are averaged first.
+
+        Parameters
+        ----------
+        baseline : str or Variant, optional
+            Default: the first variant.
+
+        Returns
+        -------
+        DataFrame
+            A row per variant and check, and one for the latency, with effect, 95 %
+            interval, corrected p, verdict, and the number of inputs to add until an
+            open difference would show. The columns are those of
+            `agentbook.chat.prompt_lab.paired.compare_variants`.
+
+        Raises
+        ------
+        ValueError
+            If there is no such variant, or none at all.
+        """
+        if baseline is None and not self.variants:
+            raise ValueError("There is no variant yet: lab.add_variant(name, system_prompt=...).")
+        first = next(iter(self.variants)) if baseline is None else self.variant(baseline).name
+        return paired.compare_variants(self.results, list(self._checks), first)
+
     def chart(self) -> Chart:
-        """The summary as a chart."""
+        """Pass rates and latencies per variant, as a chart.
+
+        See `agentbook.chat.prompt_lab.summary.chart`.
+        """
         return summary.chart(self.results, list(self._checks))
+
+    def copy(self) -> Experiment:
+        """A copy to read while another thread goes on changing this one."""
+        copy = Experiment()
+        copy._assign(self)
+        return copy
+
+    def become(self, other: Experiment) -> None:
+        """Hold what another experiment holds; the listeners stay."""
+        self._assign(other)
+        self.notify()
+
+    def _assign(self, other: Experiment) -> None:
+        self.input_set, self.origins, self._checks = other.input_set.copy(), dict(other.origins), dict(other._checks)
+        self.variant_set.assign(other.variant_set)
 
     # Data
 
     def as_data(self) -> dict[str, Any]:
         """The experiment as plain data, ready for JSON."""
         return {
-            "variants": [variant.as_data() for variant in self._variants.values()],
+            "variants": [variant.as_data() for variant in self.variants.values()],
             "inputs": list(self.inputs),
+            "rows": self.input_set.as_data(),
             "checks": [check.as_data() for check in self._checks.values()],
-            "answers": [answer.as_data() for answer in self._answers.values() if answer.status != "asking"],
+            "answers": [answer.as_data() for answer in self.variant_set.answers.values() if answer.status != "asking"],
+            "revisions": self.variant_set.earlier.as_data(),
+            "origins": {text: dict(self.origins[text]) for text in self.inputs if text in self.origins},
         }
 
     @classmethod
@@ -192,42 +350,8 @@ class Experiment:
             experiment.add_variant(Variant.from_data(variant))
         experiment._checks = {check["name"]: Check.from_data(check) for check in data["checks"]}
         experiment.inputs = [str(text) for text in data["inputs"]]
-        experiment._answers = {answer.key: answer for answer in map(Answer.from_data, data["answers"])}
+        experiment.input_set.restore(data.get("rows", []))
+        experiment.variant_set.answers = {answer.key: answer for answer in map(Answer.from_data, data["answers"])}
+        experiment.origins = {str(text): dict(origin) for text, origin in (data.get("origins") or {}).items()}
+        experiment.variant_set.earlier = Revisions.from_data(data.get("revisions") or {})
         return experiment
-
-
-# Files
-
-
-def write_file(path: str | Path, data: Mapping[str, Any]) -> Path:
-    """Write the data of a lab to a file, which is replaced as a whole or not at all."""
-    target = Path(path)
-    text = json.dumps({"format": FORMAT, "version": FORMAT_VERSION, **data}, ensure_ascii=False, indent=1)
-    # Half a surrogate pair, which broken JSON may hold, is not valid UTF-8; its escape
-    # is.
-    text = _SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
-    with whole_file(target) as file:
-        file.write(f"{text}\n".encode())
-    return target
-
-
-def read_file(path: str | Path) -> dict[str, Any]:
-    """The data that `write_file` wrote.
-
-    Raises
-    ------
-    ValueError
-        If the file is something else, damaged, or of a later version of the format.
-    OSError
-    """
-    try:
-        data = json.loads(Path(path).read_text(encoding="utf-8-sig"))
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path} is not JSON ({error}); open a file that lab.save(path) wrote.") from error
-    if not isinstance(data, dict) or data.get("format") != FORMAT:
-        raise ValueError(f'{path} is not a prompt lab: a file of lab.save(path) begins with "format": "{FORMAT}".')
-    if data.get("version") != FORMAT_VERSION:
-        raise ValueError(
-            f"{path} has format version {data.get('version')!r}; this agentbook reads version {FORMAT_VERSION}."
-        )
-    return data

@@ -8,22 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from ..html.markdown import render
-from ..html.message_html import seconds
+from ..html.durations import seconds
 from ..html.sanitize import plain
+from ..html.saved_html import title as heading
 from ..html.static_transcript import empty_element, static_element
 from ..html.style import read_asset
 from .answers import Answer
 from .configurator import AgentConfigurator
-from .controller import LabController
 from .diff import PromptDiff
 from .experiment import Experiment
-from .variant import Variant, Version
+from .paired import describe
+from .result_rows import rendered
+from .variant import Variant
+from .versions import Version
 
-STATIC_STYLE = f"<style>{read_asset('prompt_lab.css')}</style>"
-# The script runs once per view. It names the parts for screen readers, and gives the
-# focus back to a button that was disabled while it worked.
-LIVE_STYLE = f'<style onload="{read_asset("prompt_lab.js")}">{read_asset("prompt_lab.css")}</style>'
+STYLE = f"<style>{read_asset('prompt_lab.css')}</style>"
 
 
 def title(text: str) -> str:
@@ -47,7 +46,8 @@ def history(configurator: AgentConfigurator | None, agent: str | None) -> str:
 
 def _version(version: Version, current: bool) -> str:
     created = version.created_at.strftime("%Y-%m-%d %H:%M") if version.created_at else ""
-    mark = " (current)" if current else " (ephemeral)" if version.type == "EPHEMERAL" else ""
+    kind = "(current)" if current else "(ephemeral)" if version.type == "EPHEMERAL" else ""
+    mark = f' <span class="ab-lab-mark">{kind}</span>' if kind else ""
     name = f'<span class="{"ab-lab-now" if current else ""}">{plain(version.label)}{mark}</span>'
     return f"<tr><td>{name}</td><td>{plain(created)}</td><td>{plain(version.summary or '')}</td></tr>"
 
@@ -60,7 +60,19 @@ def difference(old: str | None, new: str | None, old_label: str, new_label: str)
     return f'<div class="ab-difference" tabindex="0" role="region" aria-label="Difference">{diff}</div>'
 
 
-# Results
+def guide(steps: Mapping[str, bool]) -> str:
+    """The first steps in a lab; empty once all are done."""
+    if all(steps.values()):
+        return ""
+    items = "".join(
+        f"<li{' class=ab-done' if done else ''}>{plain(text)}"
+        f"{'<span class=ab-unseen> Done.</span>' if done else ''}</li>"
+        for text, done in steps.items()
+    )
+    return f'<div class="ab-lab-title" role="heading" aria-level="4">Three steps</div><ol>{items}</ol>'
+
+
+# The saved notebook
 
 
 def result(
@@ -68,22 +80,20 @@ def result(
 ) -> str:
     """One input and the replies of the variants, side by side."""
     cells = "".join(_cell(name, answer, checks) for name in variants for answer in answers.get((name, text), ()))
-    question = f'<div class="ab-asked" dir="auto">{plain(text)}</div>'
+    question = f'<blockquote class="ab-asked" dir="auto">{plain(text)}</blockquote>'
     return f'<div class="ab-result">{question}<div class="ab-cells">{cells}</div></div>'
 
 
 def _cell(name: str, answer: Answer, checks: Sequence[str]) -> str:
     version = f" · {plain(answer.version)}" if answer.version else ""
     times = f" · no. {answer.repeat}" if answer.repeat > 1 else ""
-    who = f'<div class="ab-who">{plain(name)}{version}{times}</div>'
+    who = f'<h6 class="ab-who">{plain(name)}{version}{times}</h6>'
     if answer.status == "asking":
         return f'<div class="ab-cell">{who}<div class="ab-foot">asking…</div></div>'
     if answer.status == "answered":
-        # A scrolling element must be reachable by keyboard.
-        label = f'tabindex="0" role="group" aria-label="Reply of {plain(name)}"'
-        reply = f'<div class="ab-md" {label}>{render(answer.reply or "")}</div>'
+        reply = f'<div class="ab-md">{rendered(answer.reply or "")}</div>'
         latency = f'<div class="ab-foot">{seconds(answer.latency_s)}</div>' if answer.latency_s is not None else ""
-        return f'<div class="ab-cell">{who}{reply}{_verdicts(answer, checks)}{latency}</div>'
+        return f'<div class="ab-cell">{who}{reply}{_verdicts(answer, checks)}{_rating(answer)}{latency}</div>'
     word = "Failed." if answer.status == "failed" else "Stopped."
     reason = answer.reason or "The agent may still finish; Run looks for its reply."
     request = f'<div class="ab-id">Request {plain(answer.request_id)}</div>' if answer.request_id else ""
@@ -109,21 +119,33 @@ def _verdicts(answer: Answer, checks: Sequence[str]) -> str:
     return f'<div class="ab-checks">{"".join(chips)}</div>' if chips else ""
 
 
+def _rating(answer: Answer) -> str:
+    thumb = "" if answer.thumb is None else "👍 good" if answer.thumb else "👎 bad"
+    words = ": ".join(plain(part) for part in (thumb, answer.note) if part)
+    return f'<p class="ab-r-rating">{words}</p>' if words else ""
+
+
 def summary(experiment: Experiment) -> str:
+    """The summary and what it shows, in sentences; empty if nothing was asked."""
+    table = figures(experiment)
+    return table + sentences(comparison(experiment) + agreements(experiment)) if table else ""
+
+
+def figures(experiment: Experiment) -> str:
     """The summary as a table; empty if nothing was asked."""
     frame = experiment.summary()
     if frame.empty:
         return ""
-    names = list(experiment.checks)
-    head = "".join(
-        f'<th scope="col" class="ab-figure">{plain(name)}</th>' for name in ("answered", *names, "median", "p95")
-    )
+    names, costs = list(experiment.checks), _costs(experiment)
+    titles = ["answered", *names, "median", "p95", *(["cost"] if costs else [])]
+    head = "".join(f'<th scope="col" class="ab-figure">{plain(name)}</th>' for name in titles)
     body = ""
     for row in frame.to_dict("records"):
-        figures = [f"{row['answered']} of {row['n']}"]
-        figures += [f"{row[f'{name}_passed']} of {row[f'{name}_n']}" for name in names]
-        figures += [seconds(row[name]) if row[name] == row[name] else "–" for name in ("p50_s", "p95_s")]
-        cells = "".join(f'<td class="ab-figure">{plain(figure)}</td>' for figure in figures)
+        values = [f"{row['answered']} of {row['n']}"]
+        values += [f"{row[f'{name}_passed']} of {row[f'{name}_n']}" for name in names]
+        values += [seconds(row[name]) if row[name] == row[name] else "–" for name in ("p50_s", "p95_s")]
+        values += [f"{costs[row['variant']]:.3g}" if row["variant"] in costs else "–"] if costs else []
+        cells = "".join(f'<td class="ab-figure">{plain(value)}</td>' for value in values)
         version = (
             f' <span class="ab-lab-version">{plain(row["version"])}</span>' if isinstance(row["version"], str) else ""
         )
@@ -134,6 +156,41 @@ def summary(experiment: Experiment) -> str:
     )
 
 
+def _costs(experiment: Experiment) -> dict[str, float]:
+    """The sum of the known costs of each variant; empty without prices."""
+    sums: dict[str, float] = {}
+    for answer in experiment.answers:
+        if answer.cost is not None:
+            sums[answer.variant] = sums.get(answer.variant, 0.0) + answer.cost
+    return sums
+
+
+def sentences(lines: Sequence[str]) -> str:
+    """What results show, a sentence per line; empty if nothing."""
+    return f'<div class="ab-lab-verdict">{"<br>".join(map(plain, lines))}</div>' if lines else ""
+
+
+def comparison(experiment: Experiment) -> list[str]:
+    """What the comparison of the variants shows, in sentences."""
+    if len(experiment.variants) < 2:
+        return []
+    return describe(experiment.compare_variants(), next(iter(experiment.variants)))
+
+
+def agreements(experiment: Experiment) -> list[str]:
+    """How far judges agree with people, in sentences."""
+    lines = []
+    for name in (name for name, check in experiment.checks.items() if not check.is_local):
+        rated = [(answer.verdicts.get(name), answer.thumb) for answer in experiment.answers if answer.thumb is not None]
+        pairs = [
+            (verdict.passed, thumb) for verdict, thumb in rated if verdict is not None and verdict.passed is not None
+        ]
+        if pairs:
+            agreed, replies = sum(passed == thumb for passed, thumb in pairs), "reply" if len(pairs) == 1 else "replies"
+            lines.append(f"The judge “{name}” agrees with the thumbs on {agreed} of {len(pairs)} {replies}.")
+    return lines
+
+
 def by_variant_and_input(answers: Iterable[Answer]) -> dict[tuple[str, str], list[Answer]]:
     """Answers by variant and input, repeats in order."""
     groups: dict[tuple[str, str], list[Answer]] = {}
@@ -142,25 +199,23 @@ def by_variant_and_input(answers: Iterable[Answer]) -> dict[tuple[str, str], lis
     return groups
 
 
-def static_html(lab: LabController, chart: str, uid: str) -> str:
-    """The lab as one element of safe HTML: prompts, summary, replies."""
-    experiment = lab.experiment
+def static_html(experiment: Experiment, agent_name: str, figures: str, uid: str) -> str:
+    """The lab as one element of safe HTML: prompts, then `figures`, then replies."""
+    agent_name = agent_name or "several agents"
     if not experiment.variants:
-        return empty_element(uid, f"Prompt lab of {lab.agent or 'several agents'}. There is no variant yet.")
-    head = f'<div class="ab-who">Prompt lab of {plain(lab.agent or "several agents")}</div>'
+        return empty_element(uid, f"Prompt lab of {agent_name}. There is no variant yet.")
+    head = heading(f"Prompt lab of {agent_name}")
     prompts = "".join(_prompt(variant) for variant in experiment.variants.values())
     folded = f'<details class="ab-steps"><summary>{len(experiment.variants)} variants</summary>{prompts}</details>'
     answers = experiment.answers
     groups = by_variant_and_input(answers)
     texts = dict.fromkeys(answer.input for answer in answers)
     rows = "".join(result(text, experiment.variants, groups, list(experiment.checks)) for text in texts)
-    return static_element(
-        uid, f"{STATIC_STYLE}{head}{folded}{summary(experiment) if texts else ''}{chart}{rows}", "ab-lab"
-    )
+    return static_element(uid, f"{STYLE}{head}{folded}{figures}{rows}", "ab-lab")
 
 
 def _prompt(variant: Variant) -> str:
     return (
-        f'<div class="ab-who">{plain(variant.name)}</div>'
-        f'<div class="ab-prompt" dir="auto">{plain(variant.prompt_label)}</div>'
+        f'<h6 class="ab-who">{plain(variant.name)}</h6>'
+        f'<pre class="ab-prompt" dir="auto">{plain(variant.prompt_label)}</pre>'
     )

@@ -1,78 +1,52 @@
 """A run: every variant answers every input that it has not answered yet.
 
-Variants on one agent take turns, because an agent has one configuration; different
-agents run at the same time. All share one limit on open questions. Each question has a
-session of its own, so that no answer depends on another. Every answer is recorded as it
-arrives, so an interrupted run keeps what it has.
+Where the platform offers drafts, each variant is a draft that only the run's own
+sessions use, and all are asked at the same time. Elsewhere variants on one agent take
+turns, because an agent has one configuration; different agents run at the same time.
+All share one limit on open questions. Each question has a session of its own, so that
+no answer depends on another. Every answer is recorded as it arrives, so an interrupted
+run keeps what it has.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import logging
+from collections.abc import AsyncGenerator, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from ...api.errors import AgentbookError
+from ...api.errors import AgentbookError, NotOffered, RateLimited
 from ..model.conversation import Conversation
 from ..model.exchange import Exchange
 from ..model.subscription import Follow
 from ..model.user_errors import explain
 from .answers import Answer, Key
-from .configurator import READY_TIMEOUT_S, AgentConfigurator, Notify
+from .configurator import AgentConfigurator, Notify
+from .cost import Ceiling
 from .experiment import Experiment
+from .inputs import Input
+from .offers import offers_drafts, require_parameters
+from .pauses import Pauses
+from .plan import Plan
+from .usage import usage_of
 from .variant import Variant
+from .versions import DRAFT, Version
 
 if TYPE_CHECKING:
     from ...client import AsyncClient
 
-TIMEOUT_S = 300.0
-CONCURRENCY = 4
+log = logging.getLogger("agentbook.chat")
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
-    """The options of a run; see `PromptLab.run`."""
+class Job:
+    """A configuration and the questions to it; the names in its prompt are filled."""
 
-    concurrency: int = CONCURRENCY
-    repeats: int = 1
-    retry_failed: bool = False
-    restore: bool = True
-    timeout_s: float = TIMEOUT_S
-    ready_timeout_s: float = READY_TIMEOUT_S
-
-    def __post_init__(self) -> None:
-        if self.concurrency < 1 or self.repeats < 1:
-            raise ValueError("concurrency and repeats must be 1 or more.")
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """The variants and inputs of a run."""
-
-    variants: Sequence[Variant]
-    inputs: Sequence[str]
-    options: Options = field(default_factory=Options)
-
-    @property
-    def keys(self) -> list[Key]:
-        """The questions of the run, variant by variant."""
-        return [key for variant in self.variants for key in self.keys_of(variant)]
-
-    def keys_of(self, variant: Variant) -> list[Key]:
-        """The questions to one variant."""
-        return [(variant.name, text, n) for text in self.inputs for n in range(1, self.options.repeats + 1)]
-
-    def missing(self, variant: Variant, answers: Mapping[Key, Answer]) -> list[Key]:
-        """The questions to one variant that are still to be asked."""
-        done = ("answered",) if self.options.retry_failed else ("answered", "failed")
-        return [key for key in self.keys_of(variant) if key not in answers or answers[key].status not in done]
-
-    def all_missing(self, answers: Mapping[Key, Answer]) -> set[Key]:
-        """The questions that are still to be asked."""
-        return {key for variant in self.variants for key in self.missing(variant, answers)}
+    variant: Variant
+    keys: list[Key]
 
 
 @dataclass
@@ -83,6 +57,10 @@ class Run:
     ----------
     notes : list of str
         Sentences for the user, such as that an agent could not be restored.
+    unrestored : bool
+        Whether an agent could not be restored because of an error.
+    ceiling : Ceiling
+        What the run has cost so far, and its limit.
     """
 
     client: AsyncClient
@@ -93,10 +71,16 @@ class Run:
     plan: Plan
     notify: Notify
     notes: list[str] = field(default_factory=list)
+    unrestored: bool = False
 
     def __post_init__(self) -> None:
-        self._slots = asyncio.Semaphore(self.plan.options.concurrency)
+        options = self.plan.options
+        self._slots = asyncio.Semaphore(options.concurrency)
         self._judging = asyncio.Lock()
+        self.ceiling = Ceiling(options.max_cost, options.prices)
+        self._pauses = Pauses(self.notify)
+        self._stopped: str | None = None
+        self._drafts = False
 
     async def execute(self) -> None:
         """Ask all missing questions.
@@ -108,25 +92,53 @@ class Run:
         ValueError
             If agents are to be restored and the configuration of one cannot be read.
             Nothing was configured or asked.
+        NotOffered
+            If a variant sets a parameter, or the options ask for drafts, that the
+            platform does not offer. Nothing was configured or asked.
         """
-        configurators, variants_of = await self._open_agents()
-        if self.plan.options.restore:
+        await require_parameters(self.client, filter(self._missing, self.plan.variants))
+        self._drafts = await self._uses_drafts()
+        configurators, jobs_of = await self._open_agents()
+        if self.plan.options.restore and not self._drafts:
             _require_restorable(
                 configurators[agent_id]
-                for agent_id, variants in variants_of.items()
-                if any(variant.configures for variant in variants)
+                for agent_id, jobs in jobs_of.items()
+                if any(job.variant.configures for job in jobs)
             )
-        async with asyncio.TaskGroup() as group:
-            for agent_id, variants in variants_of.items():
-                group.create_task(self._run_agent(configurators[agent_id], variants))
+        async with self._pauses.watching(self.client), asyncio.TaskGroup() as group:
+            for agent_id, jobs in jobs_of.items():
+                run_agent = self._run_drafts if self._drafts else self._run_in_turns
+                group.create_task(run_agent(configurators[agent_id], jobs))
+        self._note_stop()
+
+    async def _uses_drafts(self) -> bool:
+        preference = self.plan.options.drafts
+        if preference is False or not any(variant.configures for variant in self.plan.variants):
+            return False
+        offered = await offers_drafts(self.client)
+        if preference and not offered:
+            raise NotOffered(
+                "lab.run: this platform's openapi.yaml offers no drafts, so nothing was sent. Leave drafts= out to let "
+                "the variants take turns on the agent.",
+                operation="lab.run",
+            )
+        return offered
 
     def _missing(self, variant: Variant) -> list[Key]:
         return self.plan.missing(variant, self.experiment.answers_by_key)
 
-    async def _open_agents(self) -> tuple[dict[str, AgentConfigurator], dict[str, list[Variant]]]:
-        """The agents by id, and the variants of each, the agent as it is first."""
+    def _jobs(self, variant: Variant) -> list[Job]:
+        """The configurations of a variant: one, unless rows fill its prompt."""
+        jobs: dict[str, Job] = {}
+        for key in self._missing(variant):
+            filled = variant if self.plan.verbatim else variant.filled(self._source(key).row)
+            jobs.setdefault(repr(filled.settings), Job(filled, [])).keys.append(key)
+        return list(jobs.values())
+
+    async def _open_agents(self) -> tuple[dict[str, AgentConfigurator], dict[str, list[Job]]]:
+        """The agents by id, and the jobs of each, the agent as it is first."""
         configurators: dict[str, AgentConfigurator] = {}
-        variants_of: dict[str, list[Variant]] = {}
+        jobs_of: dict[str, list[Job]] = {}
         ids: dict[str, str] = {}
         for variant in sorted(filter(self._missing, self.plan.variants), key=lambda each: each.configures):
             try:
@@ -137,25 +149,42 @@ class Run:
                     configurator = await AgentConfigurator.open(self.client, agent)
                     ids[agent] = str(configurator.agent["id"])
                     configurators.setdefault(ids[agent], configurator)
-                variants_of.setdefault(ids[agent], []).append(variant)
+                jobs_of.setdefault(ids[agent], []).extend(self._jobs(variant))
             except (AgentbookError, ValueError) as error:
-                self._fail_all(variant, error, variant.agent)
-        return configurators, variants_of
+                self._fail_all(self._missing(variant), error, variant.agent)
+        return configurators, jobs_of
 
-    async def _run_agent(self, configurator: AgentConfigurator, variants: Iterable[Variant]) -> None:
+    async def _run_drafts(self, configurator: AgentConfigurator, jobs: Iterable[Job]) -> None:
+        """Ask all jobs at the same time; the agent is not changed."""
+        async with asyncio.TaskGroup() as group:
+            for job in jobs:
+                try:
+                    version = await configurator.draft(job.variant, ready_timeout_s=self.plan.options.ready_timeout_s)
+                except (AgentbookError, ValueError) as error:
+                    self._fail_all(job.keys, error, configurator.name)
+                    continue
+                for key in job.keys:
+                    group.create_task(self._answer(key, configurator, version))
+
+    async def _run_in_turns(self, configurator: AgentConfigurator, jobs: Iterable[Job]) -> None:
+        """Configure the agent for one job after another, and restore it at the end."""
         options = self.plan.options
+        remaining = list(jobs)
         try:
-            for variant in variants:
+            while remaining and not self._stopped:
+                # What the agent runs on already needs no commit.
+                job = next((job for job in remaining if configurator.runs(job.variant)), remaining[0])
+                remaining.remove(job)
                 try:
                     version = await configurator.apply(
-                        variant, ready_timeout_s=options.ready_timeout_s, notify=self.notify
+                        job.variant, ready_timeout_s=options.ready_timeout_s, notify=self.notify
                     )
                 except (AgentbookError, ValueError) as error:
-                    self._fail_all(variant, error, configurator.name)
+                    self._fail_all(job.keys, error, configurator.name)
                     continue
                 async with asyncio.TaskGroup() as group:
-                    for key in self._missing(variant):
-                        group.create_task(self._answer(key, configurator, version.number))
+                    for key in job.keys:
+                        group.create_task(self._answer(key, configurator, version))
         finally:
             if options.restore:
                 await self._restore(configurator)
@@ -165,45 +194,116 @@ class Run:
             note = await configurator.restore(ready_timeout_s=self.plan.options.ready_timeout_s)
         except (AgentbookError, ValueError) as error:
             note = f"The configuration of {configurator.name} could not be restored: {explain(error).text}"
+            self.unrestored = True
         if note is not None:
             self.notes.append(note)
 
-    def _fail_all(self, variant: Variant, error: Exception, agent: str | None) -> None:
+    def _fail_all(self, keys: Iterable[Key], error: Exception, agent: str | None) -> None:
         reason, request_id = str(error), None
         if isinstance(error, AgentbookError):
             explained = explain(error)
             reason, request_id = explained.text, explained.request_id
-        for key in self._missing(variant):
-            self.experiment.record(Answer(*key, status="failed", agent=agent, reason=reason, request_id=request_id))
+        for key in keys:
+            answer = self._new_answer(key, agent=agent, status="failed")
+            answer.reason, answer.request_id = reason, request_id
+            self.experiment.record(answer)
+
+    def _note_stop(self) -> None:
+        if self._stopped is not None:
+            count = len(self.plan.all_missing(self.experiment.answers_by_key))
+            questions = f"{count} question{'s were' if count != 1 else ' was'} not asked"
+            self.notes.append(f"{self._stopped} {questions}; lab.run() continues with them.")
 
     # One question
 
-    async def _answer(self, key: Key, configurator: AgentConfigurator, version: str | None) -> None:
+    def _new_answer(self, key: Key, *, agent: str | None, status: str = "asking") -> Answer:
+        source = self._source(key)
+        message = None if source.message == source.text else source.message
+        return Answer(*key, status=status, agent=agent, message=message, row=dict(source.row))
+
+    def _source(self, key: Key) -> Input:
+        return Input(key[1], key[1]) if self.plan.verbatim else self.experiment.input_set.find(key[1])
+
+    async def _answer(self, key: Key, configurator: AgentConfigurator, version: Version) -> None:
         async with self._slots:
             previous = self.experiment.answers_by_key.get(key)
             # A question that was sent earlier may have its reply by now: look for it
             # before asking again.
             if previous is not None and previous.still_open and previous.session_id and await self._collect(previous):
                 return
-            answer = Answer(*key, agent=configurator.name, version=version, asked_at=datetime.now(UTC))
-            await self._ask(answer, configurator)
+            while await self._pauses.passed() and self._stopped is None and await self.ceiling.admit():
+                answer = self._new_answer(key, agent=configurator.name)
+                answer.version, answer.asked_at = (
+                    version.number or (version.label if version.id else None),
+                    datetime.now(UTC),
+                )
+                if not await self._ask(answer, configurator, version):
+                    break
+            self._stopped = self._stopped or self.ceiling.reason
 
-    async def _ask(self, answer: Answer, configurator: AgentConfigurator) -> None:
-        conversation = Conversation(self.client, workspace=self.workspace, agent=configurator.agent, follow=self.follow)
+    async def _ask(self, answer: Answer, configurator: AgentConfigurator, version: Version) -> bool:
+        """Ask one question, and record its outcome; whether to ask it again later."""
+        conversation = Conversation(
+            self.client,
+            workspace=self.workspace,
+            agent=configurator.agent,
+            follow=self.follow,
+            agent_version=version.id if version.type == DRAFT else None,
+        )
         self.experiment.record(answer)
+        exchange, usage = None, usage_of(())
         try:
-            exchange = await conversation.start(answer.input)
-            answer.session_id = conversation.session_id
-            await self._wait_for_end(exchange)
-            answer.session_id = conversation.session_id
-            await self._record_outcome(answer, exchange)
+            async with self._recording(answer, conversation):
+                exchange = await conversation.start(answer.question)
+                answer.session_id = conversation.session_id
+                self.experiment.record(answer)
+                error = await self._wait_for_end(exchange)
+                answer.session_id = conversation.session_id
+                if isinstance(error, RateLimited) and self._pauses.pause(error):
+                    self._forget(answer)
+                    return True
+                usage = usage_of(exchange.turn.events)
+                for name, value in usage.items():
+                    setattr(answer, name, value)
+                answer.cost = self.ceiling.cost(usage)
+                await self._record_outcome(answer, exchange)
+        finally:
+            self.ceiling.charge(answer.cost, usage, answered=answer.status == "answered")
+        self._stop_if_spent(answer, exchange)
+        return False
+
+    @contextlib.asynccontextmanager
+    async def _recording(self, answer: Answer, conversation: Conversation) -> AsyncGenerator[None]:
+        """Record what became of a question whose asking ends early or fails."""
+        try:
+            yield
         except asyncio.CancelledError:
-            answer.session_id = conversation.session_id
-            answer.status, answer.still_open = "stopped", answer.session_id is not None
+            if answer.status == "asking":  # not one whose reply is being checked
+                answer.session_id = conversation.session_id
+                answer.status, answer.still_open = "stopped", answer.session_id is not None
             self.experiment.record(answer)
             raise
+        except Exception as error:  # one broken input or check must not end the others' run
+            log.exception("the question %r of variant %r failed", answer.input, answer.variant)
+            answer.status, answer.reason = "failed", f"{type(error).__name__}: {error}"
+            self.experiment.record(answer)
         finally:
             await conversation.aclose()
+
+    def _forget(self, answer: Answer) -> None:
+        """Treat a question that was not admitted as one that was not asked."""
+        answer.status, answer.session_id = "stopped", None
+        self.experiment.record(answer)
+
+    def _stop_if_spent(self, answer: Answer, exchange: Exchange | None) -> None:
+        """End the run if a budget is spent: every further question would fail."""
+        failure = exchange.turn.failure if exchange is not None else None
+        if failure is not None and failure.kind == "budget":
+            self._forget(answer)
+            self._stopped = (
+                f"The run stopped: {failure.message}. The embedded service renews budgets on the first day of a month "
+                "(UTC); ask the platform's administrator, or try again then."
+            )
 
     async def _collect(self, answer: Answer) -> bool:
         """Record the reply to a question that was left open; whether there was one."""
@@ -214,7 +314,8 @@ class Run:
             await conversation.attach()
             if conversation.error is None and not conversation.exchanges:
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(arrived.wait(), self.plan.options.timeout_s)
+                    async with asyncio.timeout(self.plan.options.timeout_s):
+                        await arrived.wait()
             if not conversation.exchanges:
                 return False
             exchange = conversation.exchanges[0]
@@ -226,13 +327,13 @@ class Run:
         finally:
             await conversation.aclose()
 
-    async def _wait_for_end(self, exchange: Exchange) -> None:
+    async def _wait_for_end(self, exchange: Exchange) -> BaseException | None:
+        """Wait for the end of a turn; the error if the message was refused or lost."""
         future = asyncio.wrap_future(exchange.finished)
         # Not wait_for: that would cancel the turn's own future. The exchange holds any
         # error, too.
         await asyncio.wait([future], timeout=self.plan.options.timeout_s)
-        if future.done():
-            future.exception()
+        return future.exception() if future.done() else None
 
     async def _record_outcome(self, answer: Answer, exchange: Exchange) -> None:
         answer.asked_at = exchange.turn.asked_at or answer.asked_at
@@ -240,6 +341,7 @@ class Run:
         if exchange.turn.status == "answered":
             answer.status, answer.reply = "answered", exchange.turn.text
             answer.latency_s = exchange.time_to_reply_s
+            answer.steps = len(exchange.steps)
             async with self._judging:  # one at a time and off the loop: a user's function may take long
                 await asyncio.to_thread(answer.judge, list(self.experiment.checks.values()))
         else:
@@ -260,27 +362,3 @@ def _require_restorable(configurators: Iterable[AgentConfigurator]) -> None:
             "at the end. Nothing was changed. Use an agent of your own, or pass restore=False to change this one "
             "permanently."
         )
-
-
-@contextlib.contextmanager
-def progress_bar(plan: Plan, experiment: Experiment) -> Iterator[None]:
-    """A progress bar over the missing questions; none if nothing is missing."""
-    remaining = plan.all_missing(experiment.answers_by_key)
-    if not remaining:
-        yield
-        return
-    from tqdm.auto import tqdm
-
-    bar = tqdm(total=len(remaining), unit=" replies")
-
-    def update(answer: Answer | None) -> None:
-        if answer is not None and answer.key in remaining and answer.status in ("answered", "failed"):
-            remaining.discard(answer.key)
-            bar.update()
-
-    end = experiment.listen(update)
-    try:
-        yield
-    finally:
-        end()
-        bar.close()

@@ -1,22 +1,20 @@
-"""The lower half of the form: what to run, how far it is, and the results.
+"""The lower half of the form: what to run, and how far it is.
 
 These widgets know nothing of the lab: they take and return text and numbers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import ipywidgets as widgets
 
 from ..html.sanitize import plain
-from ..widgets.parts import Parts, button, show
+from ..widgets.parts import Parts, answer_while_busy, button, show
 from . import html
-from .variant_form import checkbox, field, text_area, text_field
-
-MAX_ROWS = 100  # inputs drawn; `lab.results` has all of them
-NO_VARIANT = '<div class="ab-foot">No variant yet: type a prompt and press “Add as variant”.</div>'
+from .fields import Confirmation, Fold, checkbox, field, text_area, text_field
+from .variant_list import VariantList
 
 
 class RunForm:
@@ -25,18 +23,33 @@ class RunForm:
     Attributes
     ----------
     widget : Widget
-    ticks : dict of str to Checkbox
-        One per variant, by name.
+    confirmation : Confirmation
+        Asks before a run that cannot restore the agent.
     """
 
-    def __init__(self, parts: Parts, on_run: Callable[[], None], on_stop: Callable[[], None], status: Any) -> None:
-        self._parts = parts
-        self.ticks: dict[str, Any] = {}
+    def __init__(
+        self,
+        parts: Parts,
+        variants: VariantList,
+        checks: Any,
+        on_run: Callable[[], None],
+        on_confirm: Callable[[], None],
+        on_stop: Callable[[], None],
+        on_upload: Callable[[Any], None],
+        status: Any,
+    ) -> None:
         self._filled: dict[Any, str] = {}  # the text that `fill` last put into each box
-        self.variants = parts.box([], "ab-ticks")
+        self._variants = variants
         self.inputs = text_area("Test inputs, one per line", 6, "Type or paste, one question per line")
+        self.upload = widgets.FileUpload(
+            accept=".csv", description="Rows from CSV", layout=widgets.Layout(width="auto")
+        )
+        self.upload.add_class("ab-other")
+        self.upload.tooltip = "Fill {{names}} in prompts and inputs from the columns of a CSV file"
+        self.upload.observe(on_upload, "value")
+        answer_while_busy(self.upload)
+        self.rows = parts.html()
         self.checks = text_area("Checks of the reply, one per line", 3, "such as:\nSource\nshort enough: /^.{1,300}$/")
-        self.others = parts.html()
         self.concurrency = field(widgets.BoundedIntText(4, min=1, max=64, description="Parallel requests"), "ab-number")
         self.repeats = field(widgets.BoundedIntText(1, min=1, max=100, description="Repeats"), "ab-number")
         self.retry = checkbox("Retry failed questions", False)
@@ -44,124 +57,82 @@ class RunForm:
         self.stop = button("Stop", "ab-stop", "Stop listening; the replies so far are kept (Esc)", on_stop)
         self.bar = widgets.IntProgress(0, min=0, max=1, layout=widgets.Layout(width="auto"))
         self.bar.add_class("ab-lab-bar")
-        input_side = parts.box([parts.html(html.title("Test inputs")), self.inputs], "ab-lab-side")
+        input_side = parts.box(
+            [parts.html(html.title("Test inputs")), self.inputs, self.upload, self.rows], "ab-lab-side"
+        )
         check_side = parts.box(
-            [parts.html(html.title("Variants to run")), self.variants, self.checks, self.others], "ab-lab-side"
+            [parts.html(html.title("Variants to run")), variants.widget, self.checks, checks], "ab-lab-side"
         )
         row = parts.row([self.concurrency, self.repeats, self.run, self.stop, self.retry], "ab-lab-row")
-        self.widget = parts.box(
-            [parts.row([input_side, check_side], "ab-lab-top"), row, self.bar, status], "ab-lab-part", "ab-lab-run"
+        self.prices = text_area("Prices per million tokens", 3, "model: input, output\nsuch as gpt-4o-mini: 0.15, 0.60")
+        self.max_cost = text_field("Cost limit of a run", "none", "ab-number")
+        self.costs = Fold(
+            parts, "Costs", "What replies cost, and a limit", [parts.row([self.prices, self.max_cost], "ab-lab-row")]
         )
+        self.confirmation = Confirmation(parts, "Run anyway", "The agent keeps the last variant", on_confirm)
+        top = parts.row([input_side, check_side], "ab-lab-top")
+        body = [top, row, self.costs.widget, self.confirmation.widget, self.bar, status]
+        self.widget = parts.box(body, "ab-lab-part", "ab-lab-run")
 
-    def fill(self, inputs: str, checks: str) -> None:
-        """Show the inputs and checks of the lab; text that a person has typed stays."""
+    def read_upload(self) -> tuple[str, bytes] | None:
+        """The name and the content of the file that was chosen last."""
+        files = self.upload.value
+        return (str(files[0]["name"]), bytes(files[0]["content"])) if files else None
+
+    def draw_rows(self, text: str, *, error: bool = False) -> None:
+        """Say what the rows are, and show a message as it will go out."""
+        name = "ab-failed" if error else "ab-foot"
+        self.rows.value = f'<div class="{name}" role="status">{plain(text)}</div>' if text else ""
+
+    @property
+    def ticks(self) -> Mapping[str, Any]:
+        """The checkboxes of the variants, by name."""
+        return self._variants.ticks
+
+    def fill(self, inputs: str, checks: str, *, replace: bool = False) -> None:
+        """Show the inputs and checks of the lab.
+
+        Text that a person has typed stays, unless it is to be replaced.
+        """
         for box, text in ((self.inputs, inputs), (self.checks, checks)):
             before = self._filled.get(box, "")
             self._filled[box] = text
-            if text != before == box.value:
+            if replace or text != before == box.value:
                 box.value = text
 
     def read_variants(self) -> list[str]:
-        """The names of the selected variants.
+        """The names of the selected variants."""
+        return [name for name, box in self.ticks.items() if box.value]
+
+    def read(self) -> tuple[str, str, list[str], dict[str, Any]]:
+        """Inputs and checks as typed, the names of the selected variants, and options.
 
         Raises
         ------
         ValueError
-            If there is none.
+            If no variant is selected.
         """
-        names = [name for name, box in self.ticks.items() if box.value]
+        names = self.read_variants()
         if not names:
             raise ValueError("No variant is selected: add one, or select one above.")
-        return names
-
-    def read_options(self) -> dict[str, Any]:
-        """The options of the run."""
-        return {
+        options = {
             "concurrency": self.concurrency.value,
             "repeats": self.repeats.value,
             "retry_failed": self.retry.value,
+            "prices": self.prices.value,
+            "max_cost": self.max_cost.value,
         }
+        return self.inputs.value, self.checks.value, names, options
 
-    def draw_ticks(self, labels: Mapping[str, str], other_checks: Sequence[str]) -> None:
-        """Draw a checkbox per variant, and the names of checks that cannot be typed."""
-        self.others.value = (
-            f'<div class="ab-foot">From code: {plain(", ".join(other_checks))}</div>' if other_checks else ""
-        )
-        if list(labels) == list(self.ticks) and self.variants.children:
-            return
-        for removed in set(self.ticks) - set(labels):
-            self.ticks.pop(removed).close()
-        self.ticks = {name: self.ticks.get(name) or checkbox(label, True) for name, label in labels.items()}
-        before = self.variants.children
-        self.variants.children = tuple(self.ticks.values()) or (self._parts.html(NO_VARIANT),)
-        for unused in set(before) - set(self.variants.children):
-            unused.close()
+    def add_check(self, line: str) -> None:
+        """Add a line to the checks that are typed."""
+        self.checks.value = "\n".join(filter(None, [self.checks.value.rstrip(), line]))
 
-    def draw_bar(self, progress: tuple[int, int] | None) -> None:
+    def draw_progress(self, progress: tuple[int, int] | None, *, busy: bool) -> None:
         """Draw how many of how many questions are done; None hides the bar."""
+        self.run.disabled = busy
+        show(self.stop, busy)
         show(self.bar, progress is not None)
         if progress is not None:
             done, total = progress
             self.bar.max, self.bar.value = max(1, total), done
-
-
-class ResultsView:
-    """The summary, its chart, the replies side by side, and the file to save to.
-
-    Attributes
-    ----------
-    widget : Widget
-    chart : str
-        The chart as safe HTML; empty until there is one.
-    """
-
-    def __init__(self, parts: Parts, on_save: Callable[[], None], status: Any) -> None:
-        self._parts = parts
-        self._rows: dict[str, Any] = {}
-        self.chart = ""
-        self.summary, self.image, self.rows = parts.html(), parts.html(), parts.box([])
-        self.more = parts.html()
-        self.path = text_field("File", "", "ab-grow")
-        self.path.value = "prompt-lab.json"
-        self.save = button("Save", "ab-other", "Write variants, inputs, checks and replies to this file", on_save)
-        inner = parts.box(
-            [
-                parts.html(html.title("Results")), self.summary, self.image, self.rows, self.more,
-                parts.row([self.path, self.save], "ab-lab-row"),
-                status,
-            ]
-        )  # fmt: skip
-        self.widget = parts.box([inner], "ab-lab-part")
-
-    def draw_summary(self, summary: str) -> None:
-        """Draw the summary; empty if there are no replies."""
-        self.summary.value = summary or '<div class="ab-foot">No replies yet.</div>'
-
-    def draw_rows(self, inputs: Sequence[str], changed: set[str] | None, render: Callable[[str], str]) -> None:
-        """Draw the rows and the chart.
-
-        Parameters
-        ----------
-        inputs : sequence of str
-            All inputs, in order.
-        changed : set of str or None
-            The inputs whose row is to be drawn; None for all.
-        render : callable
-            Returns the row of an input as safe HTML.
-        """
-        shown = inputs[:MAX_ROWS]
-        if changed is None or changed:
-            self.image.value = self.chart
-            for text in shown:
-                if text not in self._rows:
-                    self._rows[text] = self._parts.html("", "ab-result")
-                elif changed is not None and text not in changed:
-                    continue
-                self._rows[text].value = render(text)
-        for removed in set(self._rows) - set(inputs):
-            self._rows.pop(removed).close()
-        rows = tuple(self._rows[text] for text in shown)
-        if rows != self.rows.children:
-            self.rows.children = rows
-        rest = len(inputs) - len(rows)
-        self.more.value = f'<div class="ab-foot">{rest} more inputs are in lab.results.</div>' if rest > 0 else ""

@@ -112,8 +112,9 @@ def chart(results: pd.DataFrame, checks: Sequence[str] = ()) -> Chart:
         If the extra ``lab`` is not installed.
     """
     from ...frames.plot import chart as charts
+    from ...frames.plot import style
 
-    alt = charts.altair()
+    alt = style.altair()
     answered = results[results["status"] == "answered"]
     if answered.empty:
         raise ValueError("There is no reply yet, so there is nothing to draw: run the lab first.")
@@ -127,11 +128,11 @@ def chart(results: pd.DataFrame, checks: Sequence[str] = ()) -> Chart:
         parts.insert(0, _rate_bars(alt, rates, names, colour))
     spec = alt.hconcat(*parts, spacing=36) if len(parts) > 1 else parts[0]
     subtitle = f"{len(answered)} replies to {len(results)} questions"
-    return charts.Chart(charts.styled(spec, "Prompt lab", subtitle), _text_alternative(summary, checks), summary)
+    return charts.Chart(style.styled(spec, "Prompt lab", subtitle), _text_alternative(summary, checks), summary)
 
 
 def _colours(count: int) -> list[str]:
-    from ...frames.plot.chart import COLOURS
+    from ...frames.plot.style import COLOURS
 
     return [COLOURS[n % len(COLOURS)] for n in range(count)]
 
@@ -154,13 +155,13 @@ def _rates(summary: pd.DataFrame, checks: Sequence[str]) -> pd.DataFrame:
 
 
 def _rate_bars(alt: Any, rates: pd.DataFrame, names: list[str], colour: Any) -> Any:
-    from ...frames.plot import chart as charts
+    from ...frames.plot import style
 
     x = alt.X(
         "share:Q", title="passed", axis=alt.Axis(format="%", grid=True, tickCount=3), scale=alt.Scale(domain=[0, 1])
     )
     y = alt.Y("variant:N", sort=names, title=None, axis=alt.Axis(domain=False, ticks=False, labelLimit=180))
-    base = alt.Chart(charts.data_of(rates)).encode(y=y)
+    base = alt.Chart(style.data_of(rates)).encode(y=y)
     bars = base.mark_bar(height={"band": 0.66}, cornerRadiusEnd=2).encode(x=x, color=colour)
     # The count stands beside its bar: inside it would be illegible on some colours.
     text = base.mark_text(align="left", dx=5).encode(x=x, text="count:N")
@@ -170,19 +171,19 @@ def _rate_bars(alt: Any, rates: pd.DataFrame, names: list[str], colour: Any) -> 
 
 
 def _header(alt: Any) -> Any:
-    from ...frames.plot.chart import INK
+    from ...frames.plot.style import INK
 
     return alt.Header(labelOrient="top", labelAnchor="start", labelColor=INK, labelFontWeight="bold", labelPadding=4)
 
 
 def _latency_dots(alt: Any, answered: pd.DataFrame, y: Any, colour: Any) -> Any:
-    from ...frames.plot import chart as charts
+    from ...frames.plot import style
 
     rows = answered[["variant", "latency_s"]].dropna()
-    base = alt.Chart(charts.data_of(rows)).encode(y=y)
+    base = alt.Chart(style.data_of(rows)).encode(y=y)
     x = alt.X("latency_s:Q", title="seconds to the reply", scale=alt.Scale(zero=True), axis=alt.Axis(tickCount=4))
     dots = base.mark_circle(size=46, opacity=0.75).encode(x=x, color=colour)
-    median = base.mark_tick(thickness=2.5, height=18, color=charts.INK).encode(x=alt.X("median(latency_s):Q"))
+    median = base.mark_tick(thickness=2.5, height=18, color=style.INK).encode(x=alt.X("median(latency_s):Q"))
     return (dots + median).properties(width=230, height=alt.Step(34))
 
 

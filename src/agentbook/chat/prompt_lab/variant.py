@@ -1,32 +1,22 @@
-"""The configurations of an agent, proposed by a person or stored by the platform.
-
-A `Variant` is a proposal with a name. A `Version` is one entry of the agent's history.
-The specification does not show the fields of a version, so they are read by the names
-that configure-llm has for them. A field that is missing is None; nothing is guessed.
-"""
+"""A variant: a configuration of an agent that a person proposes, under a name."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
-from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
 
 from ...api.calls import ref
-from ...api.errors import ApiError
 from ..text import check_text
-
-if TYPE_CHECKING:
-    from ...client import AsyncClient
+from .templates import fill
 
 MODES = ("one-shot", "multi-turn")
-SETTINGS = ("system_prompt", "description", "tools", "platform_tools", "mode")
-MAX_VERSIONS = 200  # more than a person reads
-_NUMBER = re.compile(r"\d{1,9}(\.\d{1,9})*", re.ASCII)
+# Not in the specification's configure-llm: sent where the platform offers them.
+PARAMETERS = ("model", "temperature", "max_tokens", "top_p")
+SETTINGS = ("system_prompt", "description", "tools", "platform_tools", "mode", *PARAMETERS)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class Variant:
     """A configuration to try out.
 
@@ -49,6 +39,14 @@ class Variant:
     agent : str or None
         Id or name of the agent to configure; None for the lab's. Variants on different
         agents run at the same time.
+    model : str or None
+        The language model, if the platform offers several: see `PromptLab.models`.
+    temperature, top_p : float or None
+        Numbers from 0 to 2, and from 0 to 1.
+    max_tokens : int or None
+        At most this many tokens in an answer.
+    prompt : str, optional
+        Short for `system_prompt`.
 
     Raises
     ------
@@ -56,8 +54,8 @@ class Variant:
         If a text is not a string (such as a Path), or `platform_tools` is a single
         string.
     ValueError
-        If the name or the prompt is empty, a text is not valid Unicode, or the mode or
-        a tool is not one of those described above.
+        If the name or the prompt is empty, a text is not valid Unicode, the mode or a
+        tool is not one of those described above, or a number is out of its range.
 
     Notes
     -----
@@ -69,21 +67,58 @@ class Variant:
     Variant('brief', system_prompt='Answer in one sentence.')
     >>> Variant("now").configures
     False
+    >>> Variant("cold", prompt="Be brief.", model="llama3.2", temperature=0).settings
+    {'system_prompt': 'Be brief.', 'model': 'llama3.2', 'temperature': 0}
     """
 
     name: str
-    system_prompt: str | None = None
-    description: str | None = None
-    tools: Sequence[Mapping[str, Any]] | None = None
-    platform_tools: Sequence[str] | None = None
-    mode: str | None = None
-    version: str | None = None
-    agent: str | None = None
+    system_prompt: str | None
+    description: str | None
+    tools: Sequence[Mapping[str, Any]] | None
+    platform_tools: Sequence[str] | None
+    mode: str | None
+    version: str | None
+    agent: str | None
+    model: str | None
+    temperature: float | None
+    max_tokens: int | None
+    top_p: float | None
 
-    def __post_init__(self) -> None:
+    # Written out for `prompt`, which is no attribute of its own.
+    def __init__(
+        self,
+        name: str,
+        system_prompt: str | None = None,
+        description: str | None = None,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        platform_tools: Sequence[str] | None = None,
+        mode: str | None = None,
+        version: str | None = None,
+        agent: str | None = None,
+        model: str | None = None,
+        temperature: float | None = None,
+        max_tokens: int | None = None,
+        top_p: float | None = None,
+        *,
+        prompt: str | None = None,
+    ) -> None:
+        if None not in (prompt, system_prompt):
+            raise ValueError(
+                f"The system prompt of variant {name!r} is there twice: prompt= is short for system_prompt=."
+            )
+        values = (
+            name, prompt if system_prompt is None else system_prompt, description, tools, platform_tools, mode, version,
+            agent, model, temperature, max_tokens, top_p,
+        )  # fmt: skip
+        for attribute, value in zip(fields(self), values, strict=True):
+            object.__setattr__(self, attribute.name, value)
+        self._check()
+
+    def _check(self) -> None:
         if not isinstance(self.name, str) or not self.name.strip():
             raise ValueError("A variant needs a name: tables and charts use it as the label.")
         owner = f"of variant {self.name!r}"
+        _check_parameters(self, owner)
         if self.system_prompt is not None and not check_text(self.system_prompt, f"The system prompt {owner}").strip():
             raise ValueError(f"The system prompt {owner} is empty. Leave it out to keep the agent's own prompt.")
         if self.description is not None:
@@ -100,6 +135,11 @@ class Variant:
             object.__setattr__(self, "agent", ref(self.agent))
 
     @property
+    def prompt(self) -> str | None:
+        """The system prompt."""
+        return self.system_prompt
+
+    @property
     def settings(self) -> dict[str, Any]:
         """The settings it changes, without name, version number and agent."""
         values = {name: getattr(self, name) for name in SETTINGS}
@@ -109,6 +149,32 @@ class Variant:
     def configures(self) -> bool:
         """Whether it changes the agent's configuration."""
         return bool(self.settings)
+
+    def filled(self, row: Mapping[str, Any]) -> Variant:
+        """The variant with a row's values in place of the names in braces.
+
+        Parameters
+        ----------
+        row : mapping of str to object
+            Values by column.
+
+        Raises
+        ------
+        ValueError
+            If a name in the prompt or the description has no column.
+
+        Examples
+        --------
+        >>> Variant("a", "You know {{topic}}.").filled({"topic": "tides"}).prompt
+        'You know tides.'
+        """
+        texts = {
+            name: fill(text, row, f"The {name.replace('_', ' ')} of variant {self.name!r}")
+            for name in ("system_prompt", "description")
+            if (text := getattr(self, name)) is not None
+        }
+        changes: dict[str, Any] = {name: text for name, text in texts.items() if text != getattr(self, name)}
+        return replace(self, **changes) if changes else self
 
     @property
     def prompt_label(self) -> str:
@@ -148,6 +214,26 @@ class Variant:
         return f"Variant({self.name!r}{arguments})"
 
 
+# Parameter -> its type, its range, and how to say it.
+_RANGES: dict[str, tuple[type, float, float, str]] = {
+    "temperature": (float, 0, 2, "a number from 0 to 2"),
+    "max_tokens": (int, 1, 1_000_000, "a whole number from 1 to 1000000"),
+    "top_p": (float, 0, 1, "a number from 0 to 1"),
+}
+
+
+def _check_parameters(variant: Variant, owner: str) -> None:
+    if variant.model is not None and not check_text(variant.model, f"The model {owner}").strip():
+        raise ValueError(f"The model {owner} is empty. Leave it out to keep the agent's own.")
+    for name, (kind, low, high, meaning) in _RANGES.items():
+        value = getattr(variant, name)
+        if value is None:
+            continue
+        is_number = isinstance(value, int | kind) and not isinstance(value, bool)
+        if not (is_number and low <= value <= high):
+            raise ValueError(f"{name} {owner} must be {meaning}, or None, not {value!r}.")
+
+
 def _tool(variant: str, tool: Any) -> dict[str, Any]:
     try:
         return {"integration": str(tool["integration"]), "tools": [str(name) for name in tool["tools"]]}
@@ -185,7 +271,17 @@ def parse_variant(fields: Mapping[str, str], default_name: str) -> Variant:
         platform_tools=_names(fields["platform_tools"]) or None,
         mode=values["mode"],
         version=values["version"],
+        model=values.get("model"),
+        **{name: _number(name, text) for name in _RANGES if (text := values.get(name))},
     )
+
+
+def _number(name: str, text: str) -> Any:
+    kind, _, _, meaning = _RANGES[name]
+    try:
+        return kind(text)
+    except ValueError:
+        raise ValueError(f"{name} must be {meaning}, or empty, not “{text}”.") from None
 
 
 def format_settings(settings: Mapping[str, Any]) -> dict[str, str]:
@@ -197,6 +293,7 @@ def format_settings(settings: Mapping[str, Any]) -> dict[str, str]:
         "tools": format_tools(settings.get("tools") or ()),
         "platform_tools": ", ".join(map(str, settings.get("platform_tools") or ())),
         "mode": mode if mode in MODES else "",
+        **{name: "" if settings.get(name) is None else str(settings[name]) for name in PARAMETERS},
     }
 
 
@@ -229,117 +326,3 @@ def format_tools(tools: Iterable[Mapping[str, Any]]) -> str:
 
 def _names(text: str) -> list[str]:
     return [name for part in text.split(",") if (name := part.strip())]
-
-
-# Versions
-
-
-@dataclass(frozen=True, slots=True)
-class Version:
-    """One version of an agent.
-
-    Attributes
-    ----------
-    id, number, type, summary : str or None
-        `type` is ``COMMITTED``, ``EPHEMERAL`` or another word of the platform.
-    created_at : datetime or None
-    settings : dict
-        Those of system_prompt, description, tools, platform_tools and mode that this
-        credential may read.
-    """
-
-    id: str | None = None
-    number: str | None = None
-    type: str | None = None
-    summary: str | None = None
-    created_at: datetime | None = None
-    settings: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def system_prompt(self) -> str | None:
-        """The prompt; None if this credential may not read it."""
-        return self.settings.get("system_prompt")
-
-    @property
-    def label(self) -> str:
-        """Its number, or the end of its id if it has none."""
-        return self.number or (f"…{self.id[-8:]}" if self.id else "unnamed")
-
-    @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> Version:
-        """The version in a record of the platform.
-
-        Examples
-        --------
-        >>> record = {"id": "v1", "version_number": "1.2.0", "acme_tools": ["now"]}
-        >>> version = Version.from_record(record)
-        >>> version.label, version.settings
-        ('1.2.0', {'platform_tools': ['now']})
-        """
-        settings = {name: record[name] for name in SETTINGS if record.get(name) is not None}
-        if "platform_tools" not in settings:  # on the wire its name carries the platform's brand
-            branded = [value for name, value in record.items() if name.endswith("_tools") and isinstance(value, list)]
-            if len(branded) == 1:
-                settings["platform_tools"] = branded[0]
-        number = next((record[name] for name in ("version_number", "version", "number") if record.get(name)), None)
-        return cls(
-            id=_text(record.get("id")),
-            number=_text(number),
-            type=_text(record.get("type")),
-            summary=_text(record.get("summary")),
-            created_at=_parse_time(record.get("created_at")),
-            settings=settings,
-        )
-
-    def __repr__(self) -> str:
-        return f"Version({self.label!r}, {self.summary or 'no summary'!r})"
-
-
-async def read_versions(client: AsyncClient, agent: Any) -> list[Version] | None:
-    """The versions of an agent, newest first; None if this key cannot read them."""
-    try:
-        records = [record async for record in client.agents.versions(agent, limit=MAX_VERSIONS)]
-    except ApiError as error:
-        if error.status not in (401, 403, 404, 405):
-            raise
-        return None
-    # Ids are ordered by time: they tell which of two versions of the same instant is
-    # newer.
-    return sorted(map(Version.from_record, records), key=_age, reverse=True)
-
-
-def committed(versions: Sequence[Version] | None) -> list[Version]:
-    """The versions that turns may run on: all but the ephemeral ones."""
-    return [version for version in versions or () if version.type != "EPHEMERAL"]
-
-
-def next_number(versions: Sequence[Version] | None) -> str | None:
-    """The version number after the greatest one; None if none can be read.
-
-    Examples
-    --------
-    >>> next_number([Version(number="1.2.9"), Version(number="1.10.0")])
-    '1.10.1'
-    """
-    texts = [version.number or "" for version in versions or ()]
-    numbers = [list(map(int, text.split("."))) for text in texts if _NUMBER.fullmatch(text)]
-    if not numbers:
-        return None
-    *head, last = max(numbers)
-    return ".".join(map(str, [*head, last + 1]))
-
-
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) and value else None
-
-
-def _parse_time(value: Any) -> datetime | None:
-    try:
-        time = datetime.fromisoformat(value) if isinstance(value, str) else None
-    except ValueError:
-        return None
-    return time if time is not None and time.tzinfo is not None else None
-
-
-def _age(version: Version) -> tuple[float, str]:
-    return version.created_at.timestamp() if version.created_at else 0.0, version.id or ""

@@ -5,46 +5,18 @@ These widgets know nothing of the lab: they take and return text.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import ipywidgets as widgets
 
-from ..html.sanitize import visible
-from ..widgets.parts import Parts, answer_while_busy, button
+from ..widgets.parts import Parts, button, show
 from . import html
+from .fields import Confirmation, Fold, combobox, field, text_area, text_field
 
 UNCHANGED = "as the agent has it"
 THE_FORM = "the form"
-
-
-def field(widget: Any, *classes: str) -> Any:
-    """A control with its label above it, which also works while a cell is running."""
-    for name in ("ab-field", *classes):
-        widget.add_class(name)
-    widget.style.description_width = "initial"
-    answer_while_busy(widget)
-    return widget
-
-
-def text_field(label: str, placeholder: str = "", *classes: str) -> Any:
-    """A field of one line."""
-    # Without continuous updates its value comes in one message, ahead of the click on a
-    # button.
-    return field(widgets.Text(description=label, placeholder=placeholder, continuous_update=False), *classes)
-
-
-def text_area(label: str, rows: int, placeholder: str = "") -> Any:
-    """A field of several lines."""
-    return field(widgets.Textarea(description=label, placeholder=placeholder, rows=rows, continuous_update=False))
-
-
-def checkbox(label: str, value: bool) -> Any:
-    """A checkbox; hidden characters of its label are written out."""
-    box = widgets.Checkbox(value=value, description=visible(label), indent=False)
-    box.add_class("ab-tick")
-    answer_while_busy(box)
-    return box
+ADD, SAVE = "Add as variant", "Save changes"
 
 
 class VariantForm:
@@ -54,31 +26,59 @@ class VariantForm:
     ----------
     widget : Widget
     prompt : Textarea
+    confirmation : Confirmation
+        Asks before the agent is changed permanently.
     """
 
-    def __init__(self, parts: Parts, on_add: Callable[[], None], on_apply: Callable[[], None], status: Any) -> None:
-        self.name = text_field("Name of the variant", "such as: brief", "ab-grow")
+    def __init__(
+        self,
+        parts: Parts,
+        on_add: Callable[[], None],
+        on_apply: Callable[[], None],
+        on_confirm: Callable[[], None],
+        on_cancel: Callable[[], None],
+        status: Any,
+    ) -> None:
+        self.name = text_field("Name of the variant", "such as: brief")
         self.prompt = text_area("System prompt", 7, "You are …")
         self.description = text_field("Description", "the purpose of the agent")
         self.tools = text_area("Tools, one integration per line", 2, "such as: orders: find_order, track_parcel")
         self.platform_tools = text_field("Platform tools", "such as: calculator, now", "ab-grow")
-        modes = [(UNCHANGED, ""), "one-shot", "multi-turn"]
+        modes = [(UNCHANGED, ""), ("one-shot", "one-shot"), ("multi-turn", "multi-turn")]
         self.mode = field(widgets.Dropdown(description="Mode", options=modes), "ab-grow")
         self.version = text_field("Version number", "the next one", "ab-grow")
-        self.add = button("Add as variant", "ab-other", "Keep it for a run; nothing is sent yet", on_add)
+        # A combobox: a platform that lists no models may still know the one typed.
+        self.model = combobox("Model", UNCHANGED, "ab-grow")
+        self.temperature = text_field("Temperature", "0 to 2", "ab-narrow")
+        self.max_tokens = text_field("Max tokens", "of a reply", "ab-narrow")
+        self.top_p = text_field("Top p", "0 to 1", "ab-narrow")
+        self.add = button(ADD, "ab-main", "Keep it for a run; nothing is sent yet", on_add)
+        self.cancel = button("Stop editing", "ab-other", "Leave the variant as it is", on_cancel)
+        show(self.cancel, False)
         self.apply = button(
             "Apply to the agent",
-            "ab-main",
+            "ab-other",
             "Commit it as a new version of the agent (one configure-llm call)",
             on_apply,
         )
+        self.confirmation = Confirmation(parts, "Apply", "Commit the new version now", on_confirm)
+        self.more = Fold(
+            parts,
+            "More settings",
+            "Description, tools, mode and version number",
+            [
+                self.description,
+                self.tools,
+                parts.row([self.platform_tools, self.mode, self.version], "ab-lab-row"),
+            ],
+        )
         rows = [
-            parts.row([self.name, self.version], "ab-lab-row"),
+            self.name,
             self.prompt,
-            self.description,
-            self.tools,
-            parts.row([self.platform_tools, self.mode], "ab-lab-row"),
-            parts.row([self.apply, self.add], "ab-lab-row"),
+            parts.row([self.model, self.temperature, self.max_tokens, self.top_p], "ab-lab-row"),
+            self.more.widget,
+            parts.row([self.add, self.cancel, self.apply], "ab-lab-row"),
+            self.confirmation.widget,
             status,
         ]
         self.widget = parts.box([parts.html(html.title("Variant")), *rows], "ab-lab-side")
@@ -88,12 +88,25 @@ class VariantForm:
             "tools": self.tools,
             "platform_tools": self.platform_tools,
             "mode": self.mode,
+            "model": self.model,
+            "temperature": self.temperature,
+            "max_tokens": self.max_tokens,
+            "top_p": self.top_p,
         }
 
     def read(self) -> dict[str, str]:
         """The text of each field."""
         boxes = {"name": self.name, "version": self.version, **self._settings}
         return {name: box.value for name, box in boxes.items()}
+
+    def draw_models(self, names: Sequence[str]) -> None:
+        """Offer the models that the platform lists."""
+        self.model.options = tuple(names)
+
+    def draw_editing(self, editing: bool) -> None:
+        """Show whether the fields are those of an existing variant."""
+        self.add.description = SAVE if editing else ADD
+        show(self.cancel, editing)
 
     def fill(self, settings: Mapping[str, str]) -> None:
         """Put a configuration into the fields."""
@@ -120,14 +133,10 @@ class PromptChooser:
         self.diff = parts.html()
         for box in (self.old, self.new):
             box.observe(on_compare, "value")
-        self.widget = parts.box(
-            [
-                parts.html(html.title("Versions")), self.history,
-                parts.row([self.start, self.use], "ab-lab-row"),
-                parts.row([self.old, self.new], "ab-lab-row"), self.diff,
-            ],
-            "ab-lab-side",
-        )  # fmt: skip
+        rows = [parts.row([self.start, self.use], "ab-lab-row"), parts.row([self.old, self.new], "ab-lab-row")]
+        self._choices = parts.box([*rows, self.diff], "ab-lab-folded")
+        self.widget = parts.box([parts.html(html.title("Versions")), self.history, self._choices], "ab-lab-side")
+        show(self._choices, False)
 
     def draw_choices(self, history: str, prompts: Mapping[str, str], current: str) -> None:
         """Draw the history and the dropdowns.
@@ -143,6 +152,7 @@ class PromptChooser:
         """
         self.history.value = history
         self._prompts = prompts
+        show(self._choices, bool(prompts))
         labels = list(prompts)
         default = current if current in prompts else next(iter(labels), "")
         self._choose(self.start, labels, default)

@@ -41,7 +41,7 @@ class LiveView:
         self._question = parts.html()
         self._head, self._foot = parts.html(), parts.html()
         self.body = parts.box([parts.html()], "ab-agent-body")
-        self.retry = button("Retry", "ab-retry", "Try this message again", lambda: on_retry(exchange))
+        self.retry = button(message_html.TRY_AGAIN, "ab-retry", "Try this message again", lambda: on_retry(exchange))
         show(self.retry, False)
         answer = parts.box([self._head, self.body, self._foot, self.retry], "ab-agent")
         self.widget = parts.box([self._question, answer], "ab-turn")

@@ -22,6 +22,8 @@ from typing import Any
 
 import ipywidgets as widgets
 
+from .fields import pictures_label
+
 
 class Parts:
     """Makes a panel's small widgets.
@@ -95,12 +97,7 @@ def pictures_switch(on_click: Callable[[], object]) -> Any:
 def show_pictures_switch(switch: Any, *, visible: bool, loaded: bool) -> None:
     """Show the switch if there are pictures, labelled with what it does next."""
     show(switch, visible)
-    switch.description = "Hide pictures" if loaded else "Load pictures"
-    switch.tooltip = (
-        "Show pictures as links again"
-        if loaded
-        else "Fetch them from the addresses in the replies; an address can tell its server what was said here"
-    )
+    switch.description, switch.tooltip = pictures_label(loaded)
 
 
 def close_all(widget: Any) -> None:
@@ -131,8 +128,8 @@ class Composer:
     def __init__(
         self,
         parts: Parts,
-        on_send: Callable[[str], None],
-        on_stop: Callable[[], None],
+        on_send: Callable[[str], object],
+        on_stop: Callable[[], object],
         *,
         send_label: str = "Send",
         send_tooltip: str = "Send the message (Enter)",
@@ -147,6 +144,10 @@ class Composer:
         self.stop = button("Stop", "ab-stop", stop_tooltip, on_stop)
         self.send = button(send_label, "ab-send", send_tooltip, lambda: on_send(self.input.value))
         self.widget: Any = parts.row([self.input, self.stop, self.send], "ab-composer")
+
+    def append(self, text: str) -> None:
+        """Add a paragraph to the text of the box."""
+        self.input.value = "\n\n".join(filter(None, (self.input.value.rstrip(), text)))
 
     def clear(self) -> None:
         """Empty the text box."""

@@ -13,13 +13,13 @@ Specification: "Resources and their fields", Workspace.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Container, Iterable
 from typing import Any
 
 import pandas as pd
 
 from ...api.calls import ref
+from ..parse.lists import list_column
 from ..parse.schemas import STR
 from .validate import require
 
@@ -29,11 +29,11 @@ _COLUMNS = ("open_in", "open_if_granted", "closed_in")
 def usable_in(report: pd.DataFrame, workspaces: pd.DataFrame | None) -> pd.DataFrame:
     """The columns ``open_in``, ``open_if_granted`` and ``closed_in`` of a report.
 
-    Each is a JSON list of workspace names, by ``pool`` and ``owner_id``. Null without
+    Each is a list of workspace names, by ``pool`` and ``owner_id``. Null without
     workspaces, or if the pool is unknown.
     """
     if workspaces is None:
-        return pd.DataFrame({column: pd.Series(None, report.index, dtype="str") for column in _COLUMNS})
+        return pd.DataFrame({column: list_column([None] * len(report), report.index) for column in _COLUMNS})
     require(
         workspaces, "id", "owner_id", "archived_at", "required_credentials_mode", "restrict_account_credentials",
         caller="credential_report (workspaces)",
@@ -43,10 +43,7 @@ def usable_in(report: pd.DataFrame, workspaces: pd.DataFrame | None) -> pd.DataF
     pairs = list(report[["pool", "owner_id"]].astype(STR).itertuples(index=False, name=None))
     access = {(pool, owner): _access(pool, owner, rules) for pool, owner in dict.fromkeys(pairs)}
     return pd.DataFrame(
-        {
-            column: pd.Series([access[pair][n] for pair in pairs], report.index, dtype="str")
-            for n, column in enumerate(_COLUMNS)
-        }
+        {column: list_column([access[pair][n] for pair in pairs], report.index) for n, column in enumerate(_COLUMNS)}
     )
 
 
@@ -87,9 +84,9 @@ def _rules(workspaces: pd.DataFrame) -> pd.DataFrame:
     ).sort_values("name")
 
 
-def _access(pool: str, owner: object, rules: pd.DataFrame) -> tuple[str | None, str | None, str | None]:
+def _access(pool: str, owner: object, rules: pd.DataFrame) -> list[list[str] | None]:
     if pool == "unknown":
-        return None, None, None
+        return [None] * len(_COLUMNS)
     if pool == "account":
         rules = rules[rules["owner_id"] == owner]
         allowed = rules["live"] & (rules["mode"] != "MEMBER")
@@ -97,6 +94,4 @@ def _access(pool: str, owner: object, rules: pd.DataFrame) -> tuple[str | None, 
     else:
         allowed = rules["live"] & (rules["mode"] != "SHARED")
         granted = allowed & False
-    masks = (allowed & ~granted, granted, ~allowed)
-    names = [json.dumps(rules.loc[mask, "name"].dropna().to_list(), ensure_ascii=False) for mask in masks]
-    return names[0], names[1], names[2]
+    return [rules.loc[mask, "name"].dropna().to_list() for mask in (allowed & ~granted, granted, ~allowed)]

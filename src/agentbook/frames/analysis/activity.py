@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from .event_columns import EventColumns, read_events, rows_at
+from .event_columns import EventColumns, ordered_events, read_events, rows_at
 from .labels import with_provenance
 from .periods import period_range, period_starts, zone, zone_name
+from .selection import keep_top, span_in, warn_if_empty
 from .turns import turns
-from .validate import groups_of, require
+from .validate import events_of, groups_of, require
 
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 COUNTS = ("events", "messages", "replies", "failures", "sessions")
@@ -25,13 +26,17 @@ _SUMMARY_COLUMNS = (
 )
 
 
-def session_summary(events: pd.DataFrame, *, as_of: Any = None) -> pd.DataFrame:
+def session_summary(events: Any, *, since: Any = None, until: Any = None, as_of: Any = None) -> pd.DataFrame:
     """One row per session: when, how much, and how it went.
 
     Parameters
     ----------
-    events : DataFrame
-        From `load_events` or `to_frame("events", ...)`.
+    events : DataFrame, History, or any other table of events
+        From `load_events` or `load_history`.
+    since, until : str, datetime, date or Timedelta, optional
+        Only events from `since` on and before `until`, and turns asked then: instants
+        with a time zone, dates, or lengths of time such as ``"30d"`` before the frame
+        was loaded.
     as_of : datetime, optional
         As for `turns`.
 
@@ -70,7 +75,14 @@ def session_summary(events: pd.DataFrame, *, as_of: Any = None) -> pd.DataFrame:
     Raises
     ------
     ValueError
-        If a column is missing; the message names it.
+        If a column is missing (the message names it), or the span is none.
+    TypeError
+        If `events` is not a table; the message names the call that makes one.
+
+    Warns
+    -----
+    EmptyWarning
+        If there are no events, or none in the span.
 
     Notes
     -----
@@ -90,8 +102,13 @@ def session_summary(events: pd.DataFrame, *, as_of: Any = None) -> pd.DataFrame:
     >>> table[["session_id", "turns", "answered", "latency_p50_s"]].values.tolist()
     [['s1', 1, 1, 3.0]]
     """
-    rows = read_events(events, caller="session_summary").events
+    events = events_of(events, caller="session_summary")
+    rows = ordered_events(events, caller="session_summary")
+    warn_if_empty(rows, caller="session_summary")
+    span = span_in(rows, "created_at", since, until, caller="session_summary")
     table = turns(events, as_of=as_of)
+    rows = span.select(rows, rows["created_at"])
+    table = table[span.contains(table["asked_at"].fillna(table["replied_at"]))]
     session = rows["session_id"].reset_index(drop=True)
     at = rows["created_at"].reset_index(drop=True)
     pause = at.groupby(session, sort=False).diff()
@@ -119,23 +136,27 @@ def session_summary(events: pd.DataFrame, *, as_of: Any = None) -> pd.DataFrame:
     for name in ("prompt_chars", "reply_chars"):
         summary[name] = by_turn[name].sum().astype("int64")
     frame = summary.reset_index()
-    return with_provenance(frame[[name for name in _SUMMARY_COLUMNS if name in frame]], events, "session_summary")
+    frame = frame[[name for name in _SUMMARY_COLUMNS if name in frame]]
+    return with_provenance(frame, events, "session_summary", **span.details())
 
 
 def activity(
-    events: pd.DataFrame,
+    events: Any,
     freq: str = "1h",
     *,
     tz: str | tzinfo = "UTC",
     by: str | list[str] | None = None,
+    top: int | None = None,
+    since: Any = None,
+    until: Any = None,
     fill: bool = True,
 ) -> pd.DataFrame:
     """Events per period, and what they were.
 
     Parameters
     ----------
-    events : DataFrame
-        From `load_events` or `to_frame("events", ...)`.
+    events : DataFrame, History, or any other table of events
+        From `load_events` or `load_history`.
     freq : str
         Length of a period: ``"15min"``, ``"1h"`` (default), ``"1D"``, ``"W"`` (Monday
         to Sunday), ``"M"``, ...
@@ -145,8 +166,15 @@ def activity(
     by : str or list of str, optional
         Columns of the events to group by as well. ``"initiator_type"`` and
         ``"initiator_id"`` mean who wrote the first message of the session.
+    top : int, optional
+        Keep the groups with the most events apart, this many, and count the others
+        together as ``"other"``. None keeps all.
+    since, until : str, datetime, date or Timedelta, optional
+        Only events from `since` on and before `until`: instants with a time zone, dates
+        in `tz`, or lengths of time such as ``"30d"`` before the frame was loaded.
     fill : bool
-        If True (default), periods in which nothing happened are rows of zeros.
+        If True (default), periods between the first and the last event in which nothing
+        happened are rows of zeros.
 
     Returns
     -------
@@ -167,7 +195,14 @@ def activity(
     Raises
     ------
     ValueError
-        If a column is missing, or `freq` or `tz` is unknown.
+        If a column is missing, an argument is invalid, or `by` names no column.
+    TypeError
+        If `events` is not a table; the message names the call that makes one.
+
+    Warns
+    -----
+    EmptyWarning
+        If there are no events, or none in the span.
 
     Notes
     -----
@@ -185,10 +220,13 @@ def activity(
     [[1, 1, 0, 1]]
     """
     groups = groups_of(by, "period", *COUNTS, caller="activity")
-    tz = zone_name(tz)
+    tz, events = zone_name(tz), events_of(events, caller="activity")
     rows = _counted(read_events(events, caller="activity"), groups)
-    rows["period"] = period_starts(rows["(at)"], freq, tz)
-    undated = int(rows["period"].isna().sum())
+    undated = int(rows["(at)"].isna().sum())
+    warn_if_empty(rows, caller="activity")
+    span = span_in(events, "created_at", since, until, tz=tz, caller="activity")
+    rows = keep_top(span.select(rows, rows["(at)"]), groups, top, caller="activity")
+    rows = rows.assign(period=period_starts(rows["(at)"], freq, tz))
     keys = ["period", *groups]
     table = rows.groupby(keys, observed=True, dropna=not groups).agg(
         events=("(opens)", "size"), messages=("(opens)", "sum"), replies=("(replies)", "sum"), failures=("(fails)", "sum"),
@@ -198,7 +236,7 @@ def activity(
     if fill and len(table):
         table = _fill_periods(table, groups, freq, tz)
     table = table.sort_values(keys, ignore_index=True)
-    return with_provenance(table, events, "activity", undated=undated, tz=tz, freq=freq)
+    return with_provenance(table, events, "activity", undated=undated, tz=tz, freq=freq, **span.details())
 
 
 def _counted(columns: EventColumns, groups: list[str]) -> pd.DataFrame:
@@ -218,7 +256,7 @@ def _counted(columns: EventColumns, groups: list[str]) -> pd.DataFrame:
         if name in ("initiator_type", "initiator_id") and name not in events:
             rows[name] = _initiators(columns, name.replace("initiator", "author"))
         else:
-            require(events, name, caller="activity")
+            groups_of(name, caller="activity", frame=events)
             rows[name] = events[name].reset_index(drop=True)
     return rows
 
@@ -252,15 +290,17 @@ def _fill_periods(table: pd.DataFrame, groups: list[str], freq: str, tz: str) ->
     )
 
 
-def hour_of_week(events: pd.DataFrame, *, tz: str | tzinfo = "UTC") -> pd.DataFrame:
+def hour_of_week(events: Any, *, tz: str | tzinfo = "UTC", since: Any = None, until: Any = None) -> pd.DataFrame:
     """Events by weekday and hour of local time.
 
     Parameters
     ----------
-    events : DataFrame
-        From `load_events` or `to_frame("events", ...)`.
+    events : DataFrame, History, or any other table of events
+        From `load_events` or `load_history`.
     tz : str or tzinfo
         Time zone, as an IANA name or `zoneinfo.ZoneInfo`. Default UTC.
+    since, until : str, datetime, date or Timedelta, optional
+        As for `activity`.
 
     Returns
     -------
@@ -271,7 +311,14 @@ def hour_of_week(events: pd.DataFrame, *, tz: str | tzinfo = "UTC") -> pd.DataFr
     Raises
     ------
     ValueError
-        If a column is missing, or `tz` is unknown.
+        If a column is missing, or an argument is invalid.
+    TypeError
+        If `events` is not a table; the message names the call that makes one.
+
+    Warns
+    -----
+    EmptyWarning
+        If there are no events, or none in the span.
 
     Notes
     -----
@@ -286,11 +333,15 @@ def hour_of_week(events: pd.DataFrame, *, tz: str | tzinfo = "UTC") -> pd.DataFr
     >>> int(hour_of_week(frame, tz="Europe/Berlin").loc["Sunday", 1])
     1
     """
-    tz = zone_name(tz)
-    at = read_events(events, caller="hour_of_week").events["created_at"].dropna().dt.tz_convert(zone(tz))
+    tz, events = zone_name(tz), events_of(events, caller="hour_of_week")
+    rows = ordered_events(events, caller="hour_of_week")
+    warn_if_empty(rows, caller="hour_of_week")
+    span = span_in(rows, "created_at", since, until, tz=tz, caller="hour_of_week")
+    rows = span.select(rows, rows["created_at"])
+    at = rows["created_at"].dropna().dt.tz_convert(zone(tz))
     slot = at.dt.day_of_week.to_numpy() * 24 + at.dt.hour.to_numpy()
     counts = np.bincount(slot.astype(np.int64), minlength=7 * 24).reshape(7, 24)
     table = pd.DataFrame(
         counts, index=pd.Index(WEEKDAYS, name="weekday", dtype="str"), columns=pd.RangeIndex(24, name="hour")
     )
-    return with_provenance(table, events, "hour_of_week", tz=tz)
+    return with_provenance(table, events, "hour_of_week", tz=tz, **span.details())

@@ -1,66 +1,124 @@
-"""Compares a period with the one before it."""
+"""Compares two spans of time, or a period with the one before it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from datetime import tzinfo
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from .event_columns import read_events
+from ..._names import nearest
+from ..tabular import frame_of
+from .clusters import Sample, holm, p_value, score_of_counts, score_of_stat
+from .comparison_data import GROUP, ComparedSpan, Records, check_not_empty, number_groups, read_records, read_spans
 from .labels import with_provenance
-from .turns import assign_turns, turns
-from .validate import group_of, length_of, require
+from .periods import zone_name
+from .statistic import check_stat, statistic_of
+from .validate import groups_of
 
-_COLUMNS = {"metric": "str", **dict.fromkeys(("before", "after", "change", "ratio", "z"), "float64"), "n": "int64"}
-_GROUP = "(by)"  # in parentheses, so that it cannot clash with a column
+COUNTS = ("events", "sessions", "turns", "answered", "failed")
+UNITS = ("turns", "sessions")
+ALPHA = 0.05
+_COLUMNS = {
+    **{"metric": "str", **dict.fromkeys(("before", "after", "change", "ratio", "z"), "float64"), "n": "int64"},
+    **{"sessions": "int64", "p": "float64", "p_holm": "float64", "significant": "bool"},
+}
 
 
 def compare_periods(
-    events: pd.DataFrame, *, period: str | pd.Timedelta = "7D", as_of: Any = None, by: str | None = None
+    data: Any,
+    *,
+    a: tuple[Any, Any] | None = None,
+    b: tuple[Any, Any] | None = None,
+    period: str | pd.Timedelta = "7D",
+    as_of: Any = None,
+    by: str | list[str] | None = None,
+    top: int | None = None,
+    metric: str | list[str] | None = None,
+    stat: str = "p50",
+    unit: str = "turns",
+    tz: str | tzinfo = "UTC",
 ) -> pd.DataFrame:
-    """Two adjacent periods of equal length by metric, the largest change first.
+    """Two spans by metric: what changed, and whether it is more than noise.
+
+    Either two spans, as in ``a=("2026-10-26", "2026-11-02"), b=("2026-11-09",
+    "2026-11-16")``; or, without them, the last `period` and the one before it.
 
     Parameters
     ----------
-    events : DataFrame
-        From `load_events` or `to_frame("events", ...)`.
+    data : DataFrame, Listing, History, or any other table
+        Events, or the result of `turns`.
+    a, b : tuple of str, datetime or date, optional
+        Start and end of the earlier and of the later span. The start is included, the
+        end is not. A date is midnight in `tz`; an instant needs a time zone. The spans
+        may have different lengths; they must not overlap.
     period : str or Timedelta
-        Length of each period; default 7 days. The later one ends at `as_of`
-        (inclusive), the earlier one where the later one begins.
+        Without `a` and `b`: length of each period; default 7 days. The later one ends
+        at `as_of` (inclusive), the earlier one where the later one begins.
     as_of : datetime, optional
         As for `turns`.
-    by : str, optional
-        A column of the events, such as ``"workspace_id"``, to compare per value. A turn
-        has the value of its first event.
+    by : str or list of str, optional
+        Columns of the events or turns, such as ``"agent"``, to compare per value. A
+        turn has the values of its first event.
+    top : int, optional
+        Number of groups to compare: those with the most turns. The others together are
+        ``"other"``. Default: all.
+    metric : str or list of str, optional
+        Which metrics; default all. ``"latency"`` is that of `stat`.
+    stat : str
+        The statistic of latency: ``"p50"`` (default), ``"p95"`` or another percentile,
+        ``"mean"`` or ``"max"``.
+    unit : str
+        ``"turns"`` (default): every turn counts once, so long sessions count more.
+        ``"sessions"``: every session counts once, with its own statistic or share.
+    tz : str or tzinfo
+        Time zone of dates, as an IANA name or `zoneinfo.ZoneInfo`. Default UTC.
 
     Returns
     -------
     DataFrame
-        ======== ======= =======================================================
-        column   dtype   meaning
-        ======== ======= =======================================================
-        metric   str     events, sessions, turns, answered, failed,
-                         failed_share, latency_p50_s
-        before   float64 in the earlier period
-        after    float64 in the later period
-        change   float64 after - before
-        ratio    float64 after / before; null if before is 0
-        z        float64 change in standard errors, comparable across metrics
-        n        int64   sample size: events, sessions or turns of both periods
-        ======== ======= =======================================================
+        With one metric, what increased most clearly comes first, and what decreased
+        last. With several, the clearest changes come first.
 
-        Standard errors: Poisson for counts, pooled for shares, and that of the mean
-        logarithm for latencies.
+        =========== ======= ============================================================
+        column      dtype   meaning
+        =========== ======= ============================================================
+        metric      str     events, sessions, turns, answered, failed, failed_share,
+                            latency_p50_s
+        before      float64 in the earlier span
+        after       float64 in the later span
+        change      float64 after - before; for counts of spans of different lengths,
+                            after - before x (length of b / length of a)
+        ratio       float64 after / before, likewise; null if before is 0
+        z           float64 change in standard errors, comparable across metrics
+        n           int64   events, sessions or turns of both spans
+        sessions    int64   sessions of both spans, the units of the test
+        p           float64 probability of a change as large by chance, two-sided
+        p_holm      float64 `p` corrected for the number of groups (Holm)
+        significant bool    whether `p_holm` is below 0.05: more than noise
+        =========== ======= ============================================================
 
     Raises
     ------
     ValueError
-        If a column is missing (the message names it), or an argument is invalid.
+        If a column is missing (the message names it), an argument is invalid, or a span
+        of `a` and `b` has no data.
 
     Notes
     -----
-    A turn belongs to the period of its question, or of its reply if it has no question.
+    A turn belongs to the span of its question, or of its reply if it has no question.
+
+    The test takes sessions as its units, because the turns of a session resemble each
+    other. Shares, means and percentiles: a score test whose variance is that of
+    shuffling sessions between the spans; a percentile is compared by the share of turns
+    above that of both spans together (Mood's median test). Counts: a compound Poisson
+    process, in which sessions arrive independently. See
+    `agentbook.frames.analysis.clusters`. A span needs two sessions. The test does not
+    know weekdays or holidays: compare whole weeks. With `by`, `p_holm` keeps the
+    probability of any false alarm among the groups of a metric below 5 % (Holm, 1979).
+
     Specification: "Events".
 
     Examples
@@ -73,87 +131,116 @@ def compare_periods(
     >>> table.loc["events", ["before", "after"]].to_list()
     [0.0, 1.0]
     """
-    if by is not None:
-        group_of(by, *_COLUMNS, caller="compare_periods")
-        require(events, by, caller="compare_periods")
-    length = length_of(period, "period")
-    if not length:
-        raise ValueError(f"period must be longer than zero, not {period!r}.")
-    columns = read_events(events, caller="compare_periods")
-    rows = columns.events
-    table = turns(events, as_of=as_of)
-    # Without a known time, `as_of` is that of the latest event, which must be included:
-    # periods are open at the start and closed at the end.
-    until = pd.Timestamp(table.attrs["agentbook"]["as_of"] or "NaT")
-    periods = {"before": (until - 2 * length, until - length), "after": (until - length, until)}
-    if by is not None:
-        # Columns of the turns may have the same name with another meaning.
-        table[_GROUP] = rows[by].array[assign_turns(columns).starts]
-    moment = table["asked_at"].fillna(table["replied_at"])
-    parts = {
-        name: (rows[_is_within(rows["created_at"], *period)], table[_is_within(moment, *period)])
-        for name, period in periods.items()
-    }
-    groups: list[Any] = [None]
-    if by is not None:
-        groups = sorted(set(pd.concat([part_rows[by] for part_rows, _ in parts.values()]).dropna()), key=str)
-    metrics = [metric for group in groups for metric in _metrics(parts, by, group)]
-    result = pd.DataFrame(metrics, columns=[*([by] if by else []), *_COLUMNS]).astype(_COLUMNS)
-    result = result.sort_values("z", key=abs, ascending=False, kind="stable", na_position="last", ignore_index=True)
-    spans = {name: [str(begin), str(end)] for name, (begin, end) in periods.items()}
-    return with_provenance(result, events, "compare_periods", periods=spans)
+    stat, tz = check_stat(stat, caller="compare_periods"), zone_name(tz)
+    if unit not in UNITS:
+        raise ValueError(f"compare_periods counts by unit='turns' or unit='sessions', not {unit!r}.")
+    chosen = _metrics(metric, stat)
+    frame = frame_of(data, caller="compare_periods", resource="events")
+    groups = groups_of(by, *_COLUMNS, caller="compare_periods")
+    records = read_records(frame, groups, as_of)
+    spans = read_spans(a, b, period, records, tz)
+    if a is not None:
+        check_not_empty(spans, records)
+    if top is not None or groups:
+        values = number_groups(records, groups, spans, top)
+    comparison = _Comparison(records, spans, stat, unit)
+    rows = []
+    for name in chosen:
+        if name == "events" and not records.has_events:
+            continue
+        for number in range(len(values)) if groups else [None]:
+            keys = dict(values.iloc[number]) if number is not None else {}
+            rows.append({**keys, **comparison.row(name, number)})
+    result = pd.DataFrame(rows, columns=[*groups, *_COLUMNS]).astype(_COLUMNS)
+    p = result["p"].to_numpy()
+    for at in result.groupby("metric", sort=False).indices.values():
+        result.loc[at, "p_holm"] = holm(p[at])
+    result["significant"] = result["p_holm"] < ALPHA
+    key = None if len(chosen) == 1 else abs
+    result = result.sort_values("z", key=key, ascending=False, kind="stable", na_position="last", ignore_index=True)
+    details = {name: [str(span.begin), str(span.end)] for name, span in zip(("before", "after"), spans, strict=True)}
+    return with_provenance(result, frame, "compare_periods", periods=details, unit=unit)
 
 
-def _is_within(moments: pd.Series, begin: Any, end: Any) -> Any:
-    return (moments > begin) & (moments <= end)
+def _metrics(metric: str | Iterable[str] | None, stat: str) -> list[str]:
+    names = [*COUNTS, "failed_share", f"latency_{stat}_s"]
+    if metric is None:
+        return names
+    chosen = [metric] if isinstance(metric, str) else list(metric)
+    chosen = [names[-1] if name == "latency" else name for name in chosen]
+    for name in chosen:
+        if name not in names:
+            match = nearest(str(name), names)
+            hint = f" (did you mean {match!r}?)" if match else ""
+            raise ValueError(
+                f"compare_periods has no metric {name!r}{hint}: choose from {', '.join(names)}, or 'latency' with stat=."
+            )
+    return list(dict.fromkeys(chosen))
 
 
-def _metrics(parts: dict[str, Any], by: str | None, group: Any) -> list[dict[str, Any]]:
-    before, after = (_measure(*parts[side], by=by, group=group) for side in ("before", "after"))
-    metrics = []
-    for name in ("events", "sessions", "turns", "answered", "failed"):
-        a, b = before[name], after[name]
-        metrics.append(_metric(name, a, b, (b - a) / np.sqrt(a + b) if a + b else np.nan, a + b))
-    metrics.append(_failed_share(before, after))
-    metrics.append(_latency(before["latencies"], after["latencies"]))
-    return [{**({by: group} if by else {}), **metric} for metric in metrics]
+class _Comparison:
+    """The samples of two spans, by group."""
+
+    def __init__(self, records: Records, spans: tuple[ComparedSpan, ComparedSpan], stat: str, unit: str) -> None:
+        self._sides = [_Side(records.within(span)) for span in spans]
+        self._lengths = (spans[0].seconds, spans[1].seconds)
+        self._stat, self._unit = stat, unit
+
+    def row(self, name: str, group: int | None) -> dict[str, Any]:
+        """The row of one metric and group."""
+        before, after = (side.sample(name, group) for side in self._sides)
+        sessions = len(np.union1d(before.session, after.session))
+        if name in COUNTS:
+            first, last = before.value.sum(), after.value.sum()
+            z = score_of_counts(before, after, self._lengths)
+            # What the rate of the first span makes in the length of the second.
+            expected = first * self._lengths[1] / self._lengths[0]
+            n = int(first + last)
+        else:
+            stat = "mean" if name == "failed_share" else self._stat
+            n = len(before.value) + len(after.value)
+            if self._unit == "sessions":
+                before, after = before.per_session(stat), after.per_session(stat)
+            first, last = (statistic_of(sample.value, stat) for sample in (before, after))
+            expected, z = first, score_of_stat(before, after, stat)
+        return {
+            "metric": name, "before": first, "after": last, "change": last - expected,
+            "ratio": last / expected if expected else np.nan, "z": z, "n": n, "sessions": sessions,
+            "p": p_value(z), "p_holm": np.nan, "significant": False,
+        }  # fmt: skip
 
 
-def _measure(rows: pd.DataFrame, table: pd.DataFrame, *, by: str | None, group: Any) -> dict[str, Any]:
-    if by is not None:
-        rows, table = rows[rows[by] == group], table[table[_GROUP] == group]
-    answered = table["status"] == "answered"
-    return {
-        "events": len(rows),
-        "sessions": rows["session_id"].nunique(),
-        "turns": len(table),
-        "answered": int(answered.sum()),
-        "failed": int((table["status"] == "failed").sum()),
-        "latencies": table.loc[answered, "latency_s"].dropna().to_numpy(dtype="float64"),
-    }
+class _Side:
+    """The turns and events of one span."""
+
+    def __init__(self, records: Records) -> None:
+        self._turns, self._events = records.turns, records.events
+        self._rows = [part.groupby(GROUP).indices if GROUP in part else {} for part in (records.turns, records.events)]
+        self._counts_events = records.has_events
+
+    def sample(self, name: str, group: int | None) -> Sample:
+        """What a metric counts, in one group or in all."""
+        if name == "events" or (name == "sessions" and self._counts_events):
+            events = self._part(self._events, 1, group)
+            weights = events["weight"].to_numpy(np.float64)
+            return _sessions(events) if name == "sessions" else Sample(events["session"].to_numpy(), weights)
+        rows = self._part(self._turns, 0, group)
+        if name == "sessions":
+            return _sessions(rows)
+        status = rows["status"]
+        if name.startswith("latency"):
+            rows = rows[(status == "answered") & rows["latency_s"].notna()]
+            return Sample(rows["session"].to_numpy(), rows["latency_s"].to_numpy(np.float64))
+        if name == "failed_share":
+            return Sample(rows["session"].to_numpy(), (status == "failed").to_numpy().astype(np.float64))
+        if name in ("answered", "failed"):
+            rows = rows[status == name]
+        return Sample(rows["session"].to_numpy(), np.ones(len(rows)))
+
+    def _part(self, frame: pd.DataFrame, number: int, group: int | None) -> pd.DataFrame:
+        return frame if group is None else frame.iloc[self._rows[number].get(group, [])]
 
 
-def _metric(name: str, before: float, after: float, z: float, n: int) -> dict[str, Any]:
-    ratio = after / before if before else np.nan
-    return {"metric": name, "before": before, "after": after, "change": after - before, "ratio": ratio, "z": z, "n": n}
-
-
-def _failed_share(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
-    n, m = before["turns"], after["turns"]
-    a = before["failed"] / n if n else np.nan
-    b = after["failed"] / m if m else np.nan
-    pooled = (before["failed"] + after["failed"]) / (n + m) if n + m else np.nan
-    error = np.sqrt(pooled * (1 - pooled) * (1 / n + 1 / m)) if n and m else np.nan
-    return _metric("failed_share", a, b, (b - a) / error if error else np.nan, n + m)
-
-
-def _latency(before: Any, after: Any) -> dict[str, Any]:
-    n, m = len(before), len(after)
-    a, b = (float(np.median(latencies)) if len(latencies) else np.nan for latencies in (before, after))
-    z = np.nan
-    if n > 1 and m > 1:
-        # By the platform's clock a latency can be 0; its resolution is a millisecond.
-        x, y = np.log(np.maximum(before, 1e-3)), np.log(np.maximum(after, 1e-3))
-        error = np.sqrt(x.var(ddof=1) / n + y.var(ddof=1) / m)
-        z = (y.mean() - x.mean()) / error if error else np.nan
-    return _metric("latency_p50_s", a, b, z, n + m)
+def _sessions(rows: pd.DataFrame) -> Sample:
+    sessions = np.unique(rows["session"].to_numpy())
+    return Sample(sessions, np.ones(len(sessions)))

@@ -8,16 +8,39 @@ import pandas as pd
 
 from ..parse.schemas import STR
 from .labels import with_provenance
-from .validate import moment_of, require, with_instants
+from .selection import keep_top, span_in, warn_if_empty
+from .validate import frame_of, groups_of, moment_of, require, with_instants
+
+_NO_CONTEXTS = "Load those of another workspace: client.workspaces.contexts(workspace).to_pandas()."
+_COUNTS = (
+    *("status", "contexts", "workspaces", "tasks", "published", "with_summary", "with_generated", "with_manual"),
+    "age_p50_days",
+)
 
 
-def context_status(contexts: pd.DataFrame, *, as_of: Any = None) -> pd.DataFrame:
+def context_status(
+    contexts: Any,
+    *,
+    by: str | list[str] | None = None,
+    top: int | None = None,
+    since: Any = None,
+    until: Any = None,
+    as_of: Any = None,
+) -> pd.DataFrame:
     """Contexts by status: how many, how old, and what they hold.
 
     Parameters
     ----------
-    contexts : DataFrame
-        From ``to_pandas()`` of a list of contexts, or `to_frame("contexts", ...)`.
+    contexts : DataFrame, Listing, or any other table of contexts
+        ``client.workspaces.contexts(workspace)``, loaded or not.
+    by : str or list of str, optional
+        Columns of the contexts to group by as well, such as ``"workspace_id"``.
+    top : int, optional
+        Keep the groups with the most contexts apart, this many, and count the others
+        together as ``"other"``. None keeps all.
+    since, until : str, datetime, date or Timedelta, optional
+        Only contexts created from `since` on and before `until`: instants with a time
+        zone, dates, or lengths of time such as ``"30d"`` before the frame was loaded.
     as_of : datetime, optional
         The time at which ages are computed; naive times are UTC. Default: when the
         frame was loaded (``attrs["agentbook"]["loaded_at"]``), else the latest
@@ -26,7 +49,7 @@ def context_status(contexts: pd.DataFrame, *, as_of: Any = None) -> pd.DataFrame
     Returns
     -------
     DataFrame
-        The most frequent status first; statuses are as sent:
+        By `by`, the most frequent status first; statuses are as sent:
 
         =============== ======= ===== ==============================================
         column          dtype   unit  meaning
@@ -45,7 +68,14 @@ def context_status(contexts: pd.DataFrame, *, as_of: Any = None) -> pd.DataFrame
     Raises
     ------
     ValueError
-        If a column is missing; the message names it.
+        If a column is missing (the message names it), or an argument is invalid.
+    TypeError
+        If `contexts` is not a table; the message names the call that makes one.
+
+    Warns
+    -----
+    EmptyWarning
+        If there are no contexts, or none in the span.
 
     Notes
     -----
@@ -62,20 +92,26 @@ def context_status(contexts: pd.DataFrame, *, as_of: Any = None) -> pd.DataFrame
     [['DRAFT', 1, 1, 2.0]]
     """
     texts = {"with_summary": "summary", "with_generated": "generated_context", "with_manual": "manual_context"}
+    contexts = frame_of(contexts, caller="context_status", resource="contexts")
     require(contexts, "id", "status", "workspace_id", "task_id", "published_by_id", "created_at", "updated_at",
             *texts.values(), caller="context_status")  # fmt: skip
     contexts = with_instants(contexts, "created_at", "updated_at", caller="context_status")
-    until = moment_of(contexts, as_of, "updated_at")
+    now = moment_of(contexts, as_of, "updated_at")
+    groups = groups_of(by, *_COUNTS, caller="context_status", frame=contexts)
+    warn_if_empty(contexts, caller="context_status", advice=_NO_CONTEXTS)
+    span = span_in(contexts, "created_at", since, until, caller="context_status")
+    contexts = keep_top(span.select(contexts, contexts["created_at"]), groups, top, caller="context_status")
     rows = contexts.assign(
         status=contexts["status"].astype(STR),
         published=contexts["published_by_id"].notna(),
-        age=(until - contexts["created_at"]).dt.total_seconds() / 86_400,
+        age=(now - contexts["created_at"]).dt.total_seconds() / 86_400,
         **{name: contexts[column].fillna("").str.strip() != "" for name, column in texts.items()},
     )
-    table = rows.groupby("status", dropna=False).agg(
+    table = rows.groupby([*groups, "status"], observed=True, dropna=False).agg(
         contexts=("id", "size"), workspaces=("workspace_id", "nunique"), tasks=("task_id", "nunique"),
         published=("published", "sum"), with_summary=("with_summary", "sum"), with_generated=("with_generated", "sum"),
         with_manual=("with_manual", "sum"), age_p50_days=("age", "median"),
     )  # fmt: skip
-    table = table.reset_index().sort_values(["contexts", "status"], ascending=[False, True], ignore_index=True)
-    return with_provenance(table, contexts, "context_status", as_of=str(until))
+    keys = [*groups, "contexts", "status"]
+    table = table.reset_index().sort_values(keys, ascending=[*[True] * len(groups), False, True], ignore_index=True)
+    return with_provenance(table, contexts, "context_status", as_of=str(now), **span.details())

@@ -15,13 +15,19 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ..parse.lists import list_column
 from ..parse.masking import NO_HOST, host_of
 from ..parse.schemas import STR
+from ..tabular import part_of
 from .access import owner_ids, usable_in
-from .findings import AGE_DAYS, SEVERITIES, find, findings_json, worst_severity
+from .findings import AGE_DAYS, SEVERITIES, find, findings_lists, worst_severity
 from .labels import with_provenance
-from .validate import group_of, moment_of, require, with_instants
+from .selection import keep_top, warn_if_empty
+from .validate import frame_of, group_of, moment_of, require, with_instants
 
+_NO_CREDENTIALS = (
+    "Check the account, and its filters if any: client.credentials.list(account) lists what the account has connected."
+)
 AGE_BUCKETS = ("0-30 days", "31-90 days", "91-180 days", "181-365 days", "over 365 days")
 POOLS = ("account", "member", "unknown")
 KNOWN = ("known", "unknown", "none", "not checked")
@@ -42,25 +48,25 @@ _SUMMED = (
 
 
 def credential_report(
-    credentials: pd.DataFrame,
-    workspaces: pd.DataFrame | None = None,
+    credentials: Any,
+    workspaces: Any = None,
     now: Any = None,
     *,
     account_id: Any = None,
-    granted: pd.DataFrame | None = None,
-    candidates: pd.DataFrame | None = None,
+    granted: Any = None,
+    candidates: Any = None,
     known_ids: Iterable[str] = (),
 ) -> pd.DataFrame:
     """One row per credential: its state, who may use it where, and findings.
 
     Parameters
     ----------
-    credentials : DataFrame
-        From ``to_pandas()`` of a list of credentials, or
-        `to_frame("credentials", ...)`.
-    workspaces : DataFrame, optional
+    credentials : DataFrame, History, Listing, or any other table
+        ``client.credentials.list(account)``, loaded or not, or a `History`.
+    workspaces : DataFrame, History, Listing, or any other table, optional
         The account's workspaces: they tell which accounts share credentials, who is
-        known, and where a credential may be used. Workspaces that the key cannot see
+        known, and where a credential may be used. Default: those of a `History` passed
+        as `credentials`. Workspaces that the key cannot see
         (``should_restrict_members``) are missing from any list.
     now : datetime, optional
         The time at which ages are computed; naive times are UTC. Default: when the
@@ -90,11 +96,12 @@ def credential_report(
         owner_id          str                      its owner
         pool              category                 account (shared), member (a person's
                                                    own) or unknown; inferred
-        created_at        datetime64[us, UTC] updated_at        datetime64[us, UTC]
-        age_days          float64             days since it was created age_bucket
-        category                 one of `AGE_BUCKETS`, ordered days_since_update float64
-        days since it last changed: a proxy for its
-                                                   rotation
+        created_at        datetime64[us, UTC]      when it was connected
+        updated_at        datetime64[us, UTC]      when it last changed
+        age_days          float64             days since it was created
+        age_bucket        category                 one of `AGE_BUCKETS`, ordered
+        days_since_update float64             days since it last changed: a proxy for
+                                                   its rotation
         never_updated     boolean                  unchanged since it was created
         last_used_at      datetime64[us, UTC]      always null: the API does not
                                                    report it
@@ -113,19 +120,18 @@ def credential_report(
                                                    nothing) or unknown (state or
                                                    signature)
         webhook_host      str                      host of its address
-        open_in           str                      JSON list of workspaces that may use
-                                                   it as they are; null without
-                                                   `workspaces`
-        open_if_granted   str                      JSON list of those that may use it
-                                                   once it is granted to their agents
-        closed_in         str                      JSON list of those that may not
-        granted_in        str                      JSON list of workspace ids; null
-                                                   without `granted`
+        open_in           list of str              workspaces that may use it as they
+                                                   are; null without `workspaces`
+        open_if_granted   list of str              those that may use it once it is
+                                                   granted to their agents
+        closed_in         list of str              those that may not
+        granted_in        list of str              ids of workspaces; null without
+                                                   `granted`
         grant_candidate   boolean                  null without `candidates`
         severity          category                 worst finding: none, low, medium or
                                                    high, ordered
-        findings          str                      JSON list of {check, severity,
-                                                   certainty, finding, advice}
+        findings          list of struct           {check, severity, certainty,
+                                                   finding, advice}, texts
         ================= =================== ==== =====================================
 
         `credential_findings` returns one row per finding. A workspace agent's own
@@ -136,6 +142,13 @@ def credential_report(
     ValueError
         If a column is missing (the message names it), or `account_id` is not an owner
         in these frames.
+    TypeError
+        If an argument is not a table; the message names the call that makes one.
+
+    Warns
+    -----
+    EmptyWarning
+        If there are no credentials.
 
     Notes
     -----
@@ -151,11 +164,16 @@ def credential_report(
     >>> report[["integration", "age_bucket", "webhook", "severity"]].values.tolist()
     [['github', '181-365 days', 'unsigned', 'high']]
     """
+    workspaces = part_of(credentials, "workspaces") if workspaces is None else workspaces
+    credentials = frame_of(credentials, caller="credential_report", resource="credentials")
+    if workspaces is not None:
+        workspaces = frame_of(workspaces, caller="credential_report (workspaces)", resource="workspaces")
     require(credentials, *_REQUIRED, caller="credential_report")
     repeated = credentials["id"].notna() & credentials["id"].duplicated()
     source = credentials[~repeated].reset_index(drop=True)
     source = with_instants(source, "created_at", "updated_at", caller="credential_report")
     until = moment_of(source, now, "updated_at", "now")
+    warn_if_empty(source, caller="credential_report", advice=_NO_CREDENTIALS)
     if isinstance(known_ids, str):
         raise ValueError(f"known_ids must be a list of ids, not a string: write [{known_ids!r}].")
     known = set(known_ids)
@@ -184,7 +202,7 @@ def credential_report(
     report["grant_candidate"] = _candidates(source["id"], candidates)
     findings = find(report, source)
     report["severity"] = worst_severity(findings, len(report))
-    report["findings"] = findings_json(findings, len(report))
+    report["findings"] = findings_lists(findings, len(report))
     dropped = int(repeated.sum())
     return with_provenance(
         report, credentials, "credential_report", now=str(until), unknowable=UNKNOWABLE, dropped=dropped
@@ -192,19 +210,22 @@ def credential_report(
 
 
 def credential_summary(
-    credentials: pd.DataFrame, workspaces: pd.DataFrame | None = None, now: Any = None, *, by: str = "integration"
+    credentials: Any, workspaces: Any = None, now: Any = None, *, by: str = "integration", top: int | None = None
 ) -> pd.DataFrame:
     """Credentials per integration.
 
     Parameters
     ----------
-    credentials : DataFrame
+    credentials : DataFrame, History, Listing, or any other table
         Credentials, or the result of `credential_report`.
     workspaces, now
         As for `credential_report`; not used for a report.
     by : str
         A column of the report, such as ``"owner_id"`` or ``"pool"``. Default
         ``"integration"``.
+    top : int, optional
+        Keep the groups with the most credentials apart, this many, and count the others
+        together as ``"other"``. None keeps all.
 
     Returns
     -------
@@ -217,8 +238,15 @@ def credential_summary(
     Raises
     ------
     ValueError
-        If a column is missing (the message names it), or `by` is a column of the
-        result.
+        If a column is missing (the message names it), `by` names no column or one of
+        the result, or `top` is not a positive number.
+    TypeError
+        If an argument is not a table; the message names the call that makes one.
+
+    Warns
+    -----
+    EmptyWarning
+        If there are no credentials.
 
     Notes
     -----
@@ -233,10 +261,13 @@ def credential_summary(
     >>> table[["integration", "credentials"]].values.tolist()
     [['github', 2]]
     """
-    require(credentials, caller="credential_summary")
+    workspaces = part_of(credentials, "workspaces") if workspaces is None else workspaces
+    credentials = frame_of(credentials, caller="credential_summary", resource="credentials")
     group_of(by, *_SUMMED, caller="credential_summary")
     report = credentials if "findings" in credentials else credential_report(credentials, workspaces, now)
-    require(report, by, "pool", "severity", "webhook", caller="credential_summary")
+    group_of(by, caller="credential_summary", frame=report)
+    require(report, "pool", "severity", "webhook", caller="credential_summary")
+    report = keep_top(report, [by], top, caller="credential_summary")
     rows = report.assign(
         shared=report["pool"] == "account",
         members=report["pool"] == "member",
@@ -335,17 +366,16 @@ def _hosts(urls: pd.Series) -> pd.Series:
 def _candidates(ids: pd.Series, candidates: pd.DataFrame | None) -> pd.Series:
     if candidates is None:
         return pd.Series(pd.NA, ids.index, dtype="boolean")
+    candidates = frame_of(candidates, caller="credential_report (candidates)", resource="credentials")
     require(candidates, "id", caller="credential_report (candidates)")
     return ids.isin(candidates["id"]).astype("boolean")
 
 
 def _granted(ids: pd.Series, granted: pd.DataFrame | None) -> pd.Series:
     if granted is None:
-        return pd.Series(None, ids.index, dtype="str")
+        return list_column([None] * len(ids), ids.index)
+    granted = frame_of(granted, caller="credential_report (granted)", resource="credentials")
     require(granted, "id", "workspace_id", caller="credential_report (granted)")
-    lists = (
-        granted.drop_duplicates(["id", "workspace_id"])
-        .groupby("id")["workspace_id"]
-        .agg(lambda column: json.dumps(sorted(column.dropna())))
-    )
-    return ids.map(lists).fillna("[]").astype(STR)
+    granted = granted[["id", "workspace_id"]].dropna().drop_duplicates().sort_values("workspace_id")
+    workspaces = {id_: group.to_list() for id_, group in granted.groupby("id")["workspace_id"]}
+    return list_column([workspaces.get(id_, []) for id_ in ids], ids.index)

@@ -17,8 +17,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...events.turns import ENDS, Failure, failure_of
-from ..parse.ids import parse_ids
+from ..parse.ids import ascend, parse_ids
 from ..parse.schemas import STR
+from .text_codes import factorize, texts_at, to_arrow
+from .text_search import rows_with
 from .validate import require, with_instants
 
 Flags = npt.NDArray[np.bool_]
@@ -26,7 +28,8 @@ Integers = npt.NDArray[np.int64]
 
 # Every message of `agentbook.api.run_limits` contains one of these, so that only few
 # events are examined more closely.
-LIMIT_WORDS = r"exceed|413 Request Entity Too Large|synchronous steps|TURN_TIMEOUT:"
+LIMIT_WORDS = ("exceed", "413 Request Entity Too Large", "Agent ran too many", "TURN_TIMEOUT:")
+_WORD_OR_ESCAPE = "|".join((r"\\u00[2-7]", *LIMIT_WORDS))
 REQUIRED = ("id", "session_id", "type", "author_type", "text", "content", "task_id", "created_at")
 INSTANTS = ("created_at", "updated_at", "at")
 
@@ -76,9 +79,9 @@ def read_events(events: pd.DataFrame, *, caller: str) -> EventColumns:
     first = np.ones(len(session), np.bool_)
     first[1:] = session[1:] != session[:-1]
     kind = as_category(ordered["type"])
-    done = _where(kind, lambda name: name == "runtime_done")
-    opens = _where(as_category(ordered["author_type"]), lambda name: "agent" not in name.lower())
-    opens &= ~_where(kind, lambda name: name in ENDS)
+    done = matches(kind, lambda name: name == "runtime_done")
+    opens = matches(as_category(ordered["author_type"]), lambda name: "agent" not in name.lower())
+    opens &= ~matches(kind, lambda name: name in ENDS)
     failures = _failures(ordered, opens, done)
     fails = np.zeros(len(session), np.bool_)
     fails[list(failures)] = True
@@ -88,13 +91,22 @@ def read_events(events: pd.DataFrame, *, caller: str) -> EventColumns:
     )
 
 
+def ordered_events(events: pd.DataFrame, *, caller: str) -> pd.DataFrame:
+    """Persisted events by session and id; what they mean for turns is not read."""
+    require(events, *REQUIRED, caller=caller)
+    return in_order(with_instants(events, *INSTANTS, caller=caller))[0]
+
+
 def in_order(events: pd.DataFrame) -> tuple[pd.DataFrame, Integers, pd.Index]:
     """Persisted events by session and id, their session numbers, and the sessions.
 
     Repeated ids are dropped. Sessions are numbered in order of first appearance.
     """
     codes, sessions = factorize(events["session_id"])
-    high, low, valid = parse_ids(to_arrow(events["id"]))
+    ids = to_arrow(events["id"])
+    if _in_sequence(codes) and ascend(ids, codes):
+        return events, codes, sessions
+    high, low, valid = parse_ids(ids)
     rows = np.flatnonzero(valid & (codes >= 0))
     key = (low[rows], high[rows], codes[rows])
     if not _is_ascending(*key):
@@ -107,26 +119,19 @@ def in_order(events: pd.DataFrame) -> tuple[pd.DataFrame, Integers, pd.Index]:
     return ordered, codes[rows], sessions
 
 
+def _in_sequence(codes: Integers) -> bool:
+    return bool(len(codes) and codes[0] >= 0 and (codes[1:] >= codes[:-1]).all())
+
+
 def _is_ascending(low: Any, high: Any, codes: Any) -> bool:
     same = codes[1:] == codes[:-1]
     later = (high[1:] > high[:-1]) | ((high[1:] == high[:-1]) & (low[1:] >= low[:-1]))
     return bool(((codes[1:] > codes[:-1]) | (same & later)).all())
 
 
-def to_arrow(series: pd.Series) -> Any:
-    """The series as Arrow text, without a copy if it holds Arrow text already."""
-    return pa.array(series.astype(STR), from_pandas=True)
-
-
 def as_category(series: pd.Series) -> pd.Series:
     """The series as categories."""
     return series if isinstance(series.dtype, pd.CategoricalDtype) else series.astype("category")
-
-
-def factorize(series: pd.Series) -> tuple[Integers, pd.Index]:
-    """Codes in order of first appearance (-1 for null), and their values."""
-    codes, values = pd.factorize(series)
-    return codes.astype(np.int64), pd.Index(values)
 
 
 def rows_at(series: pd.Series, rows: Integers) -> pd.Series:
@@ -138,41 +143,48 @@ def rows_at(series: pd.Series, rows: Integers) -> pd.Series:
     >>> rows_at(values, np.array([1, -1])).fillna("?").to_list()
     ['b', '?']
     """
-    return pd.Series(series.array, name=series.name).reindex(rows).reset_index(drop=True)
+    if series.dtype == STR:
+        return pd.Series(pd.array(texts_at(to_arrow(series), rows), STR), name=series.name)
+    return pd.Series(pd.api.extensions.take(series.array, rows, allow_fill=True), name=series.name)
 
 
-def _where(series: pd.Series, condition: Callable[[str], bool]) -> Flags:
+def matches(series: pd.Series, condition: Callable[[str], bool]) -> Flags:
     """Which rows have a category that meets the condition; False for null."""
     flags = np.array([isinstance(name, str) and condition(name) for name in series.cat.categories] + [False], np.bool_)
-    return flags[series.cat.codes.to_numpy()]  # code -1 is the last flag
+    return np.take(flags, series.cat.codes.to_numpy(), mode="wrap")  # code -1 is the last flag
 
 
 def _failures(events: pd.DataFrame, opens: Flags, done: Flags) -> dict[int, Failure]:
-    suspect = _where(as_category(events["type"]), lambda name: name == "runtime_error")
-    suspect |= _contains(events["text"], LIMIT_WORDS)
-    # JSON may escape any letter, so contents with an escape are examined too.
-    suspect |= ~done & _contains(events["content"], LIMIT_WORDS + r"|\\u00")
+    suspect = matches(as_category(events["type"]), lambda name: name == "runtime_error")
+    suspect |= rows_with(to_arrow(events["text"]), LIMIT_WORDS)
+    suspect |= ~done & _may_report_a_limit(to_arrow(events["content"]))
+    rows = np.flatnonzero(suspect & ~opens)
+    parts = (rows_at(events[name], rows).to_list() for name in ("type", "text", "content"))
     failures: dict[int, Failure] = {}
-    for row in np.flatnonzero(suspect & ~opens):
-        failure = failure_of(event_of(events.iloc[int(row)]))
+    for row, kind, text, content in zip(rows.tolist(), *parts, strict=True):
+        failure = failure_of(event_of(kind, text, content))
         if failure is not None:
-            failures[int(row)] = failure
+            failures[row] = failure
     return failures
 
 
-def _contains(texts: pd.Series, pattern: str) -> Flags:
-    matches = pc.match_substring_regex(to_arrow(texts), pattern)
-    flags: Flags = pc.fill_null(matches, False).to_numpy(zero_copy_only=False).astype(np.bool_)
+def _may_report_a_limit(contents: Any) -> Flags:
+    """Which contents have a word of `LIMIT_WORDS`, or may escape one of its letters."""
+    flags = rows_with(contents, (*LIMIT_WORDS, r"\u00"))
+    if flags.any():
+        # Many platforms escape every character outside of ASCII: these say nothing.
+        flags[flags] = pc.match_substring_regex(contents.filter(pa.array(flags)), _WORD_OR_ESCAPE).to_numpy(
+            zero_copy_only=False
+        )
     return flags
 
 
-def event_of(row: pd.Series) -> dict[str, Any]:
-    """The wire's ``type`` and ``content`` from a row of an events frame."""
-    text, rest = row["text"], row["content"]
+def event_of(kind: Any, text: Any, content: Any) -> dict[str, Any]:
+    """The wire's ``type`` and ``content`` from those of an events frame."""
     text_field = {"text": text} if isinstance(text, str) else {}
-    if isinstance(rest, str):
-        decoded = json.loads(rest)
-        content = {**text_field, **decoded} if isinstance(decoded, dict) else decoded
+    if isinstance(content, str):
+        decoded = json.loads(content)
+        whole = {**text_field, **decoded} if isinstance(decoded, dict) else decoded
     else:
-        content = text if text_field else None
-    return {"type": row["type"], "content": content}
+        whole = text if text_field else None
+    return {"type": kind, "content": whole}

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from datetime import tzinfo
 from typing import Any
 
 import pandas as pd
 
 from ..parse.schemas import STR
 from .labels import with_provenance
+from .periods import period_starts, zone_name
+from .selection import keep_top, span_in
 from .turns import turns_of
 from .validate import groups_of, require, with_instants
 
-FAILURE_COLUMNS = ("kind", "turns", "sessions", "share", "first_at", "last_at", "cause", "advice", "example")
+FAILURE_COLUMNS = ("kind", "turns", "sessions", "share", "n", "first_at", "last_at", "cause", "advice", "example")
+
+_AT = "(at)"  # in parentheses, so that it cannot clash with a column
 
 # kind -> (cause, advice). The kinds are those of `agentbook.api.run_limits.RUN_LIMITS`,
 # and "error" for all others.
@@ -29,22 +34,50 @@ FAILURE_KINDS: dict[str, tuple[str, str]] = {
 }
 
 
-def failures(data: pd.DataFrame, *, by: str | list[str] | None = None, as_of: Any = None) -> pd.DataFrame:
-    """Failed turns by kind of failure.
+def failures(
+    data: Any,
+    *,
+    by: str | list[str] | None = None,
+    freq: str | None = None,
+    tz: str | tzinfo = "UTC",
+    kinds: bool = True,
+    since: Any = None,
+    until: Any = None,
+    top: int | None = None,
+    as_of: Any = None,
+) -> pd.DataFrame:
+    """Failed turns by kind of failure, group and period.
 
     Parameters
     ----------
-    data : DataFrame
+    data : DataFrame, Listing, History, or any other table
         Events, or the result of `turns`.
     by : str or list of str, optional
-        Columns of the turns to group by as well, such as ``"agent_id"``.
+        Columns of the turns to group by as well, such as ``"agent"``.
+    freq : str, optional
+        Also group by the period of the question (of the failure without a question):
+        ``"1h"``, ``"1D"``, ``"W"``, ... Each period with turns then has every kind that
+        occurs, also those that did not fail in it. None (default) does not.
+    tz : str or tzinfo
+        Time zone of the periods, as an IANA name or `zoneinfo.ZoneInfo`. Default UTC.
+    kinds : bool
+        If False, all kinds together: one row per group and period, without ``kind``,
+        ``cause`` and ``advice``, also where nothing failed.
+    since, until : str, datetime or Timedelta, optional
+        Turns asked from `since` on and before `until`: instants with a time zone, dates
+        (midnight in `tz`), or lengths of time such as ``"30d"`` before the data were
+        loaded.
+    top : int, optional
+        Number of groups to keep apart: those with the most turns. The others together
+        are ``"other"``. Default: all.
     as_of : datetime, optional
         As for `turns`.
 
     Returns
     -------
     DataFrame
-        The most frequent kind first:
+        The most frequent kind first; with `freq`, by ``period`` (its start, in `tz`),
+        group and kind:
 
         ========= =================== ==================================================
         column    dtype               meaning
@@ -53,7 +86,9 @@ def failures(data: pd.DataFrame, *, by: str | list[str] | None = None, as_of: An
                                       any other failure
         turns     int64               turns that failed this way
         sessions  int64               sessions of these turns
-        share     float64             of all turns (of the group with `by`), 0 to 1
+        share     float64             of the `n` turns, 0 to 1
+        n         int64               all turns, of the group with `by`, of the period
+                                      with `freq`
         first_at  datetime64[us, UTC] time of the first failure
         last_at   datetime64[us, UTC] time of the last failure
         cause     str                 what happened
@@ -84,13 +119,42 @@ def failures(data: pd.DataFrame, *, by: str | list[str] | None = None, as_of: An
     >>> table[["kind", "turns", "share"]].values.tolist()
     [['llm_calls', 1, 1.0]]
     """
-    table = turns_of(data, as_of=as_of)
-    groups = groups_of(by, *FAILURE_COLUMNS, caller="failures")
-    require(table, "session_id", "failure", "failure_message", "replied_at", "status", *groups, caller="failures")
-    table = with_instants(table, "replied_at", caller="failures")
-    failed = table[table["status"] == "failed"].assign(kind=lambda frame: frame["failure"].astype(STR))
+    tz = zone_name(tz)
+    table = turns_of(data, caller="failures", as_of=as_of)
+    groups = groups_of(by, *FAILURE_COLUMNS, "period", caller="failures", frame=table)
+    require(table, "session_id", "failure", "failure_message", "replied_at", "status", caller="failures")
+    table = with_instants(table, "asked_at", "replied_at", caller="failures")
+    at = table["asked_at"].fillna(table["replied_at"]) if "asked_at" in table else table["replied_at"]
+    table = table.assign(**{_AT: at})
+    span = span_in(table, _AT, since, until, tz=tz, caller="failures")
+    table = keep_top(span.select(table, at), groups, top, caller="failures")
+    statuses = table["status"].value_counts()
+    if freq is not None:
+        table = table.assign(period=period_starts(table[_AT], freq, tz)).dropna(subset="period")
+        groups = ["period", *groups]
+    result = _counted(table, groups, kinds=kinds, fill=freq is not None or not kinds)
+    for position, name in enumerate(("cause", "advice")):
+        texts = {kind: causes_and_advice[position] for kind, causes_and_advice in FAILURE_KINDS.items()}
+        result[name] = result["kind"].map(texts).astype(STR)
+    order = ["turns", *groups, "kind"] if freq is None else [*groups, "kind"]
+    result = result.sort_values(order, ascending=[name != "turns" for name in order], ignore_index=True)
+    names = [name for name in FAILURE_COLUMNS if kinds or name not in ("kind", "cause", "advice")]
+    return with_provenance(
+        result[[*groups, *names]], table, "failures", turns=len(table), failed=int(statuses.get("failed", 0)),
+        unanswered=int(statuses.get("unanswered", 0)), **span.details(),
+    )  # fmt: skip
+
+
+def _counted(table: pd.DataFrame, groups: list[str], *, kinds: bool, fill: bool) -> pd.DataFrame:
+    """The failed turns of each group and kind.
+
+    With `fill`, also where nothing failed.
+    """
+    failed = table[table["status"] == "failed"]
+    kind = failed["failure"].astype(STR) if kinds else pd.Series("", failed.index, dtype=STR)
+    failed = failed.assign(kind=kind)
     keys = [*groups, "kind"]
-    result = (
+    counted = (
         failed.sort_values("replied_at")
         .groupby(keys, observed=True, dropna=False)
         .agg(
@@ -100,18 +164,17 @@ def failures(data: pd.DataFrame, *, by: str | list[str] | None = None, as_of: An
         .reset_index()
     )  # fmt: skip
     if groups:
-        totals = table.groupby(groups, observed=True, dropna=False).size().rename("all").reset_index()
-        result = result.merge(totals, on=groups, how="left")
+        totals = table.groupby(groups, observed=True, dropna=False).size().rename("n").reset_index()
     else:
-        result["all"] = len(table)
-    result["share"] = (result["turns"] / result["all"]).astype("float64")
-    for position, name in enumerate(("cause", "advice")):
-        texts = {kind: causes_and_advice[position] for kind, causes_and_advice in FAILURE_KINDS.items()}
-        result[name] = result["kind"].map(texts).astype(STR)
-    result = result.sort_values(["turns", *keys], ascending=[False, *[True] * len(keys)], ignore_index=True)
-    result = result[[*groups, *FAILURE_COLUMNS]].astype({"kind": STR})
-    statuses = table["status"].value_counts()
-    return with_provenance(
-        result, data, "failures", turns=len(table), failed=int(statuses.get("failed", 0)),
-        unanswered=int(statuses.get("unanswered", 0)),
-    )  # fmt: skip
+        totals = pd.DataFrame({"n": [len(table)]})
+    if fill:
+        names = pd.DataFrame({"kind": kind.unique() if kinds else [""]}).astype({"kind": STR})
+        counted = totals.merge(names, how="cross").merge(counted, on=keys, how="left")
+        counted = counted.astype({"turns": "Int64", "sessions": "Int64"}).fillna({"turns": 0, "sessions": 0})
+    elif groups:
+        counted = counted.merge(totals, on=groups, how="left")
+    else:
+        counted["n"] = len(table)
+    counted = counted.astype({"turns": "int64", "sessions": "int64", "n": "int64", "kind": STR, "example": STR})
+    counted["share"] = (counted["turns"] / counted["n"]).astype("float64")
+    return counted

@@ -8,26 +8,30 @@ and ``relative`` for what happens to be in the frames.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
+from ..parse.lists import is_empty, list_column
 from ..parse.schemas import STR
 from .labels import with_provenance
-from .validate import require
+from .validate import frame_of, require
 
 AGE_DAYS = (30, 90, 180, 365)
 SEVERITIES = ("none", "low", "medium", "high")
 FINDING_COLUMNS = ("check", "severity", "certainty", "finding", "advice")
+_FINDINGS = pa.list_(pa.struct([(name, pa.large_string()) for name in FINDING_COLUMNS]))
 
 
-def credential_findings(report: pd.DataFrame) -> pd.DataFrame:
+def credential_findings(report: Any) -> pd.DataFrame:
     """One row per finding of a `credential_report`, the most severe first.
 
     Parameters
     ----------
-    report : DataFrame
+    report : DataFrame, or any other table
         From `credential_report`.
 
     Returns
@@ -41,6 +45,8 @@ def credential_findings(report: pd.DataFrame) -> pd.DataFrame:
     ------
     ValueError
         If a column is missing; the message names it.
+    TypeError
+        If `report` is not a table; the message names the call that makes one.
 
     Notes
     -----
@@ -50,17 +56,18 @@ def credential_findings(report: pd.DataFrame) -> pd.DataFrame:
     --------
     >>> report = pd.DataFrame({
     ...     "id": ["c1"], "name": ["n"], "integration": ["github"],
-    ...     "findings": '''[{"check": "unsigned_webhook", "severity": "high",
-    ...                     "certainty": "exact", "finding": "f", "advice": "a"}]'''})
+    ...     "findings": [[{"check": "unsigned_webhook", "severity": "high",
+    ...                    "certainty": "exact", "finding": "f", "advice": "a"}]]})
     >>> credential_findings(report)[["id", "check", "severity"]].values.tolist()
     [['c1', 'unsigned_webhook', 'high']]
     """
+    report = frame_of(report, caller="credential_findings", resource="credential report")
     require(report, "id", "name", "integration", "findings", caller="credential_findings")
     named = report[["id", "name", "integration", "findings"]].astype(object).itertuples(index=False, name=None)
     rows = [
         {"id": id_, "name": name, "integration": integration, **finding}
         for id_, name, integration, findings in named
-        for finding in json.loads(str(findings))
+        for finding in _list_of(findings)
     ]
     columns = ["id", "name", "integration", *FINDING_COLUMNS]
     frame = pd.DataFrame(rows, columns=columns).astype(dict.fromkeys(columns, STR))
@@ -69,13 +76,20 @@ def credential_findings(report: pd.DataFrame) -> pd.DataFrame:
     return with_provenance(frame, report, "findings")
 
 
+def _list_of(findings: Any) -> list[Mapping[str, Any]]:
+    """The findings of one credential; JSON text, as a CSV file has, is read too."""
+    if isinstance(findings, str):
+        findings = json.loads(findings)
+    return list(findings) if hasattr(findings, "__len__") else []
+
+
 def find(report: pd.DataFrame, source: pd.DataFrame) -> pd.DataFrame:
     """One row per finding: `FINDING_COLUMNS`, the row in `report`, and a rank."""
     age, since = report["age_days"], report["days_since_update"]
     never = report["never_updated"].fillna(False).astype("bool")
     on = source["webhook_enabled"].fillna(False).astype("bool")
     idle = on & ~source["has_active_webhook_triggers"].fillna(True).astype("bool")
-    nowhere = report["open_in"].eq("[]") & report["open_if_granted"].eq("[]")
+    nowhere = is_empty(report["open_in"]) & is_empty(report["open_if_granted"])
     days = since.round().astype("Int64").astype("str")
     others = report["alike"].astype("str")
     checks: list[tuple[pd.Series, str, str, str, Any, str]] = [
@@ -132,9 +146,9 @@ def worst_severity(findings: pd.DataFrame, count: int) -> pd.Categorical:
     return pd.Categorical.from_codes(codes, categories=pd.Index(SEVERITIES, dtype="str"), ordered=True)
 
 
-def findings_json(findings: pd.DataFrame, count: int) -> pd.Series:
-    """The findings of each of `count` rows, as a JSON list."""
+def findings_lists(findings: pd.DataFrame, count: int) -> pd.Series:
+    """The findings of each of `count` rows, as a list."""
     lists: list[list[Any]] = [[] for _ in range(count)]
     for row, finding in zip(findings["row"], findings[list(FINDING_COLUMNS)].to_dict("records"), strict=True):
         lists[row].append(finding)
-    return pd.Series([json.dumps(row_findings) for row_findings in lists], dtype="str")
+    return list_column(lists, type_=_FINDINGS)

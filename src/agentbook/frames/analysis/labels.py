@@ -9,7 +9,7 @@ import pandas as pd
 
 from ..parse.frame import jsonable
 from .event_columns import rows_at
-from .validate import require
+from .validate import events_of, frame_of, require
 
 COLUMNS = ("workspace_id", "agent_id")
 
@@ -24,16 +24,14 @@ def with_provenance(frame: pd.DataFrame, source: pd.DataFrame, derived: str, **d
     return frame
 
 
-def with_sessions(
-    events: pd.DataFrame, sessions: pd.DataFrame, columns: str | Sequence[str] | None = None
-) -> pd.DataFrame:
+def with_sessions(events: Any, sessions: Any, columns: str | Sequence[str] | None = None) -> pd.DataFrame:
     """The events with columns of their sessions, to group by.
 
     Parameters
     ----------
-    events : DataFrame
+    events : DataFrame, History, or any other table
         Events, turns or any other frame with a ``session_id``.
-    sessions : DataFrame
+    sessions : DataFrame, History, Listing, or any other table
         One row per session with ``session_id`` or ``id``: a loaded list of sessions, or
         ``ab.session_log.sessions()``.
     columns : str or sequence of str, optional
@@ -52,6 +50,8 @@ def with_sessions(
     ValueError
         If a column is missing (the message names it), or if `sessions` has a session
         twice with different values.
+    TypeError
+        If an argument is not a table; the message names the call that makes one.
 
     Notes
     -----
@@ -65,7 +65,8 @@ def with_sessions(
     >>> with_sessions(events, sessions)["workspace_id"].fillna("?").to_list()
     ['w1', '?', 'w1']
     """
-    require(sessions, caller="with_sessions (sessions)")
+    events = events_of(events, caller="with_sessions")
+    sessions = frame_of(sessions, caller="with_sessions (sessions)", resource="sessions")
     key = "session_id" if "session_id" in sessions else "id"
     if columns is None:
         names = [name for name in COLUMNS if name in sessions]
@@ -87,7 +88,9 @@ def with_sessions(
             f"with different values of {', '.join(names)}."
         )
     rows = labels.set_index(key).index.get_indexer(pd.Index(events["session_id"]))
-    labelled = events.assign(**{name: rows_at(labels[name], rows).set_axis(events.index) for name in names})
+    labelled: pd.DataFrame = events.assign(
+        **{name: rows_at(labels[name], rows).set_axis(events.index) for name in names}
+    )
     labelled.attrs = {
         **events.attrs,
         "agentbook": {**events.attrs.get("agentbook", {}), "unlabelled": int((rows < 0).sum())},

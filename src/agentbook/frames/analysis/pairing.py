@@ -57,27 +57,36 @@ def pair_events(
         How long before a later question a question is abandoned.
     """
     asks = columns.opens | (columns.first & ~closes)  # the agent may begin a session
-    known = np.where(columns.opens, tasks, NONE)
-    session = np.cumsum(columns.first) - 1
+    session = _dense(columns)
     patience_us = int(pd.Timedelta(patience) // pd.Timedelta(microseconds=1))
-    questions = _Questions(columns, session, np.flatnonzero(asks), known, patience_us)
-    others = np.flatnonzero(~asks)
-    events = _Events(others, session[others], tasks[others], closes[others])
+    asking = np.flatnonzero(asks)
+    questions = _Questions(columns, session, asking, np.where(columns.opens[asking], tasks[asking], NONE), patience_us)
+    # Any other event belongs to the oldest question, and changes nothing.
+    rows = np.flatnonzero(~asks & (closes | questions.have_question(tasks)))
+    events = _Events(rows, session[rows], tasks[rows], closes[rows])
     tasks_of = questions.task_numbers(events)
     replies = questions.provisional_replies(events, *tasks_of)
-    matches, by_task = questions.match(events, replies, *tasks_of)
+    pairs = Pairs(questions.oldest_by_row(replies), np.zeros(len(asks), np.bool_))
+    matches, by_task = questions.match(events, pairs.question[rows], replies, *tasks_of)
+    pairs.question[rows], pairs.by_task[rows] = matches, by_task
+    pairs.question[asking] = asking
     wrong = events.closes & (matches != _questions_of(events, replies, questions.rows))
-    pairs = Pairs(np.arange(len(asks)), np.zeros(len(asks), np.bool_))
-    pairs.question[others], pairs.by_task[others] = matches, by_task
     if wrong.any():
         uneven = np.isin(session, events.session[wrong])
         _read_one_by_one(np.flatnonzero(uneven), columns, questions, tasks, closes, pairs)
     return pairs
 
 
+def _dense(columns: EventColumns) -> Integers:
+    """The number of each row's session among those that have rows."""
+    numbers = columns.session
+    dense = not len(numbers) or numbers[-1] + 1 == np.count_nonzero(columns.first)
+    return numbers if dense else np.cumsum(columns.first) - 1
+
+
 @dataclass(slots=True)
 class _Events:
-    """The events that ask nothing."""
+    """Events that close a turn or have the task of a question, and ask nothing."""
 
     rows: Integers
     session: Integers
@@ -98,7 +107,7 @@ class _Questions:
 
     Attributes
     ----------
-    rows, session, task, asked_us : ndarray of int64
+    rows, session, task, question_us : ndarray of int64
     abandoned_at : ndarray of int64
         The row of the later question at which a question is abandoned; the end of its
         session if it never is.
@@ -110,9 +119,9 @@ class _Questions:
     def __init__(
         self, columns: EventColumns, session: Integers, rows: Integers, tasks: Integers, patience_us: int
     ) -> None:
-        self.rows, self.session, self.task = rows, session[rows], tasks[rows]
+        self.rows, self.session, self.task = rows, session[rows], tasks
         self.patience_us = patience_us
-        self.asked_us = _microseconds(columns, rows)
+        self.question_us = _microseconds(columns, rows)
         starts = np.flatnonzero(columns.first)
         self.session_end = np.append(starts[1:], len(session))[self.session]
         self.abandoned_at = self._abandonments()
@@ -125,16 +134,17 @@ class _Questions:
         count = len(self.rows)
         begin = np.flatnonzero(np.concatenate(([True], self.session[1:] != self.session[:-1])))[:count]
         if not count or not np.any(
-            np.maximum.reduceat(self.asked_us, begin) - np.minimum.reduceat(self.asked_us, begin) > self.patience_us
+            np.maximum.reduceat(self.question_us, begin) - np.minimum.reduceat(self.question_us, begin)
+            > self.patience_us
         ):
             return self.session_end
         # latest[k][i] is the greatest time of the 2**k questions from i on. Each
         # question skips ever smaller blocks in which nothing is late enough.
-        latest, longest = [self.asked_us], int(np.diff(np.append(begin, count)).max())
+        latest, longest = [self.question_us], int(np.diff(np.append(begin, count)).max())
         while 1 << len(latest) <= longest:
             half = 1 << (len(latest) - 1)
             latest.append(np.maximum(latest[-1][:-half], latest[-1][half:]))
-        later, limit = np.arange(1, count + 1), self.asked_us + self.patience_us
+        later, limit = np.arange(1, count + 1), self.question_us + self.patience_us
         for level in reversed(range(len(latest))):
             block = latest[level][np.minimum(later, len(latest[level]) - 1)]
             later += ((later + (1 << level) <= count) & (block <= limit)) << level
@@ -155,17 +165,24 @@ class _Questions:
         for groups, rows in ((numbers[with_task], self.rows[with_task]), (group[by_task], events.rows[by_task])):
             # Questions of one task that are far apart are queues of their own.
             keys.append(groups * (len(self.segment) + 1) + np.where(shared[groups], self.segment[rows], 0))
-        _first_come(self.rows[with_task], events.rows[by_task], keys[0], keys[1], with_task, replies)
+        pair_in_order(self.rows[with_task], events.rows[by_task], keys[0], keys[1], with_task, replies)
         rest = np.flatnonzero(replies < 0)
         taken = np.zeros(len(self.segment), np.bool_)
         taken[replies[replies >= 0]] = True
         other = closing[~taken[events.rows[closing]]]
-        _first_come(
+        pair_in_order(
             self.rows[rest], events.rows[other],
             self.segment[self.rows[rest]], self.segment[events.rows[other]],
             rest, replies,
         )  # fmt: skip
         return replies
+
+    def have_question(self, tasks: Integers) -> Flags:
+        """Which events have the task of a question."""
+        has_question = np.zeros(int(max(self.task.max(initial=0), tasks.max(initial=0))) + 2, np.bool_)
+        has_question[self.task[self.task >= 0]] = True
+        flags: Flags = has_question[tasks]  # a task of -1 is the last, never asked
+        return flags
 
     def task_numbers(self, events: _Events) -> tuple[Integers, Integers]:
         """The number of each question's task, and of each event's; -1 for none.
@@ -175,10 +192,8 @@ class _Questions:
         numbers = np.full(len(self.rows), NONE, np.int64)
         group = np.full(len(events.rows), NONE, np.int64)
         with_task = np.flatnonzero(self.task >= 0)
+        candidates = np.flatnonzero(self.have_question(events.task))
         width = int(max(self.task.max(initial=0), events.task.max(initial=0))) + 2
-        is_asked = np.zeros(width, np.bool_)
-        is_asked[self.task[with_task]] = True
-        candidates = np.flatnonzero(is_asked[events.task])  # a task of -1 is the last, never asked
         if len(candidates):
             keys, numbers[with_task] = np.unique(
                 self.session[with_task] * width + self.task[with_task], return_inverse=True
@@ -188,11 +203,35 @@ class _Questions:
             group[candidates] = np.where(keys[at] == key, at, NONE)
         return numbers, group
 
-    def match(self, events: _Events, replies: Integers, numbers: Integers, group: Integers) -> tuple[Integers, Flags]:
-        """The question of each event, given the replies; and whether by its task."""
-        answered_at = np.where(replies >= 0, replies, self.session_end)
+    def oldest_by_row(self, replies: Integers) -> Integers:
+        """The oldest question that waits at each row; -1 for none."""
+        last = len(self.segment) - 1
+        ends = np.maximum.accumulate(np.minimum(self._answered_at(replies), self.abandoned_at))
+        ends = np.minimum(ends, last)
+        # The oldest at a row is the first question whose end is not before it. So each
+        # has the rows from the previous end on, without those up to its own.
+        counts = np.diff(ends, prepend=NONE)
+        before = np.clip(self.rows - (ends - counts), 0, counts)
+        values = np.full(2 * len(ends) + 1, NONE, np.int64)
+        values[1:-1:2] = self.rows
+        repeats = np.empty_like(values)
+        repeats[:-1:2], repeats[1:-1:2] = before, counts - before
+        repeats[-1] = last - (ends[-1] if len(ends) else NONE)
+        return np.repeat(values, repeats)
+
+    def _answered_at(self, replies: Integers) -> Integers:
+        return np.where(replies >= 0, replies, self.session_end)
+
+    def match(
+        self, events: _Events, oldest: Integers, replies: Integers, numbers: Integers, group: Integers
+    ) -> tuple[Integers, Flags]:
+        """The question of each event, given the replies; and whether by its task.
+
+        `oldest` is the one that has waited longest.
+        """
+        answered_at = self._answered_at(replies)
         waits_until = np.minimum(answered_at, self.abandoned_at)
-        matches = _Waiting(self.rows, waits_until).oldest(events.rows)
+        matches = oldest.copy()
         by_task = np.zeros(len(matches), np.bool_)
         if not (group >= 0).any():
             return matches, by_task
@@ -204,10 +243,10 @@ class _Questions:
         own = _Waiting(rows, waits_until[order], numbers).oldest(at, number)
         own = np.where(own >= 0, own, _Waiting(rows, answered_at[order], numbers).oldest(at, number))
         # A task whose questions all have their replies: not those of other tasks.
-        asked_before = rows[np.searchsorted(numbers, number)] < at
+        came_before = rows[np.searchsorted(numbers, number)] < at
         free = self.task < 0
         without_task = _Waiting(self.rows[free], waits_until[free]).oldest(at)
-        matches[same] = np.where(own >= 0, own, np.where(asked_before, without_task, matches[same]))
+        matches[same] = np.where(own >= 0, own, np.where(came_before, without_task, matches[same]))
         by_task[same] = own >= 0
         return matches, by_task
 
@@ -236,7 +275,7 @@ class _Waiting:
         return np.where(waits, row, NONE)
 
 
-def _first_come(
+def pair_in_order(
     questions: Integers,
     closing: Integers,
     question_key: Integers,
@@ -272,9 +311,9 @@ def _first_come(
     # The number of the question: those of earlier keys, and its place in its own.
     at = np.flatnonzero(closes)
     begin = start[at]
-    place = closed_so_far[at] - closed_so_far[begin] + closes[begin] - 1
+    position = closed_so_far[at] - closed_so_far[begin] + closes[begin] - 1
     asks = np.flatnonzero(is_ask)
-    question = asks[asks_so_far[begin] - is_ask[begin] + place]
+    question = asks[asks_so_far[begin] - is_ask[begin] + position]
     replies[numbers[order[question]]] = row[at]
 
 
@@ -292,7 +331,7 @@ def _microseconds(columns: EventColumns, rows: Integers) -> Integers:
 def _read_one_by_one(
     rows: Integers, columns: EventColumns, questions: _Questions, tasks: Integers, closes: Flags, pairs: Pairs
 ) -> None:
-    times_us = dict(zip(questions.rows.tolist(), questions.asked_us.tolist(), strict=True))
+    times_us = dict(zip(questions.rows.tolist(), questions.question_us.tolist(), strict=True))
     opens = columns.opens
     waiting: OpenQuestions[int] = OpenQuestions(questions.patience_us)
     for row, task, is_first in zip(rows.tolist(), tasks[rows].tolist(), columns.first[rows].tolist(), strict=True):

@@ -1,36 +1,41 @@
-"""How long things take: latency of turns, turns in flight, pauses, idle sessions."""
+"""How long turns take, and how many are in flight."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import tzinfo
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from .event_columns import read_events
 from .labels import with_provenance
 from .periods import next_period, period_range, period_starts, zone_name
-from .turns import turns, turns_of
-from .validate import groups_of, length_of, require, with_instants
+from .selection import keep_top, span_in
+from .statistic import aggregate, check_stat
+from .turns import turns_of
+from .validate import groups_of, require, with_instants
 
 QUANTILES = (0.5, 0.9, 0.95, 0.99)
 
 
 def latency(
-    data: pd.DataFrame,
+    data: Any,
     *,
     by: str | list[str] | None = None,
     freq: str | None = None,
     tz: str | tzinfo = "UTC",
     quantiles: Iterable[float] = QUANTILES,
+    stat: str | None = None,
+    since: Any = None,
+    until: Any = None,
+    top: int | None = None,
 ) -> pd.DataFrame:
     """Quantiles of the time from question to answer, with sample sizes.
 
     Parameters
     ----------
-    data : DataFrame
+    data : DataFrame, Listing, History, or any other table
         Events, or the result of `turns`. Answered turns with both times are used.
     by : str or list of str, optional
         Columns of the turns to group by, such as ``"agent_id"`` or
@@ -42,6 +47,17 @@ def latency(
         Time zone of the periods, as an IANA name or `zoneinfo.ZoneInfo`. Default UTC.
     quantiles : iterable of float
         Between 0 and 1; default 0.5, 0.9, 0.95 and 0.99. Linear interpolation.
+    stat : str, optional
+        One number instead of all: ``"p50"``, ``"p95"`` or another percentile,
+        ``"mean"``, ``"min"`` or ``"max"``. The result has ``n`` and its column, such as
+        ``p95_s``; without `freq`, the slowest group comes first.
+    since, until : str, datetime or Timedelta, optional
+        Turns asked from `since` on and before `until`: instants with a time zone, dates
+        (midnight in `tz`), or lengths of time such as ``"30d"`` before the data were
+        loaded.
+    top : int, optional
+        Number of groups to keep apart: those with the most answered turns. The others
+        together are ``"other"``. Default: all.
 
     Returns
     -------
@@ -53,7 +69,7 @@ def latency(
     Raises
     ------
     ValueError
-        If a column is missing, a quantile is out of range, or `freq` or `tz` is
+        If a column is missing, a quantile is out of range, or `freq`, `tz` or `stat` is
         unknown.
 
     Notes
@@ -72,54 +88,78 @@ def latency(
     tz, quantiles = zone_name(tz), list(quantiles)
     if any(not 0 <= q <= 1 for q in quantiles):
         raise ValueError(f"quantiles must be between 0 and 1, not {quantiles}.")
-    table = turns_of(data)
-    names = {f"p{q * 100:g}_s": q for q in quantiles}
-    groups = groups_of(by, "period", "n", "mean_s", "min_s", *names, "max_s", caller="latency")
-    require(table, "status", "latency_s", "asked_at", *groups, caller="latency")
+    table = turns_of(data, caller="latency")
+    if stat is None:
+        stats = ["mean", "min", *(f"p{q * 100:g}" for q in quantiles), "max"]
+    else:
+        stats = [check_stat(stat, caller="latency")]
+    groups = groups_of(by, "period", "n", *(f"{name}_s" for name in stats), caller="latency", frame=table)
+    require(table, "status", "latency_s", "asked_at", caller="latency")
     table = with_instants(table, "asked_at", caller="latency")
+    span = span_in(table, "asked_at", since, until, tz=tz, caller="latency")
+    table = span.select(table, table["asked_at"])
     answered = table[(table["status"] == "answered") & table["latency_s"].notna()]
+    answered = keep_top(answered, groups, top, caller="latency")
     if freq is not None:
         answered = answered.assign(period=period_starts(answered["asked_at"], freq, tz))
         groups = [*groups, "period"]
     if not groups:
         values = answered["latency_s"]
-        row = {"n": len(values), "mean_s": values.mean(), "min_s": values.min()}
-        row |= {name: values.quantile(q) if len(values) else np.nan for name, q in names.items()}
-        return with_provenance(pd.DataFrame([{**row, "max_s": values.max()}]), data, "latency")
+        numbers = {f"{name}_s": aggregate(values, name) if len(values) else np.nan for name in stats}
+        return with_provenance(pd.DataFrame([{"n": len(values), **numbers}]), table, "latency", **span.details())
     grouped = answered.groupby(groups, observed=True, dropna=False)["latency_s"]
-    result = grouped.agg(n="size", mean_s="mean", min_s="min")
-    for name, q in names.items():
-        result[name] = grouped.quantile(q)
-    result["max_s"] = grouped.max()
-    return with_provenance(result.reset_index(), data, "latency")
+    result = pd.DataFrame({"n": grouped.size(), **{f"{name}_s": aggregate(grouped, name) for name in stats}})
+    result = result.reset_index()
+    if stat is not None and freq is None:
+        result = result.sort_values(f"{stats[0]}_s", ascending=False, kind="stable", ignore_index=True)
+    return with_provenance(result, table, "latency", **span.details())
 
 
-def concurrency(data: pd.DataFrame, *, freq: str | None = None, tz: str | tzinfo = "UTC") -> pd.DataFrame:
+def concurrency(
+    data: Any,
+    *,
+    by: str | list[str] | None = None,
+    freq: str | None = None,
+    tz: str | tzinfo = "UTC",
+    since: Any = None,
+    until: Any = None,
+    top: int | None = None,
+) -> pd.DataFrame:
     """Turns in flight: asked and not yet closed.
 
     Parameters
     ----------
-    data : DataFrame
+    data : DataFrame, Listing, History, or any other table
         Events, or the result of `turns`. Turns without both times are left out;
         ``attrs["agentbook"]["endless"]`` counts them.
+    by : str or list of str, optional
+        Columns of the turns to group by, such as ``"agent"``: the turns in flight of
+        each group.
     freq : str, optional
         None (default) returns a row per change; a period such as ``"1h"`` a row per
         period.
     tz : str or tzinfo
         Time zone of the periods, as an IANA name or `zoneinfo.ZoneInfo`. Default UTC.
+    since, until : str, datetime or Timedelta, optional
+        Turns asked from `since` on and before `until`: instants with a time zone, dates
+        (midnight in `tz`), or lengths of time such as ``"30d"`` before the data were
+        loaded.
+    top : int, optional
+        Number of groups to keep apart: those with the most closed turns. The others
+        together are ``"other"``. Default: all.
 
     Returns
     -------
     DataFrame
-        ``at`` (datetime64[us, UTC]) and ``in_flight`` (int64, from that time on). With
-        `freq`: ``period`` (datetime64[us, tz]), ``most`` (int64) and ``mean`` (float64,
-        weighted by time). A turn that closes when another one is asked does not overlap
-        it.
+        By group: ``at`` (datetime64[us, UTC]) and ``in_flight`` (int64, from that time
+        on). With `freq`: ``period`` (datetime64[us, tz]), ``most`` (int64) and ``mean``
+        (float64, weighted by time). A turn that closes when another one is asked does
+        not overlap it.
 
     Raises
     ------
     ValueError
-        If a column is missing, or `freq` or `tz` is unknown.
+        If a column is missing, or an argument is invalid.
 
     Notes
     -----
@@ -128,21 +168,50 @@ def concurrency(data: pd.DataFrame, *, freq: str | None = None, tz: str | tzinfo
     Examples
     --------
     >>> table = pd.DataFrame({
-    ...     "turn": [1, 1], "status": "answered",
+    ...     "turn": [1, 1], "status": "answered", "agent": ["a", "b"],
     ...     "asked_at": ["2026-10-03T08:00:00Z", "2026-10-03T08:00:01Z"],
     ...     "replied_at": ["2026-10-03T08:00:03Z", "2026-10-03T08:00:02Z"]})
     >>> for column in ("asked_at", "replied_at"):
     ...     table[column] = pd.to_datetime(table[column])
     >>> concurrency(table)["in_flight"].to_list()
     [1, 2, 1, 0]
+    >>> concurrency(table, by="agent", freq="1h")[["agent", "most"]].values.tolist()
+    [['a', 1], ['b', 1]]
     """
     tz = zone_name(tz)
-    table = turns_of(data)
+    table = turns_of(data, caller="concurrency")
+    groups = groups_of(by, "at", "in_flight", "period", "most", "mean", caller="concurrency", frame=table)
     require(table, "asked_at", "replied_at", caller="concurrency")
     table = with_instants(table, "asked_at", "replied_at", caller="concurrency")
+    span = span_in(table, "asked_at", since, until, tz=tz, caller="concurrency")
+    table = span.select(table, table["asked_at"])
     closed = table[table["asked_at"].notna() & table["replied_at"].notna()]
     endless = len(table) - len(closed)
-    closed = closed[closed["replied_at"] > closed["asked_at"]]
+    closed = keep_top(closed[closed["replied_at"] > closed["asked_at"]], groups, top, caller="concurrency")
+
+    def measure(part: pd.DataFrame) -> pd.DataFrame:
+        steps = _steps(part)
+        return steps if freq is None else _per_period(steps, freq, tz)
+
+    frame = _by_group(closed, groups, measure)
+    return with_provenance(frame, table, "concurrency", endless=endless, **span.details())
+
+
+def _by_group(rows: pd.DataFrame, groups: list[str], measure: Callable[[pd.DataFrame], pd.DataFrame]) -> pd.DataFrame:
+    """What is measured of the rows of each group, below one another."""
+    if not groups:
+        return measure(rows)
+    parts = [part for _, part in rows.groupby(groups, observed=True, dropna=False)] or [rows]
+    tables = []
+    for part in parts:
+        table = measure(part)
+        labels = part[groups].iloc[np.zeros(len(table), np.int64)].reset_index(drop=True)
+        tables.append(pd.concat([labels, table], axis=1))
+    return pd.concat(tables, ignore_index=True)
+
+
+def _steps(closed: pd.DataFrame) -> pd.DataFrame:
+    """The turns in flight after each change."""
     changes = pd.concat(
         [
             pd.Series(1, index=pd.DatetimeIndex(closed["asked_at"])),
@@ -150,12 +219,9 @@ def concurrency(data: pd.DataFrame, *, freq: str | None = None, tz: str | tzinfo
         ]
     )
     steps = changes.groupby(level=0).sum().cumsum()
-    frame = pd.DataFrame(
+    return pd.DataFrame(
         {"at": pd.DatetimeIndex(steps.index, tz="UTC").as_unit("us"), "in_flight": steps.to_numpy(dtype=np.int64)}
     )
-    if freq is not None:
-        frame = _per_period(frame, freq, tz)
-    return with_provenance(frame, data, "concurrency", endless=endless)
 
 
 def _per_period(steps: pd.DataFrame, freq: str, tz: str) -> pd.DataFrame:
@@ -175,110 +241,3 @@ def _per_period(steps: pd.DataFrame, freq: str, tz: str) -> pd.DataFrame:
     highest = steps["in_flight"].groupby(pd.DatetimeIndex(step_periods).tz_convert("UTC")).max()
     maximum = np.maximum(initial, highest.reindex(edges[:-1]).fillna(0).to_numpy()).astype(np.int64)
     return pd.DataFrame({"period": periods, "most": maximum, "mean": np.diff(area) / np.diff(edge)})
-
-
-def activity_gaps(events: pd.DataFrame, *, longer_than: str | pd.Timedelta = "30min") -> pd.DataFrame:
-    """Pauses between the events of a session, the longest first.
-
-    Parameters
-    ----------
-    events : DataFrame
-        From `load_events` or `to_frame("events", ...)`.
-    longer_than : str or Timedelta
-        Shorter pauses are left out. Default 30 minutes.
-
-    Returns
-    -------
-    DataFrame
-        ``session_id`` (str), ``begins_at`` and ``ends_at`` (datetime64[us, UTC],
-        `created_at` of the events before and after the pause), ``gap_s`` (float64,
-        seconds).
-
-    Raises
-    ------
-    ValueError
-        If a column is missing; the message names it.
-
-    Notes
-    -----
-    Specification: "Events".
-
-    Examples
-    --------
-    >>> from agentbook.frames.parse import to_frame
-    >>> page = b'''{"items": [
-    ...   {"id": "019a0b1c-0000-7000-8000-000000000001",
-    ...    "created_at": "2026-10-03T08:00:00Z"},
-    ...   {"id": "019a0b1c-0000-7000-8000-000000000002",
-    ...    "created_at": "2026-10-03T09:00:00Z"}]}'''
-    >>> frame = to_frame("events", [page], context={"session_id": "s1"})
-    >>> activity_gaps(frame)["gap_s"].to_list()
-    [3600.0]
-    """
-    threshold = length_of(longer_than, "longer_than")
-    rows = read_events(events, caller="activity_gaps").events
-    dated = rows[rows["created_at"].notna()]
-    before = dated.groupby("session_id", sort=False)["created_at"].shift()
-    pause = dated["created_at"] - before
-    frame = pd.DataFrame(
-        {
-            "session_id": dated["session_id"],
-            "begins_at": before,
-            "ends_at": dated["created_at"],
-            "gap_s": pause.dt.total_seconds(),
-        }
-    )[pause > threshold]
-    frame = frame.sort_values("gap_s", ascending=False, kind="stable", ignore_index=True)
-    return with_provenance(frame, events, "activity_gaps")
-
-
-def idle_sessions(events: pd.DataFrame, *, after: str | pd.Timedelta = "7D", as_of: Any = None) -> pd.DataFrame:
-    """Sessions without recent events, the longest idle first.
-
-    Parameters
-    ----------
-    events : DataFrame
-        From `load_events` or `to_frame("events", ...)`.
-    after : str or Timedelta
-        Sessions that were idle for longer than this are listed. Default 7 days.
-    as_of : datetime, optional
-        The time up to which idle time is counted; default as for `turns`.
-
-    Returns
-    -------
-    DataFrame
-        ``session_id`` (str), ``last_at`` (datetime64[us, UTC], the last event),
-        ``idle_s`` (float64, seconds), ``last_status`` (category, status of the last
-        turn).
-
-    Raises
-    ------
-    ValueError
-        If a column is missing; the message names it.
-
-    Notes
-    -----
-    Specification: "Events".
-
-    Examples
-    --------
-    >>> from agentbook.frames.parse import to_frame
-    >>> page = b'''{"items": [{"id": "019a0b1c-0000-7000-8000-000000000001",
-    ...   "type": "runtime_done", "content": {"text": "Done."},
-    ...   "created_at": "2026-10-03T08:00:00Z"}]}'''
-    >>> frame = to_frame("events", [page], context={"session_id": "s1"})
-    >>> idle = idle_sessions(frame, as_of="2026-10-13T08:00:00Z")
-    >>> idle[["session_id", "last_status"]].values.tolist()
-    [['s1', 'answered']]
-    """
-    threshold = length_of(after, "after")
-    table = turns(events, as_of=as_of)
-    until = pd.Timestamp(table.attrs["agentbook"]["as_of"] or "NaT")
-    last = read_events(events, caller="idle_sessions").events.groupby("session_id", sort=False)["created_at"].max()
-    frame = last.rename("last_at").reset_index()
-    frame["idle_s"] = (until - frame["last_at"]).dt.total_seconds()
-    frame["last_status"] = frame["session_id"].map(table.groupby("session_id", sort=False)["status"].last())
-    frame["last_status"] = frame["last_status"].astype(table["status"].dtype)
-    frame = frame[frame["idle_s"] > threshold.total_seconds()]
-    frame = frame.sort_values("idle_s", ascending=False, kind="stable", ignore_index=True)
-    return with_provenance(frame, events, "idle_sessions")

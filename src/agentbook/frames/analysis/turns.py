@@ -6,23 +6,31 @@ finds the question of each event.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...events.pairing import UNANSWERED_AFTER
-from .event_columns import INSTANTS, REQUIRED, EventColumns, Flags, Integers, factorize, read_events, rows_at, to_arrow
+from ...events.turns import Failure
+from .event_columns import INSTANTS, REQUIRED, EventColumns, Flags, Integers, read_events, rows_at
 from .labels import with_provenance
 from .pairing import Pairs, pair_events
-from .validate import length_of, moment_of, require, with_instants
+from .selection import warn_if_empty
+from .text_codes import number_texts, texts_at, to_arrow
+from .token_counts import turn_tokens
+from .validate import events_of, frame_of, length_of, moment_of, require, with_instants
 
 STATUSES = ("answered", "failed", "unanswered", "open")
 RULES = ("task", "order")
 CLOCKS = ("created_at", "at")
+# Columns of the events' sessions that turns and steps keep.
+LABELS = ("workspace_id", "agent_id", "workspace", "agent", "session", "initiator")
 
 
 def turns(
@@ -95,9 +103,16 @@ def turns(
         tasks           int64                     distinct task ids
         prompt_chars    Int64               chars length of the question
         reply_chars     Int64               chars length of the reply
+        model           str                       language model, where the platform
+                                                  sends it; so the next three
+        input_tokens    Int64                     tokens that models read
+        output_tokens   Int64                     tokens that they wrote
+        tokens          Int64                     both
         =============== =================== ===== ======================================
 
-        Also ``workspace_id`` and ``agent_id`` if the events have them.
+        Also ``initiator_name`` if the events have ``author_name``, and those of
+        ``workspace_id``, ``agent_id``, ``workspace``, ``agent``, ``session`` and
+        ``initiator`` that they have.
 
     Raises
     ------
@@ -128,6 +143,7 @@ def turns(
     if clock not in CLOCKS:
         raise ValueError(f"Unknown clock {clock!r}. Choose one of: {', '.join(CLOCKS)}.")
     after = length_of(unanswered_after, "unanswered_after")
+    events = events_of(events, caller="turns")
     require(events, *dict.fromkeys((*REQUIRED, clock)), caller="turns")
     events = with_instants(events, *INSTANTS, caller="turns")
     columns = read_events(events, caller="turns")
@@ -145,9 +161,23 @@ def is_turns(frame: pd.DataFrame) -> bool:
     return isinstance(frame, pd.DataFrame) and {"turn", "asked_at", "status"} <= set(frame.columns)
 
 
-def turns_of(data: pd.DataFrame, *, as_of: Any = None) -> pd.DataFrame:
-    """The turns of events, or `data` itself if it is the result of `turns`."""
-    return data if is_turns(data) else turns(data, as_of=as_of)
+def turns_of(data: Any, *, caller: str = "turns", as_of: Any = None) -> pd.DataFrame:
+    """The turns of a `History` or of events, or `data` itself if it holds turns.
+
+    With `as_of`, the turns of a `History` are computed again, from its events.
+
+    Parameters
+    ----------
+    data : DataFrame, Listing, History, or any other table
+        As for `agentbook.frames.tabular.frame_of`.
+    caller : str
+        The function called, for error messages.
+    as_of : datetime, optional
+        As for `turns`.
+    """
+    frame = frame_of(data, caller=caller, resource="turns" if as_of is None else "events")
+    warn_if_empty(frame, caller=caller)
+    return frame if is_turns(frame) else turns(frame, as_of=as_of)
 
 
 @dataclass(slots=True)
@@ -165,7 +195,7 @@ class Assignment:
     closes : ndarray of bool
         Whether an event is a reply or a failure.
     tasks : ndarray of int64
-        The number of each event's ``task_id``; -1 for none.
+        The first row of the session with the event's ``task_id``; -1 for none.
     pairs : Pairs
     """
 
@@ -180,7 +210,7 @@ class Assignment:
 def assign_turns(columns: EventColumns, unanswered_after: timedelta = UNANSWERED_AFTER) -> Assignment:
     """Assign each event to a turn."""
     closes = (columns.replies | columns.fails) & ~columns.opens
-    tasks, _ = factorize(columns.events["task_id"])
+    tasks = number_texts(columns.events["task_id"], columns.session)
     pairs = pair_events(columns, tasks, closes, unanswered_after)
     rows = np.arange(len(closes))
     alone = pairs.question < 0
@@ -189,7 +219,8 @@ def assign_turns(columns: EventColumns, unanswered_after: timedelta = UNANSWERED
     # An event that belongs to no open question joins the turn before it.
     turn = np.where(alone, created, created[pairs.question]) - 1
     starts = np.flatnonzero(creates)
-    begin = np.maximum.accumulate(np.where(columns.first, rows, 0))[starts]  # each session's first row creates a turn
+    begins = np.flatnonzero(columns.first)
+    begin = begins[np.searchsorted(begins, starts, "right") - 1]  # each session's first row creates a turn
     number = created[starts] - created[begin] + 1
     return Assignment(turn, starts, number, closes, tasks, pairs)
 
@@ -203,14 +234,14 @@ def _table(columns: EventColumns, assignment: Assignment, clock: str, texts: boo
     reply = np.full(count, -1, np.int64)
     replying = closing[~columns.fails[closing]]
     reply[turn[replying]] = replying
-    failing = closing[columns.fails[closing]]
+    # What closes a turn last decides how it ended.
+    failing = closing[columns.fails[closing] & (last[turn[closing]] == closing)]
     failures = [columns.failures[int(row)] for row in failing]
     failure = np.full(count, -1, np.int64)
     failure[turn[failing]] = np.arange(len(failures))
     question = np.where(columns.opens[starts], starts, -1)
     asked_at, replied_at = rows_at(events[clock], question), rows_at(events[clock], last)
     status = np.where(failure >= 0, 1, np.where(reply >= 0, 0, 3))
-    lengths = pd.Series(pc.utf8_length(to_arrow(events["text"])).to_numpy(zero_copy_only=False), dtype="float64")
     subtask = columns.done & ~columns.has_text & ~columns.opens & ~columns.fails
     table: dict[str, Any] = {
         "session_id": pd.Series(columns.sessions[columns.session[starts]], dtype="str"),
@@ -225,22 +256,39 @@ def _table(columns: EventColumns, assignment: Assignment, clock: str, texts: boo
         "replied_at": replied_at,
         "latency_s": (replied_at - asked_at).dt.total_seconds(),
         "status": pd.Categorical.from_codes(status, categories=pd.Index(STATUSES, dtype="str")),
-        "failure": rows_at(pd.Series([failure.kind for failure in failures], dtype="str"), failure).astype("category"),
+        "failure": _kinds(failures, failure),
         "failure_status": rows_at(pd.Series([failure.status for failure in failures], dtype="Int64"), failure),
         "failure_message": rows_at(pd.Series([failure.message for failure in failures], dtype="str"), failure),
         "matched_by": _matched_by(assignment, question, closing),
         "events": np.bincount(turn, minlength=count),
         "subtasks": np.bincount(turn[subtask], minlength=count),
-        "tasks": _count_distinct(turn, assignment.tasks, count),
-        "prompt_chars": rows_at(lengths, question).fillna(0).astype("Int64"),
-        "reply_chars": rows_at(lengths, reply).astype("Int64"),
+        "tasks": _count_tasks(turn, assignment.tasks, count),
+        "prompt_chars": _lengths(events["text"], question).fillna(0),
+        "reply_chars": _lengths(events["text"], reply),
+        **turn_tokens(columns, turn, assignment.closes, count),
     }
+    if "author_name" in events:
+        table["initiator_name"] = rows_at(events["author_name"], question)
     if texts:
         table["prompt"], table["reply"] = rows_at(events["text"], question), rows_at(events["text"], reply)
-    for name in ("workspace_id", "agent_id"):
+    for name in LABELS:
         if name in events:
             table[name] = rows_at(events[name], starts)
-    return pd.DataFrame(table)
+    return pd.DataFrame(table, copy=False)
+
+
+def _kinds(failures: Sequence[Failure], numbers: Integers) -> pd.Categorical:
+    """The kind of the failure with each number; null for -1."""
+    kinds = [failure.kind for failure in failures]
+    categories = sorted(set(kinds))
+    codes = np.array([*map(categories.index, kinds), -1], np.int64)
+    return pd.Categorical.from_codes(codes[numbers], categories=pd.Index(categories, dtype="str"))
+
+
+def _lengths(texts: pd.Series, rows: Integers) -> pd.Series:
+    """The characters of the texts at these row numbers; null without one."""
+    lengths = pc.utf8_length(texts_at(to_arrow(texts), rows)).cast(pa.int64())
+    return pd.Series(lengths.to_pandas(types_mapper={pa.int64(): pd.Int64Dtype()}.get))
 
 
 def _matched_by(assignment: Assignment, question: Integers, closing: Integers) -> pd.Categorical:
@@ -252,11 +300,13 @@ def _matched_by(assignment: Assignment, question: Integers, closing: Integers) -
     return pd.Categorical.from_codes(codes, categories=pd.Index(RULES, dtype="str"))
 
 
-def _count_distinct(groups: Integers, codes: Integers, count: int) -> Integers:
-    """Number of distinct codes in each group; -1 is none."""
-    present = codes >= 0
-    width = int(codes.max(initial=0)) + 1
-    pairs = np.sort(groups[present] * width + codes[present])
+def _count_tasks(turn: Integers, tasks: Integers, count: int) -> Integers:
+    """Number of distinct tasks of each turn; a task is the first row that has it."""
+    begins = tasks == np.arange(len(tasks))
+    numbers = np.bincount(turn[begins], minlength=count)
+    again = np.flatnonzero(~begins & (tasks >= 0))
+    again = again[turn[tasks[again]] != turn[again]]  # in a later turn than the first
+    pairs = np.sort(turn[again] * (len(tasks) + 1) + tasks[again])
     is_new = np.ones(len(pairs), np.bool_)
     is_new[1:] = pairs[1:] != pairs[:-1]
-    return np.bincount(pairs[is_new] // width, minlength=count)
+    return numbers + np.bincount(pairs[is_new] // (len(tasks) + 1), minlength=count)

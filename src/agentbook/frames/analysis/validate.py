@@ -1,4 +1,8 @@
-"""Checks what an analysis is called with: columns, times and lengths of time."""
+"""Checks what an analysis is called with: columns, times and lengths of time.
+
+`frame_of` and `events_of`, which take anything tabular, are those of
+`agentbook.frames.tabular`; `agentbook.frames.analysis.turns` has `turns_of`.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +13,17 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 
 from ..._names import nearest
-from ..parse.frame import to_pandas
+from ..tabular import events_of, frame_of, maker_of, without_arrow_dtypes
+
+# A column tells which frame is needed.
+_RESOURCES = {
+    "content": "events",
+    "asked_at": "turns",
+    "auth_config_id": "credentials",
+    "findings": "credential report",
+}
 
 
 def require(frame: pd.DataFrame, *columns: str, caller: str) -> None:
@@ -35,21 +46,32 @@ def require(frame: pd.DataFrame, *columns: str, caller: str) -> None:
         return
     names = list(map(str, frame.columns))
     match = nearest(str(missing[0]), names)
-    hint = f" (did you mean {match!r}?)" if match else f" (it has {', '.join(names)})"
+    hint = f" (did you mean {match!r}?)" if match else f" (it has {', '.join(names)})" if names else ""
     plural = "columns" if len(missing) > 1 else "column"
-    raise ValueError(f"{caller} needs the {plural} {', '.join(map(repr, missing))}, and the frame has none{hint}.")
+    resource = next((_RESOURCES[name] for name in columns if name in _RESOURCES), None)
+    advice = f" {maker_of(resource)} makes a frame that has them." if resource and not match else ""
+    raise ValueError(
+        f"{caller} needs the {plural} {', '.join(map(repr, missing))}, and the frame has none{hint}.{advice}"
+    )
 
 
-def groups_of(by: str | Iterable[str] | None, *reserved: str, caller: str) -> list[str]:
+def groups_of(
+    by: str | Iterable[str] | None, *reserved: str, caller: str, frame: pd.DataFrame | None = None
+) -> list[str]:
     """The columns to group by, without repeats.
 
     A `ValueError` names a value that is not a column's name, or one of the `reserved`
-    names, which are columns of the result.
+    names, which are columns of the result. If `frame` is passed, it also names a column
+    that the frame does not have, and lists those it has.
 
     Examples
     --------
     >>> groups_of("agent_id", "turns", caller="failures")
     ['agent_id']
+    >>> groups_of("agent", caller="failures", frame=pd.DataFrame({"agent_id": []}))
+    Traceback (most recent call last):
+    ...
+    ValueError: failures cannot group by 'agent', which is no column (did you mean ...
     """
     if isinstance(by, (pd.Series, pd.DataFrame, Mapping)) or not isinstance(by, (Iterable, type(None))):
         raise _not_columns(by, caller)
@@ -59,15 +81,32 @@ def groups_of(by: str | Iterable[str] | None, *reserved: str, caller: str) -> li
     groups = list(dict.fromkeys(groups))
     if clash := [name for name in groups if name in reserved]:
         raise ValueError(f"{caller} has a column {clash[0]!r} of its own: rename the one to group by.")
+    if frame is not None and (unknown := [name for name in groups if name not in frame]):
+        raise _unknown_group(unknown[0], frame, caller)
+    if frame is not None and (lists := [name for name in groups if isinstance(frame[name].dtype, pd.ArrowDtype)]):
+        raise ValueError(
+            f"{caller} cannot group by {lists[0]!r}, a column of lists: make a row of each item first, with "
+            f"frame.explode({lists[0]!r})."
+        )
     return groups
 
 
-def group_of(by: str, *reserved: str, caller: str) -> str:
+def group_of(by: str, *reserved: str, caller: str, frame: pd.DataFrame | None = None) -> str:
     """Like `groups_of`, for functions that group by a single column."""
-    groups = groups_of(by, *reserved, caller=caller)
+    groups = groups_of(by, *reserved, caller=caller, frame=frame)
     if not isinstance(by, str):
         raise ValueError(f"{caller} groups by one column: by= must be its name, not {by!r}.")
     return groups[0]
+
+
+def _unknown_group(name: str, frame: pd.DataFrame, caller: str) -> ValueError:
+    names = list(map(str, frame.columns))
+    match = nearest(name, names)
+    hint = f" (did you mean {match!r}?)" if match else ""
+    return ValueError(
+        f"{caller} cannot group by {name!r}, which is no column{hint}: choose one of {', '.join(names)}, or add it with "
+        "ab.with_sessions."
+    )
 
 
 def _not_columns(by: object, caller: str) -> ValueError:
@@ -90,7 +129,7 @@ def with_instants(frame: pd.DataFrame, *columns: str, caller: str) -> pd.DataFra
     >>> with_instants(frame, "at", caller="turns")["at"].dt.hour.to_list()
     [6]
     """
-    frame, changed = _without_arrow_dtypes(frame), {}
+    frame, changed = without_arrow_dtypes(frame), {}
     for name in columns:
         if name not in frame.columns:
             continue
@@ -106,14 +145,6 @@ def with_instants(frame: pd.DataFrame, *columns: str, caller: str) -> pd.DataFra
                 'convert it with pd.to_datetime(..., utc=True, format="ISO8601").'
             )
     return frame.assign(**changed) if changed else frame
-
-
-def _without_arrow_dtypes(frame: pd.DataFrame) -> pd.DataFrame:
-    names = [name for name, dtype in frame.dtypes.items() if isinstance(dtype, pd.ArrowDtype)]
-    if not names:
-        return frame
-    table = pa.table({str(name): pa.chunked_array(frame[name].array.__arrow_array__()) for name in names})
-    return frame.assign(**to_pandas(table).set_axis(frame.index))
 
 
 def moment_of(frame: pd.DataFrame, as_of: Any, column: str, name: str = "as_of") -> Any:
@@ -179,3 +210,16 @@ def _is_number(value: Any) -> bool:
     if isinstance(value, (np.timedelta64, np.datetime64)):
         return np.datetime_data(value.dtype)[0] == "generic"
     return isinstance(value, (Number, np.bool_))
+
+
+__all__ = [
+    "events_of",
+    "frame_of",
+    "group_of",
+    "groups_of",
+    "instant_of",
+    "length_of",
+    "moment_of",
+    "require",
+    "with_instants",
+]

@@ -14,7 +14,9 @@ from collections import deque
 
 MAX_CONCURRENCY = 24  # the transport keeps at most 32 connections
 _WAITS = 3  # of the shortest waits: a single one may be an outlier
-_COSTS = 7  # of the latest costs: the first request also pays for imports and handshakes
+_COSTS = 7  # of the latest costs
+_FIRST_COSTS = 3  # before so many are known, the imports of the first request count most
+_AHEAD = 2  # replies from a slow network also wait for the interpreter, and not evenly
 _SLOW_S = 0.015  # no connection within a machine or a rack waits so long
 
 
@@ -24,7 +26,9 @@ class ConcurrencyLimit:
     It uses the median of the shortest waits seen. Otherwise a platform that answers
     more slowly under load would be sent ever more requests. Costs are CPU time, of
     which the median of the latest counts: a machine that is otherwise busy makes
-    requests take longer, but does not make it less worthwhile to wait for several.
+    requests take longer, but does not make it less worthwhile to wait for several. The
+    first request also pays for imports and handshakes, so on a slow network its cost
+    alone limits nothing.
 
     Parameters
     ----------
@@ -62,9 +66,12 @@ class ConcurrencyLimit:
         wait_s = self._waits[(len(self._waits) - 1) // 2]
         if len(self._waits) < _WAITS and wait_s < _SLOW_S:
             return 1  # the first reply also waits for its connection
-        per_wait = wait_s / max(statistics.median(self._costs), 1e-4)
+        cost_s = statistics.median(self._costs) if len(self._costs) >= _FIRST_COSTS else 0.0
+        per_wait = wait_s / max(cost_s, 1e-4)
         # Two threads that compete for the interpreter are slower than one. A network
         # is slower than that competition, even if costs rise on a busy machine.
-        if wait_s < _SLOW_S and per_wait < 2.5:
+        if wait_s >= _SLOW_S:
+            per_wait *= _AHEAD
+        elif per_wait < 2.5:
             return 1
         return min(self._maximum, 1 + math.ceil(per_wait))

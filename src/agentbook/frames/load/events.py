@@ -118,13 +118,13 @@ class EventsLoad:
         self._built = 0
         self._requests = 0
 
-    def run(self, errors: str) -> pd.DataFrame:
-        """Load what is missing."""
+    def run(self, errors: str, bar: Progress | None = None) -> pd.DataFrame:
+        """Load what is missing; counts in `bar` if there is one."""
         problems: dict[str, str] = {}
         interrupt: KeyboardInterrupt | None = None
         try:
-            with Progress(self._progress) as bar:
-                self._load(bar)
+            with Progress(self._progress if bar is None else bar) as shown:
+                self._load(shown)
         except KeyboardInterrupt as stopped:
             interrupt = stopped
         with shielded():
@@ -187,7 +187,8 @@ def partial_load(
     names = ", ".join(list(problems)[:3]) + (", …" if len(problems) > 3 else "")
     first = next(iter(problems.values()), "interrupted").rstrip(".")
     return PartialLoad(
-        f"{operation}: {len(problems)} of {session_count} sessions are incomplete ({names}): {first}. "
+        f"{operation}: {len(problems)} of {session_count} sessions are incomplete ({names}): {first}"
+        f"{'' if first.endswith('?') else '.'} "
         f"{'The store' if frame is None else 'error.partial_frame'} has the rows that arrived; "
         "error.resume() loads what is missing.",
         operation=operation,

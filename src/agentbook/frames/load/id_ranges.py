@@ -125,7 +125,7 @@ class ListLoad:
     total : int or None
         Rows of the whole list by its first page.
     newest_ms : int or None
-        The millisecond of its newest id, once it has been asked for.
+        The millisecond of its newest id: an estimate, until it has been asked for.
     error : AgentbookError or None
         Why it could not be read.
     complete : bool
@@ -154,6 +154,19 @@ class ListLoad:
     def session_id(self) -> str | None:
         """The session whose events these are; None for other lists."""
         return self.list_call.context.get("session_id") if self.list_call.resource == "events" else None
+
+    def estimate_newest(self, id_range: IdRange) -> None:
+        """Guess when the list ends, from its first page and its total.
+
+        So it is split at once, and not only when the newest item has arrived.
+        """
+        if not self.rows or self.total is None or not self.splittable:
+            return
+        ids = id_range.pieces[0].batch["id"]
+        first, last = ids[0].as_py(), ids[-1].as_py()
+        if is_persisted(first) and is_persisted(last):
+            begin, end = milliseconds_of(first), milliseconds_of(last)
+            self.newest_ms = end + (end - begin) * max(self.total - self.rows, 0) // self.rows
 
     def open(self) -> IdRange:
         """Start to read the list, in one range."""
@@ -185,7 +198,7 @@ class ListLoad:
     def pop_pieces(self) -> list[ParsedPage]:
         """Remove and return the pieces before the first gap.
 
-        The list then starts after them.
+        Unless it is complete, the list then starts after them.
         """
         pieces: list[ParsedPage] = []
         for id_range in self.ordered_ranges:
@@ -194,8 +207,10 @@ class ListLoad:
             if not id_range.done:
                 break
             self.ranges.remove(id_range)
+        if self.complete or not self.list_call.keyset:
+            return pieces
         last = next((last for piece in reversed(pieces) if (last := _last_id(piece))), None)
-        if last is not None and self.list_call.keyset:
+        if last is not None:
             self.list_call = replace(self.list_call, call=self.list_call.call.with_query(from_id=last))
         return pieces
 
@@ -221,7 +236,7 @@ def keep_rows(piece: ParsedPage, keep: list[bool] | None) -> ParsedPage:
         if problem.row is None or problem.row in numbers
     ]
     batch: Any = piece.batch.filter(pa.array(keep)) if numbers else None
-    return replace(piece, rows=len(numbers), batch=batch, problems=problems)
+    return replace(piece, rows=len(numbers), batch=batch, problems=problems, whole=None)
 
 
 def _last_id(piece: ParsedPage) -> str | None:

@@ -102,6 +102,7 @@ class PageLoader:
         self._limit = ConcurrencyLimit(concurrency)
         self._queue: deque[ListLoad] = deque()  # not started
         self._ranges: list[IdRange] = []  # not done
+        self._ready: deque[IdRange] = deque()  # those that may have a page to request
         self._small: list[tuple[IdRange, int, Fetched, Page]] = []  # pages to be parsed together
         self._small_bytes = 0
         self._small_limit = 1
@@ -116,6 +117,7 @@ class PageLoader:
                 self._queue.append(load)
             elif all(id_range.done for id_range in load.ranges):
                 self._completed.append(load)
+        self._ready.extend(self._ranges)
 
     @property
     def finished(self) -> bool:
@@ -133,21 +135,30 @@ class PageLoader:
         """The requests to make now."""
         requests: list[PageRequest] = []
         target = self._limit.target
-        while self.under_way < target and (request := self._next_page() or self._next_newest()) is not None:
+        while self.under_way < target and (request := self._next_request()) is not None:
             self.under_way += 1
-            requests.append(replace(request, call=replace(request.call, read=Page.read_envelope)))
+            if request.call.read == Page.read:  # the ids are not needed
+                request.call = replace(request.call, read=Page.read_envelope)
+            requests.append(request)
         if not self.under_way:
             self.parse_small()
         self._report()
         return requests
 
+    def _next_request(self) -> PageRequest | None:
+        return self._next_page() or self._next_newest() or self._next_half()
+
     def _next_page(self) -> PageRequest | None:
-        """The next page of a range, else of a new list, else of half a range."""
-        for id_range in self._ranges:
-            if (page := id_range.next_call()) is not None:
+        """The next page of a range, else of a new list."""
+        while self._ready:
+            id_range = self._ready[0]
+            if id_range in self._ranges and (page := id_range.next_call()) is not None:
                 return PageRequest(page[1], id_range.load, id_range, page[0])
-        if self._queue:
-            return self._start(self._queue.popleft())
+            self._ready.popleft()
+        return self._start(self._queue.popleft()) if self._queue else None
+
+    def _next_half(self) -> PageRequest | None:
+        """The first page of the later half of the longest range."""
         longest = max(self._ranges, key=IdRange.expected_rows, default=None)
         if longest is None or longest.expected_rows() <= SPLIT_PAGES * max(longest.load.page_rows, 1):
             return None
@@ -194,8 +205,8 @@ class PageLoader:
 
     def _note_newest(self, load: ListLoad, outcome: Page | AgentbookError) -> None:
         newest = None if isinstance(outcome, AgentbookError) else next(reversed(_ids(outcome)), None)
-        if newest is not None and is_persisted(newest):  # otherwise the list is read in one range
-            load.newest_ms = milliseconds_of(newest)
+        # Without a cursor's id, no range is split any more.
+        load.newest_ms = milliseconds_of(newest) if newest is not None and is_persisted(newest) else None
 
     def _arrive(self, id_range: IdRange, fetched: Fetched) -> None:
         page, load = fetched.outcome, id_range.load
@@ -250,6 +261,8 @@ class PageLoader:
                 if isinstance(arrived, AgentbookError):
                     raise arrived
                 self._add(id_range, *arrived)
+            if not id_range.done and id_range not in self._ready:
+                self._ready.append(id_range)
         except AgentbookError as error:
             self._fail(id_range, error)
 
@@ -267,6 +280,8 @@ class PageLoader:
         load.page_rows = max(load.page_rows, piece.rows)
         if load.pages == 1:
             load.total = page.total_count
+            if not id_range.done:
+                load.estimate_newest(id_range)
         if id_range.done:
             self._ranges.remove(id_range)
             if all(each.done for each in load.ranges):

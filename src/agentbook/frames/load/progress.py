@@ -9,11 +9,17 @@ from typing import Any, Self
 
 
 class Progress:
-    """Counts rows as they arrive; shows a bar only if `shown` is true."""
+    """Counts rows as they arrive; shows a bar only if `shown` is true.
 
-    def __init__(self, shown: bool | None) -> None:
+    If `shown` is another `Progress`, they share one bar, which the other closes.
+    """
+
+    def __init__(self, shown: bool | Progress | None) -> None:
         self._bar: Any = None
-        if shown:
+        self._shared = isinstance(shown, Progress)
+        if isinstance(shown, Progress):
+            self._bar = shown._bar
+        elif shown:
             from tqdm.auto import tqdm
 
             self._bar = tqdm(unit=" rows", unit_scale=True)
@@ -29,5 +35,5 @@ class Progress:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
+        if self._bar is not None and not self._shared:
             self._bar.close()

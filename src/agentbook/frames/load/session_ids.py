@@ -74,7 +74,7 @@ def session_ids(client: Connection | None, sessions: Any = None, workspace: Any 
                     "Workspaces cannot be selected here, because events do not name theirs: pass sessions instead of "
                     f"{entity['full_name']!r}."
                 )
-            ids.update(dict.fromkeys(_normalize(record["id"]) for record in client.records(endpoint.list_(entity))))
+            ids.update(dict.fromkeys(normalize(record["id"]) for record in client.records(endpoint.list_(entity))))
         else:
             try:
                 ids[_session_id(entity)] = None
@@ -128,12 +128,13 @@ def _is_workspace(entity: Any) -> bool:
 def _session_id(session: Any) -> str:
     text = ref(session)
     if "://" not in text:
-        return _normalize(text)
+        return normalize(text)
     match = _PATH.search(urlsplit(text).path)
     if match is None:
         raise ValueError(f"{text!r} is not the address of a session: its path has no sessions/<id>.")
-    return _normalize(unquote(match[1]))
+    return normalize(unquote(match[1]))
 
 
-def _normalize(session: str) -> str:
+def normalize(session: str) -> str:
+    """The id of a session as this package writes it: a UUID in lower case."""
     return session.lower() if _UUID.fullmatch(session) else session

@@ -7,7 +7,7 @@ show them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,13 +16,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ...api.redaction import is_secret_name
 from .content import encode_object, raw_text, to_json
 from .ids import instants_of_ids
-from .json_arrays import INSTANT, TEXT, object_array
-from .json_columns import Path, Values, add_extra
-from .masking import NO_HOST, fingerprint, host_of, mask, mask_except_names
+from .json_arrays import INSTANT, TEXT, object_array, objects
+from .json_columns import Values, add_extra
+from .lists import TEXTS
+from .masking import NO_HOST, fingerprint, host_of, mask, mask_except_names, mask_raw
+from .page_types import Path
 from .problems import Problem
-from .schemas import Column, Schema
+from .schemas import DTYPES, Column, Schema
 
 CATEGORY = pa.dictionary(pa.int32(), pa.string())
 ARROW_TYPES: dict[str, Any] = {
@@ -31,12 +34,19 @@ ARROW_TYPES: dict[str, Any] = {
     "Int64": pa.int64(),
     "boolean": pa.bool_(),
     "str": TEXT,
+    DTYPES["list"]: TEXTS,
 }
 _PYTHON_TYPES: dict[str, type] = {"bool": bool, "int": int}
 _LABEL_KEYS = ("name", "full_name", "slug", "title", "label", "key", "id", "type", "kind")
 # The years 1 to 9999.
 _FIRST_US, _LAST_US = -62_135_596_800_000_000, 253_402_300_799_999_999
 _decode = msgspec.json.decode
+# What a column of undocumented type holds if its values have the expected shape.
+_COLUMN_DECODERS: dict[str, msgspec.json.Decoder[Any]] = {
+    **dict.fromkeys(("id", "text", "enum", "time", "label"), msgspec.json.Decoder(list[str | None])),
+    "bool": msgspec.json.Decoder(list[bool | None]),
+    "list": msgspec.json.Decoder(list[list[str | None] | None]),
+}
 
 
 def arrow_schema(schema: Schema) -> Any:
@@ -96,9 +106,16 @@ class BatchMaker:
         if column.kind in ("masked", "json"):
             return pa.array([self._json(column.kind, raw) for raw in items], TEXT)
         if column.kind in ("label", "host") or not column.documented:
-            items = [self._opaque(column, path, row, raw, values) if raw else None for row, raw in enumerate(items)]
+            shaped = _decode_together(column, items)
+            if shaped is None:
+                shaped = [
+                    self._opaque(column, path, row, raw, values) if raw else None for row, raw in enumerate(items)
+                ]
+            items = shaped
         if column.kind == "time":
             return self._times(column, path, items, values)
+        if column.kind == "text" and not self._reveal and is_secret_name(path[-1]):
+            items = [mask(text) for text in items]
         if column.kind == "enum":
             return pa.array(items, pa.string()).dictionary_encode()
         return pa.array(items, ARROW_TYPES[column.dtype])
@@ -120,14 +137,13 @@ class BatchMaker:
         if not self._schema.secret or self._reveal:
             return text
         value = _decode(raw)
-        if kind == "masked":
-            return to_json(mask(value))
-        # A policy names its resources in a list of strings.
-        return to_json(
-            [item if isinstance(item, str) else mask_except_names(item) for item in value]
-            if isinstance(value, list)
-            else mask_except_names(value)
-        )
+        return to_json(mask(value) if kind == "masked" else mask_except_names(value))
+
+    def _list_item(self, item: Any) -> str | None:
+        """An item of a list; of secret resources too, texts are names and stay."""
+        if item is None or isinstance(item, str):
+            return item
+        return to_json(mask_except_names(item) if self._schema.secret and not self._reveal else item)
 
     def _opaque(self, column: Column, path: Path, row: int, raw: Any, values: Values) -> Any:
         """A value of undocumented type, if it has the expected shape.
@@ -140,6 +156,9 @@ class BatchMaker:
         if column.kind == "host":
             if isinstance(value, str):
                 return value if self._reveal else host_of(value) or NO_HOST
+        elif column.kind == "list":
+            if isinstance(value, list):
+                return [self._list_item(item) for item in value]
         elif column.kind == "label" and isinstance(value, Mapping):
             label = next((value[key] for key in self._label_keys if isinstance(value.get(key), str)), None)
             if label is None or len(value) > 1:
@@ -154,8 +173,9 @@ class BatchMaker:
 
     def _extra(self, values: Values) -> Any:
         hide = self._schema.secret and not self._reveal
-        if not hide and not values.extras and all(len(path) == 1 for path in values.unknown):
-            columns = {to_json(path[0]): raws for path, raws in values.unknown.items()}
+        if not self._reveal and not hide:
+            _mask_named_secrets(values)
+        if not hide and not values.extras and (columns := _by_member(values.unknown)) is not None:
             return object_array(columns) if columns else self._constant("extra", None, values.count)
         for path, raws in values.unknown.items():
             for row, raw in enumerate(raws):
@@ -166,6 +186,49 @@ class BatchMaker:
         for row, fields in values.extras.items():
             texts[row] = encode_object(_mask_extra(fields, documented) if hide else fields)
         return pa.array(texts, TEXT)
+
+
+def _decode_together(column: Column, raws: Sequence[Any]) -> list[Any] | None:
+    """The values of a column of undocumented type, decoded in one call.
+
+    None if some may have another shape than the expected one, or need more than that.
+    """
+    decoder = _COLUMN_DECODERS.get(column.kind)
+    if decoder is None:
+        return None
+    try:
+        decoded: list[Any] = decoder.decode(b"[" + b",".join([raw or b"null" for raw in raws]) + b"]")
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    return decoded
+
+
+def _by_member(unknown: Mapping[Path, Sequence[Any]]) -> dict[str, Sequence[Any]] | None:
+    """The raw values of unknown fields, by the encoded name of their top-level field.
+
+    None if a field has both a value of its own and members.
+    """
+    columns: dict[str, Sequence[Any]] = {to_json(path[0]): raws for path, raws in unknown.items() if len(path) == 1}
+    parents: dict[str, dict[str, Sequence[Any]]] = {}
+    for path, raws in unknown.items():
+        if len(path) == 2:
+            parents.setdefault(to_json(path[0]), {})[to_json(path[1])] = raws
+    if not columns.keys().isdisjoint(parents):
+        return None
+    in_order = dict.fromkeys(to_json(path[0]) for path in unknown)
+    return {name: columns[name] if name in columns else objects(parents[name]) for name in in_order}
+
+
+def _mask_named_secrets(values: Values) -> None:
+    """Mask unknown values whose names suggest a secret, whatever the resource."""
+    for path, raws in values.unknown.items():
+        values.unknown[path] = mask_raw(path[-1], raws)
+    for fields in values.extras.values():
+        for name, value in fields.items():
+            if isinstance(value, Mapping):
+                fields[name] = {key: mask_raw(key, [raw])[0] for key, raw in value.items()}
+            else:
+                fields[name] = mask_raw(name, [value])[0]
 
 
 def _mask_extra(fields: Mapping[str, Any], documented: set[Any]) -> dict[str, bytes]:

@@ -17,13 +17,24 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from .byte_search import positions_of
 from .json_arrays import TEXT, json_array
 
 Raw = msgspec.Raw
 NO_RAW = Raw()
 # Any readable content without a struct: an object, plain text, or null.
 ANY_CONTENT = dict[str, Raw] | str | None
-_QUOTE, _BACKSLASH, _BRACE, _NULL = b'"\\{n'
+_QUOTE, _BRACE, _NULL = b'"{n'
+
+
+def struct(name: str, fields: list[Any], rename: dict[str, str]) -> Any:
+    """A struct type that rejects unknown fields."""
+    # gc=False: the items of a page contain no cycles, and tracking a million of them
+    # costs more than reading them.
+    return msgspec.defstruct(name, fields, rename=rename, forbid_unknown_fields=True, gc=False)
+
+
+_TextOnly: Any = struct("Content", [("text", str | None, None)], {})
 
 
 class ContentReader:
@@ -36,12 +47,10 @@ class ContentReader:
     """
 
     def __init__(self) -> None:
-        self._text_only = struct("Content", [("text", str | None, None)], {})
         self._pick_text = picker("text")
-        self._texts = msgspec.json.Decoder(list[self._text_only])  # type: ignore[name-defined]
-        self.type: Any = self._text_only | str | None
+        self._texts = msgspec.json.Decoder(list[_TextOnly])
+        self.type: Any = _TextOnly | str | None
         self._empty_objects = pa.array([], TEXT)  # as many as the last page had contents
-        self._scratch = np.empty((2, 0), np.bool_)
         self._one_text = msgspec.json.Decoder(self.type)
 
     def learn(self, contents: Sequence[Any]) -> bool:
@@ -72,8 +81,8 @@ class ContentReader:
         try:
             texts = self._pick_text(contents)
         except AttributeError:  # some are a text themselves, or null
-            texts = [content.text if isinstance(content, self._text_only) else content for content in contents]
-            rests = ["{}" if isinstance(content, self._text_only) else None for content in contents]
+            texts = [content.text if isinstance(content, _TextOnly) else content for content in contents]
+            rests = ["{}" if isinstance(content, _TextOnly) else None for content in contents]
             return texts, pa.array(rests, TEXT)
         if len(self._empty_objects) != len(contents):
             self._empty_objects = pa.array(["{}"] * len(contents), TEXT)
@@ -122,29 +131,17 @@ class ContentReader:
         Further rows that may have a text somewhere are added to `uncertain`. `data` are
         the bytes of all contents, one after another.
         """
-        signs = np.frombuffer(data, np.uint8)
-        count = max(len(signs) - 5, 0)
-        if self._scratch.shape[1] < count:
-            self._empty_objects = pa.array([], TEXT)  # as many as the last page had contents
-        self._scratch = np.empty((2, 2 * count), np.bool_)
-        # "..x.", in memory that every page uses again
-        hit, other = self._scratch[:, :count]
-        np.equal(signs[:count], _QUOTE, out=hit)
-        for offset, sign in ((3, ord("x")), (5, _QUOTE)):
-            np.equal(signs[offset : offset + count], sign, out=other)
-            np.logical_and(hit, other, out=hit)
         leading: list[int] = []
-        at = np.flatnonzero(hit)
+        signs = np.frombuffer(data, np.uint8)
+        at = positions_of(data, b'"text"')
         if len(at):
-            at = at[(signs[at + 1] == ord("t")) & (signs[at + 2] == ord("e")) & (signs[at + 4] == ord("t"))]
             rows = np.searchsorted(starts, at, "right") - 1
             leads = at == starts[rows] + 1
             leads &= signs[np.minimum(at + 6, len(signs) - 1)] == ord(":")
             leading = rows[leads].tolist()
             uncertain += rows[~leads].tolist()
         if b"\\" in data:  # a key may spell "text" with escapes, as in "te\\u0078t"
-            at = np.flatnonzero(signs[:count] == _BACKSLASH)
-            at = at[(signs[at + 1] == ord("u")) & (signs[at + 2] == ord("0"))]
+            at = positions_of(data, b"\\u0")
             uncertain += (np.searchsorted(starts, at, "right") - 1).tolist()
         if not uncertain:
             return leading
@@ -168,13 +165,6 @@ def split_contents(contents: list[Any]) -> tuple[list[str | None], list[str | No
     # Decode all texts of a page at once: one call per text costs as much as everything
     # else together.
     return msgspec.json.decode(b"[" + b",".join(raws) + b"]", type=list[str | None]), rests
-
-
-def struct(name: str, fields: list[Any], rename: dict[str, str]) -> Any:
-    """A struct type that rejects unknown fields."""
-    # gc=False: the items of a page contain no cycles, and tracking a million of them
-    # costs more than reading them.
-    return msgspec.defstruct(name, fields, rename=rename, forbid_unknown_fields=True, gc=False)
 
 
 @functools.cache

@@ -22,25 +22,34 @@ import pandas as pd
 import pyarrow as pa
 
 from .columns import BatchMaker, arrow_schema, constant
-from .json_columns import PageReader
+from .json_columns import PageReader, Values
 from .problems import MAX_PROBLEMS, Problem
 from .schemas import schema_of
 
 # Small batches are joined up to this many rows while they arrive: the memory they free
 # is reused at once, and few batches make the final table cheaper.
-_JOINED_ROWS = 32_768
+_JOINED_ROWS = 8_192
+# Where the joined columns stay. Arrow's own pool mixes them with the short-lived ones
+# of pages, and cannot use again what lies between: a load then takes a third more.
+_LASTING = pa.system_memory_pool()
+_GROUP = 2  # pages that are parsed together
 _PANDAS_TYPES: dict[Any, Any] = {pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedPage:
-    """A parsed page: a record batch of its rows (None if it has none), and problems."""
+    """A parsed page: a record batch of its rows (None if it has none), and problems.
+
+    If the batch is a slice, `whole` is what it was cut from, and `start` its first row.
+    """
 
     rows: int
     batch: Any
     problems: list[Problem]
     context: Mapping[str, Any]
     readable: bool = True
+    whole: Any = None
+    start: int = 0
 
 
 class FrameBuilder:
@@ -87,9 +96,10 @@ class FrameBuilder:
         self._hide = self._schema.secret and not reveal
         self._names = frozenset(column.name for column in self._schema.columns)
         self._batches: list[Any] = []
-        self._small: list[Any] = []  # the latest batches, not joined yet
+        self._small: list[ParsedPage] = []  # the latest pages with rows, not joined yet
         self._small_rows = 0
-        if reveal and self._schema.secret and _in_notebook():
+        self._constants: dict[int, tuple[list[Any], Any, Any]] = {}  # of the columns with one value
+        if reveal and self._schema.secret and in_notebook():
             warnings.warn(
                 "This frame will hold secrets: clear its outputs before you share the notebook.", stacklevel=2
             )
@@ -121,35 +131,36 @@ class FrameBuilder:
         """Parse a page without appending it: for pages that arrive out of order."""
         full_context = {**self._context, **(context or {})}
         values = self._reader.read(page)
-        batch: Any = None
-        if values.count:
-            batch = self._maker.make(values, full_context)
-            for name, value in full_context.items():
-                if name not in self._names:
-                    batch = batch.append_column(name, constant(value, values.count))
+        batch = self._batch(values, full_context)
         return ParsedPage(values.count, batch, values.problems, full_context, values.readable)
 
+    def _batch(self, values: Values, context: Mapping[str, Any]) -> Any:
+        """The record batch of some values; None without rows."""
+        if not values.count:
+            return None
+        batch: Any = self._maker.make(values, context)
+        for name, value in context.items():
+            if name not in self._names:
+                batch = batch.append_column(name, constant(value, values.count))
+        return batch
+
     def parse_together(self, pages: Sequence[bytes], contexts: Sequence[Mapping[str, Any]]) -> list[ParsedPage]:
-        """Parse several small pages into slices of one record batch.
+        """Parse several pages into slices of one record batch.
 
         Making the columns of a batch costs as much as a hundred of its rows, so this is
         faster than `parse` for each.
         """
         together = self._reader.read_together(pages) if len(pages) > 1 else None
+        contexts = [{**self._context, **context} for context in contexts]
+        shared = contexts[0] if all(context == contexts[0] for context in contexts[1:]) else None
         names = {name for context in contexts for name in context}
-        if together is None or self._context or not together[0].fields.keys() >= {(name,) for name in names}:
+        if together is None or (shared is None and not together[0].fields.keys() >= {(name,) for name in names}):
             return [self.parse(page, context) for page, context in zip(pages, contexts, strict=True)]
         values, counts = together
+        if shared is None:
+            _fill_from_contexts(values, names, contexts, counts)
+        batch = self._batch(values, shared or {})
         ends = list(itertools.accumulate(counts))
-        for name in names:
-            defaults = itertools.chain.from_iterable(
-                itertools.repeat(context.get(name), count) for context, count in zip(contexts, counts, strict=True)
-            )
-            values.fields[(name,)] = [
-                default if value is None else value
-                for value, default in zip(values.fields[(name,)], defaults, strict=True)
-            ]
-        batch: Any = self._maker.make(values, {}) if values.count else None
         problems: list[list[Problem]] = [[] for _ in pages]
         for problem in values.problems:
             row = problem.row or 0
@@ -157,16 +168,24 @@ class FrameBuilder:
             first_row = ends[page_number] - counts[page_number]
             problems[page_number].append(replace(problem, row=row - first_row))
         return [
-            ParsedPage(count, batch.slice(end - count, count) if count else None, page_problems, context)
+            ParsedPage(
+                count,
+                batch.slice(end - count, count) if count else None,
+                page_problems,
+                context,
+                whole=batch,
+                start=end - count,
+            )
             for count, end, page_problems, context in zip(counts, ends, problems, contexts, strict=True)
         ]
 
     def append(self, page: ParsedPage) -> None:
         """Append a page parsed by this or another builder of the same resource."""
         if page.rows:
-            self._small.append(page.batch)
+            self._small.append(page)
             self._small_rows += page.rows
-            if self._small_rows >= _JOINED_ROWS:
+            ends_batch = page.whole is None or page.start + page.rows == len(page.whole)
+            if self._small_rows >= _JOINED_ROWS and ends_batch:
                 self._join()
         self._add_problems(page.problems, page.context)
         self.readable = self.readable and page.readable
@@ -180,10 +199,25 @@ class FrameBuilder:
             self.append(pieces.pop())
 
     def _join(self) -> None:
-        small, self._small, self._small_rows = self._small, [], 0
+        small, self._small, self._small_rows = _batches_of(self._small), [], 0
         # Batches differ in schema only if a context adds columns.
-        joinable = len(small) > 1 and all(batch.schema.equals(small[0].schema) for batch in small[1:])
-        self._batches += [pa.concat_batches(small)] if joinable else small
+        if len(small) > 1 and all(batch.schema.equals(small[0].schema) for batch in small[1:]):
+            columns = [self._join_column(n, [batch.column(n) for batch in small]) for n in range(len(small[0].schema))]
+            small = [pa.record_batch(columns, schema=small[0].schema)]
+        self._batches += small
+
+    def _join_column(self, number: int, arrays: list[Any]) -> Any:
+        """One array of several; a column that repeats one array is joined only once."""
+        key = [
+            (len(array), array.offset, *(buffer and buffer.address for buffer in array.buffers())) for array in arrays
+        ]
+        last = self._constants.get(number)
+        if last is not None and last[0] == key:
+            return last[2]
+        joined = pa.concat_arrays(arrays, memory_pool=_LASTING)
+        if all(each == key[0] for each in key):
+            self._constants[number] = key, arrays[0], joined  # which keeps the addresses in use
+        return joined
 
     def copy(self) -> FrameBuilder:
         """An independent builder with the same rows."""
@@ -241,6 +275,20 @@ class FrameBuilder:
         return {"resource": self.resource, **known, "complete": complete, "problem_count": count, "problems": problems}
 
 
+def _batches_of(pages: Iterable[ParsedPage]) -> list[Any]:
+    """The batches of some pages; neighbouring slices of one batch are one again."""
+    batches: list[Any] = []
+    whole, start, end = None, 0, 0
+    for page in pages:
+        if page.whole is None or page.whole is not whole or page.start != end:
+            whole, start, end = page.whole, page.start, page.start
+            batches.append(page.batch)
+        end += page.rows
+        if end - start > page.rows:
+            batches[-1] = whole.slice(start, end - start)
+    return batches
+
+
 def to_frame(
     resource: str,
     pages: Iterable[bytes],
@@ -295,19 +343,38 @@ def to_frame(
     datetime64[us, UTC]
     """
     builder = FrameBuilder(resource, context, reveal=reveal)
-    for page in pages:
-        builder.add(page)
+    pages = iter(pages)
+    while group := list(itertools.islice(pages, _GROUP if builder.pages else 1)):  # the first shows what pages hold
+        builder.extend(builder.parse_together(group, [{}] * len(group)))
     return builder.finish(provenance)
 
 
-def _in_notebook() -> bool:
+def _fill_from_contexts(
+    values: Values, names: Iterable[str], contexts: Sequence[Mapping[str, Any]], counts: Sequence[int]
+) -> None:
+    """Replace the nulls of columns by values known from each page's request."""
+    for name in names:
+        defaults = itertools.chain.from_iterable(
+            itertools.repeat(context.get(name), count) for context, count in zip(contexts, counts, strict=True)
+        )
+        values.fields[(name,)] = [
+            default if value is None else value for value, default in zip(values.fields[(name,)], defaults, strict=True)
+        ]
+
+
+def in_notebook() -> bool:
+    """Whether this code runs in the kernel of a notebook."""
     ipython = sys.modules.get("IPython")
     return ipython is not None and hasattr(ipython.get_ipython(), "kernel")
 
 
+def _pandas_type(type_: Any) -> Any:
+    return pd.ArrowDtype(type_) if pa.types.is_list(type_) else _PANDAS_TYPES.get(type_)
+
+
 def to_pandas(table: Any) -> pd.DataFrame:
     """A DataFrame with the dtypes of `schemas.DTYPES` from an Arrow table."""
-    frame: pd.DataFrame = table.to_pandas(types_mapper=_PANDAS_TYPES.get, split_blocks=True)
+    frame: pd.DataFrame = table.to_pandas(types_mapper=_pandas_type, split_blocks=True)
     for name, dtype in frame.dtypes.items():
         if isinstance(dtype, pd.CategoricalDtype):
             # Sorted, so that equal rows make equal frames however they were paged.

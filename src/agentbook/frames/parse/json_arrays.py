@@ -60,25 +60,38 @@ def object_array(fields: Mapping[str, Sequence[Any]]) -> Any:
         return pa.nulls(count, TEXT)
     if not all(sizes[name].all() for name in columns):
         return _sparse_objects(columns)
-    step = 2 * len(columns) + 1
-    pieces: list[Any] = [b"}"] * (count * step)
+    # The end of each object is part of the piece that begins the next one.
+    step = 2 * len(columns)
+    pieces: list[Any] = [b""] * (count * step)
     lengths = np.ones(count, np.int64)
     for number, (name, raws) in enumerate(columns.items()):
         key = f"{',' if number else '{'}{name}:".encode()
-        pieces[2 * number :: step] = [key] * count
+        pieces[2 * number :: step] = [key if number else b"}" + key] * count
         pieces[2 * number + 1 :: step] = raws
         lengths += len(key) + sizes[name]
+    pieces[0] = pieces[0][1:]
+    pieces.append(b"}")
     return json_array(b"".join(pieces), lengths)
 
 
-def _sparse_objects(columns: dict[str, Sequence[Any]]) -> Any:
-    keys = [f"{name}:".encode() for name in columns]
+def objects(fields: Mapping[str, Sequence[Any]]) -> list[bytes]:
+    """The JSON object of each row's raw values; empty for a row without any.
+
+    Examples
+    --------
+    >>> objects({'"a"': [b"1", b""], '"b"': [b"[]", b""]})
+    [b'{"a":1,"b":[]}', b'']
+    """
+    keys = [f"{name}:".encode() for name in fields]
     members = [
         b",".join([key + raw for key, raw in zip(keys, raws, strict=True) if raw])
-        for raws in zip(*columns.values(), strict=True)
+        for raws in zip(*fields.values(), strict=True)
     ]
-    texts = [f"{{{member.decode('utf-8', 'replace')}}}" if member else None for member in members]
-    return pa.array(texts, TEXT)
+    return [b"{" + member + b"}" if member else b"" for member in members]
 
 
-__all__ = ["INSTANT", "TEXT", "json_array", "object_array"]
+def _sparse_objects(columns: Mapping[str, Sequence[Any]]) -> Any:
+    return pa.array([raw.decode("utf-8", "replace") if raw else None for raw in objects(columns)], TEXT)
+
+
+__all__ = ["INSTANT", "TEXT", "json_array", "object_array", "objects"]

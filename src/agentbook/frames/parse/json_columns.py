@@ -10,24 +10,23 @@ beside its row.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 
-from .content import ANY_CONTENT, NO_RAW, ContentReader, Raw, is_field_name, picker, raw_text, split_contents, struct
+from .almost_json import mend
+from .content import ANY_CONTENT, NO_RAW, ContentReader, Raw, is_field_name, picker, raw_text, split_contents
+from .page_types import KnownValues, Path, Slot, decoder_of, fields_of, page_of, type_of_column
 from .problems import Problem
-from .schemas import Column, Schema
+from .schemas import Schema
 
-_Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
-_TYPES: dict[str, Any] = {"bool": bool | None, "int": _Int64 | None}
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 # With more unknown fields than this, the keys carry data; read such pages item by item.
 _MAX_LEARNED = 100
 
-Path = tuple[str, ...]
 Extras = dict[int, dict[str, Any]]
 
 
@@ -56,28 +55,9 @@ class Values:
     count: int = 0
     fields: dict[Path, Any] = field(default_factory=dict)
     extras: Extras = field(default_factory=dict)
-    unknown: dict[Path, list[Any]] = field(default_factory=dict)
+    unknown: dict[Path, Sequence[Any]] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
     readable: bool = True
-
-
-@dataclass(slots=True)
-class _Slot:
-    """One wire field: its path, the struct attribute that holds it, type and picker."""
-
-    path: Path
-    attribute: str
-    type: Any
-    pick: Callable[[Sequence[Any]], list[Any]] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.pick = picker(self.attribute)
-
-
-def _type_of(column: Column) -> Any:
-    if not column.documented or column.kind in ("json", "label", "host", "masked"):
-        return Raw
-    return _TYPES.get(column.kind, str | None)
 
 
 class PageReader:
@@ -87,6 +67,12 @@ class PageReader:
     """
 
     def __init__(self, schema: Schema) -> None:
+        self._known_values = KnownValues()
+        self._enums: list[Path] = [
+            tuple(column.wire.split("."))
+            for column in schema.columns
+            if column.kind == "enum" and column.documented and column.wire
+        ]
         self._documented = {
             column.wire.partition(".")[0] for column in schema.columns if column.wire and column.documented
         }
@@ -100,9 +86,9 @@ class PageReader:
             if parent == "content":
                 self._top[parent] = ANY_CONTENT
             elif child:
-                self._nested.setdefault(parent, {})[child] = _type_of(column)
+                self._nested.setdefault(parent, {})[child] = type_of_column(column)
             else:
-                self._top[parent] = _type_of(column)
+                self._top[parent] = type_of_column(column)
         self._with_column: set[Path] = {(name,) for name in self._top}
         self._with_column.update((parent, child) for parent, children in self._nested.items() for child in children)
         self._with_column.add(("content", "text"))
@@ -113,21 +99,16 @@ class PageReader:
     def _build(self) -> None:
         if "content" in self._top:
             self._top["content"] = self._content.type
-        self._slots = [_Slot((name,), f"f{i}", type_) for i, (name, type_) in enumerate(self._top.items())]
-        fields: list[Any] = [_struct_field(slot) for slot in self._slots]
-        rename = {slot.attribute: slot.path[0] for slot in self._slots}
-        self._children: dict[str, tuple[Any, list[_Slot]]] = {}
+        self._slots = [self._slot((name,), f"f{i}", type_) for i, (name, type_) in enumerate(self._top.items())]
+        self._children: dict[str, tuple[Any, list[Slot]]] = {}
         for n, (parent, children) in enumerate(self._nested.items()):
-            slots = [_Slot((parent, name), f"f{i}", type_) for i, (name, type_) in enumerate(children.items())]
-            names = {slot.attribute: slot.path[1] for slot in slots}
-            nested = struct(f"N{n}", [_struct_field(slot) for slot in slots], names)
+            slots = [self._slot((parent, name), f"f{i}", type_) for i, (name, type_) in enumerate(children.items())]
             self._children[parent] = (picker(f"n{n}"), slots)
-            fields.append((f"n{n}", nested | None, None))
-            rename[f"n{n}"] = parent
-        # Fields without a default come first. Only the id has none: a missing id is
-        # always a problem.
-        fields.sort(key=len)
-        self._decoder = msgspec.json.Decoder(_page_of(struct("Item", fields, rename)))
+        nested = tuple((parent, fields_of(slots)) for parent, (_, slots) in self._children.items())
+        self._decoder = decoder_of(fields_of(self._slots), nested)
+
+    def _slot(self, path: Path, attribute: str, type_: Any) -> Slot:
+        return Slot(path, attribute, self._known_values.type_of(path) or type_)
 
     def read(self, page: bytes) -> Values:
         """The values of a page ``{"items": [...]}``; never raises for its contents."""
@@ -139,15 +120,31 @@ class PageReader:
 
     def _read_fast(self, page: bytes) -> Values | None:
         """The values of a page that has the expected form; None if it has not."""
-        try:
-            return self._columns(self._decoder.decode(page).items)
-        except msgspec.ValidationError:
-            if not self._learn(page):
-                return None
+        values = self._decode(page)
+        if values is None and self._known_values.used:
+            self._known_values.used = False  # the page may have a new one
+            self._build()
+            values = self._decode(page)
+        if values is None and self._learn(page):
+            values = self._decode(page)
+        if values is not None and self._enums and not self._known_values.used:
+            self._learn_values(values)
+        return values
+
+    def _decode(self, page: bytes) -> Values | None:
         try:
             return self._columns(self._decoder.decode(page).items)
         except msgspec.ValidationError:
             return None
+
+    def _learn_values(self, values: Values) -> None:
+        """Decode the enum values met so far without new strings from now on."""
+        for path in self._enums:
+            self._known_values.add(path, values.fields[path])
+        if self._known_values.use():
+            self._build()
+        else:
+            self._enums = []
 
     def read_together(self, pages: Sequence[bytes]) -> tuple[Values, list[int]] | None:
         """The values of several pages as one, and the number of items of each page.
@@ -173,14 +170,16 @@ class PageReader:
             values.fields[slot.path] = slot.pick(items)
         for pick, slots in self._children.values():
             children = pick(items)
-            rows = [row for row, child in enumerate(children) if child is not None]
-            for slot in slots:
-                if len(rows) == len(items):
+            present = list(filter(None, children))
+            if len(present) == len(items):
+                for slot in slots:
                     values.fields[slot.path] = slot.pick(children)
-                else:
-                    values.fields[slot.path] = column = [NO_RAW if slot.type is Raw else None] * len(items)
-                    for row, value in zip(rows, slot.pick([children[row] for row in rows]), strict=True):
-                        column[row] = value
+                continue
+            rows = list(itertools.compress(itertools.count(), children))
+            for slot in slots:
+                values.fields[slot.path] = column = [NO_RAW if slot.type is Raw else None] * len(items)
+                for row, value in zip(rows, slot.pick(present), strict=True):
+                    column[row] = value
         self._set_unknown_apart(values)
         if ("content",) in values.fields:
             parts = self._content.split(values.fields[("content",)])
@@ -197,7 +196,7 @@ class PageReader:
     def _learn(self, page: bytes) -> bool:
         """Add the unknown fields of a page; False if it has none or too many."""
         try:
-            items = msgspec.json.decode(page, type=_page_of(dict[str, Raw])).items
+            items = msgspec.json.decode(page, type=page_of(dict[str, Raw])).items
         except _UNREADABLE:
             return False
         known = {*self._top, *self._nested}
@@ -224,14 +223,10 @@ class PageReader:
         return True
 
     def _read_lenient(self, page: bytes, error: Exception) -> Values:
-        """Read a page that is not strict JSON.
-
-        NaN, lone surrogates and stray bytes are replaced, and reported as a problem.
-        """
+        """Mend and read a page that is not strict JSON, and report that."""
         try:
-            body = json.loads(page.decode("utf-8", "replace"), parse_constant=lambda name: None)
-            values = self._read_tolerant(json.dumps(body, ensure_ascii=False).encode("utf-8", "replace"))
-        except (ValueError, RecursionError):
+            values = self._read_tolerant(mend(page))
+        except _UNREADABLE:
             return _unreadable(f"the page is not JSON ({error})", page)
         problem = f"the page is not strict JSON and was read with care ({error})"
         values.problems.append(Problem(None, "", problem, None))
@@ -240,7 +235,7 @@ class PageReader:
     def _read_tolerant(self, page: bytes) -> Values:
         """Read a page item by item and field by field."""
         try:
-            items = msgspec.json.decode(page, type=_page_of(Raw)).items
+            items = msgspec.json.decode(page, type=page_of(Raw)).items
         except msgspec.ValidationError as error:
             return _unreadable(f"the page has no list of items ({error})", page)
         values = Values(len(items))
@@ -256,13 +251,19 @@ class PageReader:
             )
         return values
 
-    def _all_slots(self) -> list[_Slot]:
-        top = [
-            _Slot(slot.path, slot.attribute, ANY_CONTENT) if slot.path == ("content",) else slot for slot in self._slots
+    def _all_slots(self) -> list[Slot]:
+        """The fields, with the types that they have where each value is read alone."""
+        slots = [*self._slots, *(slot for _, nested in self._children.values() for slot in nested)]
+        return [
+            Slot(slot.path, slot.attribute, ANY_CONTENT)
+            if slot.path == ("content",)
+            else Slot(slot.path, slot.attribute, str | None)
+            if slot.path in self._enums
+            else slot
+            for slot in slots
         ]
-        return [*top, *(slot for _, slots in self._children.values() for slot in slots)]
 
-    def _read_item(self, values: Values, slots: dict[Path, _Slot], row: int, raw: Any) -> None:
+    def _read_item(self, values: Values, slots: dict[Path, Slot], row: int, raw: Any) -> None:
         try:
             item = msgspec.json.decode(raw, type=dict[str, Raw])
         except _UNREADABLE:
@@ -277,7 +278,7 @@ class PageReader:
             elif bytes(value) != b"null":
                 self._read_object(values, slots, row, key, value)
 
-    def _read_object(self, values: Values, slots: dict[Path, _Slot], row: int, key: str, raw: Any) -> None:
+    def _read_object(self, values: Values, slots: dict[Path, Slot], row: int, key: str, raw: Any) -> None:
         try:
             members = msgspec.json.decode(raw, type=dict[str, Raw])
         except _UNREADABLE:
@@ -289,7 +290,7 @@ class PageReader:
             _read_field(values, slots, row, (key, name), value)
 
 
-def _read_field(values: Values, slots: dict[Path, _Slot], row: int, path: Path, raw: Any) -> None:
+def _read_field(values: Values, slots: dict[Path, Slot], row: int, path: Path, raw: Any) -> None:
     slot = slots.get(path)
     if slot is None:
         add_extra(values.extras, row, path, bytes(raw))
@@ -310,16 +311,6 @@ def add_extra(extras: Extras, row: int, path: Path, raw: bytes) -> None:
         fields[path[0]] = raw
     elif isinstance(fields.setdefault(path[0], {}), dict):
         fields[path[0]][path[1]] = raw
-
-
-def _struct_field(slot: _Slot) -> Any:
-    if slot.path == ("id",):
-        return (slot.attribute, str)
-    return (slot.attribute, slot.type, NO_RAW if slot.type is Raw else None)
-
-
-def _page_of(item: Any) -> Any:
-    return msgspec.defstruct("Page", [("items", list[item])])
 
 
 def _unreadable(problem: str, page: bytes) -> Values:

@@ -7,11 +7,15 @@ not even its first or last characters: they identify a key and make it easier to
 from __future__ import annotations
 
 import hmac
+import json
 import secrets
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
+
+from ...api.redaction import SECRET_WORDS, is_secret, is_secret_name
 
 # Fields of an opaque object that identify it and are never secret.
 _IDENTIFYING = frozenset({"id", "name", "full_name", "type", "kind", "slug", "title", "label", "status"})
@@ -61,6 +65,49 @@ def mask_except_names(value: Any) -> Any:
         else mask_except_names(member)
         for key, member in value.items()
     }
+
+
+def mask_secrets(value: Any) -> Any:
+    """A JSON value in which fields are masked whose names suggest a secret.
+
+    Examples
+    --------
+    >>> mask_secrets({"region": "eu", "auth": {"api_key": "sk-12345"}, "tokens": 12})
+    {'region': 'eu', 'auth': {'api_key': '<string, 8 characters>'}, 'tokens': 12}
+    """
+    if isinstance(value, list):
+        return [mask_secrets(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return {key: mask(member) if is_secret(key, member) else mask_secrets(member) for key, member in value.items()}
+
+
+def mask_raw(name: str, raws: Sequence[Any]) -> Sequence[Any]:
+    """The raw JSON values of a field without the secrets in them; empty ones stay.
+
+    Few have any, so that the bytes of all are searched at once for names of secrets.
+
+    Examples
+    --------
+    >>> mask_raw("auth", [b'{"api_key":"sk-1"}', b""])
+    [b'{"api_key":"<string, 4 characters>"}', b'']
+    """
+    if not is_secret_name(name):
+        data = b",".join(raws)
+        if b"{" not in data or not SECRET_WORDS.search(data):
+            return raws
+    return [_without_secrets(name, raw) for raw in raws]
+
+
+def _without_secrets(name: str, raw: Any) -> bytes:
+    if not raw:
+        return b""
+    try:
+        value = {name: json.loads(bytes(raw))}  # reads numbers of any size
+        masked = mask_secrets(value)
+    except (ValueError, RecursionError):
+        return b'"<masked>"'
+    return bytes(raw) if masked == value else _encode(masked[name])
 
 
 def host_of(url: str) -> str | None:

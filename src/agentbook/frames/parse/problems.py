@@ -56,6 +56,8 @@ def load_problems(frame: pd.DataFrame) -> pd.DataFrame:
 
     Raises
     ------
+    TypeError
+        If `frame` is not a DataFrame, such as a `Listing`, which has to be loaded.
     ValueError
         If the frame has no provenance: agentbook did not load it, or pandas dropped its
         ``attrs``.
@@ -72,6 +74,11 @@ def load_problems(frame: pd.DataFrame) -> pd.DataFrame:
     >>> problems[["row", "field", "raw"]].values.tolist()
     [[0, 'type', '7']]
     """
+    if not isinstance(frame, pd.DataFrame):
+        raise TypeError(
+            f"load_problems needs the DataFrame that was loaded, not a {type(frame).__name__}: ab.load_events(client, "
+            "sessions) or the to_pandas() of a list makes one."
+        )
     provenance = frame.attrs.get("agentbook", {})
     if "problems" not in provenance:
         raise ValueError(

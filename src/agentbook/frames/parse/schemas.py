@@ -31,6 +31,7 @@ DTYPES: dict[str, str] = {
     "time": "datetime64[us, UTC]",
     "int": "Int64",
     "bool": "boolean",
+    "list": "list<item: large_string>[pyarrow]",
 }
 
 
@@ -45,7 +46,8 @@ class Column:
     kind : str
         A key of `DTYPES`. ``label`` reads a string, or the name inside an object;
         ``host`` keeps the host of a URL; ``masked`` keeps the keys of an object and
-        masks its values; ``json`` keeps JSON text.
+        masks its values; ``json`` keeps JSON text; ``list`` keeps the items of a list,
+        those that are not strings as JSON text.
     wire : str or None
         Path of the value in an item, with a dot for nested objects. None for a derived
         column.
@@ -95,7 +97,7 @@ def _column(kind: str, name: str, meaning: str, *, wire: str | None = None, docu
 
 
 _id, _text, _enum, _time, _bool = (partial(_column, kind) for kind in ("id", "text", "enum", "time", "bool"))
-_json = partial(_column, "json", documented=False)
+_list = partial(_column, "list", documented=False)
 _label = partial(_column, "label", documented=False)
 _CREATED = _time("created_at", "when the platform wrote it")
 _UPDATED = _time("updated_at", "when it last changed")
@@ -137,6 +139,7 @@ SCHEMAS: dict[str, Schema] = {
             "agents",
             _ID,
             _text("name", "its name", documented=False),
+            _text("full_name", "<owner_name>~<agent_name>", documented=False),
             _text("description", "what it does", documented=False),
             _id("owner_id", "the owning account", documented=False),
             _text("owner_name", "name of the owning account", wire="owner.name", documented=False),
@@ -144,12 +147,13 @@ SCHEMAS: dict[str, Schema] = {
             _id("creator_id", "who created it", documented=False),
             _id("maintainer_id", "who maintains it", documented=False),
             _label("category", "its category"),
-            _json("tags", "its tags"),
+            _list("tags", "its tags"),
             _enum("template", "what it was created from", documented=False),
             _enum("setup_state", "READY once it can be configured", documented=False),
             _bool("is_public", "anybody may read it", documented=False),
             _bool("is_archived", "out of use", documented=False),
             _bool("is_pinned", "pinned by its owner", documented=False),
+            _text("latest_version", "number of its newest committed version", documented=False),
             _time("created_at", "when the platform wrote it", documented=False),
             _time("updated_at", "when it last changed", documented=False),
         ),
@@ -163,16 +167,24 @@ SCHEMAS: dict[str, Schema] = {
             _text("summary", "what changed", documented=False),
             _enum("mode", "one-shot or multi-turn", documented=False),
             _text("system_prompt", "the prompt of an LLM agent", documented=False),
-            _json("tools", "integrations and their tools"),
+            _list("tools", "its integrations with their tools, each as JSON text"),
+            _list("platform_tools", "the platform's own tools that it may call"),
+            _text("model", "the language model; null for the platform's own", documented=False),
             _id("creator_id", "who committed it", documented=False),
             _time("published_at", "when it was published; null until then", documented=False),
             _time("created_at", "when the platform wrote it", documented=False),
             _time("updated_at", "when it last changed", documented=False),
         ),
         _schema(
+            "models",
+            _text("id", "its name"),
+            _bool("is_default", "versions that name no model run on it"),
+        ),
+        _schema(
             "skills",
             _ID,
             _text("name", "its name", documented=False),
+            _text("full_name", "<owner_name>~<skill_name>", documented=False),
             _text("overview", "what it teaches", documented=False),
             _id("owner_id", "the owning account", documented=False),
             _text("owner_name", "name of the owning account", wire="owner.name", documented=False),
@@ -207,8 +219,8 @@ SCHEMAS: dict[str, Schema] = {
             Column("webhook_url", "host", "webhook_url", "host of the webhook address", documented=False),
             _label("signature_type", "how webhooks are signed"),
             _bool("has_active_webhook_triggers", "whether a webhook starts anything", documented=False),
-            _text("webhook_owner_identifier", "whom the integration sends webhooks for"),
-            _json("policy_resources", "what its policy names"),
+            _text("webhook_owner_identifier", "whom the integration sends webhooks for, masked"),
+            _list("policy_resources", "what its policy names; objects as JSON text"),
             _CREATED,
             _UPDATED,
             opaque=("creator", "target"),
@@ -252,7 +264,9 @@ SCHEMAS: dict[str, Schema] = {
             ),
             _id("initiator_id", "who began it; the key's id for a key"),
             _enum("initiator_type", "api_key for a key", wire="initiator.type", documented=False),
+            _text("initiator_name", "name of who began it", wire="initiator.name", documented=False),
             _text("name", "its name"),
+            _enum("status", "such as RUNNING, where the platform says it", documented=False),
             _CREATED,
             _UPDATED,
         ),

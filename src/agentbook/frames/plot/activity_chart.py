@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from datetime import tzinfo
-
-import pandas as pd
+from typing import Any
 
 from ..analysis.activity import WEEKDAYS, hour_of_week
 from ..analysis.periods import zone_name
-from .chart import COLOURS, FAINT, Chart, altair, count_text, data_of, styled
+from ..analysis.validate import events_of
+from .chart import Chart
+from .style import COLOURS, FAINT, INK, altair, brush, click, count_text, data_of, styled, tooltip
 
 
-def activity_heatmap(events: pd.DataFrame, *, tz: str | tzinfo = "UTC") -> Chart:
+def activity_heatmap(events: Any, *, since: Any = None, until: Any = None, tz: str | tzinfo = "UTC") -> Chart:
     """Events by weekday and hour.
 
     Parameters
     ----------
-    events : DataFrame
+    events : DataFrame, Listing, History, or any other table
         From `load_events` or `to_frame("events", ...)`.
+    since, until : str, datetime, date or Timedelta, optional
+        Only events from `since` on and before `until`: instants, dates, or lengths of
+        time before the data were loaded, such as ``"7d"``.
     tz : str or tzinfo
         Time zone of the hours, as an IANA name or `zoneinfo.ZoneInfo`. Default UTC.
 
@@ -48,21 +52,34 @@ def activity_heatmap(events: pd.DataFrame, *, tz: str | tzinfo = "UTC") -> Chart
     '1 event by weekday and hour (UTC)'
     """
     alt, tz = altair(), zone_name(tz)
-    table = hour_of_week(events, tz=tz)
+    events = events_of(events, caller="plot.activity_heatmap")
+    table = hour_of_week(events, tz=tz, since=since, until=until)
     rows = table.reset_index().melt("weekday", var_name="hour", value_name="events").astype({"hour": "int64"})
     total = int(rows["events"].sum())
-    x = alt.X("hour:O", title="hour of the day", axis=alt.Axis(labelAngle=0, domain=False, ticks=False))
-    y = alt.Y("weekday:N", sort=list(WEEKDAYS), title=None, axis=alt.Axis(domain=False, ticks=False))
-    base = alt.Chart(data_of(rows)).encode(x=x, y=y)
-    # Opacity of one hue reads as little to much on any background; a colour scheme fits
-    # only one.
-    heat = base.mark_rect(color=COLOURS[0], cornerRadius=2).encode(
-        opacity=alt.Opacity(
-            "events:Q", scale=alt.Scale(domain=[0, max(1, int(rows["events"].max()))], range=[0, 1]), title="events"
+    # Few and short labels: a narrow page shrinks the picture.
+    bare = {"domain": False, "ticks": False, "labelFontSize": 12}
+    x = alt.X("hour:O", title="hour of the day", axis=alt.Axis(labelAngle=0, values=list(range(0, 24, 3)), **bare))
+    y = alt.Y("weekday:N", sort=list(WEEKDAYS), title=None, axis=alt.Axis(labelExpr="slice(datum.label, 0, 3)", **bare))
+    rows["share"] = rows["events"] / max(1, total)
+    clicked = click()
+    chart = (
+        alt.Chart(data_of(rows))
+        .mark_rect(color=COLOURS[0], stroke=FAINT, strokeWidth=0.5)
+        .encode(
+            x=x,
+            y=y,
+            # Opacity of one hue reads as little to much on any background; a colour
+            # scheme fits only one.
+            fillOpacity=alt.FillOpacity(
+                "events:Q", scale=alt.Scale(domain=[0, max(1, int(rows["events"].max()))], range=[0, 1]), title="events"
+            ),
+            strokeWidth=alt.condition(clicked, alt.value(2), alt.value(0.5), empty=False),
+            stroke=alt.condition(clicked, alt.value(INK), alt.value(FAINT), empty=False),
+            tooltip=tooltip(weekday="weekday", hour="hour", events=("events", ","), share=("share", ".1%")),
         )
+        .add_params(clicked, brush("x", "y"))
+        .properties(width=24 * 16, height=alt.Step(20))
     )
-    grid = base.mark_rect(fillOpacity=0, stroke=FAINT, strokeWidth=0.5, cornerRadius=2)
-    chart = (grid + heat).properties(width=alt.Step(22), height=alt.Step(22))
     text = f"{count_text(total, 'event')} by weekday and hour ({tz})."
     if total:
         top = rows.iloc[int(rows["events"].argmax())]

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pandas as pd
 
 from ..analysis.credentials import credential_report
 from ..analysis.failures import failures as failure_table
 from ..analysis.findings import SEVERITIES
-from ..analysis.validate import require
-from .chart import COLOURS, SEVERITY_COLOURS, Chart, altair, count_text, data_of, join_names, styled
+from ..analysis.selection import OTHER, keep_top
+from ..analysis.validate import frame_of, require
+from .chart import Chart
+from .inputs import turns_within
+from .style import BAD, SEVERITY_COLOURS, altair, click, count_text, data_of, join_names, styled, tooltip
 
 
-def failures(data: pd.DataFrame) -> Chart:
+def failures(data: Any, *, since: Any = None, until: Any = None) -> Chart:
     """Failed turns by kind of failure.
 
     Parameters
     ----------
-    data : DataFrame
+    data : DataFrame, Listing, History, or any other table
         Events, or the result of `turns`.
+    since, until : str, datetime, date or Timedelta, optional
+        Only turns asked from `since` on and before `until`: instants, dates, or lengths
+        of time before the data were loaded, such as ``"7d"``.
 
     Returns
     -------
@@ -44,7 +52,7 @@ def failures(data: pd.DataFrame) -> Chart:
     1 of 1 turn failed (100.0 %): llm_calls 1.
     """
     alt = altair()
-    table = failure_table(data)
+    table = failure_table(turns_within(data, since=since, until=until, caller="plot.failures"))
     rows = table[["kind", "turns", "sessions", "share", "cause"]]
     counts = table.attrs["agentbook"]
     total, failed = counts["turns"], counts["failed"]
@@ -56,18 +64,29 @@ def failures(data: pd.DataFrame) -> Chart:
         y=alt.Y("kind:N", sort=rows["kind"].to_list(), title=None, axis=alt.Axis(domain=False, ticks=False)),
         x=alt.X("turns:Q", title="turns", axis=alt.Axis(tickMinStep=1, format="d")),
     )
-    bars = base.mark_bar(color=COLOURS[7], height=14, cornerRadiusEnd=2)
+    bars = clickable(base.mark_bar(color=BAD, height=14, cornerRadiusEnd=2)).encode(
+        tooltip=tooltip(
+            kind="kind", turns=("turns", ","), sessions=("sessions", ","), share=("share", ".1%"), cause="cause"
+        )
+    )
     labels = base.mark_text(align="left", dx=4).encode(text="turns:Q")
     chart = (bars + labels).properties(width=480, height=alt.Step(22))
     return Chart(styled(chart, "Failed turns by kind", f"{failed:,} of {count_text(total, 'turn')}"), text, rows)
 
 
-def credentials(report: pd.DataFrame, *, top: int = 30) -> Chart:
+def clickable(bars: Any) -> Any:
+    """Bars that can be clicked."""
+    alt, clicked = altair(), click()
+    opacity = alt.condition(clicked, alt.value(1), alt.value(0.3))
+    return bars.properties(name="bars").encode(opacity=opacity).add_params(clicked)
+
+
+def credentials(report: Any, *, top: int = 30) -> Chart:
     """Credentials per integration, by their worst finding.
 
     Parameters
     ----------
-    report : DataFrame
+    report : DataFrame, Listing, History, or any other table
         The result of `credential_report`, or credentials.
     top : int
         Number of integrations with a bar of their own: those with the most credentials.
@@ -98,16 +117,15 @@ def credentials(report: pd.DataFrame, *, top: int = 30) -> Chart:
     1 credential of 1 integration. By worst finding: 1 high. Most: github 1.
     """
     alt = altair()
-    require(report, caller="plot.credentials")
+    report = frame_of(report, caller="plot.credentials", resource="credentials")
     table = report if "findings" in report else credential_report(report)
     require(table, "integration", "severity", caller="plot.credentials")
     names = table["integration"].fillna("(not said)")
     counts = names.value_counts(sort=False).rename("n").rename_axis("integration").reset_index()
     counts = counts.sort_values(["n", "integration"], ascending=[False, True], ignore_index=True)
-    order = counts["integration"].to_list()[:top]
-    shown = names.where(names.isin(order), "(others)")
-    order += ["(others)"] if len(counts) > top else []
-    rows = pd.DataFrame({"integration": shown, "severity": table["severity"].astype("str")})
+    rows = pd.DataFrame({"integration": names, "severity": table["severity"].astype("str")})
+    rows = keep_top(rows, ["integration"], top, caller="plot.credentials")
+    order = [name for name in [*counts["integration"], OTHER] if rows["integration"].eq(name).any()]
     rows = rows.value_counts(sort=False).rename("credentials").reset_index()
     rows["rank"] = rows["severity"].map({name: -n for n, name in enumerate(SEVERITIES)}).astype("int64")
     rows = rows.sort_values(["integration", "rank"], ignore_index=True)
@@ -119,13 +137,13 @@ def credentials(report: pd.DataFrame, *, top: int = 30) -> Chart:
         text += f" By worst finding: {', '.join(by_severity)}. Most: {join_names(by_integration)}."
     colours = alt.Scale(domain=list(SEVERITIES[::-1]), range=[SEVERITY_COLOURS[name] for name in SEVERITIES[::-1]])
     chart = (
-        alt.Chart(data_of(rows))
-        .mark_bar(height=14)
+        clickable(alt.Chart(data_of(rows)).mark_bar(height=14))
         .encode(
             y=alt.Y("integration:N", sort=order, title=None, axis=alt.Axis(domain=False, ticks=False)),
             x=alt.X("credentials:Q", title="credentials", axis=alt.Axis(tickMinStep=1, format="d")),
             color=alt.Color("severity:N", title="worst finding", scale=colours),
             order="rank:Q",
+            tooltip=tooltip(integration="integration", severity="worst finding", credentials=("credentials", ",")),
         )
         .properties(width=480, height=alt.Step(22))
     )

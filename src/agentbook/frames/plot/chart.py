@@ -1,37 +1,55 @@
-"""Charts as SVG, drawn offline, with a text alternative.
+"""Charts: a picture with a text alternative and its data.
 
-JupyterLab bundles an older Vega-Lite than Altair writes, and a saved notebook should
-show its charts without either, so the output is the drawing itself: as SVG, and as an
-image in HTML, which a front end shows in a notebook that is not trusted too. It has no
-background. Its greys and colours are legible on white and on black, so one drawing
-serves light and dark themes.
+A saved notebook should show its charts without a kernel, without widgets and without
+trust, so the output is the drawing itself: as SVG, and as an image in HTML. In the page
+of a running notebook, `agentbook.frames.plot.live` puts a chart with tooltips and
+selections in its place.
 """
 
 from __future__ import annotations
 
-import io
+import functools
 import re
+import sys
 from base64 import b64encode
 from collections.abc import Sequence
 from html import escape
-from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
+import numpy as np
 import pandas as pd
 
+from ..._half_made import repr_when_half_made
+from ..._names import nearest
 from ..._whole_file import whole_file
+from .combination import combined_spec
+from .selected_rows import selected_rows
+from .style import altair
+from .vega import to_html, to_pdf, to_png, to_svg
 
-MAX_ROWS = 5_000
+PART = "part"  # of a combination, the number of the chart that a row is of
+_WIDTH = re.compile(r'<svg[^>]*\bwidth="([\d.]+)')
+_LEGIBLE = 0.7  # of its own width: labels of 11 pixels become 8
+FORMATS = (".svg", ".png", ".html", ".pdf")
 _COUNTED = re.compile(r"(?<=[\"#])(clip|gradient_?)\d+(?=[\")])")
-INK = "#767676"  # contrast 4.5:1 with white and with #111
-FAINT = "#7676764d"
-COLOURS = ("#3b82c4", "#c9731f", "#3f9656", "#8d6cc7", "#c2528b", "#5f8a8b", "#a0802c", "#d1495b")
-SEVERITY_COLOURS = {"none": "#7f9fb8", "low": "#3b82c4", "medium": "#c9731f", "high": "#d1495b"}
+_COLOUR = re.compile(r"#(?:[0-9a-fA-F]{3,4}|[0-9a-fA-F]{6}|[0-9a-fA-F]{8})|(?:rgb|hsl)a?\([\d\s.,%/]+\)")
 
 
 class Chart:
     """A chart, its text alternative and its data.
+
+    In a running notebook, marks have tooltips, and dragging or clicking selects marks.
+    Two charts side by side are ``first | second``, one above the other
+    ``first & second``.
+
+    Parameters
+    ----------
+    chart : altair.TopLevelMixin
+    text : str
+    data : DataFrame
+    drawn : DataFrame, optional
+        The rows as the chart's marks have them, in the order of `data`. Default `data`.
 
     Attributes
     ----------
@@ -40,19 +58,49 @@ class Chart:
     text : str
         What the chart shows, in words.
     data : DataFrame
-        The rows in the chart, at most `MAX_ROWS`.
+        The rows in the chart, at most `agentbook.frames.plot.style.MAX_ROWS`.
     """
 
-    def __init__(self, chart: Any, text: str, data: pd.DataFrame) -> None:
+    def __init__(self, chart: Any, text: str, data: pd.DataFrame, drawn: pd.DataFrame | None = None) -> None:
         self.chart = chart
         self.text = text
         self.data = data
+        self._sources = [_Source(0, data if drawn is None else drawn)]
+        self._source_of: dict[str, int] = {}  # parameter -> its source, if not the first
+        self._selection: dict[str, Any] = {}
 
-    def svg(self) -> str:
-        """The chart as SVG. Equal rows give equal bytes."""
-        out = io.StringIO()
-        self.chart.save(out, format="svg")
-        svg = _renumber(out.getvalue())
+    # What a person has selected
+
+    @property
+    def selection(self) -> pd.DataFrame:
+        """The rows of `data` that are selected in the page, by dragging or clicking.
+
+        Empty if none are, and outside of a running notebook.
+        """
+        inside = np.zeros(len(self.data), np.bool_)
+        for name, selection in self._selection.items():
+            source = self._sources[self._source_of.get(name, 0)]
+            inside[source.start : source.start + len(source.rows)] |= selected_rows(source.rows, selection)
+        return self.data[inside]
+
+    def select(self, selection: dict[str, Any]) -> None:
+        """Keep what the page reports: by parameter, what Vega calls its value."""
+        self._selection = selection
+
+    # Files
+
+    def svg(self, background: str | None = None) -> str:
+        """The chart as SVG. Equal rows give equal bytes.
+
+        Parameters
+        ----------
+        background : str, optional
+            A CSS colour. None (default) draws none.
+        """
+        spec = self._spec(background)
+        # Within an image nobody can reach the marks; their labels would be most of it.
+        spec["config"] = {**spec.get("config", {}), "aria": False}
+        svg = _renumber(to_svg(spec))
         start = svg.index(">", svg.index("<svg")) + 1
         return f"{svg[:start]}<title>{escape(self.text)}</title>{svg[start:]}"
 
@@ -60,102 +108,146 @@ class Chart:
         """The chart as an image element with its text alternative; nothing can run."""
         return self._image(self.svg())
 
-    def _image(self, svg: str) -> str:
-        data = b64encode(svg.encode()).decode()
-        return f'<img alt="{escape(self.text)}" src="data:image/svg+xml;base64,{data}">'
+    def png(self, scale: float = 2, background: str | None = "white") -> bytes:
+        """The chart as PNG.
 
-    def png(self, scale: float = 2) -> bytes:
-        """The chart as PNG, with `scale` pixels per point."""
-        out = io.BytesIO()
-        self.chart.save(out, format="png", scale_factor=scale)
-        return out.getvalue()
+        Parameters
+        ----------
+        scale : float
+            Pixels per point. Default 2.
+        background : str or None
+            A CSS colour, default white; None draws none.
+        """
+        return to_png(self._spec(background), scale)
 
-    def save(self, path: str | Path) -> Path:
-        """Write the chart to a ``.svg`` or ``.png`` file; returns the path."""
+    def save(self, path: str | Path, *, background: str | None = "white") -> Path:
+        """Write the chart to a file, as a whole or not at all.
+
+        Parameters
+        ----------
+        path : str or Path
+            Its ending is the format: ``.svg``, ``.png``, ``.pdf``, or ``.html`` for a
+            page with tooltips that opens without a network.
+        background : str or None
+            A CSS colour, default white; None draws none.
+
+        Returns
+        -------
+        Path
+
+        Raises
+        ------
+        ValueError
+            If the ending or the colour is unknown.
+        """
         target = Path(path).expanduser()
-        if target.suffix not in (".svg", ".png"):
-            raise ValueError(f"A chart is saved as .svg or .png, not as {target.name!r}.")
+        ending = target.suffix.lower()
+        if ending not in FORMATS:
+            raise ValueError(f"A chart is saved as {', '.join(FORMATS[:-1])} or {FORMATS[-1]}, not as {target.name!r}.")
         with whole_file(target) as file:
-            file.write(self.png() if target.suffix == ".png" else self.svg().encode())
+            file.write(self._bytes(ending, background))
         return target
 
+    def _bytes(self, ending: str, background: str | None) -> bytes:
+        if ending == ".svg":
+            return self.svg(background).encode()
+        if ending == ".png":
+            return self.png(background=background)
+        spec = self._spec(background)
+        return to_pdf(spec) if ending == ".pdf" else to_html(spec, self.text, background or "transparent").encode()
+
+    def live_spec(self) -> dict[str, Any]:
+        """The Vega-Lite specification of the chart in a page."""
+        return {**self._spec(None), "description": self.text}
+
+    def _spec(self, background: str | None) -> dict[str, Any]:
+        spec: dict[str, Any] = self.chart.to_dict()
+        return spec if background is None else {**spec, "background": _colour(background)}
+
+    # Combinations
+
+    def __or__(self, other: Any) -> Chart:
+        return _combine("hconcat", self, other)
+
+    def __and__(self, other: Any) -> Chart:
+        return _combine("vconcat", self, other)
+
+    __ror__ = __or__
+    __rand__ = __and__
+
+    # In a notebook
+
+    def _image(self, svg: str, classes: str = "") -> str:
+        data = b64encode(svg.encode()).decode()
+        style = f"max-width:100%;min-width:{_least_width(svg)}px"
+        return f'<img {classes}alt="{escape(self.text)}" style="{style}" src="data:image/svg+xml;base64,{data}">'
+
+    @repr_when_half_made
     def __repr__(self) -> str:
         return self.text
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         svg = self.svg()
-        return {"text/html": self._image(svg), "image/svg+xml": svg, "text/plain": self.text}
+        name = _serve_live(self) if _in_kernel() else ""
+        classes = f'class="ab-chart ab-chart-{name}" ' if name else ""
+        return {"text/html": self._image(svg, classes), "image/svg+xml": svg, "text/plain": self.text}
 
 
-def altair() -> Any:
-    """The module `altair`, or an `ImportError` that says how to install it."""
-    try:
-        import_module("vl_convert")
-        return import_module("altair")
-    except ImportError as missing:
-        raise ImportError(
-            f"Charts need Altair and vl-convert ({missing}). Install them with: pip install 'agentbook[lab]'"
-        ) from missing
+class _Source:
+    """Rows that marks are drawn from, and where they start in the chart's data."""
+
+    def __init__(self, start: int, rows: pd.DataFrame) -> None:
+        self.start, self.rows = start, rows
 
 
-def data_of(frame: pd.DataFrame) -> Any:
-    """The rows as Altair's inline data."""
-    if len(frame) > MAX_ROWS:
-        raise ValueError(
-            f"This chart would hold {len(frame):,} rows, more than {MAX_ROWS:,}: "
-            "choose a longer period, fewer groups, or a part of the frame."
+def _combine(direction: str, first: Chart, second: Any) -> Chart:
+    if not isinstance(second, Chart):
+        raise TypeError(
+            f"A chart combines with another chart of agentbook, not with a {type(second).__name__}: "
+            "draw both with ab.plot, then `first | second` (beside) or `first & second` (below)."
         )
-    rows = frame.astype(object).where(frame.notna(), None).to_dict("records")
-    return altair().InlineData(values=[{str(key): _plain(value) for key, value in row.items()} for row in rows])
+    return _Combination(direction, [first, second])
 
 
-def wall_clock(moments: pd.Series) -> pd.Series:
-    """Local times as texts in UTC, so that a UTC axis shows the local clock.
+class _Combination(Chart):
+    """Charts beside or below each other, drawn as one."""
 
-    Vega cannot show any other time zone than UTC and its own.
-    """
-    texts: pd.Series = moments.dt.tz_localize(None).dt.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-    return texts
-
-
-def styled(chart: Any, title: str, subtitle: str = "") -> Any:
-    """The chart with a title and this package's colours."""
-    return (
-        chart.properties(title={"text": title, "subtitle": subtitle} if subtitle else title)
-        .configure(background="transparent", font="sans-serif")
-        .configure_view(stroke=None)
-        .configure_range(category=list(COLOURS))
-        .configure_title(anchor="start", color=INK, subtitleColor=INK, fontSize=14, subtitleFontSize=11, offset=12)
-        .configure_axis(
-            labelColor=INK, titleColor=INK, domainColor=INK, tickColor=INK, gridColor=FAINT, labelFontSize=11,
-            titleFontSize=11, titleFontWeight="normal",
-        )
-        .configure_legend(labelColor=INK, titleColor=INK, labelFontSize=11, titleFontSize=11, titleFontWeight="normal")
-        .configure_text(color=INK, fontSize=11)
-    )  # fmt: skip
+    def __init__(self, direction: str, parts: Sequence[Chart]) -> None:
+        spec, names = combined_spec(direction, [part.chart.to_dict() for part in parts])
+        text = " ".join(part.text for part in parts)
+        super().__init__(altair().Chart.from_dict(spec), text, _stacked(parts))
+        self._sources, start = [], 0
+        for part, renamed in zip(parts, names, strict=True):
+            sources = len(self._sources)
+            self._sources += [_Source(start + source.start, source.rows) for source in part._sources]
+            self._source_of |= {name: sources + part._source_of.get(old, 0) for old, name in renamed.items()}
+            start += len(part.data)
 
 
-def join_names(names: Sequence[str], limit: int = 3) -> str:
-    """The first few names, and how many more there are.
-
-    Examples
-    --------
-    >>> join_names(["a", "b", "c", "d"])
-    'a, b, c and 1 more'
-    """
-    shown = ", ".join(names[:limit])
-    return shown if len(names) <= limit else f"{shown} and {len(names) - limit} more"
+def _stacked(parts: Sequence[Chart]) -> pd.DataFrame:
+    """The rows of all parts, with a column that tells which part they are of."""
+    numbered = [part.data.assign(**{PART: number}) for number, part in enumerate(parts, start=1)]
+    frames = [frame[[PART, *(name for name in frame if name != PART)]] for frame in numbered]
+    return pd.concat(frames, ignore_index=True)
 
 
-def count_text(n: int, noun: str) -> str:
-    """A count with its noun.
+@functools.cache
+def _colour_names() -> frozenset[str]:
+    from altair.vegalite.v6.schema._typing import ColorName_T
 
-    Examples
-    --------
-    >>> count_text(2000, "turn")
-    '2,000 turns'
-    """
-    return f"{n:,} {noun}" + ("" if n == 1 else "s")
+    return frozenset(get_args(ColorName_T))
+
+
+def _colour(background: str) -> str:
+    """A CSS colour as it is; a `ValueError` if it is none."""
+    name = background.lower() if isinstance(background, str) else ""
+    if name == "transparent" or name in _colour_names() or _COLOUR.fullmatch(name):
+        return name
+    match = nearest(name, sorted(_colour_names())) if name else None
+    hint = f" (did you mean {match!r}?)" if match else ""
+    raise ValueError(
+        f"background must be a CSS colour such as 'white' or '#111111', or None, not {background!r}{hint}."
+    )
 
 
 def _renumber(svg: str) -> str:
@@ -164,5 +256,23 @@ def _renumber(svg: str) -> str:
     return _COUNTED.sub(lambda match: names.setdefault(match[0], f"{match[1]}{len(names)}"), svg)
 
 
-def _plain(value: Any) -> Any:
-    return value.item() if hasattr(value, "item") else value
+def _least_width(svg: str) -> int:
+    """Pixels down to which a narrow page shrinks a picture; below, it is scrolled."""
+    width = _WIDTH.search(svg)
+    return int(float(width[1]) * _LEGIBLE) if width else 0
+
+
+def _in_kernel() -> bool:
+    """Whether this process is a notebook's kernel."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return hasattr(shell, "kernel")
+
+
+def _serve_live(chart: Chart) -> str:
+    """The name under which the page finds the chart; empty if there are no widgets."""
+    from . import live
+
+    try:
+        return live.serve(chart)
+    except Exception:  # whatever a front end's widgets raise, the picture is shown
+        return ""

@@ -3,39 +3,65 @@
 from __future__ import annotations
 
 from datetime import tzinfo
+from typing import Any
 
 import pandas as pd
 
 from ..analysis.periods import zone_name
+from ..analysis.statistic import check_stat, quantile_of
 from ..analysis.timing import latency as latency_table
-from ..analysis.turns import turns_of
-from ..analysis.validate import group_of, require, with_instants
-from ..parse.schemas import STR
-from .chart import COLOURS, Chart, altair, count_text, data_of, styled, wall_clock
+from .chart import Chart
+from .groups import group_channels, group_labels, group_names, shown_groups
+from .inputs import turns_within
+from .periods import default_period, period_name
+from .style import (
+    COLOURS,
+    altair,
+    clock_text,
+    count_text,
+    data_of,
+    selectable_points,
+    styled,
+    tooltip,
+    wall_clock,
+)
 
-# Periods to choose from: length, and name in the subtitle. "M" is used beyond them.
-_PERIODS = {
-    "15min": ("15min", "15 minutes"),
-    "1h": ("1h", "hour"),
-    "6h": ("6h", "6 hours"),
-    "1D": ("1D", "day"),
-    "W": ("7D", "week"),
-}
-_MAX_PERIODS = 60  # more points than this make a noisy line
+_NUMBERS = ("n", "mean_s", "min_s", "p50_s", "p95_s", "max_s")
+_NAMES = {"p50": "median", "mean": "mean", "min": "minimum", "max": "maximum"}  # of statistics
 
 
-def latency(data: pd.DataFrame, *, by: str | None = None, freq: str | None = None, tz: str | tzinfo = "UTC") -> Chart:
-    """Median and 95th percentile of the time from question to answer, over time.
+def latency(
+    data: Any,
+    *,
+    by: str | None = None,
+    freq: str | None = None,
+    stat: str | None = None,
+    since: Any = None,
+    until: Any = None,
+    top: int | None = None,
+    tz: str | tzinfo = "UTC",
+) -> Chart:
+    """The time from question to answer, over time.
 
     Parameters
     ----------
-    data : DataFrame
+    data : DataFrame, Listing, History, or any other table
         Events, or the result of `turns`.
     by : str, optional
-        A column of the turns: one line of medians per value.
+        A column of the turns, such as ``"agent"``: one line per value.
     freq : str, optional
         Length of a period. Default: the shortest from 15 minutes to a month that makes
         at most 60 periods.
+    stat : str, optional
+        What is drawn of each period: ``"p50"``, ``"p95"`` or another percentile,
+        ``"mean"``, ``"min"`` or ``"max"``. Default: the median, and without `by` also
+        the 95th percentile.
+    since, until : str, datetime, date or Timedelta, optional
+        Only turns asked from `since` on and before `until`: instants, dates, or lengths
+        of time before the data were loaded, such as ``"7d"``.
+    top : int, optional
+        With `by`: how many lines, those with the most turns; the rest is ``"other"``.
+        Default: up to twelve.
     tz : str or tzinfo
         Time zone of the periods, as an IANA name or `zoneinfo.ZoneInfo`. Default UTC.
 
@@ -46,8 +72,8 @@ def latency(data: pd.DataFrame, *, by: str | None = None, freq: str | None = Non
     Raises
     ------
     ValueError
-        If a column is missing, `freq` or `tz` is unknown, or there are too many periods
-        and groups.
+        If a column is missing, an argument is unknown, or there are too many periods or
+        groups.
     ImportError
         If the extra ``lab`` is not installed.
 
@@ -63,52 +89,100 @@ def latency(data: pd.DataFrame, *, by: str | None = None, freq: str | None = Non
     ...     "asked_at": pd.to_datetime(["2026-10-03T08:00Z"] * 2)})
     >>> latency(table)
     Latency of 2 answered turns: median 2 s, 95th percentile 2.9 s.
+    >>> latency(table, stat="max")
+    Latency of 2 answered turns: maximum 3 s.
     """
     alt, tz = altair(), zone_name(tz)
+    stat = None if stat is None else check_stat(stat, caller="plot.latency")
+    table = turns_within(data, "status", "latency_s", since=since, until=until, tz=tz, caller="plot.latency")
     if by is not None:
-        group_of(by, caller="plot.latency")
-    table = turns_of(data)
-    require(table, "asked_at", caller="plot.latency")
-    table = with_instants(table, "asked_at", caller="plot.latency")
-    freq = freq or _default_period(table["asked_at"])
-    rows = latency_table(table, by=by, freq=freq, tz=tz, quantiles=(0.5, 0.95))
-    overall = latency_table(table, quantiles=(0.5, 0.95)).iloc[0]
-    text = f"Latency of {count_text(int(overall['n']), 'answered turn')}"
-    text += f": median {overall['p50_s']:.3g} s, 95th percentile {overall['p95_s']:.3g} s." if overall["n"] else "."
-    if by and len(rows):
-        slowest = latency_table(table, by=by, quantiles=(0.5,)).sort_values("p50_s", ascending=False)
-        name = slowest[by].iloc[0]
-        text += (
-            f" Slowest by {by}: {'(not said)' if pd.isna(name) else name} (median {slowest['p50_s'].iloc[0]:.3g} s)."
+        table = shown_groups(
+            table[table["status"] == "answered"], by, top, "period", *_NUMBERS, f"{stat}_s", caller="plot.latency"
         )
-    shown = rows.assign(period=wall_clock(rows["period"]))
+    freq = freq or default_period(table["asked_at"])
+    quantiles = sorted({0.5, 0.95, quantile_of(stat or "p50") or 0.5})
+    rows = latency_table(table, by=by, freq=freq, tz=tz, quantiles=quantiles)
+    overall = latency_table(table, quantiles=quantiles).iloc[0]
+    shown = _drawn(rows, by, stat or "p50")
     # A screen reader would read an empty axis as "from NaN to NaN".
-    axis = alt.Axis(grid=False, aria=len(rows) > 0)
-    x = alt.X("period:T", title=f"asked ({tz})", scale=alt.Scale(type="utc"), axis=axis)
-    # On a linear scale, a few very slow turns would flatten all others.
-    skewed = bool(len(rows) and rows["p50_s"].min() > 0 and rows["p95_s"].max() > 30 * overall["p50_s"])
-    scale = alt.Scale(type="log", nice=False) if skewed and not by else alt.Scale(zero=True)
-    y = alt.Y("p50_s:Q", title="seconds (logarithmic)" if skewed and not by else "seconds", scale=scale)
-    if by:
-        # Altair and Vega would read a column's name with a colon or a quote as an
-        # expression, so the column is renamed.
-        shown = shown.drop(columns=by).assign(group=shown[by].astype(STR).fillna("(not said)"))
-        colour = alt.Color("group:N", title=by, legend=alt.Legend(orient="top", columns=6))
-        base = alt.Chart(data_of(shown)).encode(x=x, color=colour)
-        chart = base.mark_line(point=alt.OverlayMarkDef(size=20), strokeWidth=2).encode(y=y)
+    axis = alt.Axis(grid=False, aria=len(rows) > 0, labelOverlap=True)
+    x = alt.X("at:T", title=f"asked ({tz})", scale=alt.Scale(type="utc"), axis=axis)
+    text = f"Latency of {count_text(int(overall['n']), 'answered turn')}{_stats_text(overall, stat)}."
+    if by is None:
+        chart = _one_line(shown, x, stat, overall)
     else:
-        base = alt.Chart(data_of(shown)).encode(x=x)
+        text += _slowest_text(table, by, stat or "p50", quantiles) if len(rows) else ""
+        chart = _line_per_group(shown, by, x)
+    subtitle = "median and up to the 95th percentile" if stat is None and by is None else stat_name(stat or "p50")
+    chart = chart.properties(width=560, height=220)
+    return Chart(styled(chart, "Latency of turns", f"{subtitle}, per {period_name(freq)}"), text, rows, shown)
+
+
+def stat_name(stat: str) -> str:
+    """What a statistic is called in words.
+
+    Examples
+    --------
+    >>> stat_name("p50"), stat_name("p95")
+    ('median', '95th percentile')
+    """
+    return _NAMES.get(stat, f"{stat.removeprefix('p')}th percentile")
+
+
+def _drawn(rows: pd.DataFrame, by: str | None, stat: str) -> pd.DataFrame:
+    """The rows as the marks have them.
+
+    Altair and Vega would read a column's name with a colon or a quote as an expression,
+    so the column of the groups is renamed.
+    """
+    shown = rows[[*_NUMBERS]].assign(value_s=rows[f"{stat}_s"])
+    shown = shown.assign(at=wall_clock(rows["period"]), when=clock_text(rows["period"]))
+    return shown if by is None else shown.assign(group=group_labels(rows[by]))
+
+
+def _one_line(shown: pd.DataFrame, x: Any, stat: str | None, overall: Any) -> Any:
+    alt = altair()
+    # On a linear scale, a few very slow turns would flatten all others.
+    highest = shown["p95_s" if stat is None else "value_s"].max()
+    skewed = bool(len(shown) and shown["value_s"].min() > 0 and highest > 30 * overall["p50_s"])
+    scale = alt.Scale(type="log", nice=False) if skewed else alt.Scale(zero=True)
+    y = alt.Y("value_s:Q", title="seconds (logarithmic)" if skewed else "seconds", scale=scale)
+    base = alt.Chart(data_of(shown)).encode(x=x)
+    layers = [base.mark_line(color=COLOURS[0], strokeWidth=2).encode(y=y)]
+    if stat is None:
         band = base.mark_area(opacity=0.3, color=COLOURS[0], line=False).encode(y=y, y2="p95_s:Q")
-        line = base.mark_line(color=COLOURS[0], strokeWidth=2, point=alt.OverlayMarkDef(size=20)).encode(y=y)
-        edge = base.mark_point(color=COLOURS[0], size=12).encode(y="p95_s:Q")
-        chart = band + edge + line
-    period = {**{key: name for key, (_, name) in _PERIODS.items()}, "M": "month"}.get(freq, freq)
-    subtitle = f"median per {period}" if by else f"median and up to the 95th percentile, per {period}"
-    return Chart(styled(chart.properties(width=560, height=220), "Latency of turns", subtitle), text, rows)
+        edge = base.mark_point(color=COLOURS[0], size=12).encode(y="p95_s:Q", tooltip=_tooltip())
+        layers = [band, edge, *layers]
+    points = base.mark_point(color=COLOURS[0], filled=True, size=24).encode(y=y, tooltip=_tooltip())
+    return alt.layer(*layers, selectable_points(points))
 
 
-def _default_period(moments: pd.Series) -> str:
-    span = moments.max() - moments.min()
-    if pd.isna(span):
-        return "1h"
-    return next((freq for freq, (length, _) in _PERIODS.items() if span / pd.Timedelta(length) <= _MAX_PERIODS), "M")
+def _line_per_group(shown: pd.DataFrame, by: str, x: Any) -> Any:
+    alt = altair()
+    channels = group_channels(group_names(shown, "group", weight="n"), by)
+    base = alt.Chart(data_of(shown)).encode(
+        x=x, y=alt.Y("value_s:Q", title="seconds", scale=alt.Scale(zero=True)), color=channels["color"]
+    )
+    points = base.mark_point(filled=True, size=36, opacity=1).encode(
+        shape=channels["shape"], tooltip=_tooltip(group=by)
+    )
+    return alt.layer(base.mark_line(strokeWidth=1.8), selectable_points(points))
+
+
+def _tooltip(**group: str) -> list[Any]:
+    seconds = {f"{stat}_s": (stat_name(stat), ",.2~f") for stat in ("p50", "p95", "mean", "max")}
+    return tooltip(**group, when="asked", n=("turns", ","), **seconds)
+
+
+def _stats_text(overall: Any, stat: str | None) -> str:
+    if not overall["n"]:
+        return ""
+    stats = ("p50", "p95") if stat is None else (stat,)
+    return ": " + ", ".join(f"{stat_name(name)} {overall[f'{name}_s']:.3g} s" for name in stats)
+
+
+def _slowest_text(table: pd.DataFrame, by: str, stat: str, quantiles: list[float]) -> str:
+    column = f"{stat}_s"
+    groups = latency_table(table, by=by, quantiles=quantiles).sort_values(column, ascending=False)
+    name = group_labels(groups[by]).iloc[0]
+    return f" Slowest by {by}: {name} ({stat_name(stat)} {groups[column].iloc[0]:.3g} s)."

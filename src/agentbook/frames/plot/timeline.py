@@ -9,16 +9,18 @@ import pandas as pd
 
 from ..analysis.event_columns import read_events
 from ..analysis.turns import STATUSES, assign_turns, turns
-from ..analysis.validate import require
-from ..load.session_ids import session_ids
-from .chart import COLOURS, INK, Chart, altair, count_text, data_of, join_names, styled
+from ..analysis.validate import events_of, require
+from .chart import Chart
+from .inputs import turn_labels
+from .sessions import one_session
+from .style import BAD, COLOURS, GOOD, INK, altair, brush, click, count_text, data_of, styled, tooltip
 
 MAX_TURNS = 200
 MAX_BARS = 4_000
-_STEP_COLOURS = {"subtask": COLOURS[0], "reply": COLOURS[2], "failure": COLOURS[7], "waiting": INK}
+_STEP_COLOURS = {"subtask": COLOURS[0], "reply": GOOD, "failure": BAD, "waiting": INK}
 
 
-def turn_timeline(events: pd.DataFrame, session_id: Any = None) -> Chart:
+def turn_timeline(events: Any, session_id: Any = None) -> Chart:
     """One session turn by turn: how long each took, with its subtasks as bars.
 
     An event is persisted when its task is done, so the bar of a subtask runs from the
@@ -26,7 +28,7 @@ def turn_timeline(events: pd.DataFrame, session_id: Any = None) -> Chart:
 
     Parameters
     ----------
-    events : DataFrame
+    events : DataFrame, Listing, History, or any other table
         From `load_events` or `to_frame("events", ...)`.
     session_id : str or Record, optional
         The session by id, address or record; required if the frame holds several.
@@ -61,21 +63,35 @@ def turn_timeline(events: pd.DataFrame, session_id: Any = None) -> Chart:
     Session s1: 1 turn, 1 answered. The longest took 3 s (turn 1).
     """
     alt = altair()
-    require(events, "session_id", caller="turn_timeline")
-    events = _one_session(events, session_id)
-    table = turns(events)
+    events = events_of(events, caller="plot.turn_timeline")
+    require(events, "session_id", caller="plot.turn_timeline")
+    events = one_session(events, session_id, caller="plot.turn_timeline")
+    table = turns(events, texts=True)
     rows = _bars(events, table)
     bar_count, rows = len(rows), rows.head(MAX_BARS)
+    labels, titles = turn_labels(table.drop(columns="turn"))
+    shown = rows.join(labels.assign(latency_s=table["latency_s"]).set_index(table["turn"]), on="turn")
+    shown["length_s"] = shown["to_s"] - shown["from_s"]
+    clicked = click()
     scale = alt.Scale(domain=list(_STEP_COLOURS), range=list(_STEP_COLOURS.values()))
     bars = (
-        alt.Chart(data_of(rows))
+        alt.Chart(data_of(shown), name="bars")
         .mark_bar(height=12, x2Offset=-1.5)  # the gap separates subtasks
         .encode(
             x=alt.X("from_s:Q", title="seconds since the question"),
             x2="to_s:Q",
             y=alt.Y("turn:O", title="turn", axis=alt.Axis(domain=False, ticks=False)),
             color=alt.Color("step:N", title=None, legend=alt.Legend(orient="top"), scale=scale),
+            opacity=alt.condition(clicked, alt.value(1), alt.value(0.3)),
+            tooltip=tooltip(
+                step="step",
+                length_s=("seconds", ",.2~f"),
+                turn="turn",
+                latency_s=("seconds of the turn", ",.2~f"),
+                **titles,
+            ),
         )
+        .add_params(clicked, brush("x", "y"))
     )
     name = str(table["session_id"].iloc[0]) if len(table) else "?"
     statuses = table["status"].value_counts()
@@ -89,7 +105,7 @@ def turn_timeline(events: pd.DataFrame, session_id: Any = None) -> Chart:
     if bar_count > MAX_BARS:
         text += f" Of their {bar_count:,} bars the first {MAX_BARS:,} are drawn."
     chart = bars.properties(width=560, height=alt.Step(18))
-    return Chart(styled(chart, "Turns and their subtasks", f"session {name}"), text, rows)
+    return Chart(styled(chart, "Turns and their subtasks", f"session {name}"), text, rows, shown)
 
 
 def _bars(events: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
@@ -97,7 +113,7 @@ def _bars(events: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
 
     The bar of a step runs from the previous event of the turn to its own.
     """
-    columns = read_events(events, caller="turn_timeline")
+    columns = read_events(events, caller="plot.turn_timeline")
     number = assign_turns(columns).turn + 1
     at = columns.events["created_at"].reset_index(drop=True)
     kinds = [columns.fails, columns.done & columns.has_text, columns.done]
@@ -117,20 +133,3 @@ def _bars(events: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
     rows = rows[rows["to_s"].notna() & (rows["turn"] <= MAX_TURNS)].sort_values(["turn", "from_s", "to_s"])
     dtypes = {"turn": "int64", "step": "str", "from_s": "float64", "to_s": "float64"}
     return rows[list(dtypes)].astype(dtypes).reset_index(drop=True)
-
-
-def _one_session(events: pd.DataFrame, session: Any) -> pd.DataFrame:
-    """The events of one session; a `ValueError` lists the sessions there are."""
-    sessions = events["session_id"].dropna().unique()
-    if session is None:
-        if len(sessions) > 1:
-            raise ValueError(
-                f"The frame holds {len(sessions):,} sessions: choose one, such as session_id={str(sessions[0])!r}."
-            )
-        return events
-    ids = [session] if isinstance(session, str) and session in sessions else session_ids(None, session)
-    if len(ids) != 1:
-        raise ValueError(f"turn_timeline draws one session, and session_id= names {len(ids):,}.")
-    if ids[0] not in sessions:
-        raise ValueError(f"The frame has no session {ids[0]!r}; it has {join_names([str(name) for name in sessions])}.")
-    return events[events["session_id"] == ids[0]]

@@ -11,8 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from . import parts
-from .manifest import ROOT, Manifest, Part, SessionCursor, save
+from .manifest import Manifest, Part, SessionCursor, StoredHistory, save
 from .storage import Storage, StoreError
+from .tables import damage_of
 
 
 def compact(storage: Storage, manifest: Manifest) -> tuple[int, int]:
@@ -45,7 +46,7 @@ def check(storage: Storage, manifest: Manifest, *, locked: bool = True) -> tuple
     orphan = "left by an interrupted change; the next sync removes it"
     if not locked:
         orphan = "belongs to a change that is under way or was interrupted; then the next sync removes it"
-    file_names = storage.files(ROOT)
+    stray = parts.stray_files(storage, manifest)
     problems: list[tuple[str, str]] = []
     damaged: list[Part] = []
     ids: list[Any] = []
@@ -62,16 +63,22 @@ def check(storage: Storage, manifest: Manifest, *, locked: bool = True) -> tuple
         if problem is not None:
             problems.append((part.name, problem))
             damaged.append(part)
-    problems += [
-        (name, orphan if parts.written_by_store(name) else "not written by the store")
-        for name in sorted(set(file_names) - {part.name for part in manifest.parts})
-    ]
+    problems += [(name, orphan if parts.written_by_store(name) else "not written by the store") for name in stray]
+    problems += [(table.name, problem) for table in manifest.tables if (problem := damage_of(storage, table))]
     if ids:
         counts = pc.value_counts(pa.chunked_array(ids).drop_null())
         repeated = pc.sum(pc.greater(counts.field("counts"), 1)).as_py()
         if repeated:
             problems.append(("events", f"{repeated:,} ids are stored more than once"))
     return problems, damaged
+
+
+def verify(storage: Storage, manifest: Manifest, *, repair: bool) -> list[tuple[str, str]]:
+    """Pairs of file and problem; with `repair`, what is damaged is removed."""
+    problems, damaged = check(storage, manifest)
+    if repair:
+        remove_damaged(storage, manifest, damaged)
+    return problems
 
 
 def _damage_of(storage: Storage, part: Part) -> str | None:
@@ -81,16 +88,23 @@ def _damage_of(storage: Storage, part: Part) -> str | None:
         return str(error)
 
 
+def _is_broken(storage: Storage, history: StoredHistory) -> bool:
+    return any(damage_of(storage, table) is not None for table in history.tables.values())
+
+
 def remove_damaged(storage: Storage, manifest: Manifest, damaged: list[Part]) -> None:
-    """Drop these parts; the next sync reads the sessions of their groups again."""
+    """Drop these parts, and damaged tables; the next sync reads what they had again."""
     groups = {parts.partition_of(part.name)[1] for part in damaged}
     manifest.parts = [part for part in manifest.parts if part not in damaged]
     for session in manifest.sessions:
         if parts.group_of(session, manifest.groups) in groups:
             manifest.sessions[session] = SessionCursor(reload=True)
-    if damaged:
+    broken = [history for history in manifest.histories.values() if _is_broken(storage, history)]
+    for history in broken:
+        history.tables, history.listed = {}, []
+    if damaged or broken:
         save(storage, manifest)
     parts.remove_orphans(storage, manifest)
 
 
-__all__ = ["check", "compact", "remove_damaged"]
+__all__ = ["check", "compact", "remove_damaged", "verify"]

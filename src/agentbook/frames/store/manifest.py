@@ -23,6 +23,8 @@ DIRECTORY = rf"{ROOT}/day=([0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}|{NO_DAY})/group=([0-
 # A manifest may come from somebody else. Every path that is read or removed is made of
 # these names, so only those that a store itself writes are accepted.
 PART_NAME = rf"^{DIRECTORY}/part-[0-9a-f]{{32}}\.parquet\Z"
+TABLES = "tables"
+TABLE_NAME = rf"^{TABLES}/(workspaces|sessions|agents|credentials)-[0-9a-f]{{32}}\.parquet\Z"
 
 _Count = Annotated[int, msgspec.Meta(ge=0)]
 
@@ -34,6 +36,33 @@ class Part(msgspec.Struct):
     rows: _Count
     size: _Count
     crc32: _Count
+
+
+class Table(msgspec.Struct):
+    """One table of a history: its file's name and size, and a checksum."""
+
+    name: Annotated[str, msgspec.Meta(pattern=TABLE_NAME)]
+    rows: _Count
+    size: _Count
+    crc32: _Count
+
+
+class StoredHistory(msgspec.Struct):
+    """The tables of an account's history, beside its events.
+
+    Attributes
+    ----------
+    tables : dict
+        Resource to its file.
+    missing : dict
+        What could not be read, and why.
+    listed : list of str
+        The workspaces of which all sessions are known.
+    """
+
+    tables: dict[str, Table] = {}
+    missing: dict[str, str] = {}
+    listed: list[str] = []
 
 
 class SessionCursor(msgspec.Struct, omit_defaults=True):
@@ -49,15 +78,32 @@ class SessionCursor(msgspec.Struct, omit_defaults=True):
     reload : bool
         Whether parts of it were lost, so that the next sync reads it from the
         beginning.
+    updated_us : int or None
+        Its ``updated_at`` when all of it was read, in microseconds since 1970: while a
+        list shows the same, it need not be read. None: read it.
+    settled : bool
+        Whether it was read long enough after that: a platform may show a change before
+        its events.
+    listed : bool
+        Whether it came from the list of a workspace that the store keeps up to date.
     """
 
     before: str | None = None
     recent: list[str] = []
     reload: bool = msgspec.field(default=False, name="whole")
+    updated_us: int | None = None
+    settled: bool = False
+    listed: bool = False
 
 
 class Manifest(msgspec.Struct):
-    """The store's table of contents."""
+    """The store's table of contents.
+
+    `histories` are those of accounts, by id or name; ``""`` is that of the credential.
+    `workspaces` are those synced by themselves. `shows_replies` is whether the
+    ``updated_at`` of this platform's sessions changes with each reply, as far as has
+    been seen; None if nothing has.
+    """
 
     format: int = FORMAT
     groups: Annotated[int, msgspec.Meta(ge=1, le=MAX_GROUPS)] = GROUPS
@@ -67,6 +113,14 @@ class Manifest(msgspec.Struct):
     parts: list[Part] = []
     sessions: dict[str, SessionCursor] = {}
     failed: dict[str, str] = {}
+    histories: dict[str, StoredHistory] = {}
+    workspaces: list[str] = []
+    shows_replies: bool | None = None
+
+    @property
+    def tables(self) -> list[Table]:
+        """The tables of all histories."""
+        return [table for history in self.histories.values() for table in history.tables.values()]
 
     @property
     def rows(self) -> int:

@@ -22,12 +22,14 @@ import pyarrow.compute as pc
 from ..parse.columns import arrow_schema
 from ..parse.ids import parse_ids
 from ..parse.schemas import schema_of
-from .manifest import DIRECTORY, NO_DAY, PART_NAME, ROOT, Manifest, Part
+from .manifest import DIRECTORY, NO_DAY, PART_NAME, ROOT, TABLE_NAME, TABLES, Manifest, Part
 from .storage import TEMPORARY_PREFIX, Storage, StoreError
 
 SCHEMA = arrow_schema(schema_of("events"))
 _NAME = re.compile(PART_NAME)
-_UNFINISHED = re.compile(rf"^{DIRECTORY}/{re.escape(TEMPORARY_PREFIX)}[0-9a-f]{{32}}\Z")
+_TABLE = re.compile(TABLE_NAME)
+# The manifest, too, is written under a temporary name, in the store's own folder.
+_UNFINISHED = re.compile(rf"^(?:(?:{DIRECTORY}|{TABLES})/)?{re.escape(TEMPORARY_PREFIX)}[0-9a-f]{{32}}\Z")
 _DICTIONARY_COLUMNS = ["session_id", "type", "author_type", "author_id", "author_name", "content", "extra"]
 _DAY_US = 86_400_000_000
 _FIRST_DAY = -719_162  # of Python's calendar, in days since 1970
@@ -45,8 +47,15 @@ def partition_of(name: str) -> tuple[str, int]:
 
 
 def written_by_store(name: str) -> bool:
-    """Whether a store wrote this file: a part, or one that was being written."""
-    return _NAME.match(name) is not None or _UNFINISHED.match(name) is not None
+    """Whether a store wrote this file: a part, a table, or one not complete."""
+    return any(pattern.match(name) for pattern in (_NAME, _TABLE, _UNFINISHED))
+
+
+def stray_files(storage: Storage, manifest: Manifest) -> list[str]:
+    """Files in a store's folders that do not belong to it, and those it left behind."""
+    names = {part.name for part in manifest.parts} | {table.name for table in manifest.tables}
+    strays = [name for folder in (ROOT, TABLES) for name in storage.files(folder) if name not in names]
+    return sorted([*strays, *filter(written_by_store, storage.files("", deep=False))])
 
 
 def split_by_day(table: Any, group: int) -> Iterator[tuple[str, Any]]:
@@ -131,9 +140,8 @@ def first_damage(storage: Storage, parts: Iterable[Part]) -> FileNotFoundError |
 
 def remove_orphans(storage: Storage, manifest: Manifest) -> None:
     """Remove the files that an interrupted change left behind."""
-    names = {part.name for part in manifest.parts}
-    for name in storage.files(ROOT):
-        if name not in names and written_by_store(name):
+    for name in stray_files(storage, manifest):
+        if written_by_store(name):
             storage.remove(name)
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..analysis.validate import instant_of
+from ..export import to_arrow
 from ..load.session_ids import session_ids
+from ..tabular import frame_of, is_tabular
 from . import parts
 from .manifest import Manifest, Part
 from .storage import Storage
@@ -88,17 +91,43 @@ class Selection:
         return functools.reduce(operator.and_, conditions) if conditions else None
 
 
-def run_sql(storage: Storage, manifest: Manifest, sql: str, parameters: dict[str, Any]) -> Any:
-    """The result of a DuckDB query of the table ``events``, as an Arrow table."""
+def run_sql(
+    storage: Storage,
+    manifest: Manifest,
+    sql: str,
+    values: Mapping[str, Any],
+    views: Mapping[str, Callable[[], pd.DataFrame]],
+) -> Any:
+    """The result of a DuckDB query, as an Arrow table.
+
+    Parameters
+    ----------
+    storage, manifest
+        The events, which DuckDB reads in place as the table ``events``.
+    sql : str
+    values : mapping
+        The caller's frames and parameters, by name.
+    views : mapping
+        What makes the frame of a further table. Called if the query names the table.
+    """
     try:
         import duckdb
     except ImportError:
         raise ImportError("Store.query needs DuckDB: pip install 'agentbook[duckdb]'.") from None
+    frames, parameters = split_values(values, {"events", *views})
     source = parts.dataset(storage, manifest.parts) if manifest.parts else parts.SCHEMA.empty_table()
     with duckdb.connect() as connection:
         connection.execute("SET TimeZone = 'UTC'")
+        # DuckDB would take a name that is no table for a variable of any function under
+        # way, agentbook's included: a misspelt table would be something else silently.
+        connection.execute("SET python_enable_replacements = false")
         connection.register("events", source)
+        for name, frame in frames.items():
+            connection.register(name, to_arrow(frame))
         try:
+            # Those whose names occur: computing turns costs more than such a query.
+            for name in {word.lower() for word in re.findall(r"\w+", sql)} & views.keys():
+                connection.register(name, to_arrow(views[name]()))
             relation = connection.sql(sql, params=parameters or None)
             # Statements such as SET or COPY return no table.
             return pa.table({}) if relation is None else relation.to_arrow_table()
@@ -110,4 +139,12 @@ def run_sql(storage: Storage, manifest: Manifest, sql: str, parameters: dict[str
             raise damage from error
 
 
-__all__ = ["Selection", "run_sql"]
+def split_values(values: Mapping[str, Any], tables: Set[str]) -> tuple[dict[str, pd.DataFrame], dict[str, Any]]:
+    """The frames among a query's keyword arguments, and its other parameters."""
+    frames = {name: frame_of(value, caller="Store.query") for name, value in values.items() if is_tabular(value)}
+    if clash := [name for name in frames if name.lower() in tables]:
+        raise ValueError(f"Store.query has a table {clash[0]!r} of its own: pass the frame by another name.")
+    return frames, {name: value for name, value in values.items() if name not in frames}
+
+
+__all__ = ["Selection", "run_sql", "split_values"]

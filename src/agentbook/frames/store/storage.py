@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import itertools
 import json
 import os
 import socket
@@ -59,8 +60,8 @@ class Storage(Protocol):
         """Remove a file, if it exists."""
         ...
 
-    def files(self, name: str) -> list[str]:
-        """The names of all files below a directory."""
+    def files(self, name: str, *, deep: bool = True) -> list[str]:
+        """The names of all files below a directory; those in it unless `deep`."""
         ...
 
     def lock(self, wait_s: float) -> contextlib.AbstractContextManager[None]:
@@ -139,10 +140,11 @@ class LocalStorage:
         except OSError as error:
             raise StoreError(f"The store's {path} cannot be removed: {_reason(error)}.") from error
 
-    def files(self, name: str) -> list[str]:
+    def files(self, name: str, *, deep: bool = True) -> list[str]:
+        folders = os.walk(self._path(name))
         return [
             (Path(directory) / file_name).relative_to(self.root).as_posix()
-            for directory, _, file_names in os.walk(self._path(name))
+            for directory, _, file_names in (folders if deep else itertools.islice(folders, 1))
             for file_name in file_names
         ]
 
@@ -216,10 +218,12 @@ class RemoteStorage:
         with contextlib.suppress(FileNotFoundError):
             self._fs.rm_file(self.full_path(name))
 
-    def files(self, name: str) -> list[str]:
+    def files(self, name: str, *, deep: bool = True) -> list[str]:
         self._fs.invalidate_cache()
+        depth = None if deep else 1
         try:
-            return [path.removeprefix(f"{self._root}/") for path in self._fs.find(self.full_path(name))]
+            paths = self._fs.find(self.full_path(name), maxdepth=depth)
+            return [path.removeprefix(f"{self._root}/") for path in paths]
         except FileNotFoundError:
             return []
 

@@ -1,36 +1,35 @@
-"""`Store`: the events of sessions on disk. Sync, read, query and check them."""
+"""`Store`: a history on disk. Sync, read, query and check it."""
 
 from __future__ import annotations
 
-import contextlib
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from datetime import datetime
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import pandas as pd
 
+from ..._half_made import repr_when_half_made
 from ...api.connection import Connection
 from ..analysis.turns import turns
+from ..history.history import History
+from ..history.load import span_until_now
 from ..load.events import partial_load
-from ..load.session_ids import require_client, session_ids
-from ..parse.frame import jsonable, to_pandas
+from ..load.session_ids import require_client
 from ..partitions import from_map, without_categories
 from . import maintenance
 from .manifest import GROUPS, MAX_GROUPS, Manifest, load
-from .query import Selection, run_sql
+from .query import Selection
+from .reader import Reader
 from .storage import StoreBusy, StoreError, open_storage
-from .sync import Sync, SyncReport
-
-T = TypeVar("T")
+from .sync import SyncReport, sync_store
 
 OVERLAP_S = 5.0
 WAIT_S = 60.0
-_ATTEMPTS = 3  # reads of a store that is being compacted
 
 
 class Store:
-    """A local store of the events of sessions, as Parquet files.
+    """A local store of a history: events, and what names them, as Parquet files.
 
     Parameters
     ----------
@@ -49,11 +48,11 @@ class Store:
 
     Notes
     -----
-    The files are plain Parquet (zstd), ``events/day=…/group=…/part-….parquet``, which
-    any tool can read without agentbook. The day is that of the event's id, in UTC.
-    ``manifest.json`` names the files that belong to the store and how far each session
-    was read. While `compact` runs, only readers that use the manifest see each event
-    once.
+    The files are plain Parquet (zstd), ``events/day=…/group=…/part-….parquet`` and
+    ``tables/sessions-….parquet``, which any tool can read without agentbook. The day is
+    that of the event's id, in UTC. ``manifest.json`` names the files that belong to the
+    store and how far each session was read. While `compact` runs, only readers that use
+    the manifest see each event once.
 
     Specification: "Events", rules 1 and 2.
 
@@ -61,7 +60,7 @@ class Store:
     --------
     >>> store = Store(folder / "agentbook-events")
     >>> store.sync(client, client.sessions.list("acme~support", limit=3))
-    SyncReport(events=..., late=0, sessions=3, requests=3, failed={}, problem_count=0)
+    SyncReport(events=..., late=0, sessions=3, unchanged=0, requests=4, failed={}, ...)
     >>> store.turns()["session_id"].nunique()
     3
     >>> store.events(columns=["id", "type"]).columns.to_list()
@@ -77,11 +76,13 @@ class Store:
         self.path = os.path.expanduser(os.fspath(path))
         self._storage = open_storage(self.path)
         self._groups = groups
+        self._reader = Reader(self._storage, self.path, self._manifest)
         self._manifest()  # raises if it cannot be read
 
     def _manifest(self) -> Manifest:
         return load(self._storage) or Manifest(groups=self._groups)
 
+    @repr_when_half_made
     def __repr__(self) -> str:
         manifest = self._manifest()
         synced = f"synced {manifest.synced_at}" if manifest.synced_at else "not synced yet"
@@ -103,6 +104,7 @@ class Store:
         sessions: Any = None,
         *,
         workspace: Any = None,
+        account: Any = None,
         progress: bool | None = None,
         overlap_s: float = OVERLAP_S,
         full: bool = False,
@@ -111,11 +113,16 @@ class Store:
     ) -> SyncReport:
         """Load what is new and store it.
 
+        By default, all that was synced before: accounts and workspaces with their new
+        sessions, and other sessions; a new store gets all that the credential sees.
+
         Parameters
         ----------
         client : Client
         sessions, workspace
-            As for `load_events`; by default the sessions that are in the store already.
+            Only these sessions, as for `load_events`.
+        account : str or Record, optional
+            The whole history of an account, as for `load_history`.
         progress : bool, optional
             True shows a bar with rows and rate.
         overlap_s : float
@@ -127,24 +134,25 @@ class Store:
         wait_s : float
             Seconds to wait for another process that is changing the store; default 60.
         errors : {"raise", "keep"}
-            What to do about sessions that cannot be read: raise `PartialLoad`, or list
-            them in the report. The events of the others are stored either way.
+            Whether sessions that cannot be read raise `PartialLoad`, or are listed in
+            the report. The events of the others are stored either way.
 
         Returns
         -------
         SyncReport
-            ``events`` and ``late`` events added, ``sessions``, ``requests``,
-            ``failed``, ``problems``.
+            ``events`` and ``late`` events added, ``sessions``, how many are
+            ``unchanged``, ``requests``, ``failed``, ``problems``.
 
         Raises
         ------
         PartialLoad
             Some sessions could not be read; its `resume()` syncs only those.
+        ApiError, ConnectionFailed, DeadlineExceeded
+            A list could not be read; nothing is stored.
         StoreBusy
             Another process holds the store for longer than `wait_s`.
         StoreError
-            A file could not be written. The message names it, and the store is as it
-            was at its last commit.
+            A file could not be written; the store is as it was at its last commit.
         TypeError
             `client` is not a `Client`.
         ValueError
@@ -152,33 +160,65 @@ class Store:
 
         Notes
         -----
-        A sync commits about every 250,000 events, also in the middle of a long session,
-        and at its end. If it is killed, the last commit remains. If it is interrupted
-        or refused, everything that had arrived is stored. The next sync continues
-        there.
+        A session with the ``updated_at`` of the last sync is not read, so with nothing
+        new a sync takes one page of sessions per workspace, and the account's lists of
+        workspaces, agents and credentials. See `agentbook.frames.store.freshness` for
+        when that is trusted.
+
+        A sync commits about every 250,000 events and at its end. If it is killed, the
+        last commit remains. If it is interrupted or refused, everything that had
+        arrived is stored. The next sync continues there.
         """
         require_client(client, "store.sync")
         if errors not in ("raise", "keep"):
             raise ValueError(f"errors must be 'raise' or 'keep', not {errors!r}.")
         if not 0 <= overlap_s < float("inf"):
             raise ValueError(f"overlap_s must be a number of seconds, 0 or more, not {overlap_s!r}.")
-        stored = sessions is None and workspace is None
-        ids = self.sessions if stored else session_ids(client, sessions, workspace)
         with self._storage.lock(wait_s):
             manifest = self._manifest()
             if manifest.platform not in (None, client.base_url) and manifest.parts:
                 raise ValueError(
                     f"The store {self.path} holds events of {manifest.platform}, not of {client.base_url}: use another path."
                 )
-            sync = Sync(self._storage, manifest, client, overlap_s, full)
-            sync.run(ids, progress)
-        failed = sync.report.failed
+            report = sync_store(
+                self._storage, manifest, client, sessions=sessions, workspace=workspace, account=account,
+                progress=progress, overlap_s=overlap_s, full=full,
+            )  # fmt: skip
+        failed = report.failed
         if failed and errors == "raise":
             raise partial_load(
-                "Store.sync", failed, len(ids), None,
+                "Store.sync", failed, report.sessions, None,
                 lambda: self.sync(client, list(failed), progress=progress, overlap_s=overlap_s, full=full, wait_s=wait_s),
             )  # fmt: skip
-        return sync.report
+        return report
+
+    def history(self, *, since: Any = None, until: Any = None) -> History:
+        """What the store holds as one object, whose frames carry names.
+
+        Parameters
+        ----------
+        since, until : str, datetime or Timedelta, optional
+            Events from `since` on and before `until`, as for `load_history`.
+
+        Returns
+        -------
+        History
+            Sessions that were synced by their ids alone have no names;
+            `History.missing` counts them.
+
+        Raises
+        ------
+        StoreError
+            A file is missing or damaged; the message names it.
+        ValueError
+            `since` or `until` is not a time.
+
+        Examples
+        --------
+        >>> Store(folder / "empty").history()
+        <History of ...: 0 workspaces, 0 sessions, 0 events, ...; no workspaces: ...>
+        """
+        return self._reader.history(span_until_now(since, until))
 
     def events(
         self,
@@ -215,29 +255,11 @@ class Store:
         ValueError
             There is no such column, or `since` or `until` is not a time.
         """
-        selection = Selection.of(sessions, since, until, columns)
-        return self._read(lambda manifest: self._events(manifest, selection))
-
-    def _events(self, manifest: Manifest, selection: Selection) -> pd.DataFrame:
-        frame = to_pandas(selection.read(self._storage, manifest).unify_dictionaries().combine_chunks())
-        frame.attrs["agentbook"] = jsonable(
-            {
-                "resource": "events",
-                "operation": "Store.events",
-                "parameters": {"path": self.path, "since": selection.since, "until": selection.until},
-                "loaded_at": manifest.synced_at,
-                "requests": 0,
-                "complete": not manifest.failed,
-                "failed_sessions": manifest.failed,
-                "problem_count": 0,
-                "problems": [],
-            }
-        )
-        return frame
+        return self._reader.events(Selection.of(sessions, since, until, columns))
 
     def events_of_group(self, group: int) -> pd.DataFrame:
         """As `events`, for the sessions of one group."""
-        return self._read(lambda manifest: self._events(manifest, Selection(group=group)))
+        return self._reader.events(Selection(group=group))
 
     def turns(self, sessions: Any = None, **options: Any) -> pd.DataFrame:
         """One row per turn of the events in the store.
@@ -261,17 +283,19 @@ class Store:
         """
         return turns(self.events(sessions), **options)
 
-    def query(self, sql: str, **parameters: Any) -> pd.DataFrame:
-        """The result of a SQL query of the table ``events``, run by DuckDB.
+    def query(self, sql: str, **values: Any) -> pd.DataFrame:
+        """The result of a SQL query of the store, run by DuckDB.
 
         Parameters
         ----------
         sql : str
-            DuckDB's SQL. The table ``events`` has the columns of `events`; times are
-            ``TIMESTAMPTZ``, shown in UTC. Quote the name ``"at"``: AT is a keyword of
-            SQL.
-        **parameters
-            Values for ``$name`` in the query.
+            DuckDB's SQL. The tables are ``events``, with the columns of `events`, and
+            ``turns``, ``sessions``, ``agents``, ``workspaces`` and ``credentials``,
+            with those of `history`. Times are ``TIMESTAMPTZ``, shown in UTC. Quote the
+            name ``"at"``: AT is a keyword of SQL.
+        **values
+            Frames, which become tables of that name, and values for ``$name`` in the
+            query. Variables of the notebook are not tables by themselves.
 
         Returns
         -------
@@ -284,6 +308,8 @@ class Store:
             If DuckDB is not installed: ``pip install 'agentbook[duckdb]'``.
         StoreError
             A file is missing or damaged; the message names it.
+        ValueError
+            A frame has the name of a table of the store.
         duckdb.Error
             The query cannot be run.
 
@@ -292,8 +318,12 @@ class Store:
         >>> sql = "SELECT count(DISTINCT session_id) AS sessions FROM events"
         >>> store.query(sql)["sessions"].to_list()
         [3]
+        >>> teams = pd.DataFrame({"status": ["answered"], "team": ["support"]})
+        >>> sql = "SELECT DISTINCT team FROM turns JOIN teams USING (status)"
+        >>> store.query(sql, teams=teams)["team"].to_list()
+        ['support']
         """
-        return self._read(lambda manifest: to_pandas(run_sql(self._storage, manifest, sql, parameters)))
+        return self._reader.query(sql, values)
 
     def to_dask(self) -> Any:
         """The events as a Dask DataFrame, one partition per group of sessions.
@@ -301,8 +331,7 @@ class Store:
         Returns
         -------
         dask.dataframe.DataFrame
-            The columns of `events`, with categories as text. A session is never split
-            over two partitions. See `agentbook.dask`.
+            The columns of `events`, with categories as text; see `agentbook.dask`.
 
         Raises
         ------
@@ -317,14 +346,12 @@ class Store:
         Parameters
         ----------
         wait_s : float
-            Seconds to wait for another process that is changing the store; default 60.
+            As for `sync`, in seconds.
 
         Raises
         ------
-        StoreBusy
-            Another process holds the store for longer than `wait_s`.
-        StoreError
-            A file cannot be read or written; the store is as it was before.
+        StoreBusy, StoreError
+            As for `sync`; the store is as it was before.
         """
         with self._storage.lock(wait_s):
             return maintenance.compact(self._storage, self._manifest())
@@ -335,17 +362,15 @@ class Store:
         Parameters
         ----------
         repair : bool
-            True drops files that are missing or damaged, removes files that no longer
-            belong to the store, and makes the next sync read the sessions concerned
-            from the beginning.
+            True drops files that are missing or damaged, removes those that no longer
+            belong to the store, and makes the next sync read what they held.
         wait_s : float
-            Seconds to wait for another process that is changing the store.
+            As for `sync`, in seconds.
 
         Returns
         -------
         DataFrame
-            Columns ``file`` and ``problem``, both str; no rows if there are no
-            problems.
+            Columns ``file`` and ``problem``, both str.
 
         Raises
         ------
@@ -356,38 +381,18 @@ class Store:
 
         Notes
         -----
-        A store that this process may not write is checked without its lock. Files that
-        another process is writing meanwhile are then listed as parts of an unfinished
-        change.
+        A store that this process may not write is checked without its lock. Then files
+        that another process is writing are listed as parts of an unfinished change.
         """
-        with contextlib.ExitStack() as stack:
-            try:
-                stack.enter_context(self._storage.lock(wait_s))
-            except StoreError as error:
-                if repair or isinstance(error, StoreBusy):
-                    raise
-                # A store that cannot be written can still be checked.
-                problems = self._read(lambda manifest: maintenance.check(self._storage, manifest, locked=False)[0])
-            else:
-                manifest = self._manifest()
-                problems, damaged = maintenance.check(self._storage, manifest)
-                if repair:
-                    maintenance.remove_damaged(self._storage, manifest, damaged)
+        try:
+            with self._storage.lock(wait_s):
+                problems = maintenance.verify(self._storage, self._manifest(), repair=repair)
+        except StoreError as error:
+            if repair or isinstance(error, StoreBusy):
+                raise
+            # A store that cannot be written can still be checked.
+            problems = self._reader.read(lambda manifest: maintenance.check(self._storage, manifest, locked=False)[0])
         return pd.DataFrame(problems, columns=["file", "problem"]).astype("str")
-
-    def _read(self, read: Callable[[Manifest], T]) -> T:
-        """Read by the manifest, and again if a compaction replaced it meanwhile."""
-        for attempt in range(_ATTEMPTS):
-            manifest = self._manifest()
-            try:
-                return read(manifest)
-            except FileNotFoundError as error:
-                if attempt == _ATTEMPTS - 1 or self._manifest().generation == manifest.generation:
-                    raise StoreError(
-                        f"A file of the store {self.path} is missing ({error}). store.verify() lists it; "
-                        "store.verify(repair=True) removes it from the store, and the next sync reads its sessions again."
-                    ) from error
-        raise AssertionError("unreachable")
 
 
 def _load_group(group: int, *, path: str) -> pd.DataFrame:

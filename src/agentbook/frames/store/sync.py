@@ -7,31 +7,35 @@ no event is ever stored twice.
 
 from __future__ import annotations
 
-import bisect
-import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Self
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
+from msgspec.structs import replace
 
 from ...api.connection import Connection
 from ...api.endpoints import sessions as endpoint
+from ...api.errors import AgentbookError
 from ...api.event_ids import is_persisted, milliseconds_of
-from ..load.drivers import fetch_pages, shielded
+from ..history.catalog import Catalog
+from ..load.drivers import shielded
 from ..load.id_ranges import ListLoad
 from ..load.page_loader import PageLoader
 from ..load.progress import Progress
+from ..load.steps import Steps, drive
 from ..parse.frame import FrameBuilder, ParsedPage
-from ..parse.page_checks import out_of_order
 from ..parse.problems import MAX_PROBLEMS, Problem
 from . import parts
+from .cursors import count_late, new_rows, next_cursor, rows_without_id, split_at_overlap
+from .freshness import Freshness
 from .manifest import Manifest, Part, SessionCursor, save
+from .memory import EventsInMemory
+from .sources import Sources
 from .storage import Storage
+from .tables import read_catalog, write_catalog
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,6 +43,7 @@ if TYPE_CHECKING:
 # Rows between two commits. Up to twice as many are held in memory, and loaded again
 # after a kill: those that arrive while the ones before them are being written.
 COMMIT_ROWS = 250_000
+_NO_ROWS = parts.SCHEMA.empty_table()
 
 
 @dataclass(slots=True)
@@ -49,8 +54,9 @@ class SyncReport:
     ----------
     events, late : int
         New events, and how many of them have an id below one that was stored before.
-    sessions, requests : int
-        Sessions synced, requests made.
+    sessions, unchanged, requests : int
+        Sessions synced, how many of them a list shows as unchanged, so that they were
+        not read, and requests made.
     failed : dict
         Session id to why it could not be read.
     problems : DataFrame
@@ -61,6 +67,7 @@ class SyncReport:
     events: int = 0
     late: int = 0
     sessions: int = 0
+    unchanged: int = 0
     requests: int = 0
     failed: dict[str, str] = field(default_factory=dict)
     problem_count: int = 0
@@ -89,36 +96,94 @@ class _Position:
     stored: list[str]
 
 
+def sync_store(
+    storage: Storage,
+    manifest: Manifest,
+    client: Connection,
+    *,
+    sessions: Any,
+    workspace: Any,
+    account: Any,
+    progress: bool | None,
+    overlap_s: float,
+    full: bool,
+) -> SyncReport:
+    """Sync a store, whose lock is held; the arguments are those of `Store.sync`."""
+    sources = Sources.of(
+        client, manifest, lambda key: read_catalog(storage, manifest.histories[key]),
+        sessions=sessions, workspace=workspace, account=account,
+    )  # fmt: skip
+    parts.remove_orphans(storage, manifest)
+    sync = Sync(
+        client, manifest, sources, Commits(storage, manifest), overlap_s=overlap_s, full=full,
+        stored_ids=lambda session: parts.stored_ids(storage, manifest, session),
+    )  # fmt: skip
+    with Progress(progress) as bar:
+        drive(sync.steps(bar), client.run)
+    return sync.report
+
+
 class Sync:
-    """One sync, under the store's lock.
+    """One sync.
 
     Parameters
     ----------
-    storage : Storage
-    manifest : Manifest
     client : Connection
-    overlap_s : float
+        Only its address is used here: requests are made by whoever drives `steps`.
+    manifest : Manifest
+    sources : Sources
+        The sessions to sync.
+    commits : Commits or EventsInMemory
+        Where new events go.
+    stored_ids : callable
+        Returns all ids of a session that are stored, ascending.
+    overlap_s, full
         As for `Store.sync`.
-    full : bool
-        As for `Store.sync`.
+    begin : str, optional
+        The id after which sessions begin that are not stored yet.
+
+    Attributes
+    ----------
+    report : SyncReport
+    errors : dict
+        Session id to why it could not be read.
     """
 
-    def __init__(self, storage: Storage, manifest: Manifest, client: Connection, overlap_s: float, full: bool) -> None:
-        self._storage = storage
-        self._manifest = manifest
+    def __init__(
+        self,
+        client: Connection,
+        manifest: Manifest,
+        sources: Sources,
+        commits: Commits | EventsInMemory,
+        *,
+        stored_ids: Callable[[str], list[str]],
+        overlap_s: float,
+        full: bool = False,
+        begin: str | None = None,
+    ) -> None:
         self._client = client
+        self._manifest = manifest
+        self._sources = sources
+        self._commits = commits
+        self._stored_ids = stored_ids
         self._overlap_ms = int(overlap_s * 1000)
+        self._freshness = Freshness(manifest, sources, self._overlap_ms, full)
         self._full = full
+        self._begin = begin
         self._positions: dict[str, _Position] = {}
-        self._commits = Commits(storage, manifest)
         self.report = SyncReport()
+        self.errors: dict[str, AgentbookError] = {}
 
-    def run(self, sessions: Sequence[str], progress: bool | None) -> None:
-        """Sync the sessions."""
-        parts.remove_orphans(self._storage, self._manifest)
+    def steps(self, bar: Progress) -> Steps[None]:
+        """Read the lists, then the sessions that have changed."""
+        yield from self._sources.steps(bar)
+        sessions = self._sources.updated_us
+        self._positions = {
+            session: self._start_of(session) for session in sessions if not self._freshness.is_current(session)
+        }
         self.report.sessions = len(sessions)
-        self._positions = {session: self._start_of(session) for session in sessions}
-        with Progress(progress) as bar, self._commits:
+        self.report.unchanged = len(sessions) - len(self._positions)
+        with self._commits:
             loads = [
                 ListLoad(session, endpoint.events(session, from_id=position.after))
                 for session, position in self._positions.items()
@@ -128,35 +193,41 @@ class Sync:
                 on_part=self._add_part, is_unchanged=self._is_unchanged, part_rows=COMMIT_ROWS,
             )  # fmt: skip
             try:
-                fetch_pages(loader, self._client.run)
+                yield loader
             finally:
                 with shielded():
                     self._finish(loads, loader.requests)
 
     def _finish(self, loads: Sequence[ListLoad], requests: int) -> None:
         """Commit what has arrived, whatever became of the rest."""
-        self.report.requests = requests
-        self.report.failed = {load.key: str(load.error) for load in loads if load.error is not None}
+        self.report.requests = requests + self._sources.requests
+        self.errors = {load.key: load.error for load in loads if load.error is not None}
+        self.report.failed = {session: str(error) for session, error in self.errors.items()}
         for load in loads:
             if load.ranges and not load.complete:
                 self._add_part(load)
         self._commits.wait()
         for load in loads:
+            if load.complete and (cursor := self._commits.cursor_of(load.key)) is not None:
+                marked = self._freshness.mark(load.key, cursor)
+                if marked != cursor:
+                    self._commits.add(load.key, _NO_ROWS, marked)
             self._manifest.failed.pop(load.key, None)
         self._manifest.failed.update(self.report.failed)
         self._manifest.platform = self._client.base_url
         self._manifest.synced_at = datetime.now(UTC).isoformat(timespec="seconds")
-        self._commits.write_rest()
+        self._manifest.workspaces = list(dict.fromkeys([*self._manifest.workspaces, *self._sources.workspaces]))
+        self._commits.write_rest(self._sources.read)
 
     def _start_of(self, session: str) -> _Position:
         """Where to load a session from."""
         cursor = self._manifest.sessions.get(session)
         if cursor is None:
-            return _Position(None, [])
+            return _Position(self._begin, [])
         reload = self._full or cursor.reload
         if not reload and (cursor.before is None or not cursor.recent or self._covers_overlap(cursor)):
             return _Position(cursor.before, cursor.recent)
-        ids = parts.stored_ids(self._storage, self._manifest, session)
+        ids = self._stored_ids(session)
         return _Position(None, ids) if reload else _Position(*split_at_overlap(ids, self._overlap_ms, None))
 
     def _covers_overlap(self, cursor: SessionCursor) -> bool:
@@ -193,21 +264,23 @@ class Sync:
             self.report.add_problems(session, piece.problems)
         table = pa.Table.from_batches([piece.batch for piece in pieces if piece.rows], parts.SCHEMA)
         if table["id"].null_count:
-            self.report.add_problems(session, _rows_without_id(table))
-        table = _new_rows(table, session, position.stored)
+            self.report.add_problems(session, rows_without_id(table))
+        table = new_rows(table, session, position.stored)
         if table.num_rows:
             self.report.events += table.num_rows
-            self.report.late += _count_late(table, position.stored)
+            self.report.late += count_late(table, position.stored)
+            self._freshness.learn(session, table)
         if cursor is None or table.num_rows or cursor.reload:
-            cursor = next_cursor(table, position.after, position.stored, self._overlap_ms)
-            self._positions[session] = _Position(cursor.before, cursor.recent)
-            self._commits.add(session, table, cursor)
+            fresh = next_cursor(table, position.after, position.stored, self._overlap_ms)
+            self._positions[session] = _Position(fresh.before, fresh.recent)
+            is_listed = session in self._sources.listed or (cursor is not None and cursor.listed)
+            self._commits.add(session, table, replace(fresh, listed=is_listed))
 
 
 class Commits:
     """Writes new events in the background, while further sessions are loaded.
 
-    A context manager; `write_rest` writes what is left at the end.
+    A context manager; `write_rest` writes the rest at the end.
     """
 
     def __init__(self, storage: Storage, manifest: Manifest) -> None:
@@ -215,6 +288,7 @@ class Commits:
         self._manifest = manifest
         self._tables: list[tuple[str, Any]] = []
         self._cursors: dict[str, SessionCursor] = {}
+        self._submitted: dict[str, SessionCursor] = {}  # with the latest commit
         self._rows = 0
         self._latest: Future[None] | None = None
 
@@ -234,6 +308,7 @@ class Commits:
         if self._rows >= COMMIT_ROWS:
             self.wait()
             self._latest = self._pool.submit(self._commit, self._tables, self._cursors)
+            self._submitted = self._cursors
             self._tables, self._cursors, self._rows = [], {}, 0
 
     def wait(self) -> None:
@@ -242,9 +317,18 @@ class Commits:
         if latest is not None:
             latest.result()
 
-    def write_rest(self) -> None:
-        """Commit what was added since the latest commit."""
+    def cursor_of(self, session: str) -> SessionCursor | None:
+        """How far a session is read with all that was added."""
+        return self._cursors.get(session) or self._submitted.get(session) or self._manifest.sessions.get(session)
+
+    def write_rest(self, catalogs: Mapping[str, Catalog]) -> None:
+        """Commit these catalogs, and what was added since the latest commit."""
+        histories, replaced = self._manifest.histories, {table.name for table in self._manifest.tables}
+        for account, catalog in catalogs.items():
+            histories[account] = write_catalog(self._storage, catalog, histories.get(account))
         self._commit(self._tables, self._cursors)
+        for name in sorted(replaced - {table.name for table in self._manifest.tables}):
+            self._storage.remove(name)
 
     def _commit(self, tables: list[tuple[str, Any]], cursors: dict[str, SessionCursor]) -> None:
         self._manifest.parts += self._write(tables)
@@ -263,81 +347,4 @@ class Commits:
             return list(pool.map(lambda job: parts.write(self._storage, *job), sorted(jobs, key=lambda job: job[0])))
 
 
-def next_cursor(table: Any, after: str | None, stored: list[str], overlap_ms: int) -> SessionCursor:
-    """How far a session is read once these new rows are stored.
-
-    Parameters
-    ----------
-    table : pyarrow.Table
-        The new rows, in the order of their ids.
-    after : str or None
-        The id after which the session was loaded.
-    stored : list of str
-        The later ids stored before, ascending.
-    overlap_ms : int
-        How much the next sync loads again, in milliseconds.
-    """
-    appended = not stored or (table.num_rows > 0 and stored[-1].lower() < (table["id"][0].as_py() or "").lower())
-    if appended and table.num_rows and not table["at"].null_count:
-        at = table["at"].cast(pa.int64()).to_numpy()
-        if (at[1:] >= at[:-1]).all():  # the common case: no list of all ids
-            cut = int(np.searchsorted(at, at[-1] - 1000 * overlap_ms))
-            if cut or not stored:
-                return SessionCursor(table["id"][cut - 1].as_py() if cut else after, table["id"][cut:].to_pylist())
-    ids = sorted({*stored, *table["id"].to_pylist()}, key=str.lower)
-    return SessionCursor(*split_at_overlap(ids, overlap_ms, after))
-
-
-def split_at_overlap(ids: list[str], overlap_ms: int, after: str | None) -> tuple[str | None, list[str]]:
-    """Where to load from next time, and the ids stored after that.
-
-    `ids` ascend, and all come after the id `after`.
-    """
-    newest = next((event_id for event_id in reversed(ids) if is_persisted(event_id)), None)
-    if newest is None:
-        return after, ids
-    since = milliseconds_of(newest) - overlap_ms
-    # Ids ascend, and with them their milliseconds; one of another form is where its
-    # text puts it.
-    cut = bisect.bisect_left(
-        ids, True, key=lambda event_id: is_persisted(event_id) and milliseconds_of(event_id) >= since
-    )
-    while cut and not is_persisted(ids[cut - 1]):
-        cut -= 1
-    return (ids[cut - 1], ids[cut:]) if cut else (after, ids)
-
-
-def _count_late(table: Any, stored: list[str]) -> int:
-    """How many rows have an id below one that was stored before."""
-    return pc.sum(pc.less(pc.utf8_lower(table["id"]), stored[-1].lower())).as_py() if stored else 0
-
-
-def _new_rows(table: Any, session: str, stored: list[str]) -> Any:
-    """The rows of this session that are not in the store yet, each id once."""
-    keep = pc.and_(pc.fill_null(pc.equal(table["session_id"], session), False), pc.is_valid(table["id"]))
-    if stored:
-        keep = pc.and_(keep, pc.invert(pc.is_in(table["id"], pa.array(stored, table["id"].type))))
-    if not pc.all(keep).as_py():
-        table = table.filter(keep)
-    if out_of_order(table["id"]) is not None:
-        first_rows: dict[str, int] = {}
-        for row, event_id in enumerate(table["id"].to_pylist()):
-            first_rows.setdefault(event_id, row)
-        table = table.take(pa.array(sorted(first_rows.values())))
-    return table
-
-
-def _rows_without_id(table: Any) -> list[Problem]:
-    """The problems of rows without an id, which are not stored."""
-    rows = pc.indices_nonzero(pc.is_null(table["id"])).to_pylist()
-    return [
-        Problem(row, "id", "not stored: without an id it cannot be told from its repeats", _json(table.slice(row, 1)))
-        for row in rows
-    ]
-
-
-def _json(row: Any) -> str:
-    return json.dumps({name: value for name, value in row.to_pylist()[0].items() if value is not None}, default=str)
-
-
-__all__ = ["COMMIT_ROWS", "Commits", "Sync", "SyncReport", "next_cursor", "split_at_overlap"]
+__all__ = ["COMMIT_ROWS", "Commits", "Sync", "SyncReport", "sync_store"]

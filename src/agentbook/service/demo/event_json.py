@@ -16,12 +16,23 @@ def encode(value: object) -> str:
     return _encode(value).decode()
 
 
-def event(id_: str, kind: str, content: str, task_id: str, author: str, created_at: str, updated_at: str) -> str:
-    """Format one event; `content` and `author` are JSON text."""
+def event(
+    id_: str, kind: str, content: str, task_id: str, author: str, created_at: str, updated_at: str, step: str = ""
+) -> str:
+    """Format one event.
+
+    `content` and `author` are JSON text; `step` is that of `step_field`.
+    """
     return (
-        f'{{"id":"{id_}","type":"{kind}","content":{content},"task_id":"{task_id}","author":{author},'
+        f'{{"id":"{id_}","type":"{kind}","content":{content},"task_id":"{task_id}","author":{author},{step}'
         f'"created_at":"{created_at}","updated_at":"{updated_at}"}}'
     )
+
+
+def step_field(name: str, started_at: str, ended_at: str) -> str:
+    """The field ``step`` of a finished tool run, with a comma behind it."""
+    step = {"kind": "tool", "name": name, "started_at": started_at, "ended_at": ended_at}
+    return f'"step":{encode(step)},'
 
 
 def text_content(text: str) -> str:

@@ -233,13 +233,14 @@ def _events(
         at += 1 + int(chance() * pause_ms)
         task, id_, created = new_id(at - 1), new_id(at), instant(at)
         wire = event(id_, "message", _pick(texts.asks, chance()), task, person, created, created)
-        yield session_id, id_, "message", task, "user", created, wire
+        yield session_id, id_, "message", task, "user", created, len(wire.encode()), wire
         subtasks = rng.choices(_SUBTASKS, _SUBTASK_WEIGHTS)[0]
         for _ in range(min(subtasks, count - event_count - 1)):
+            begin = at  # a task's id tells when it began
             at += 1 + int(chance() * step_ms)
-            subtask, id_, created = new_id(at - 1), new_id(at), instant(at)
+            subtask, id_, created = new_id(begin), new_id(at), instant(at)
             wire = event(id_, "runtime_done", "{}", subtask, agent, created, created)
-            yield session_id, id_, "runtime_done", subtask, "agent", created, wire
+            yield session_id, id_, "runtime_done", subtask, "agent", created, len(wire.encode()), wire
         event_count += 2 + subtasks
         if event_count > count:
             return
@@ -249,7 +250,8 @@ def _events(
             kind, content = "runtime_error", _pick(texts.failures, chance())
         else:
             kind, content = "runtime_done", _pick(texts.replies, chance())
-        yield session_id, id_, kind, task, "agent", created, event(id_, kind, content, task, agent, created, created)
+        wire = event(id_, kind, content, task, agent, created, created)
+        yield session_id, id_, kind, task, "agent", created, len(wire.encode()), wire
 
 
 def _pick(texts: list[str], chance: float) -> str:

@@ -51,6 +51,7 @@ class EventRow(NamedTuple):
     task_id: str
     author_type: str
     created_at: str
+    size_bytes: int
     wire: str
 
 
@@ -172,9 +173,13 @@ class _HistoryBuilder:
         # Some answers take extra subtasks, so the same question does not always have
         # the same number of them.
         subtasks = len(exchange.tools) + self.rng.choices((0, 1, 2), (5, 3, 1))[0]
-        for _ in range(subtasks if outcome == "answered" else self.rng.randint(0, subtasks)):
+        for number in range(subtasks if outcome == "answered" else self.rng.randint(0, subtasks)):
+            started = at + 2
             at += int(self._lognormal(step_s * slowness, 0.5) * SECOND_MS) + 5
-            events.append(self._event(session_id, at, "runtime_done", "{}", self.seeded.id(at - 3), "agent", agent))
+            tool = exchange.tools[number % len(exchange.tools)] if exchange.tools else "think"
+            step = event_json.step_field(tool, self.seeded.instant(started), self.seeded.instant(at))
+            subtask = self.seeded.id(started)
+            events.append(self._event(session_id, at, "runtime_done", "{}", subtask, "agent", agent, step))
         if outcome == "unanswered":
             return events, at, outcome
         at += int(self._lognormal(reply_s * slowness, 0.45) * SECOND_MS) + 5
@@ -190,15 +195,23 @@ class _HistoryBuilder:
         return events, at, outcome
 
     def _event(
-        self, session_id: str, at: int, kind: str, content: str, task: str, author_type: str, author: str
+        self,
+        session_id: str,
+        at: int,
+        kind: str,
+        content: str,
+        task: str,
+        author_type: str,
+        author: str,
+        step: str = "",
     ) -> EventRow:
         id_, created = self.seeded.id(at), self.seeded.instant(at)
         updated = created
         if kind == "message" and self.rng.random() < _EDITED_RATE:
             # A late edit: the author corrected the message.
             updated = self.seeded.instant(min(self.now_ms, at + self.rng.randint(40, 9_000) * SECOND_MS))
-        wire = event_json.event(id_, kind, content, task, author, created, updated)
-        return EventRow(session_id, id_, kind, task, author_type, created, wire)
+        wire = event_json.event(id_, kind, content, task, author, created, updated, step)
+        return EventRow(session_id, id_, kind, task, author_type, created, len(wire.encode()), wire)
 
     def _outcome(self, plan: SessionPlan, at: int) -> Outcome:
         chance = self.rng.random()

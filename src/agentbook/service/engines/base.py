@@ -23,7 +23,10 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class ToolStarted:
-    """A tool run started. `name` is shown live; `arguments` are JSON values."""
+    """A tool run started.
+
+    `name` is shown live; `arguments` are JSON values, stored with the finished run.
+    """
 
     name: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
@@ -33,10 +36,12 @@ class ToolStarted:
 class ToolDone:
     """The newest `ToolStarted` of this name finished.
 
-    Becomes a ``runtime_done`` event whose ``content`` is ``{}``.
+    Becomes a ``runtime_done`` event whose ``content`` is ``{}``. `result` is a JSON
+    value; None says nothing.
     """
 
     name: str
+    result: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +93,18 @@ class LlmCall:
 
 @dataclass(frozen=True, slots=True)
 class LlmUsage:
-    """The tokens of the last `LlmCall`, prompt and answer, as the endpoint counts."""
+    """The tokens of the last `LlmCall`, prompt and answer, as the endpoint counts.
+
+    `input_tokens` and `output_tokens` are None if it does not tell them apart, and
+    `is_estimate` says that it did not count at all.
+    """
 
     tokens: int
     agent_id: str | None = None
+    model: str | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    is_estimate: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +220,10 @@ class TurnRequest:
         What the agent saved in earlier turns of the session (see `StateSaved`).
     calls : AgentCalls
         Runs the agents that this one may call.
+    model : str or None
+        The language model that the version names; None for the service's default.
+    sampling : mapping of str to number
+        Those of temperature, max_tokens and top_p that the version sets.
     rng : random.Random
         Seeded from the service's seed, the agent's version and the history.
     pace : float
@@ -232,6 +249,13 @@ class TurnRequest:
     state: str | None = None
     calls: AgentCalls = field(default_factory=NoAgentCalls, repr=False)
     prompt_is_visible: bool = False
+    model: str | None = None
+    sampling: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def hides_steps(self) -> bool:
+        """Whether contents of tool runs might quote a prompt to strangers."""
+        return self.system_prompt is not None and not self.prompt_is_visible
 
 
 class Engine(Protocol):

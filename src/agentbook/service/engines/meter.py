@@ -11,7 +11,9 @@ choices, high enough that only a runaway agent reaches them.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from .base import Failure, LlmCall, LlmUsage, StateSaved, Step, SubtaskStarted, ToolDone, ToolStarted
 from .run_limits import budget_failure, failure
@@ -78,16 +80,19 @@ class Budget:
 
     All turns of the spender that run at a time share one, so together they cannot spend
     more than one answer each beyond it. `scope` is ``WORKSPACE``, ``AGENT`` or
-    ``USER``; `name` is the spender's.
+    ``USER``; `name` is the spender's. `on_spend` is told what is spent.
     """
 
     scope: str
     name: str
     remaining_tokens: int
+    on_spend: Callable[[int], None] | None = None
 
     def spend(self, tokens: int) -> None:
         """Take `tokens` off what remains, which may become negative."""
         self.remaining_tokens -= tokens
+        if self.on_spend is not None:
+            self.on_spend(tokens)
 
     @property
     def failure(self) -> Failure | None:
@@ -123,6 +128,7 @@ class Meter:
         self.limits = limits
         self.budgets = budgets
         self.tokens_by_agent: Counter[str | None] = Counter()
+        self._usages: list[LlmUsage] = []
         self._calls = 0
         self._subtasks = 0
         # The running tasks and tool runs, the turn itself first: name, and the number
@@ -134,6 +140,26 @@ class Meter:
     def tokens(self) -> int:
         """The tokens of the execution tree."""
         return self.tokens_by_agent.total()
+
+    @property
+    def usage(self) -> Mapping[str, Any] | None:
+        """The tokens of the execution tree, as an event shows them; None without any.
+
+        Sums without a part that the endpoint did not count are left out.
+        """
+        if not self._usages:
+            return None
+        usage: dict[str, Any] = {"total_tokens": self.tokens}
+        for name in ("input_tokens", "output_tokens"):
+            counts = [getattr(step, name) for step in self._usages]
+            if None not in counts:
+                usage[name] = sum(counts)
+        models = [step.model for step in self._usages if step.model is not None]
+        if models:
+            usage["model"] = models[-1]
+        if any(step.is_estimate for step in self._usages):
+            usage["estimated"] = True
+        return usage
 
     def charge(self, step: Step, *, yielded: bool = True) -> Failure | None:
         """Count a step; the failure of the limit it exceeds, or None.
@@ -158,6 +184,7 @@ class Meter:
                     return "llm_request_size"
                 return "llm_calls" if self._calls > limits.llm_calls else None
             case LlmUsage(tokens, agent_id):
+                self._usages.append(step)
                 self.tokens_by_agent[agent_id] += tokens
                 for budget in self._budgets_of(agent_id):
                     budget.spend(tokens)

@@ -15,7 +15,8 @@ from functools import partial
 from ..demo.agents import AGENTS
 from ..demo.agents.stand_in import StandIn
 from .base import Engine, Failure, Step, TurnRequest
-from .llm.settings import from_environment, is_configured
+from .llm.models import models_from_environment
+from .llm.settings import is_configured
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +38,9 @@ def _make_llm_engine() -> Engine:
     if not is_configured(os.environ):
         return StandIn()
     # Loaded here because every service loads this module, and few have a model.
-    from .llm import LlmEngine
+    from .llm.engine import LlmEngine
 
-    return LlmEngine(from_environment(os.environ))
+    return LlmEngine(models_from_environment(os.environ))
 
 
 _NOT_INCLUDED = (

@@ -7,8 +7,6 @@ It lies outside ``/v1`` because it is not part of the API.
 
 from __future__ import annotations
 
-import ipaddress
-import os
 import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -16,10 +14,15 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from sqlalchemy import insert, select
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from ..._whole_file import whole_file
 from .. import errors
+from ..proxies import is_loopback
+from ..store import Store, Transaction
+from ..store.tables import meta
 from ..web.endpoints import json_response, read_body
 from .catalogue import CATALOGUE
 from .switch import FaultRequest, Switch
@@ -31,20 +34,28 @@ _FAULTS = PREFIX + "faults"
 
 
 @contextmanager
-def admin_token(data: Path) -> Iterator[str]:
+def admin_token(data: Path, store: Store) -> Iterator[str]:
     """Create a token in the data directory and remove it when the service stops.
 
-    Only the owner of the file can read it.
+    Only the owner of the file can read it. The processes of one platform have the same:
+    a request may reach any of them.
     """
-    token = secrets.token_urlsafe(32)
-    fresh = data / f"{TOKEN_FILE}.{os.getpid()}"
-    with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-        file.write(token + "\n")
-    fresh.replace(data / TOKEN_FILE)
+    token = store.write_now(_shared_token) if store.is_shared else secrets.token_urlsafe(32)
+    with whole_file(data / TOKEN_FILE, private=True) as file:
+        file.write(f"{token}\n".encode())
     try:
         yield token
     finally:
         (data / TOKEN_FILE).unlink(missing_ok=True)
+
+
+def _shared_token(tx: Transaction) -> str:
+    """Return the token of all processes; the first to ask creates it."""
+    token: str | None = tx.db.execute(select(meta.c.value).where(meta.c.name == "admin_token")).scalar()
+    if token is None:
+        token = secrets.token_urlsafe(32)
+        tx.db.execute(insert(meta), {"name": "admin_token", "value": token})
+    return token
 
 
 class FaultAdministration:
@@ -59,7 +70,7 @@ class FaultAdministration:
             return await self.app(scope, receive, send)
         if not self._is_allowed(scope):
             raise errors.url_not_found()  # to everybody else this path does not exist
-        status, reply = self._answer(scope["method"], scope["path"], await read_body(Request(scope, receive)))
+        status, reply = await self._answer(scope["method"], scope["path"], await read_body(Request(scope, receive)))
         await json_response(reply, status)(scope, receive, send)
 
     def _is_allowed(self, scope: Scope) -> bool:
@@ -68,32 +79,32 @@ class FaultAdministration:
         return (
             self.switch.is_token(token.strip())
             and scheme.lower() == b"bearer"
-            and _is_loopback((scope.get("client") or ("",))[0])
+            and is_loopback((scope.get("client") or ("",))[0])
         )
 
-    def _answer(self, method: str, path: str, body: bytes) -> tuple[int, Mapping[str, Any]]:
+    async def _answer(self, method: str, path: str, body: bytes) -> tuple[int, Mapping[str, Any]]:
         rest = path.removeprefix(_FAULTS).strip("/") if path.startswith(_FAULTS) else None
         match method, rest:
             case "GET", "":
-                return 200, {"items": [fault.to_dict() for fault in self.switch.all()]}
+                return 200, {"items": [fault.to_dict() for fault in await self.switch.all()]}
             case "GET", "catalogue":
                 return 200, {"items": [_describe(name) for name in CATALOGUE]}
             case "POST", "":
-                return 201, self._add(body)
+                return 201, await self._add(body)
             case "DELETE", "":
-                self.switch.clear()
+                await self.switch.clear()
                 return 200, {}
             case "DELETE", str(id_):
-                if not self.switch.remove(id_):
+                if not await self.switch.remove(id_):
                     raise errors.not_found("Fault")
                 return 200, {}
             case _, "" | "catalogue":
                 raise errors.method_not_allowed(["GET", "POST", "DELETE"] if rest == "" else ["GET"])
         raise errors.url_not_found()
 
-    def _add(self, body: bytes) -> Mapping[str, Any]:
+    async def _add(self, body: bytes) -> Mapping[str, Any]:
         try:
-            return self.switch.add(msgspec.json.decode(body, type=FaultRequest)).to_dict()
+            return (await self.switch.add(msgspec.json.decode(body, type=FaultRequest))).to_dict()
         except (ValueError, RecursionError) as problem:  # msgspec's are ValueErrors too
             raise errors.invalid_input([f"body: {problem}"]) from None
 
@@ -101,12 +112,3 @@ class FaultAdministration:
 def _describe(name: str) -> dict[str, Any]:
     row = CATALOGUE[name]
     return {"row": name, "table": row.table, "path": row.path, "does": msgspec.to_builtins(row.action)}
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    mapped = getattr(address, "ipv4_mapped", None)
-    return (mapped or address).is_loopback

@@ -61,7 +61,7 @@ class FaultInjection:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan" or scope["path"].startswith(PREFIX):
             return await self.app(scope, receive, send)
-        for action in self.switch.for_request(scope):
+        for action in await self.switch.for_request(scope):
             match action:
                 case Delay(seconds):
                     await asyncio.sleep(seconds)

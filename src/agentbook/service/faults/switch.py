@@ -1,4 +1,9 @@
-"""The active faults, and which of them a request or a turn meets."""
+"""The active faults, and which of them a request or a turn meets.
+
+They are rows of the store, which every process of a platform reads for each request: a
+fault that is met once is met once, whichever process meets it. Only a service that was
+started with faults pays for that.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +16,13 @@ from typing import Annotated, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
+from sqlalchemy import Connection, delete, func, insert, or_, select, update
 from starlette.types import Scope
 
 from .. import contract
 from ..engines.base import Failure
+from ..store import Store
+from ..store.tables import faults
 from .catalogue import CATALOGUE, Action, Cut, Delay, Drop, EndTurn, ErrorReply
 
 SOCKET = "streamEvents"  # the socket's name among operations; openapi.yaml cannot hold it
@@ -103,13 +111,19 @@ class Fault:
 class Switch:
     """The active faults of a service, and the token that allows changing them.
 
-    Used on the event loop only.
+    Parameters
+    ----------
+    token
+        Allows changing them.
+    store
+        Where they are. Those of an earlier run are over, unless other processes use it.
     """
 
-    def __init__(self, token: str) -> None:
+    def __init__(self, token: str, store: Store) -> None:
         self._digest = hashlib.sha256(token.encode()).digest()
-        self._faults: dict[str, Fault] = {}
-        self._created = 0
+        self._store = store
+        if not store.is_shared:
+            store.write_now(lambda tx: tx.db.execute(delete(faults)))
         self._operations = [
             (operation.method, re.compile("/v1" + re.sub(r"\{[^}]+\}", "[^/]+", operation.path)), operation.id)
             for operation in contract.load().operations.values()
@@ -120,63 +134,71 @@ class Switch:
         """Whether `token` is the right one."""
         return hmac.compare_digest(hashlib.sha256(token).digest(), self._digest)
 
-    def add(self, request: FaultRequest) -> Fault:
+    async def add(self, request: FaultRequest) -> Fault:
         """Activate a fault; raise `ValueError` if the request is invalid."""
-        match = request.match or Match()
-        if (request.row is None) == (request.then is None):
-            raise ValueError("name a row of the catalogue, or what is to happen in `then`")
-        if request.row is not None:
-            if request.row not in CATALOGUE:
-                raise ValueError(f"row: there is no row {request.row!r}; the rows are {', '.join(CATALOGUE)}")
-            row = CATALOGUE[request.row]
-            action = row.action
-            if request.match is None:
-                match = Match(path=row.path)
-        else:
-            assert request.then is not None
-            action = request.then.action()
-        known = {name for _, _, name in self._operations}
-        if match.operation is not None and match.operation not in known:
-            raise ValueError(f"match.operation: there is no {match.operation!r}; there are {', '.join(sorted(known))}")
-        if len(self._faults) >= _MAX_FAULTS:
-            raise ValueError(f"there are {_MAX_FAULTS} faults already; delete some")
-        self._created += 1
-        fault = Fault(str(self._created), request, match, action, request.times)
-        self._faults[fault.id] = fault
-        return fault
+        self._check(request)
+        row = {"request_json": msgspec.json.encode(request).decode(), "remaining": request.times, "times_met": 0}
 
-    def all(self) -> list[Fault]:
+        def add(db: Connection) -> int:
+            if (db.execute(select(func.count()).select_from(faults)).scalar() or 0) >= _MAX_FAULTS:
+                raise ValueError(f"there are {_MAX_FAULTS} faults already; delete some")
+            return int(db.execute(insert(faults).returning(faults.c.number), row).scalar_one())
+
+        number = await self._store.count(add)
+        return _fault(number, request, request.times, 0)
+
+    async def all(self) -> list[Fault]:
         """Return the active faults in the order they were added."""
-        return list(self._faults.values())
+        rows = await self._store.read(lambda db: db.execute(select(faults).order_by(faults.c.number)).all(), brief=True)
+        return [
+            _fault(row.number, msgspec.json.decode(row.request_json, type=FaultRequest), row.remaining, row.times_met)
+            for row in rows
+        ]
 
-    def remove(self, id_: str) -> bool:
+    async def remove(self, id_: str) -> bool:
         """Remove a fault; whether it was active."""
-        return self._faults.pop(id_, None) is not None
+        if not id_.isascii() or not id_.isdigit():
+            return False
+        gone = delete(faults).where(faults.c.number == int(id_))
+        return bool(await self._store.count(lambda db: db.execute(gone).rowcount))
 
-    def clear(self) -> None:
+    async def clear(self) -> None:
         """Remove all faults."""
-        self._faults.clear()
+        await self._store.count(lambda db: db.execute(delete(faults)))
 
-    def for_request(self, scope: Scope) -> list[Action]:
+    async def for_request(self, scope: Scope) -> list[Action]:
         """Return what this request meets: matching delays, then the first other one."""
         method = str(scope.get("method", "WEBSOCKET"))
         actions: list[Action] = []
-        for fault in self.all():
+        for fault in await self.all():
             if isinstance(fault.action, EndTurn) or (isinstance(fault.action, Cut) and scope["type"] != "websocket"):
                 continue
-            if self._matches(fault.match, method, scope["path"]):
-                actions.append(self._apply(fault))
+            if self._matches(fault.match, method, scope["path"]) and await self._meet(fault):
+                actions.append(fault.action)
                 if not isinstance(fault.action, Delay):
                     break
         return actions
 
-    def for_turn(self, agent: str) -> Failure | None:
+    async def for_turn(self, agent: str) -> Failure | None:
         """Return how a turn of the agent fails, or None."""
-        for fault in self.all():
-            if isinstance(fault.action, EndTurn) and fnmatchcase(agent, fault.match.agent or "*"):
-                self._apply(fault)
-                return fault.action.failure
+        for fault in await self.all():
+            action = fault.action
+            if isinstance(action, EndTurn) and fnmatchcase(agent, fault.match.agent or "*") and await self._meet(fault):
+                return action.failure
         return None
+
+    def _check(self, request: FaultRequest) -> None:
+        """Raise `ValueError` if the request is invalid."""
+        if (request.row is None) == (request.then is None):
+            raise ValueError("name a row of the catalogue, or what is to happen in `then`")
+        if request.row is not None and request.row not in CATALOGUE:
+            raise ValueError(f"row: there is no row {request.row!r}; the rows are {', '.join(CATALOGUE)}")
+        if request.then is not None:
+            request.then.action()
+        known = {name for _, _, name in self._operations}
+        operation = request.match.operation if request.match is not None else None
+        if operation is not None and operation not in known:
+            raise ValueError(f"match.operation: there is no {operation!r}; there are {', '.join(sorted(known))}")
 
     def _matches(self, match: Match, method: str, path: str) -> bool:
         if match.method is not None and match.method.upper() != method:
@@ -191,10 +213,26 @@ class Switch:
             (name for m, pattern, name in self._operations if m == request_method and pattern.fullmatch(path)), None
         )
 
-    def _apply(self, fault: Fault) -> Action:
-        fault.times_met += 1
-        if fault.remaining is not None:
-            fault.remaining -= 1
-            if not fault.remaining:
-                del self._faults[fault.id]
-        return fault.action
+    async def _meet(self, fault: Fault) -> bool:
+        """Count that a fault is met; False if others met it for the last time."""
+        this = faults.c.number == int(fault.id)
+        active = this & or_(faults.c.remaining.is_(None), faults.c.remaining > 0)
+        met = update(faults).where(active)
+        met = met.values(times_met=faults.c.times_met + 1, remaining=faults.c.remaining - 1)
+
+        def meet(db: Connection) -> bool:
+            was_active = bool(db.execute(met).rowcount)
+            db.execute(delete(faults).where(this, faults.c.remaining == 0))
+            return was_active
+
+        return await self._store.count(meet)
+
+
+def _fault(number: int, request: FaultRequest, remaining: int | None, times_met: int) -> Fault:
+    """A fault of the store; its request was checked."""
+    match = request.match
+    if request.row is not None:
+        row = CATALOGUE[request.row]
+        return Fault(str(number), request, match or Match(path=row.path), row.action, remaining, times_met)
+    assert request.then is not None
+    return Fault(str(number), request, match or Match(), request.then.action(), remaining, times_met)

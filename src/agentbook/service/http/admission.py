@@ -3,22 +3,23 @@
 Anyone can open connections and leave them idle, send a head or a body byte by byte, or
 stop reading. The number of connections is therefore limited, and the number of those
 that have not shown a valid credential is limited for each address. Beyond these limits
-a new connection gets a moment to send a credential, so keys always have room: whoever
-has none is answered 503.
+the connection that has been idle for longest is closed; where none is idle, a new one
+gets a moment to send a credential. So keys always have room: whoever has none is
+answered 503.
 """
 
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Collection
 from typing import Protocol
-
-# Set in the scope of a request whose credential is valid.
-KNOWN = "agentbook.known"
 
 MAX_CONNECTIONS = 4_096
 MAX_UNKNOWN = 1_024
 MAX_UNKNOWN_PER_ADDRESS = 100
+# A connection that is idle for less may have a request under way.
+MIN_IDLE_S = 0.5
 # Refused connections that stay open until the response has arrived.
 MAX_LINGERING = 64
 # Files that the service needs for anything but connections.
@@ -34,6 +35,9 @@ class Admitted(Protocol):
     def turn_away(self) -> None:
         """Answer 503 and close."""
 
+    def close_idle(self) -> None:
+        """Close without an answer: nothing has been asked."""
+
 
 class Admission:
     """The connections of a service that have not shown a valid credential, and limits.
@@ -46,6 +50,8 @@ class Admission:
         Connections without a valid credential.
     unknown_per_address
         The same, from one address.
+    min_idle_s
+        How long a connection has to be idle before it is closed for another.
 
     Attributes
     ----------
@@ -58,12 +64,15 @@ class Admission:
         limit: int = MAX_CONNECTIONS,
         unknown: int = MAX_UNKNOWN,
         unknown_per_address: int = MAX_UNKNOWN_PER_ADDRESS,
+        min_idle_s: float = MIN_IDLE_S,
     ) -> None:
         self.limit = min(limit, _max_files() - _RESERVED_FILES)
         self.unknown = unknown
         self.unknown_per_address = unknown_per_address
+        self.min_idle_s = min_idle_s
         self.lingering = 0
-        self._by_address: dict[str, dict[Admitted, None]] = {}  # oldest first
+        self._by_address: dict[str, _Peers] = {}
+        self._total = 0
 
     def add(self, connection: Admitted, open_connections: Collection[object]) -> bool:
         """Add a new connection; whether there is room for it without a credential.
@@ -72,23 +81,60 @@ class Admission:
         many, the oldest connection without a credential is turned away, of the address
         that has most of them.
         """
-        peers = self._by_address.setdefault(connection.address, {})
-        peers[connection] = None
-        total = sum(map(len, self._by_address.values()))
-        if len(open_connections) > self.limit or total > 2 * self.unknown:
-            crowd = max(self._by_address.values(), key=len)
-            oldest = next(iter(crowd))
+        peers = self._by_address.setdefault(connection.address, _Peers())
+        peers.all[connection] = None
+        self._total += 1
+        if len(peers.all) > self.unknown_per_address:
+            self._close_idle(peers, connection)
+        if self._total > self.unknown:
+            self._close_idle(self._crowd(), connection)
+        if len(open_connections) > self.limit or self._total > 2 * self.unknown:
+            oldest = next(iter(self._crowd().all))
             self.remove(oldest)  # at once, so that the next one turns another away
             oldest.turn_away()
-        return len(peers) <= self.unknown_per_address and total <= self.unknown
+        return len(peers.all) <= self.unknown_per_address and self._total <= self.unknown
 
     def remove(self, connection: Admitted) -> None:
         """Forget a connection: it is closed, or has shown a valid credential."""
         peers = self._by_address.get(connection.address)
-        if peers is not None:
-            peers.pop(connection, None)
-            if not peers:
+        if peers is not None and connection in peers.all:
+            del peers.all[connection]
+            peers.idle.pop(connection, None)
+            self._total -= 1
+            if not peers.all:
                 del self._by_address[connection.address]
+
+    def mark_idle(self, connection: Admitted, *, is_idle: bool = True) -> None:
+        """Note that a connection waits for a request, or that one has begun."""
+        peers = self._by_address.get(connection.address)
+        if peers is not None and connection in peers.all:
+            peers.idle.pop(connection, None)
+            if is_idle:
+                peers.idle[connection] = time.monotonic()
+
+    def _crowd(self) -> _Peers:
+        """The connections of the address that has most of them."""
+        return max(self._by_address.values(), key=lambda peers: len(peers.all))
+
+    def _close_idle(self, peers: _Peers, new: Admitted) -> None:
+        """Close the connection that has been idle for longest, if that is long."""
+        idlest = next((connection for connection in peers.idle if connection is not new), None)
+        if idlest is not None and time.monotonic() - peers.idle[idlest] >= self.min_idle_s:
+            self.remove(idlest)
+            idlest.close_idle()
+
+
+class _Peers:
+    """The connections of one address: all, oldest first, and the idle, idlest first.
+
+    The idle have the time since when they are idle.
+    """
+
+    __slots__ = ("all", "idle")
+
+    def __init__(self) -> None:
+        self.all: dict[Admitted, None] = {}
+        self.idle: dict[Admitted, float] = {}
 
 
 def _max_files() -> int:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Hashable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -16,15 +17,18 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from .. import auth, contract, errors, oauth, pages
 from ..auth import Credential, Principal
+from ..cluster.request_pieces import SharedPieces, take_pieces
 from ..contract import Operation
 from ..faults import ConnectionAccess, FaultAdministration, FaultInjection
 from ..operations import HANDLERS, OperationCall, RegisteredHandler, Result
+from ..proxies import counted_address
 from ..state import Platform
 from ..store import Transaction
-from ..web.endpoints import read_json
-from .admission import KNOWN
-from .middleware import BodyLimits, ErrorResponses, HostCheck, ResponseHeaders
+from ..web.endpoints import KNOWN, OPERATION, read_json
+from .middleware import BodyLimits, ErrorResponses, ForwardedAddress, HostCheck, ResponseHeaders
+from .monitoring import Measurement, Metrics, Monitoring, Probes
 from .rate_limit import RateLimit, Window
+from .tracing import Tracing
 from .websocket import EventSocket
 
 VERSION_PATH = "/v1"
@@ -39,7 +43,7 @@ _encode = msgspec.json.Encoder().encode
 _EMPTY: Mapping[str, Any] = {}
 
 
-def build(platform: Platform) -> ASGIApp:
+def build(platform: Platform, monitoring: Monitoring | None = None) -> ASGIApp:
     """Return the application of a platform.
 
     Raises
@@ -47,6 +51,8 @@ def build(platform: Platform) -> ASGIApp:
     RuntimeError
         openapi.yaml and the handlers do not name the same operations.
     """
+    monitoring = monitoring or Monitoring()
+    metrics = Metrics(platform, monitoring.numbers)
     api = contract.load()
     mismatched = set(api.operations) ^ set(HANDLERS)
     if mismatched:
@@ -54,9 +60,13 @@ def build(platform: Platform) -> ASGIApp:
 
     @asynccontextmanager
     async def lifespan(_app: object) -> AsyncIterator[None]:
+        await platform.start()
+        beside = [asyncio.create_task(platform.warm()), asyncio.create_task(metrics.keep_current())]
         try:
             yield
         finally:
+            for task in beside:
+                task.cancel()
             await platform.aclose()
 
     router = Router(_routes(platform, api), redirect_slashes=False, default=_reject_unrouted, lifespan=lifespan)
@@ -71,13 +81,30 @@ def build(platform: Platform) -> ASGIApp:
     if platform.faults is not None:
         app = FaultInjection(app, platform.faults)
     if platform.requests_per_minute:
-        app = RateLimit(app, Window(platform.requests_per_minute))
+        app = RateLimit(app, _request_window(platform))
     if platform.faults is not None:
         app = FaultAdministration(app, platform.faults)
+    app = Probes(app, platform, metrics, monitoring.token)
     app = HostCheck(app, lambda: platform.hosts)
+    app = ForwardedAddress(app, lambda: platform.proxies)
     app = ErrorResponses(app, lambda: platform.root_url)
     app = ResponseHeaders(app, platform.store.clock)
+    app = Measurement(app, metrics, monitoring.request_log, platform.store.clock.instant)
+    if monitoring.spans is not None:
+        app = Tracing(app, monitoring.spans)
     return app if platform.faults is None else ConnectionAccess(app)
+
+
+def _request_window(platform: Platform) -> Window:
+    """Return the count of requests; with other processes, one that they share."""
+    limit, store, bus = platform.requests_per_minute, platform.store, platform.bus
+    if not bus.is_shared:
+        return Window(limit)
+    pieces = SharedPieces(limit, lambda minute, sizes: store.count(partial(take_pieces, minute=minute, pieces=sizes)))
+    window = Window(limit, pieces=pieces)
+    window.on_validity = lambda identity, is_valid: bus.publish("credential", [identity, is_valid])
+    bus.subscribe("credential", lambda value: window.note_validity(*value))
+    return window
 
 
 def _routes(platform: Platform, api: contract.Contract) -> list[BaseRoute]:
@@ -130,6 +157,7 @@ class Endpoint:
         if match is None:
             raise errors.method_not_allowed(self.operations)
         operation, handler = match
+        scope[OPERATION] = operation.id
         credential = auth.parse_credential(scope["headers"])
         if credential is None and not operation.anonymous:
             if not operation.schemes & {"apiKey", "bearerApiKey", "oauth2"}:
@@ -145,17 +173,20 @@ class Endpoint:
     async def _read(
         self, operation: Operation, handler: RegisteredHandler, credential: Credential | None, request: Request
     ) -> Result:
-        def run(db: Connection) -> Result:
+        def run(db: Connection) -> bytes | AsyncIterator[bytes]:
             principal = authorize(operation, credential, db, self.platform.store.clock.instant())
             query = operation.query(request.scope["query_string"])
             request.scope[KNOWN] = principal is not None
-            return handler.run(OperationCall(self.platform, principal, request.path_params, query, _EMPTY, db))
+            result = handler.run(OperationCall(self.platform, principal, request.path_params, query, _EMPTY, db))
+            # Here, because a page of a thousand items is encoded in a thread then.
+            return result if isinstance(result, (bytes, AsyncIterator)) else _encode(result)
 
         is_brief = handler.kind == "brief"
         # Whoever has a key need not wait behind a crowd without one.
         if credential is None and not is_brief and self.platform.store.waiting_reads >= _MAX_WAITING_READS:
             raise errors.too_busy()
-        return await self.platform.store.read(run, brief=is_brief, reader=_reader(credential, request.scope))
+        reader = _reader(credential, request.scope)
+        return await self.platform.store.read(run, brief=is_brief, reader=reader, anonymous=credential is None)
 
     async def _write(
         self, operation: Operation, handler: RegisteredHandler, credential: Credential | None, request: Request
@@ -179,7 +210,7 @@ class Endpoint:
             return handler.run(OperationCall(self.platform, principal, path, query, body, tx.db, tx, claims))
 
         try:
-            return await self.platform.store.write(run)
+            return await self.platform.store.write(run, sessions=handler.touched_sessions(request.path_params))
         finally:
             self.platform.claims.difference_update(claims)
 
@@ -187,7 +218,7 @@ class Endpoint:
 def _reader(credential: Credential | None, scope: Scope) -> Hashable:
     """Who waits in turn with the others: a key, or an address."""
     if credential is None:
-        return (scope.get("client") or ("",))[0]
+        return counted_address((scope.get("client") or ("",))[0])
     return credential.id or hash(credential.secret)
 
 

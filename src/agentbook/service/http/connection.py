@@ -1,10 +1,11 @@
 """One HTTP connection: uvicorn's protocol with limits and error responses of ours.
 
 uvicorn accepts a request head of any size (5 MB in one header) for any time (one that
-never ended was held open for ever), any number of pipelined requests, and readers that
-stop reading. It answers what is not HTTP without a request id, and passes every
-handshake to the websockets package, which leaves unreadable ones (a line over 8 KiB,
-say) without an answer. Here all of these get the service's own error responses
+never ended was held open for ever), trailers of any size (and takes them for headers),
+any number of pipelined requests at once, and readers that stop reading. It answers what
+is not HTTP without a request id, and passes every handshake to the websockets package,
+which leaves unreadable ones (a line over 8 KiB, say) without an answer. Here all of
+these get the service's own error responses
 (specification: "Errors").
 """
 
@@ -13,28 +14,31 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Callable
 from typing import ClassVar, NoReturn
 
+from uvicorn._types import ASGISendEvent
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.http11 import Request
 from websockets.server import ServerProtocol
 
 from .. import errors
+from ..proxies import counted_address
 from ..state import Platform
-from .admission import KNOWN, MAX_LINGERING, Admission
+from ..web.endpoints import COOKIE, KNOWN
+from .admission import MAX_LINGERING, Admission
+from .stalled import MAX_STALL_S, Backlog, ReaderWatch, Timer
 
 MAX_HEAD_BYTES = 64 * 1024
 MAX_HEADERS = 256
 MAX_HEAD_S = 30.0
-MAX_PIPELINED = 16  # requests that wait for the response to an earlier one
+# So much is parsed at once, besides the body of a request; more waits for the response
+# to the first request in it.
+PIECE_BYTES = 512
 # How long a connection for which there is no room may take to send a credential.
 _CROWDED_HEAD_S = 2.0
 # `middleware.BodyLimits` answers sooner, unless the request was answered already.
 _MAX_BODY_S = 40.0
-# A reader that takes nothing for so long has stopped.
-MAX_STALL_S = 30.0
 # Time for the rest of a response to arrive; closing at once would discard it.
 _LINGER_S = 2.0
 
@@ -72,10 +76,13 @@ class Connection(HttpToolsProtocol):
     timeout_s: ClassVar[float]
     stall_s: ClassVar[float]
     admission: ClassVar[Admission]
+    backlog: ClassVar[Backlog] = Backlog()  # that of the WebSockets, too
 
     _in_head = True  # from the start of a request (or of the connection) to the end of its head
     _complete = True  # whether the whole request has arrived
-    _head_bytes = 0
+    _head_bytes = 0  # of a head, or of what stands between parts of a body and after it
+    _body_remaining = 0  # bytes of the body that have not arrived, if its length is known
+    _is_idle = False  # it waits for a request
     _crowded = False  # there is no room for it without a credential
     _known = False  # it has shown a valid credential
     _refused = False
@@ -83,16 +90,24 @@ class Connection(HttpToolsProtocol):
     _problem: errors.HTTPError | None = None  # why parsing was given up
     _last = b""
     _upgrades: bool | None = None  # None: not known yet for this request
+    _is_upgraded = False  # what arrives belongs to a `Socket`
 
     @property
     def address(self) -> str:
-        """The other side's IP address."""
-        return self.client[0] if self.client else ""
+        """What the other side counts as; behind a trusted proxy, the sender."""
+        return self._address
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._head_timer, self._body_timer, self._stall_timer = Timer(), Timer(), Timer()
-        self._crowded = not self.admission.add(self, self.connections)
+        self._head_timer, self._body_timer = Timer(), Timer()
+        self._reader = ReaderWatch(self.loop, transport, self.stall_s, self.backlog)
+        self._unparsed = bytearray()
+        peer = self.client[0] if self.client else ""
+        self._address = counted_address(peer)
+        self._is_proxy = peer in self.platform.proxies
+        if not self._is_proxy:  # a proxy's connection counts for the client of a request, while there is one
+            self._crowded = not self.admission.add(self, self.connections)
+            self._set_idle(True)
         self._start_head_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -100,26 +115,43 @@ class Connection(HttpToolsProtocol):
         self.admission.lingering -= self._lingers
         self._end_head()
         self._body_timer.cancel()
-        self._stall_timer.cancel()
+        self._reader.resumed()
         # Each waiting request refers to this object: a circle that would wait for the
         # garbage collector.
         self.pipeline.clear()
+        self._unparsed.clear()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        if self._refused:
+        if self._refused:  # nothing of the rest is read; to keep it would cost a body's size
             return
+        self._unparsed += data
+        self._parse()
+
+    def _parse(self) -> None:
+        """Parse what has arrived, until a request waits for an earlier response."""
+        while self._unparsed and not self._refused and self.parser is not None:
+            if self.pipeline:
+                self.flow.pause_reading()
+                self._head_timer.cancel()  # the rest of a head may be here
+                return
+            size = max(PIECE_BYTES, self._body_remaining)
+            piece = bytes(self._unparsed[:size])
+            del self._unparsed[:size]
+            self._parse_piece(piece)
+
+    def _parse_piece(self, data: bytes) -> None:
+        self._set_idle(False)
         self._last = data
+        self._head_bytes += len(data)
         super().data_received(data)
         self._last = b""
-        if self._refused or self.parser is None:
+        if self._refused or self.parser is None or self._is_upgraded:
             return
-        if self._in_head:
-            self._head_bytes += len(data)
-            if self._head_bytes > MAX_HEAD_BYTES:
-                self._refuse(errors.head_too_large(MAX_HEAD_BYTES))
-            else:
-                self._start_head_timer()
+        if self._head_bytes > MAX_HEAD_BYTES:
+            self._refuse(errors.head_too_large(MAX_HEAD_BYTES))
+        elif self._in_head:
+            self._start_head_timer()
         elif self._complete and self.cycle is not None and self.cycle.response_complete:
             # Line breaks before a request, which the parser skips: they are part of the
             # time that its head may take, since uvicorn has ended the idle timer.
@@ -129,11 +161,16 @@ class Connection(HttpToolsProtocol):
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._stall_timer.start(self.loop, self.stall_s, self.transport.abort)
+        self._reader.stalled()
 
     def resume_writing(self) -> None:
-        self._stall_timer.cancel()
+        self._reader.resumed()
         super().resume_writing()
+
+    def close_idle(self) -> None:
+        """Close: nothing has been asked, and others need the room."""
+        self._refused = True
+        self._close()
 
     def turn_away(self) -> None:
         """Answer 503 and close: there are too many connections without a credential."""
@@ -146,6 +183,8 @@ class Connection(HttpToolsProtocol):
         super().on_message_begin()
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        if not self._in_head:  # a trailer, which nothing reads
+            return
         super().on_header(name, value)
         if len(self.headers) > MAX_HEADERS:
             self._give_up(errors.head_too_large(MAX_HEAD_BYTES))
@@ -153,14 +192,21 @@ class Connection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._in_head = False
         self._end_head()
-        if len(self.pipeline) >= MAX_PIPELINED:
-            self._give_up(errors.bad_request(f"More than {MAX_PIPELINED} requests wait for the response to another."))
-        if self._crowded and not self._known and not any(name == b"authorization" for name, _ in self.headers):
+        if self._is_proxy:
+            self._count_for_client()
+        if self._crowded and not self._known and not self._shows_credential():
             self._give_up(errors.too_many_connections())
+        lengths = [value for name, value in self.headers if name == b"content-length"]
+        self._body_remaining = int(lengths[0]) if lengths and lengths[0].isdigit() else 0
         super().on_headers_complete()
 
+    def on_body(self, body: bytes) -> None:
+        self._body_remaining = max(0, self._body_remaining - len(body))
+        self._head_bytes = 0
+        super().on_body(body)
+
     def on_message_complete(self) -> None:
-        self._complete = True
+        self._complete, self._body_remaining, self._head_bytes = True, 0, 0
         self._body_timer.cancel()
         super().on_message_complete()
 
@@ -171,19 +217,28 @@ class Connection(HttpToolsProtocol):
         super().on_response_complete()
         if self._crowded and not self._known:
             self.transport.close()
+            return
+        self._parse()
+        if self._complete and self.cycle.response_complete and not self._unparsed:
+            if self._is_proxy:
+                self.admission.remove(self)
+            else:
+                self._set_idle(True)
 
     def handle_websocket_upgrade(self) -> None:
         # Behind a proxy a browser may send many cookies, and the socket reads none.
         self.scope["headers"] = [(name, value) for name, value in self.scope["headers"] if name != b"cookie"]
         self.admission.remove(self)
+        self._unparsed.clear()
+        self._is_upgraded = True
         super().handle_websocket_upgrade()
 
     def send_400_response(self, msg: str) -> None:
         """Answer what cannot be parsed, unknown methods included."""
         if self._problem is not None:
             self._refuse(self._problem)
-        elif not self.url and _UNKNOWN_METHOD.match(self._last):
-            self.headers = _parse_fields(self._last)
+        elif not self.url and _UNKNOWN_METHOD.match(arrived := self._last + self._unparsed):
+            self.headers = _parse_fields(arrived)
             self._refuse(errors.method_not_allowed(["GET", "HEAD", "POST", "PATCH", "DELETE"]))
         else:
             self._refuse(errors.bad_request("This is no HTTP request that can be read."))
@@ -202,6 +257,24 @@ class Connection(HttpToolsProtocol):
     def timeout_keep_alive_handler(self) -> None:
         """End an idle connection, also one whose reader has not taken everything."""
         self._close()
+
+    def _count_for_client(self) -> None:
+        """Count a proxy's connection for the client of the request that begins."""
+        self.admission.remove(self)
+        peer = self.client[0] if self.client else ""
+        self._known = False
+        self._address = counted_address(self.platform.proxies.client_address(peer, self.headers))
+        self._crowded = not self.admission.add(self, self.connections)
+
+    def _shows_credential(self) -> bool:
+        return any(
+            name == b"authorization" or (name == b"cookie" and COOKIE.encode() in value) for name, value in self.headers
+        )
+
+    def _set_idle(self, is_idle: bool) -> None:
+        if is_idle != self._is_idle:
+            self._is_idle = is_idle
+            self.admission.mark_idle(self, is_idle=is_idle)
 
     def _close(self) -> None:
         self.transport.close()
@@ -256,46 +329,31 @@ class Socket(WebSocketsSansIOProtocol):
     """A WebSocket; created by uvicorn. One whose reader stops is disconnected."""
 
     stall_s: ClassVar[float] = MAX_STALL_S
+    backlog: ClassVar[Backlog] = Connection.backlog
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        self._stall_timer = Timer()
+        self._reader = ReaderWatch(self.loop, self.transport, self.stall_s, self.backlog)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._stall_timer.cancel()
+        self._reader.resumed()
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._stall_timer.start(self.loop, self.stall_s, self.transport.abort)
+        self._reader.stalled()
 
     def resume_writing(self) -> None:
-        self._stall_timer.cancel()
+        self._reader.resumed()
         super().resume_writing()
 
+    async def send(self, message: ASGISendEvent) -> None:
+        """Send a message, and wait until its reader has taken most of it.
 
-class Timer:
-    """A call after some time, at most one at once."""
-
-    __slots__ = ("_handle",)
-
-    def __init__(self) -> None:
-        self._handle: asyncio.TimerHandle | None = None
-
-    def start(self, loop: asyncio.AbstractEventLoop, delay_s: float, action: Callable[[], object]) -> None:
-        """Call `action` after `delay_s` seconds, unless the timer is running."""
-        if self._handle is None:
-            self._handle = loop.call_later(delay_s, self._run, action)
-
-    def cancel(self) -> None:
-        """Stop the timer, if it is running."""
-        if self._handle is not None:
-            self._handle.cancel()
-            self._handle = None
-
-    def _run(self, action: Callable[[], object]) -> None:
-        self._handle = None
-        action()
+        So whoever sends does not prepare another one that has to wait.
+        """
+        await super().send(message)
+        await self.writable.wait()
 
 
 def refusal(platform: Platform) -> bytes:

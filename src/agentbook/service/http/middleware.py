@@ -2,7 +2,8 @@
 
 Pure ASGI: three layers of Starlette's BaseHTTPMiddleware cost 323 microseconds a
 request, three of these cost 3. From the outside in: `ResponseHeaders`,
-`ErrorResponses`, `HostCheck`, `rate_limit.RateLimit`, `BodyLimits`. With faults on
+`ErrorResponses`, `ForwardedAddress`, `HostCheck`, `rate_limit.RateLimit`,
+`BodyLimits`. With faults on
 demand, `faults.FaultAdministration` comes before `RateLimit` and
 `faults.FaultInjection` after.
 """
@@ -18,7 +19,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from .. import errors
 from ..clock import Clock
-from .admission import KNOWN
+from ..proxies import TrustedProxies
+from ..store.engine import is_unavailable
+from ..web.endpoints import KNOWN
 
 log = logging.getLogger("agentbook.service")
 
@@ -85,11 +88,16 @@ class ErrorResponses:
         except Exception as error:
             if started and scope["type"] == "websocket" and type(error).__name__ == "ClientDisconnected":
                 return  # uvicorn's way to say that the other side has gone
-            # The path may contain names but no secrets; the query string is left out
-            # all the same.
-            log.exception("request %s failed: %s %s", scope["request_id"], scope.get("method", "WS"), scope["path"])
+            if is_unavailable(error):
+                log.error("request %s: the database does not answer (%s)", scope["request_id"], type(error).__name__)
+                response = errors.unavailable("The database does not answer.")
+            else:
+                # The path may contain names but no secrets; the query string is left
+                # out all the same.
+                log.exception("request %s failed: %s %s", scope["request_id"], scope.get("method", "WS"), scope["path"])
+                response = errors.server_error()
             if not started:
-                await self._answer(errors.server_error(), scope, send)
+                await self._answer(response, scope, send)
 
     async def _answer(self, error: errors.HTTPError, scope: Scope, send: Send) -> None:
         request_headers: errors.Headers = scope["headers"]
@@ -125,6 +133,21 @@ class HostCheck:
             # Proxies would disagree on which of two to use (RFC 9112, 3.2 rejects it).
             if len(hosts) != 1 or host_name(hosts[0]) not in allowed:
                 raise errors.bad_request("The Host header names a host that this service does not serve.")
+        await self.app(scope, receive, send)
+
+
+class ForwardedAddress:
+    """Sets the client of each request behind a trusted proxy."""
+
+    def __init__(self, app: ASGIApp, proxies: Callable[[], TrustedProxies]) -> None:
+        self.app = app
+        self.proxies = proxies
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "lifespan" and (client := scope.get("client")) is not None:
+            address = self.proxies().client_address(client[0], scope["headers"])
+            if address != client[0]:
+                scope["client"] = (address, 0)
         await self.app(scope, receive, send)
 
 

@@ -9,6 +9,9 @@ Guessing secrets is therefore limited, nobody can use up another key's limit by 
 a wrong secret with its id or from behind the same proxy, and there are never more
 counts than addresses and valid credentials.
 
+Where several processes are one platform, they share the windows (see
+`cluster.request_pieces`), and tell each other which credentials are valid.
+
 Specification: "Errors", 429; "Limits", request count window.
 """
 
@@ -17,13 +20,52 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable
+from typing import Protocol
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from .. import auth, errors
+from ..proxies import counted_address
 
 WINDOW_S = 60
 MAX_KNOWN = 10_000  # credentials remembered from one minute to the next
+
+
+class Pieces(Protocol):
+    """What this process may admit of a window that it shares with others."""
+
+    def begin(self, minute: int) -> None:
+        """Begin a minute."""
+
+    def granted(self, key: str) -> int:
+        """How many requests of the minute it may admit, as far as it knows."""
+
+    async def extend(self, key: str) -> bool:
+        """Have more granted; whether there was more."""
+
+    def owe(self, key: str) -> None:
+        """Note a request that was counted without being granted."""
+
+
+class WholeWindow:
+    """The pieces of the only process: the limit itself."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+
+    def begin(self, minute: int) -> None:
+        """Begin a minute: nothing to do."""
+
+    def granted(self, key: str) -> int:
+        """Return the limit."""
+        return self._limit
+
+    async def extend(self, key: str) -> bool:
+        """Whether there is more: there is not."""
+        return False
+
+    def owe(self, key: str) -> None:
+        """Note a request that was counted without being granted: all are granted."""
 
 
 class Window:
@@ -35,6 +77,14 @@ class Window:
         Requests per minute; must be positive.
     now
         Seconds since the epoch.
+    pieces
+        What this process may admit of the limit; None for all of it.
+
+    Attributes
+    ----------
+    on_validity : callable
+        Called with a credential that is seen to be valid, or not to be any more, and
+        with which of the two.
 
     Examples
     --------
@@ -43,8 +93,9 @@ class Window:
     (True, False)
     """
 
-    def __init__(self, limit: int, now: Callable[[], float] = time.time) -> None:
-        self.limit = limit
+    def __init__(self, limit: int, now: Callable[[], float] = time.time, pieces: Pieces | None = None) -> None:
+        self.on_validity: Callable[[str, bool], None] = lambda _identity, _is_valid: None
+        self._pieces = pieces or WholeWindow(limit)
         self._now = now
         self._minute = -1
         self._by_address: dict[str, int] = {}
@@ -59,22 +110,29 @@ class Window:
         minute = int(self._now() // WINDOW_S)
         if minute != self._minute:
             self._minute, self._by_address = minute, {}
+            self._pieces.begin(minute)
             valid = [known for known in self._by_credential if known not in self._invalid]
             self._by_credential, self._invalid = dict.fromkeys(valid[-MAX_KNOWN:], 0), set()
-        if identity is not None and identity in self._by_credential:
-            counts, key = self._by_credential, identity
-        else:
-            counts, key = self._by_address, address
-        if counts.get(key, 0) >= self.limit:
+        counts, key = self._count_of(identity, address)
+        if counts.get(key, 0) >= self._pieces.granted(key):
             return False
         counts[key] = counts.get(key, 0) + 1
         return True
+
+    async def extend(self, identity: str | None, address: str) -> bool:
+        """Whether a request that was not admitted may be by now.
+
+        Waits until other processes have been asked what they leave of the window.
+        """
+        return await self._pieces.extend(self._count_of(identity, address)[1])
 
     def mark_valid(self, identity: str, address: str) -> None:
         """Move a request from its address's count to its credential's."""
         if identity not in self._by_credential:
             self._by_credential[identity] = 0
-        elif self._by_credential[identity] >= self.limit:
+            self._pieces.owe(identity)
+            self.on_validity(identity, True)
+        elif self._by_credential[identity] >= self._pieces.granted(identity):
             return  # further requests of this credential, sent meanwhile, stay with the address
         self._by_credential[identity] += 1
         if self._by_address.get(address, 0):
@@ -86,7 +144,22 @@ class Window:
 
     def mark_invalid(self, identity: str) -> None:
         """Count the credential's requests against addresses from the next minute on."""
-        self._invalid.add(identity)
+        if identity not in self._invalid:
+            self._invalid.add(identity)
+            self.on_validity(identity, False)
+
+    def note_validity(self, identity: str, is_valid: bool) -> None:
+        """Note what another process has seen of a credential."""
+        if is_valid:
+            self._by_credential.setdefault(identity, 0)
+        else:
+            self._invalid.add(identity)
+
+    def _count_of(self, identity: str | None, address: str) -> tuple[dict[str, int], str]:
+        """The counts that a request belongs to, and its key there."""
+        if identity is not None and identity in self._by_credential:
+            return self._by_credential, identity
+        return self._by_address, address
 
 
 class RateLimit:
@@ -99,9 +172,10 @@ class RateLimit:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             return await self.app(scope, receive, send)
-        identity, address = _identity(scope), (scope.get("client") or ("",))[0]
-        if not self.window.admit(identity, address):
-            raise errors.too_many_requests()
+        identity, address = _identity(scope), counted_address((scope.get("client") or ("",))[0])
+        while not self.window.admit(identity, address):
+            if not await self.window.extend(identity, address):
+                raise errors.too_many_requests()
         if identity is None:
             return await self.app(scope, receive, send)
         was_valid = self.window.is_valid(identity)

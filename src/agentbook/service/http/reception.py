@@ -4,6 +4,11 @@ A loop that accepts whatever waits serves a crowd of thousands within one turn, 
 everyone else after it. Here a turn accepts some, looks at what they have sent, admits
 those that show a credential and a few others, and refuses those that are too many: a
 closed or refused connection costs some microseconds instead of half a millisecond.
+
+Who comes next waits in the listener's queue, behind all of the crowd. Each call of the
+system gives the interpreter to a thread that computes, and waits to get it back, so a
+refused connection gets as few as there can be: it is accepted, looked at once, answered
+and closed.
 """
 
 from __future__ import annotations
@@ -13,13 +18,31 @@ import contextlib
 import socket
 from collections import Counter, deque
 from collections.abc import Callable
+from itertools import chain, count, islice
+from typing import NamedTuple
+
+from ..proxies import counted_address
+from ..web.endpoints import COOKIE
 
 MAX_WAITING = 256  # connections that were accepted, and wait
-_ACCEPTED = 128  # in one turn of the loop; as many are looked at
+_ACCEPTED = 32  # in one turn of the loop; as many are looked at
 _SIGNED, _UNSIGNED = 16, 1  # admitted in one turn
+# While the listener's queue is long, those without a credential are admitted in one
+# turn of so many only: each may bring a request that takes longer than the whole turn,
+# and somebody with a credential may stand at the end of the queue.
+_HELD_TURNS = 8
 _PAUSE_S = 1.0  # until connections are accepted again, after one found no free file
 _LOOK_BYTES = 4096
-_CREDENTIAL = b"\r\nauthorization:"
+# A header, or the cookie of a person who may be signed in.
+_CREDENTIALS = (b"\r\nauthorization:", COOKIE.encode())
+
+
+class _Arrival(NamedTuple):
+    """A connection that was accepted. They are in order by their numbers."""
+
+    number: int
+    address: str
+    connection: socket.socket
 
 
 class Reception:
@@ -45,8 +68,12 @@ class Reception:
         self._create_protocol = create_protocol
         self._refusal = refusal
         self._loop = asyncio.get_running_loop()
-        self._waiting: deque[tuple[str, socket.socket]] = deque()
+        self._waiting: deque[_Arrival] = deque()  # whoever is looked at next is first
+        self._anonymous: deque[_Arrival] = deque()  # those that have sent a head without a credential
+        self._numbers = count()
         self._admitting: set[asyncio.Task[object]] = set()
+        self._queue_is_long = False  # it had more connections than a turn accepts
+        self._held_turns = 0
         self._turn: asyncio.Handle | None = None
         self._pause: asyncio.Handle | None = None
         self._listen()
@@ -57,15 +84,17 @@ class Reception:
         for handle in (self._turn, self._pause):
             if handle is not None:
                 handle.cancel()
-        for _, connection in self._waiting:
-            connection.close()
+        for arrival in chain(self._waiting, self._anonymous):
+            arrival.connection.close()
         self._waiting.clear()
+        self._anonymous.clear()
 
     def _listen(self) -> None:
         self._loop.add_reader(self._listener, self._accept)
 
     def _accept(self) -> None:
-        for _ in range(min(_ACCEPTED, MAX_WAITING + _ACCEPTED - len(self._waiting))):
+        room = MAX_WAITING + _ACCEPTED - len(self._waiting) - len(self._anonymous)
+        for _ in range(min(_ACCEPTED, room)):
             try:
                 connection, address = self._listener.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
@@ -74,50 +103,66 @@ class Reception:
                 self._loop.remove_reader(self._listener)
                 self._pause = self._loop.call_later(_PAUSE_S, self._listen)
                 break
-            connection.setblocking(False)
-            self._waiting.append((address[0], connection))
+            self._waiting.append(_Arrival(next(self._numbers), counted_address(address[0]), connection))
+        else:
+            self._queue_is_long = True
         if self._turn is None:
             self._serve()
 
     def _serve(self) -> None:
         """Look at some that wait: close, admit or refuse them, or let them wait."""
         self._turn = None
-        signed, unsigned = _SIGNED, _UNSIGNED
+        signed = _SIGNED
         for _ in range(min(len(self._waiting), _ACCEPTED)):
-            address, connection = self._waiting.popleft()
-            sent = _look(connection)
+            arrival = self._waiting.popleft()
+            sent = _look(arrival.connection)
             if sent is None:
-                connection.close()
-            elif signed and _CREDENTIAL in sent:
+                arrival.connection.close()
+            elif signed and _shows_credential(sent):
                 signed -= 1
-                self._admit(connection)
-            elif unsigned and _CREDENTIAL not in sent:
-                unsigned -= 1
-                self._admit(connection)
+                self._admit(arrival)
+            elif _is_anonymous(sent):
+                self._anonymous.append(arrival)
             else:
-                self._waiting.append((address, connection))
+                self._waiting.append(arrival)
+        for _ in range(self._count_unsigned()):
+            if queue := self._anonymous or self._waiting:
+                self._admit(queue.popleft())
         self._refuse_crowd()
-        if self._waiting:
+        if self._waiting or self._anonymous:
             self._turn = self._loop.call_soon(self._serve)
 
+    def _count_unsigned(self) -> int:
+        """How many without a credential this turn may admit."""
+        self._held_turns = self._held_turns + 1 if self._queue_is_long else 0
+        self._queue_is_long = False
+        return 0 if self._held_turns % _HELD_TURNS else _UNSIGNED
+
     def _refuse_crowd(self) -> None:
-        """Refuse those that are too many, of the address that has most of them."""
-        excess = len(self._waiting) - MAX_WAITING
+        """Refuse those that are too many, of the address that has most of them.
+
+        The oldest first: what a new one sends may not have arrived yet.
+        """
+        excess = len(self._waiting) + len(self._anonymous) - MAX_WAITING
         if excess <= 0:
             return
         refusal = self._refusal()  # one for all: most of the time would go into it
-        crowd = Counter(address for address, _ in self._waiting).most_common(1)[0][0]
-        for _ in range(len(self._waiting)):
-            address, connection = self._waiting.popleft()
-            if excess > 0 and address == crowd and _CREDENTIAL not in (_look(connection) or b""):
-                excess -= 1
-                with contextlib.suppress(OSError), connection:
-                    connection.send(refusal)
-            else:
-                self._waiting.append((address, connection))
+        addresses = Counter(arrival.address for arrival in chain(self._anonymous, self._waiting))
+        crowd = addresses.most_common(1)[0][0]
+        # The anonymous are not looked at again: their heads are complete.
+        silent = chain(
+            (arrival for arrival in self._anonymous if arrival.address == crowd),
+            (arrival for arrival in sorted(self._waiting) if arrival.address == crowd and _is_silent(arrival)),
+        )
+        refused = set(islice(silent, excess))
+        for arrival in refused:
+            with contextlib.suppress(OSError), arrival.connection:
+                arrival.connection.send(refusal, socket.MSG_DONTWAIT)
+        self._anonymous = deque(arrival for arrival in self._anonymous if arrival not in refused)
+        self._waiting = deque(arrival for arrival in self._waiting if arrival not in refused)
 
-    def _admit(self, connection: socket.socket) -> None:
-        task = self._loop.create_task(self._connect(connection))
+    def _admit(self, arrival: _Arrival) -> None:
+        task = self._loop.create_task(self._connect(arrival.connection))
         self._admitting.add(task)
         task.add_done_callback(self._admitting.discard)
 
@@ -125,10 +170,23 @@ class Reception:
         await self._loop.connect_accepted_socket(self._create_protocol, connection)
 
 
+def _shows_credential(sent: bytes) -> bool:
+    return any(credential in sent for credential in _CREDENTIALS)
+
+
+def _is_silent(arrival: _Arrival) -> bool:
+    return not _shows_credential(_look(arrival.connection) or b"")
+
+
+def _is_anonymous(sent: bytes) -> bool:
+    """Whether no credential can follow: the head is complete, or strangely long."""
+    return not _shows_credential(sent) and (b"\r\n\r\n" in sent or len(sent) == _LOOK_BYTES)
+
+
 def _look(connection: socket.socket) -> bytes | None:
     """The beginning of what a connection has sent; None if it was closed."""
     try:
-        return connection.recv(_LOOK_BYTES, socket.MSG_PEEK).lower() or None
+        return connection.recv(_LOOK_BYTES, socket.MSG_PEEK | socket.MSG_DONTWAIT).lower() or None
     except BlockingIOError:
         return b""
     except OSError:

@@ -7,34 +7,30 @@ the first request is answered.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import gc
-import logging
 import os
 import re
 import secrets
-import signal
 import socket
 import sys
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-import uvicorn
 from sqlalchemy import insert, select
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
-from .. import discovery_file, ids
+from .. import discovery_file, ids, local_key
+from ..clock import Clock
 from ..engines.base import Engine
 from ..engines.meter import RunLimits
 from ..errors import OperatorError
 from ..faults import Switch, admin_token
+from ..proxies import LOOPBACK, TrustedProxies
 from ..state import Platform
 from ..store import Seeding, Store, Transaction
 from ..store.engine import prepare_directory
@@ -42,16 +38,15 @@ from ..store.lock import DataLock
 from ..store.tables import meta
 from ..turns.runner import TurnSettings
 from .app import VERSION_PATH, build
-from .connection import Connection as HTTPConnection
-from .connection import Socket, connection_class, refusal
 from .middleware import loopback_hosts
+from .monitoring import Monitoring
 from .proof import ProofOfIdentity
-from .reception import Reception
+from .uvicorn_server import Server
+from .workers import Worker, Workers
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-_CLOSE_SOCKETS_S = 2.0
 _URL = re.compile(r"[^\s?#\\\x00-\x1f\x7f]+")
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 DEMO_SEED = 20260901
@@ -66,6 +61,7 @@ def run(
     port: int = 8765,
     database: str | None = None,
     public_url: str | None = None,
+    trusted_proxies: Iterable[str] = (),
     bare: bool = False,
     speed: float = 1.0,
     seeding: Seeding | None = None,
@@ -74,6 +70,9 @@ def run(
     requests_per_minute: int = REQUESTS_PER_MINUTE,
     limits: RunLimits | None = None,
     faults: bool = False,
+    monitoring: Monitoring | None = None,
+    drain_s: float = 0.0,
+    workers: int = 1,
     engines: Callable[[str], Engine] | None = None,
 ) -> None:
     """Run the service until a signal ends it.
@@ -91,6 +90,9 @@ def run(
         Where others reach the service, such as ``https://host`` of a proxy in front of
         it. Used in the metadata documents and links, and accepted as a Host header.
         None uses the address it listens on.
+    trusted_proxies
+        Addresses and networks of proxies whose ``X-Forwarded-For`` is believed. With
+        `public_url`, one on this machine is too (see `proxies`).
     bare
         Do not write the demo data into a store that has none.
     speed
@@ -99,7 +101,9 @@ def run(
         Seed for a new store: the same requests then give the same answers (see
         `store.seeded`).
     until_unused
-        Stop when no registered process is alive (see `discovery_file`).
+        Serve the notebooks of this machine: write their key to a file (see
+        `local_key`), and stop when no registered process is alive (see
+        `discovery_file`).
     turn_ceiling_s
         Wall-clock ceiling of a turn, in seconds.
     requests_per_minute
@@ -109,6 +113,13 @@ def run(
     faults
         Offer faults on demand to this machine, at ``/_admin/faults`` with the token in
         the file ``admin-token``.
+    monitoring
+        Who sees the metrics, and where requests are logged. None shows the metrics to
+        this machine alone.
+    drain_s
+        How long to answer after a signal to stop, in seconds, while running turns end.
+    workers
+        How many processes serve the port; more than one takes `database`.
     engines
         The engine of each name; None means the engines in the package.
 
@@ -119,38 +130,101 @@ def run(
         the remedy.
     """
     public = None if public_url is None else _check_public_url(public_url)
+    proxies = TrustedProxies([*trusted_proxies, *(LOOPBACK if public is not None else ())])
+    if workers > 1:
+        _check_workers(database, seeding)
     with contextlib.ExitStack() as stack:
         listener = stack.enter_context(contextlib.closing(_bind(host, port)))
         prepare_directory(data)
-        lock = DataLock(data)
-        stack.callback(lock.release)
-        store = Store(data, database, seeding=seeding)
-        stack.callback(store.close)
-        stack.callback(_lock_database(store))
-        if not bare:
-            _write_demo(store)
+        if database is None:
+            lock = DataLock(data)
+            stack.callback(lock.release)
         port = listener.getsockname()[1]
         root_url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
-        platform = Platform(
-            store,
-            engines=engines,
-            settings=TurnSettings(
-                ceiling_s=turn_ceiling_s,
-                pace=1 / speed if speed else 0.0,
-                seed=store.clock.seed,
-                limits=limits or RunLimits(),
-            ),
-            root_url=public or root_url,
-            hosts=_accepted_hosts(host, public),
-            requests_per_minute=requests_per_minute,
-            faults=Switch(stack.enter_context(admin_token(data))) if faults else None,
-        )
-        platform.turns.end_interrupted_turns()
-        # Threads that compute let the loop run within a millisecond.
-        sys.setswitchinterval(0.001)
-        server = _Server(platform, data, root_url, port, until_unused=until_unused, behind_proxy=public is not None)
+        token = secrets.token_urlsafe(32)
+
+        def announce(clock: Clock) -> None:
+            address, others = root_url + VERSION_PATH, (public or root_url) + VERSION_PATH
+            discovery_file.announce(data, address, port, ids.now(), token=token, public_url=others)
+            print(_ready_line(address, data, clock, workers), file=sys.stderr, flush=True)
+
+        def serve(store: Store, worker: Worker | None = None) -> None:
+            with admin_token(data, store) if faults else contextlib.nullcontext() as fault_token:
+                platform = Platform(
+                    store,
+                    engines=engines,
+                    settings=TurnSettings(
+                        ceiling_s=turn_ceiling_s,
+                        pace=1 / speed if speed else 0.0,
+                        seed=store.clock.seed,
+                        limits=limits or RunLimits(),
+                    ),
+                    root_url=public or root_url,
+                    hosts=_accepted_hosts(host, public),
+                    proxies=proxies,
+                    requests_per_minute=requests_per_minute,
+                    faults=None if fault_token is None else Switch(fault_token, store),
+                )
+                platform.turns.end_interrupted_turns()
+                # Threads that compute let the loop run within this time. It waits for
+                # it after each call of the system, many times in a turn with many
+                # connections.
+                sys.setswitchinterval(0.0002)
+                watched = monitoring or Monitoring()
+                if worker is not None:
+                    watched = replace(watched, numbers=worker.numbers)
+                app = ProofOfIdentity(build(platform, watched), token, root_url + VERSION_PATH)
+                server = Server(platform, app, partial(announce, store.clock), worker, drain_s=drain_s)
+                if until_unused:
+                    server.stop_when_unused(data)
+                server.run(sockets=[listener])
+
+        def serve_as(worker: Worker) -> None:
+            with _opened_store(data, database) as store:
+                serve(store, worker)
+
         stack.callback(discovery_file.withdraw, data)
-        server.run(sockets=[listener])
+        with _opened_store(data, database, seeding) as store:
+            if not bare:
+                _write_demo(store)
+            if until_unused:
+                local_key.create_missing(store, data)
+            if workers == 1:
+                return serve(store)
+            if store.clock.repeats:
+                raise OperatorError("A seeded store belongs to one process: leave out --workers.")
+        # The connections of the parent are closed: none may be used by two processes.
+        Workers(workers, serve_as, partial(announce, store.clock)).run()
+
+
+@contextlib.contextmanager
+def _opened_store(data: Path, database: str | None, seeding: Seeding | None = None) -> Iterator[Store]:
+    """The store, which the services that share it know of."""
+    with contextlib.closing(Store(data, database, seeding=seeding)) as store:
+        release = _lock_database(store)
+        try:
+            yield store
+        finally:
+            release()
+
+
+def _check_workers(database: str | None, seeding: Seeding | None) -> None:
+    if database is None:
+        raise OperatorError(
+            "--workers needs a PostgreSQL database, see --database: a store in a directory has one process."
+        )
+    if seeding is not None:
+        raise OperatorError("A seeded store belongs to one process: leave out --workers.")
+    if sys.platform == "win32":
+        raise OperatorError("--workers is not available on Windows; start several services behind a proxy.")
+
+
+def _ready_line(base_url: str, data: Path, clock: Clock, workers: int) -> str:
+    number = f" with {workers} processes" if workers > 1 else ""
+    line = f"agentbook serves {base_url} from {data}{number} (pid {os.getpid()}); Ctrl+C ends it."
+    if clock.repeats:
+        line += f" Seeded with {clock.seed}: ids, times and secrets repeat themselves; for tutorials and tests only."
+    return line
 
 
 def _bind(host: str, port: int) -> socket.socket:
@@ -199,17 +273,25 @@ def _accepted_hosts(host: str, public: str | None) -> frozenset[str] | None:
 
 
 def _lock_database(store: Store) -> Callable[[], None]:
-    """Lock a PostgreSQL database against a second service; returns the release."""
-    if store.engine.dialect.name != "postgresql":
+    """Share a PostgreSQL database with other services; returns the release.
+
+    A seeded one belongs to one service: it gives every instant once. So did those of
+    earlier versions, which lock it for themselves.
+    """
+    if not store.is_shared:
         return lambda: None
     connection: Connection = store.engine.connect().execution_options(isolation_level="AUTOCOMMIT")
-    if not connection.exec_driver_sql("SELECT pg_try_advisory_lock(7233172)").scalar():
+    kind = "" if store.clock.repeats else "_shared"
+    if not connection.exec_driver_sql(f"SELECT pg_try_advisory_lock{kind}(7233172)").scalar():
         connection.close()
-        raise OperatorError("Another service is using this database; stop it, or give this one its own.")
+        raise OperatorError(
+            "Another service is using this database, and the store is seeded or that service is of an earlier version: "
+            "stop it, or give this one a database of its own."
+        )
 
     def release() -> None:
         with contextlib.suppress(DBAPIError):
-            connection.exec_driver_sql("SELECT pg_advisory_unlock(7233172)")
+            connection.exec_driver_sql(f"SELECT pg_advisory_unlock{kind}(7233172)")
         connection.close()
 
     return release
@@ -235,104 +317,3 @@ def _write_demo(store: Store) -> None:
             "agentbook: the demo data is left out because some of its names are taken; use --bare to skip it.",
             file=sys.stderr,
         )
-
-
-def _is_genuine(record: logging.LogRecord) -> bool:
-    # uvicorn 0.54's sans-I/O sockets log this for every rejected handshake, although
-    # the response was sent in full.
-    return record.msg != "ASGI callable returned without completing handshake."
-
-
-class _Server(uvicorn.Server):
-    """uvicorn with a ready line, a close code for sockets, and a clean exit."""
-
-    def __init__(
-        self, platform: Platform, data: Path, root_url: str, port: int, *, until_unused: bool, behind_proxy: bool
-    ) -> None:
-        self._token, self._base_url = secrets.token_urlsafe(32), root_url + VERSION_PATH
-        # Access logs would contain paths and query strings; uvicorn's other lines do
-        # not.
-        config = uvicorn.Config(
-            ProofOfIdentity(build(platform), self._token, self._base_url),
-            access_log=False,
-            log_config=None,
-            lifespan="on",
-            http=connection_class(platform),
-            ws=Socket,
-            ws_per_message_deflate=False,
-            ws_max_size=64 * 1024,
-            server_header=False,
-            proxy_headers=behind_proxy,  # otherwise clients could choose the address they are counted by
-            # Many clients drop an idle connection after 5 s; it must not close while
-            # one is sending.
-            timeout_keep_alive=65,
-            timeout_graceful_shutdown=5,
-        )
-        super().__init__(config)
-        logging.getLogger("uvicorn").setLevel(logging.ERROR)
-        logging.getLogger("uvicorn.error").addFilter(_is_genuine)
-        self._platform = platform
-        self._data = data
-        self._port = port
-        self._until_unused = until_unused
-        self._watch: asyncio.Task[None] | None = None
-        self._receptions: list[Reception] = []
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        if sys.platform == "win32":  # its loop cannot watch a socket
-            await super().startup(sockets)
-        else:
-            await super().startup([])
-            self._receptions = [
-                Reception(listener, self._create_connection, partial(refusal, self._platform))
-                for listener in sockets or ()
-            ]
-        discovery_file.announce(self._data, self._base_url, self._port, ids.now(), token=self._token)
-        if self._until_unused:
-            self._watch = asyncio.create_task(discovery_file.until_unused(self._data, self._end))
-        ready = f"agentbook serves {self._base_url} from {self._data} (pid {os.getpid()}); Ctrl+C ends it."
-        clock = self._platform.store.clock
-        if clock.repeats:
-            ready += (
-                f" Seeded with {clock.seed}: ids, times and secrets repeat themselves; for tutorials and tests only."
-            )
-        # What was loaded lives as long as the service. To look through it for garbage
-        # stops everything for 50 ms, and several times as long on a busy machine.
-        gc.collect()
-        gc.freeze()
-        print(ready, file=sys.stderr, flush=True)
-
-    def _create_connection(self) -> HTTPConnection:
-        kind = self.config.http_protocol_class
-        state, app_state = self.server_state, self.lifespan.state
-        return kind(config=self.config, server_state=state, app_state=app_state)  # type: ignore[call-arg,return-value]
-
-    def _end(self) -> None:
-        self.should_exit = True
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        for reception in self._receptions:
-            reception.close()
-        # Close sockets with 1001 (going away) before uvicorn closes them with 1012.
-        self._platform.hub.close()
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._platform.hub.empty.wait(), _CLOSE_SOCKETS_S)
-        await super().shutdown(sockets)
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """As uvicorn's, but without raising the signal again: the exit code is 0."""
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
-
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Stop in order on the first signal, at once on the second."""
-        self.force_exit = self.should_exit
-        self.should_exit = True

@@ -23,18 +23,19 @@ from ..operations.sessions import readable_session
 from ..state import Platform
 from ..store import events
 from ..turns.live import TYPES, Cursor
-from ..web.endpoints import origin_host
+from ..web.endpoints import OPERATION, origin_host
 
 CheckAccess = Callable[[Connection], object]  # raises the error of a caller who may not listen
 
 log = logging.getLogger("agentbook.service")
 
 # A key may be revoked, or a workspace closed to it, while its socket is open. What this
-# process changes is checked at once; other processes (the command line) may change it
-# too, so access is also checked before a delivery if the last check is older than this.
+# process changes is checked at once; on PostgreSQL, what any process changes. On
+# SQLite the command line may change it too, and a message may be lost, so access is
+# also checked before a delivery if the last check is older than this.
 RECHECK_S = 5.0
 
-_GOING_AWAY = 1001
+_RESTART = 1012  # the client reconnects: to this service later, or to another process now
 _INTERNAL_ERROR = 1011
 _REFUSED = 4000  # plus the HTTP status: a close code of the application's own
 
@@ -47,6 +48,7 @@ class EventSocket:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await receive()  # websocket.connect
+        scope[OPERATION] = "eventSocket"
         hub = self.platform.hub
         session_id = scope["path_params"]["session_id"].lower()
         _check_origin(scope)
@@ -90,7 +92,7 @@ class EventSocket:
     ) -> None:
         try:
             await self._deliver(session_id, cursor, send, check_access, access_changes)
-            await send({"type": "websocket.close", "code": _GOING_AWAY, "reason": "The service is shutting down."})
+            await send({"type": "websocket.close", "code": _RESTART, "reason": "The service is shutting down."})
         except errors.HTTPError as error:
             await send({"type": "websocket.close", "code": _REFUSED + error.status, "reason": error.message[:100]})
         except Exception as error:

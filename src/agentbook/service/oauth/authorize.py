@@ -96,11 +96,8 @@ def _validate(params: Fields, root_url: str) -> dict[str, Any]:
         raise AuthorizationError("invalid_request", "code_challenge must be a SHA-256 in 43 characters of base64url")
     if not all(_is_ours(resource, root_url) for resource in params.get("resource", ())):
         raise AuthorizationError("invalid_target", "resource is not one of this server")
-    try:
-        scopes = None if scope is None else tuple(auth.parse_scopes(scope.split()))
-    except ValueError as error:
-        raise AuthorizationError("invalid_scope", str(error)) from None
-    return {"code_challenge": challenge, "scopes": scopes}
+    # A client that names none of our scopes is treated as one that names none.
+    return {"code_challenge": challenge, "scopes": tuple(auth.known_scopes((scope or "").split())) or None}
 
 
 def _is_ours(resource: str, root_url: str) -> bool:

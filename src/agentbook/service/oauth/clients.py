@@ -18,6 +18,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from .. import auth, contract, errors, ids
+from ..proxies import counted_address
 from ..store import Transaction
 from ..store.tables import oauth_clients
 from ..web.endpoints import NO_STORE, json_response, read_json
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
 GRANT_TYPES = ("authorization_code", "refresh_token")
 MAX_PER_HOUR = 10
-MAX_SCOPE_LENGTH = 2_000  # in characters, as in openapi.yaml
 UNNAMED = "A client without a name"
 
 _HOUR_MS = 3_600_000
@@ -37,6 +37,11 @@ _HOUR_MS = 3_600_000
 _NOT_TEXT = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 _JOINERS = frozenset("\u200c\u200d")
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+# Private-use schemes: the reverse of a domain (RFC 8252, 7.1), and those that MCP
+# clients are known to register without a dot. Any other scheme may start a program that
+# takes commands from its address.
+_REVERSE_DOMAIN = re.compile(r"[a-z][a-z0-9+-]*(\.[a-z0-9+-]+)+")
+_APPLICATIONS = frozenset({"claude", "cursor", "vscode", "vscode-insiders", "windsurf"})
 # The characters of a URI (RFC 3986), without those that browsers read in two ways.
 _URI = re.compile(r"[A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=%]{1,2000}")
 
@@ -48,15 +53,20 @@ def check_redirect_uri(uri: str) -> str | None:
     --------
     >>> check_redirect_uri("https://app.example/callback") is None
     True
+    >>> check_redirect_uri("com.example.app:/callback") is None
+    True
     >>> check_redirect_uri("javascript:alert(1)")
-    'should be https, or http on the loopback interface'
+    "should be https, http on this machine, or an application's own scheme"
     """
     parts = _split(uri) if _URI.fullmatch(uri) else None
     if parts is None:
         return "should be an absolute URI of at most 2000 ASCII characters"
-    if parts.scheme != "https" and not is_loopback(uri):
-        return "should be https, or http on the loopback interface"
-    if not parts.hostname:
+    if is_private_use(uri):
+        if not parts.netloc and not parts.path.startswith("/"):
+            return "should name a host or a path after the scheme"
+    elif parts.scheme != "https" and not is_loopback(uri):
+        return "should be https, http on this machine, or an application's own scheme"
+    elif not parts.hostname:
         return "should name a host"
     if "#" in uri:
         return "should have no fragment"
@@ -116,6 +126,39 @@ def is_loopback(uri: str) -> bool:
     return parts is not None and parts.scheme == "http" and parts.hostname in _LOOPBACK
 
 
+def is_private_use(uri: str) -> bool:
+    """Whether a redirect URI leads to an application on the person's own machine.
+
+    Examples
+    --------
+    >>> is_private_use("cursor://anysphere.cursor-mcp/oauth/callback")
+    True
+    >>> is_private_use("file:///etc/passwd")
+    False
+    """
+    scheme = uri.partition(":")[0].lower()
+    return scheme in _APPLICATIONS or _REVERSE_DOMAIN.fullmatch(scheme) is not None
+
+
+def destination(uri: str) -> str:
+    """Return where a redirect URI leads, as people see it.
+
+    What follows a private-use scheme is anyone's choice, and says nothing.
+
+    Examples
+    --------
+    >>> destination("https://app.example/callback")
+    'app.example'
+    >>> destination("cursor://bank.example/callback")
+    'the application of cursor: links on this machine'
+    >>> destination("http://127.0.0.1:8000/callback")
+    '127.0.0.1:8000 (this machine)'
+    """
+    if is_private_use(uri):
+        return f"the application of {urlsplit(uri).scheme}: links on this machine"
+    return urlsplit(uri).netloc + (" (this machine)" if is_loopback(uri) else "")
+
+
 def _without_loopback_port(uri: str) -> str | None:
     parts = _split(uri)
     if parts is None or parts.hostname is None or not is_loopback(uri):
@@ -148,7 +191,7 @@ async def register(platform: Platform, request: Request) -> Response:
     """POST /oauth/register: 201 with the client's record, which has no secret."""
     metadata = await read_json(request, contract.load().oauth_operations["registerClient"], _problems)
     accepted = accept_metadata(metadata)
-    address = request.client.host if request.client else "unknown"
+    address = counted_address(request.client.host) if request.client else "unknown"
     record = await platform.store.write(lambda tx: _store_client(tx, accepted, address))
     return json_response(record, 201, NO_STORE)
 
@@ -165,7 +208,7 @@ def accept_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
     if problems:
         raise errors.invalid_input(problems)
     grant_types = metadata.get("grant_types") or GRANT_TYPES
-    scopes = auth.parse_scopes((metadata.get("scope") or "").split())
+    scope = metadata.get("scope")
     optional = {name: metadata[name] for name in ("application_type", "software_id") if metadata.get(name)}
     if uri := website(metadata.get("client_uri")):
         optional["client_uri"] = uri
@@ -175,14 +218,14 @@ def accept_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
         "grant_types": [kind for kind in GRANT_TYPES if kind in grant_types],
         "response_types": ["code"],
         "token_endpoint_auth_method": "none",
-        "scope": " ".join(scopes or auth.SCOPES),
+        "scope": " ".join(auth.known_scopes(scope.split()) if scope else auth.SCOPES),
         **optional,
     }
 
 
 def _problems(metadata: Mapping[str, Any]) -> list[str]:
     """List what openapi.yaml cannot check; fields of the wrong type are skipped."""
-    uris, scope = metadata.get("redirect_uris"), metadata.get("scope")
+    uris = metadata.get("redirect_uris")
     problems = [
         f"body.redirect_uris.{index}: Input {problem}"
         for index, uri in enumerate(uris if isinstance(uris, list) else ())
@@ -192,11 +235,6 @@ def _problems(metadata: Mapping[str, Any]) -> list[str]:
         chosen = metadata.get(field)
         if isinstance(chosen, list) and chosen and required not in chosen:
             problems.append(f"body.{field}: Input should include {required}")
-    try:
-        # A scope that is too long is reported already, and is not repeated in full.
-        auth.parse_scopes(scope.split() if isinstance(scope, str) and len(scope) <= MAX_SCOPE_LENGTH else ())
-    except ValueError as error:
-        problems.append(f"body.scope: {error}")
     return problems
 
 

@@ -134,7 +134,7 @@ def refresh_tokens(
     if row["client_id"] != client["id"] or row["revoked_at"] is not None or row["expires_at"] <= now:
         return error
     granted: list[str] = msgspec.json.decode(row["scopes_json"])
-    narrowed = granted if scope is None else sorted(set(scope.split()))
+    narrowed = auth.known_scopes((scope or "").split()) or granted
     # Write implies read, so asking for read instead is narrower.
     if not set(narrowed) <= {*granted, *(each.replace(":write", ":read") for each in granted)}:
         return GrantError("invalid_scope", "scope must not exceed what was granted")
@@ -150,6 +150,7 @@ def revoke(tx: Transaction, authorization_id: str) -> None:
     tx.db.execute(update(oauth_authorizations).where(live).values(revoked_at=now, updated_at=now))
     keys = (api_keys.c.authorization_id == authorization_id) & api_keys.c.revoked_at.is_(None)
     tx.db.execute(update(api_keys).where(keys).values(revoked_at=now, updated_at=now))
+    tx.change_access()
 
 
 def authorizations_of(db: Connection, person_id: str) -> list[Mapping[Any, Any]]:

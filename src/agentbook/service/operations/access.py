@@ -21,6 +21,7 @@ Row = Mapping[Any, Any]
 
 # Words or tags of one filter: a statement with 5,000 takes seconds to compile, and few
 # threads serve the lists.
+MAX_PAGE = 8 << 20  # characters of the texts in a page
 MAX_TERMS = 100
 
 
@@ -185,12 +186,17 @@ def require_own_agent(call: OperationCall, reference: str) -> Row:
     Raises the 404 if it is not visible and the 403 if it belongs to another account. A
     person may also change the agents of their organizations.
     """
-    row, caller = require_agent(call, reference, reading=False), call.caller
-    if row["owner_id"] == caller.account_id:
-        return row
-    if caller.kind == "oauth2" and row["owner_id"] in call.db.execute(organizations_of(caller)).scalars().all():
-        return row
-    raise errors.forbidden("This agent belongs to another account")
+    row = require_agent(call, reference, reading=False)
+    if not is_own_agent(call, row["owner_id"], call.caller):
+        raise errors.forbidden("This agent belongs to another account")
+    return row
+
+
+def is_own_agent(call: OperationCall, owner_id: str, caller: Principal | None) -> bool:
+    """Whether an agent of this owner is the caller's, or one of its organizations'."""
+    if caller is None or owner_id == caller.account_id:
+        return caller is not None
+    return caller.kind == "oauth2" and owner_id in call.db.execute(organizations_of(caller)).scalars().all()
 
 
 def require_session(db: Connection, caller: Principal, session_id: str) -> Row:
@@ -248,14 +254,28 @@ def order_by_column(query: Select[Any], table: Any, sort_by: str | None, default
 
 
 def fetch_page(call: OperationCall, query: Select[Any]) -> tuple[list[Row], int]:
-    """Return the requested page of `query`, and the total number of rows."""
+    """Return the requested page of `query`, and the total number of rows.
+
+    A page whose texts are longer than `MAX_PAGE` ends early, after one row at least;
+    the call's `limit` then is the one that it kept to.
+    """
     limit = call.query["limit"]
     total = call.db.execute(select(func.count()).select_from(query.order_by(None).subquery())).scalar_one()
     # The largest offset the specification allows exceeds a database integer by 193.
     offset = min(call.query["offset"], (1 << 63) - 1)
     if limit == 0 or offset >= total:
         return [], total
-    return list(call.db.execute(query.limit(limit).offset(offset)).mappings().all()), total
+    lazily = {"stream_results": True, "max_row_buffer": 16}  # SQLite reads so by itself
+    rows: list[Row] = []
+    length = 0
+    with call.db.execute(query.limit(limit).offset(offset), execution_options=lazily) as result:
+        for row in result.mappings():
+            length += sum(len(value) for value in row.values() if isinstance(value, str))
+            if rows and length > MAX_PAGE:
+                call.query = {**call.query, "limit": len(rows)}
+                break
+            rows.append(row)
+    return rows, total
 
 
 def _require(row: Row | None, entity: str) -> Row:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +10,9 @@ import msgspec
 from sqlalchemy import ColumnElement, false, insert, or_, select, update
 
 from .. import errors, ids
+from ..engines.llm.models import models_from_environment
 from ..store.tables import agent_versions, agents, api_keys, workspace_agents
+from ..turns.records import engine_of_version
 from . import access, records
 from .registry import OperationCall, page, reads, writes
 
@@ -17,7 +20,8 @@ from .registry import OperationCall, page, reads, writes
 SET_UP_ELSEWHERE = frozenset({"GOOSE", "OPENCLAW", "LANGGRAPH", "ADK"})
 # Tags that need no category.
 SERVICE_TAGS = frozenset({"official", "featured", "tutorial"})
-_VERSION_FIELDS = ("version_number", "description", "summary", "system_prompt", "mode")
+_MODEL_FIELDS = ("model", "temperature", "max_tokens", "top_p")
+_VERSION_FIELDS = ("version_number", "description", "summary", "system_prompt", "mode", *_MODEL_FIELDS)
 _ENGINES = {None: "llm", "LLM": "llm", "PLATFORM_NATIVE": "guide"}
 # Templates of LLM agents, and of agents without an engine, which configure-llm makes
 # LLM agents.
@@ -36,7 +40,7 @@ def list_agents(call: OperationCall) -> dict[str, Any]:
     if params["is_pinned"] is not None:
         query = query.where(agents.c.is_pinned if params["is_pinned"] else ~agents.c.is_pinned)
     rows, total = access.fetch_page(call, access.order_by_column(query, agents, params["sort_by"], "name"))
-    return page(records.agent_records(call.db, rows, viewer), total, params)
+    return page(records.agent_records(call.db, rows, viewer), total, call.query)
 
 
 def _installed_in(call: OperationCall, reference: str) -> list[ColumnElement[bool]]:
@@ -165,7 +169,7 @@ def _version_to_fork(call: OperationCall, reference: str | None) -> access.Row |
     else:
         query = query.where(agent_versions.c.type == "COMMITTED", *_version_named(call, reference))
     row = call.db.execute(query.limit(1)).mappings().first()
-    if row is None:
+    if row is None or (row["type"] == "EPHEMERAL" and not access.is_own_agent(call, row["owner_id"], call.caller)):
         raise errors.not_found("Agent version")
     return row
 
@@ -215,26 +219,44 @@ def update_agent(call: OperationCall) -> dict[str, Any]:
 
 @writes("configureLlm")
 def configure_llm(call: OperationCall) -> dict[str, Any]:
-    """Commit a new version of an LLM agent."""
+    """Commit a new version of an LLM agent, or add a draft, which changes nothing."""
     row = access.require_own_agent(call, call.path["agent_id_or_name"])
     if row["setup_state"] != "READY":
         raise errors.conflict("Agent must be READY before it can be configured.")
     if row["template"] not in _CONFIGURABLE:
         raise errors.conflict(f"Only an LLM agent can be configured; the template of this agent is {row['template']}.")
     body = call.body
+    _require_model(body["model"])
+    is_draft = body["type"] == "EPHEMERAL"
     version = {
-        **records.pick(body, *_VERSION_FIELDS),
+        **records.pick(body, *_VERSION_FIELDS, "type"),
+        "validation": "PENDING" if is_draft else "PASSED",
         "tools_json": msgspec.json.encode(body["tools"]).decode(),
         "platform_tools_json": msgspec.json.encode(body.get("platform_tools", [])).decode(),
     }
     version_id = _commit_version(call, row["id"], version)
-    # An agent without an engine of its own becomes an LLM agent.
-    engine = "llm" if row["engine"] in ("blank", "auto_managed_state") else row["engine"]
-    changes = {"description": body["description"], "engine": engine, "updated_at": call.writing.clock.instant()}
-    call.db.execute(update(agents).where(agents.c.id == row["id"]).values(changes))
+    if not is_draft:
+        engine = engine_of_version(row["engine"])
+        changes = {"description": body["description"], "engine": engine, "updated_at": call.writing.clock.instant()}
+        call.db.execute(update(agents).where(agents.c.id == row["id"]).values(changes))
     job = {"id": call.writing.clock.new_id(), "type": "configure_llm", "status": "COMPLETED"}
     # Whoever sends a prompt gets it back, also where only its owner may read it later.
     return {**_version_record(call, row, version_id), "system_prompt": body["system_prompt"], "job": job}
+
+
+def _require_model(name: str | None) -> None:
+    """Raise the 400 if no language model of this service has the name."""
+    names = models_from_environment(os.environ).names
+    if name is not None and names and name not in names:
+        raise errors.invalid_input([f"body.model: Input should be one of {', '.join(names)}"])
+
+
+@reads("listModels")
+def list_models(call: OperationCall) -> dict[str, Any]:
+    """List the language models that a version may name, the default first."""
+    models = [{"id": name, "is_default": n == 0} for n, name in enumerate(models_from_environment(os.environ).names)]
+    start, limit = call.query["offset"], call.query["limit"]
+    return page(models[start : start + limit], len(models), call.query)
 
 
 def _commit_version(call: OperationCall, agent_id: str, fields: dict[str, Any]) -> str:
@@ -246,10 +268,12 @@ def _commit_version(call: OperationCall, agent_id: str, fields: dict[str, Any]) 
 
 @reads("listAgentVersions")
 def list_agent_versions(call: OperationCall) -> dict[str, Any]:
-    """List the versions of a visible agent, newest first."""
+    """List the versions of a visible agent, newest first; drafts for its owner."""
     agent = access.require_agent(call, call.path["agent_id_or_name"], reading=True)
     viewer = access.agents_viewer(call)
     query = select(agent_versions).where(agent_versions.c.agent_id == agent["id"])
+    if not access.is_own_agent(call, agent["owner_id"], viewer):
+        query = query.where(agent_versions.c.type == "COMMITTED")
     if call.query["type"] is not None:
         query = query.where(agent_versions.c.type == call.query["type"])
     rows, total = access.fetch_page(call, query.order_by(agent_versions.c.id.desc()))

@@ -55,7 +55,7 @@ def list_credentials(call: OperationCall) -> dict[str, Any]:
     elif params["grant_candidates"]:
         query = query.where(~credentials.c.id.in_(select(credential_grants.c.credential_id)))
     rows, total = access.fetch_page(call, query.order_by(credentials.c.id.desc()))
-    return page(_records(call, rows), total, params)
+    return page(_records(call, rows), total, call.query)
 
 
 @reads("listWorkspaceAgentCredentials")

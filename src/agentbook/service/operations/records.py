@@ -199,6 +199,8 @@ def version_record(row: Row, owner_id: str, viewer: Principal | None) -> Record:
         "mode": row["mode"],
         "tools": msgspec.json.decode(row["tools_json"]),
         "platform_tools": msgspec.json.decode(row["platform_tools_json"]),
+        "model": row["model"],
+        **{name: row[name] for name in ("temperature", "max_tokens", "top_p") if row[name] is not None},
         **pick(row, "validation", "published_at", "created_at", "updated_at"),
     }
 

@@ -76,21 +76,27 @@ class RegisteredHandler:
     """A handler and where it runs.
 
     `kind` is ``brief`` (on the loop), ``read`` (in a thread) or ``write`` (on the
-    writer thread).
+    writer thread). `sessions` are the path's parameters that name the sessions whose
+    rows alone a write touches; None if it touches others.
     """
 
     run: Handler
     kind: str
+    sessions: tuple[str, ...] | None = None
+
+    def touched_sessions(self, path: Mapping[str, str]) -> list[str] | None:
+        """The sessions that a write to this path touches; None for other rows."""
+        return None if self.sessions is None else [path[name].lower() for name in self.sessions]
 
 
 HANDLERS: dict[str, RegisteredHandler] = {}
 
 
-def _register(operation_id: str, kind: str) -> Callable[[Handler], Handler]:
+def _register(operation_id: str, kind: str, sessions: tuple[str, ...] | None = None) -> Callable[[Handler], Handler]:
     def add(handler: Handler) -> Handler:
         if operation_id in HANDLERS:
             raise RuntimeError(f"two handlers for {operation_id}")
-        HANDLERS[operation_id] = RegisteredHandler(handler, kind)
+        HANDLERS[operation_id] = RegisteredHandler(handler, kind, sessions)
         return handler
 
     return add
@@ -104,9 +110,13 @@ def reads(operation_id: str, *, brief: bool = False) -> Callable[[Handler], Hand
     return _register(operation_id, "brief" if brief else "read")
 
 
-def writes(operation_id: str) -> Callable[[Handler], Handler]:
-    """Register a handler that writes."""
-    return _register(operation_id, "write")
+def writes(operation_id: str, *, sessions: tuple[str, ...] | None = None) -> Callable[[Handler], Handler]:
+    """Register a handler that writes.
+
+    `sessions` are the path's parameters that name the sessions whose rows alone it
+    touches: none of them for a handler that only adds a session.
+    """
+    return _register(operation_id, "write", sessions)
 
 
 def page(items: Iterable[Mapping[str, Any]], total: int, query: Mapping[str, Any]) -> dict[str, Any]:

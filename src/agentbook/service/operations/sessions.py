@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from functools import partial
 from typing import Any
 
 from sqlalchemy import Connection, Select, insert, select
 
-from .. import errors
+from .. import errors, ids
 from ..auth import Principal
 from ..store import Store, events
-from ..store.tables import pending_turns, sessions
+from ..store.tables import agent_versions, pending_turns, sessions
 from . import access, records
 from .registry import OperationCall, page, page_of_json, pagination_of_json, reads, writes
 
 _NAME_LENGTH = 80
 
 
-@writes("startSession")
+@writes("startSession", sessions=())
 def start_session(call: OperationCall) -> dict[str, Any]:
     """Start a chat; its agent answers the initial prompt at once."""
     workspace = access.require_own_workspace(call, call.path["workspace_id_or_name"])
@@ -30,11 +30,13 @@ def start_session(call: OperationCall) -> dict[str, Any]:
         raise errors.forbidden("This workspace is archived")
     if agent["is_archived"]:
         raise errors.forbidden("This agent is archived")
+    version_id = _version_id(call, agent, body["agent_version_id"])
     now = call.writing.clock.instant()
     new = {
         "id": call.writing.clock.new_id(),
         "workspace_id": workspace["id"],
         "agent_id": agent["id"],
+        "agent_version_id": version_id,
         "type": "chat",
         "initiator_id": caller.id,
         "initiator_type": caller.author_type,
@@ -45,6 +47,22 @@ def start_session(call: OperationCall) -> dict[str, Any]:
     call.db.execute(insert(sessions), new)
     call.platform.turns.ask(call.writing, new["id"], body["initial_prompt"], caller)
     return records.session_records(call.db, [{**new, "turn": True}])[0]
+
+
+def _version_id(call: OperationCall, agent: access.Row, reference: str | None) -> str | None:
+    """Return the id of the version of a new session, or raise the 403 or 404.
+
+    The account that owns the agent may name any version, a draft included.
+    """
+    if reference is None:
+        return None
+    access.require_own_agent(call, agent["id"])
+    is_this = (agent_versions.c.id == reference.lower()) & (agent_versions.c.agent_id == agent["id"])
+    query = select(agent_versions.c.id).where(is_this)
+    version_id = call.db.execute(query).scalar() if ids.is_id(reference.lower()) else None
+    if version_id is None:
+        raise errors.not_found("Agent version")
+    return str(version_id)
 
 
 def _first_line(prompt: str) -> str | None:
@@ -100,60 +118,53 @@ def list_events(call: OperationCall) -> bytes | AsyncIterator[bytes]:
     """
     session = readable_session(call.db, call.caller, call.path["session_id"])
     params = call.query
-    read_page = partial(
-        events.page,
+    request = events.PageRequest(
         session_id=session["id"],
-        from_id=params["from_id"].lower() if params["from_id"] is not None else None,
         sort_by=params["sort_by"],
+        from_id=params["from_id"].lower() if params["from_id"] is not None else None,
         limit=params["limit"],
         offset=min(params["offset"], (1 << 63) - 1),
     )
-    store = call.platform.store
-    if params["sort_by"].removeprefix("-") in events.IN_ORDER_OF_ID and session["id"] not in store.long_sessions:
-        page_ = read_page(call.db, only_small=True)
-        if page_ is not None and page_.wires is not None:
-            return page_of_json(page_.wires, page_.total, params)
-        store.long_sessions.add(session["id"])
-    return _read_and_stream(store, call.caller.id, session["id"], read_page, params)
+    if request.sort_by.removeprefix("-") in events.IN_ORDER_OF_ID:
+        small = events.small_page(call.db, request)
+        if small is not None and small.wires is not None:
+            return page_of_json(small.wires, small.total, params)
+    return _read_and_stream(call.platform.store, call.caller.id, request, params)
 
 
 async def _read_and_stream(
-    store: Store,
-    reader: str,
-    session_id: str,
-    read_page: Callable[[Connection], events.Page | None],
-    params: Mapping[str, Any],
+    store: Store, reader: str, request: events.PageRequest, params: Mapping[str, Any]
 ) -> AsyncIterator[bytes]:
-    page_ = await store.read(read_page, reader=reader)  # in a thread: it sorts a whole session, or reads megabytes
-    assert page_ is not None
+    # In a thread: it sorts a whole session, or has megabytes.
+    page_ = await store.read(partial(events.page, request=request), reader=reader)
     if page_.wires is not None:
         yield page_of_json(page_.wires, page_.total, params)
         return
-    async for part in _stream(store, reader, session_id, page_, params):
+    async for part in _stream(store, reader, request.session_id, page_, params):
         yield part
 
 
 async def _stream(
     store: Store, reader: str, session_id: str, page_: events.Page, params: Mapping[str, Any]
 ) -> AsyncIterator[bytes]:
-    lengths = dict(zip(page_.ids, page_.lengths, strict=True))
-    separator = '{"items":['
+    sizes = dict(zip(page_.ids, page_.sizes, strict=True))
+    separator = b'{"items":['
     for group in page_.groups():
-        if lengths[group[0]] <= events.GROUP:
+        if sizes[group[0]] <= events.GROUP:
             wires = await store.read(partial(events.texts, session_id=session_id, ids=group), reader=reader)
-            yield (separator + ",".join(wires)).encode()
+            yield separator + ",".join(wires).encode()
         else:
-            yield separator.encode()
-            for start in range(0, lengths[group[0]], events.PIECE):
+            yield separator
+            for start in range(0, sizes[group[0]], events.PIECE):
                 read_piece = partial(store.long_texts.piece, session_id=session_id, id_=group[0], start=start)
-                yield (await store.read(read_piece, reader=reader)).encode()
-        separator = ","
+                yield await store.read(read_piece, reader=reader)
+        separator = b","
     # A page that ends early reports the limit that it kept to.
     applied = {**params, "limit": len(page_.ids)} if page_.is_cut else params
     yield b"]," + pagination_of_json(len(page_.ids), page_.total, applied)
 
 
-@writes("postEvent")
+@writes("postEvent", sessions=("session_id",))
 def post_event(call: OperationCall) -> bytes:
     """Post a message in a chat that the caller initiated; the agent then answers.
 

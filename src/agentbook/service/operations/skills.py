@@ -25,7 +25,7 @@ def list_skills(call: OperationCall) -> dict[str, Any]:
     if params["archived"] is not None:
         query = query.where(skills.c.archived_at.is_not(None) if params["archived"] else skills.c.archived_at.is_(None))
     rows, total = access.fetch_page(call, access.order_by_column(query, skills, params["sort_by"], "name"))
-    return page(_records(call, rows), total, params)
+    return page(_records(call, rows), total, call.query)
 
 
 @writes("createSkill")

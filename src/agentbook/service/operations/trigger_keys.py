@@ -72,7 +72,7 @@ def revoke_trigger_key(call: OperationCall) -> dict[str, Any]:
     if row.revoked_at is None:
         now = call.writing.clock.instant()
         call.db.execute(update(api_keys).where(api_keys.c.id == reference).values(revoked_at=now, updated_at=now))
-        call.writing.after_commit(call.platform.hub.recheck_access)
+        call.writing.change_access()
     return {}
 
 

@@ -28,7 +28,7 @@ def list_account_workspaces(call: OperationCall) -> dict[str, Any]:
         if text is not None:
             query = query.where(*access.contains_words(text, workspaces.c.name))
     rows, total = access.fetch_page(call, access.order_by_column(query, workspaces, params["sort_by"], "name"))
-    return page(records.workspace_records(call.db, rows, call.caller), total, params)
+    return page(records.workspace_records(call.db, rows, call.caller), total, call.query)
 
 
 @writes("createWorkspace")

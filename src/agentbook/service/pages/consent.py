@@ -15,7 +15,7 @@ from starlette.responses import RedirectResponse, Response
 from .. import auth
 from ..oauth import grants, requests
 from ..oauth.authorize import redirect_to_client
-from ..oauth.clients import is_loopback
+from ..oauth.clients import destination, is_loopback, is_private_use
 from ..oauth.requests import AuthorizationRequest
 from ..store import Transaction
 from ..web.endpoints import NO_STORE, Fields
@@ -95,24 +95,23 @@ def _form_action(authorization: AuthorizationRequest) -> str:
     """Return where the form may lead: here and, by redirect, to the client.
 
     Browsers apply the policy to redirects too. It cannot name a host by its IPv6
-    address, so only the scheme is allowed there.
+    address, so only the scheme is allowed there, as for an application's own scheme.
     """
-    parts = urlsplit(authorization.redirect_uri)
+    uri = authorization.redirect_uri
+    parts = urlsplit(uri)
     if parts.scheme == "https":
         return "'self' https:"
-    client = f"{parts.scheme}:" if "[" in parts.netloc else f"{parts.scheme}://{parts.netloc}"
-    return f"'self' https: {client}"
+    only_scheme = "[" in parts.netloc or is_private_use(uri)
+    return f"'self' https: {parts.scheme}:" + ("" if only_scheme else f"//{parts.netloc}")
 
 
 def _question(visitor: Visitor, handle: str, authorization: AuthorizationRequest) -> Html:
     offered = auth.SCOPES if authorization.scopes is None else authorization.scopes
     ticked = offered if authorization.scopes is not None else [scope for scope in offered if scope.endswith(":read")]
-    local = urlsplit(authorization.redirect_uri).scheme == "http"
-    host = urlsplit(authorization.redirect_uri).netloc
     facts = el(
         "dl",
         el("dt", "Returns to"),
-        el("dd", host, " (this machine)" if local else None),
+        el("dd", destination(authorization.redirect_uri)),
         [el("dt", "Website it names"), el("dd", authorization.client_uri)] if authorization.client_uri else None,
         el("dt", "Signed in as"),
         el("dd", visitor.accounts[0]["name"]),
@@ -150,19 +149,20 @@ def _question(visitor: Visitor, handle: str, authorization: AuthorizationRequest
 
 def _report(visitor: Visitor, handle: str, authorization: AuthorizationRequest) -> Html:
     """Return what is wrong with a request, and the button that sends it back."""
-    host = urlsplit(authorization.redirect_uri).netloc
     form = el(
         "form",
         hidden("token", visitor.token(f"consent {handle}")),
         hidden("request", handle),
-        el("div", el("button", "Return to ", host, name="decision", value="deny"), class_="actions"),
+        el(
+            "div",
+            el("button", "Return to ", destination(authorization.redirect_uri), name="decision", value="deny"),
+            class_="actions",
+        ),
         method="post",
         action="consent",
     )
     problem = el("p", f"{authorization.error}: {authorization.error_description}", class_="note bad", role="alert")
-    advice = el(
-        "p", "Continue only if you have just started this yourself: the button leads to that site.", class_="soft"
-    )
+    advice = el("p", "Continue only if you have just started this yourself: the button leads there.", class_="soft")
     title = el("h1", el("q", authorization.client_name), " sent an invalid request")
     return el("main", title, problem, el("div", advice, form, class_="card"), class_="narrow")
 

@@ -75,7 +75,6 @@ async def submit(platform: Platform, request: Request) -> Response:
     except OperatorError as error:
         note = el("p", str(error), class_="note bad", role="alert")
         return await _page(platform, request, visitor, note, target.partition(" ")[0], status=409)
-    platform.hub.recheck_access()
     query = urlencode({"done": done, "workspace": target.partition(" ")[0]})
     return RedirectResponse(f"members?{query}", 303, NO_STORE)
 

@@ -79,7 +79,6 @@ async def submit(platform: Platform, request: Request) -> Response:
         return await _create(platform, request, visitor, form, target)
     if action == "revoke":
         await platform.store.write(lambda tx: _revoke_key(tx, visitor, target))
-        platform.hub.recheck_access()
         return RedirectResponse(f"settings?{urlencode({'done': 'revoked'})}", 303, NO_STORE)
     if action == "end":
         await platform.store.write(lambda tx: _revoke_client(tx, visitor, target))
@@ -127,6 +126,7 @@ def _revoke_key(tx: Transaction, visitor: Visitor, key_id: str) -> None:
     own = api_keys.c.account_id.in_([row["id"] for row in visitor.accounts])
     live = (api_keys.c.id == key_id) & own & api_keys.c.revoked_at.is_(None)
     tx.db.execute(update(api_keys).where(live).values(revoked_at=now, updated_at=now))
+    tx.change_access()
 
 
 def _revoke_client(tx: Transaction, visitor: Visitor, authorization_id: str) -> None:

@@ -22,7 +22,7 @@ from starlette.responses import Response
 from .. import auth, errors, ids
 from ..store import Transaction
 from ..store.tables import accounts, memberships, page_sessions, signin_links
-from ..web.endpoints import Fields, is_form, origin_host, parse_fields, read_body
+from ..web.endpoints import COOKIE, KNOWN, Fields, is_form, origin_host, parse_fields, read_body
 
 if TYPE_CHECKING:
     from ..state import Platform
@@ -74,6 +74,7 @@ async def load_visitor(platform: Platform, request: Request) -> Visitor:
     secret = request.cookies.get(cookie_name(platform), "")
     now = platform.store.clock.instant()
     person = await platform.store.read(lambda db: _find_session(db, secret, now), brief=True) if secret else None
+    request.scope[KNOWN] = person is not None
     return person or Visitor(secret or secrets.token_urlsafe(32), None)
 
 
@@ -137,7 +138,7 @@ def cookie_name(platform: Platform) -> str:
 
     Cookies ignore ports, so services of one machine would overwrite each other's.
     """
-    return "agentbook_" + hashlib.sha256(platform.root_url.encode()).hexdigest()[:8]
+    return COOKIE + hashlib.sha256(platform.root_url.encode()).hexdigest()[:8]
 
 
 def set_cookie(platform: Platform, request: Request, response: Response, secret: str) -> None:

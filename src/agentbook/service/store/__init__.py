@@ -6,10 +6,11 @@ The service calls `Store.read` and `Store.write`; start-up and management comman
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Collection, Hashable, Iterator
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -18,13 +19,14 @@ from sqlalchemy import Connection
 from ..clock import Clock
 from ..errors import OperatorError
 from .activity import StoreActivity
-from .engine import default_data, open_engine
+from .engine import connection_parameters, open_engine
 from .events import LongTexts
 from .fair import FairQueue
 from .seeded import BEGINNING, Seeding, open_clock
-from .writer import Published, Transaction, Writer
+from .transaction import Published, Transaction
+from .writer import Writer
 
-__all__ = ["BEGINNING", "Published", "Seeding", "Store", "Transaction", "default_data"]
+__all__ = ["BEGINNING", "Published", "Seeding", "Store", "Transaction"]
 
 T = TypeVar("T")
 
@@ -51,6 +53,11 @@ class Store:
     seeding
         Create the store with a seed (see `store.seeded`).
 
+    Attributes
+    ----------
+    is_shared : bool
+        Whether other processes may serve the same store: on PostgreSQL.
+
     Raises
     ------
     OperatorError
@@ -72,40 +79,52 @@ class Store:
             self.engine.dispose()
             raise
         self.on_events: Callable[[list[Published]], None] = _ignore
-        self._writer = Writer(self.engine, self.clock, lambda events: self.on_events(events))
+        self.on_access_change: Callable[[], None] = lambda: None
+        self._writer = Writer(
+            self.engine, self.clock, lambda events: self.on_events(events), lambda: self.on_access_change()
+        )
         self.long_texts = LongTexts()
-        self.long_sessions: set[str] = set()  # whose pages are better read in a thread
         self._inline: Connection | None = None
         self._is_sqlite = self.engine.dialect.name == "sqlite"
+        self.is_shared = not self._is_sqlite
         # More threads would only compete with the loop for the interpreter.
         self._readers = anyio.CapacityLimiter(_READERS)
+        self._counters = anyio.CapacityLimiter(1)
         self._read_turns = FairQueue(_READERS, each=_READERS // 2 if self._is_sqlite else _READERS)
         self._reading = 0
         self._read_ended = threading.Condition()
 
-    async def write(self, work: Callable[[Transaction], T]) -> T:
-        """Run `work` on the writer thread and return once it is durable."""
-        return await self._writer.write(work)
+    async def write(self, work: Callable[[Transaction], T], *, sessions: Collection[str] | None = None) -> T:
+        """Run `work` on the writer thread and return once it is durable.
+
+        On PostgreSQL, one that names the `sessions` whose rows alone it touches does
+        not wait for the writes of others. It may run more than once, if its connection
+        is lost. Rows that sessions share it writes with `Transaction.defer`.
+        """
+        return await self._writer.write(work, sessions)
 
     def write_now(self, work: Callable[[Transaction], T]) -> T:
         """Run `work` in its own transaction in this thread."""
         return self._writer.write_now(work)
 
-    async def read(self, work: Callable[[Connection], T], *, brief: bool = False, reader: Hashable = None) -> T:
+    async def read(
+        self, work: Callable[[Connection], T], *, brief: bool = False, reader: Hashable = None, anonymous: bool = False
+    ) -> T:
         """Run `work` on one consistent state of the store.
 
         On SQLite, `brief` reads (a row by its key, a page of events) run on the loop:
         handing one to a thread costs more than the read itself (3,450 against 2,067
         pages of 20 a second). All others run in a thread. `reader` is on whose behalf:
-        on SQLite, one keeps at most half of the threads busy, and those who wait take
-        turns.
+        on SQLite, one keeps at most half of the threads busy, a single one if it is
+        `anonymous`, and those who wait take turns. With each thread that computes, the
+        loop waits longer for the interpreter, and whoever has a key with it.
         """
         if brief and self._is_sqlite:
             if self._inline is None:
                 self._inline = self.engine.connect()
             with self._inline.begin():
                 return work(self._inline)
-        async with self._read_turns.place(reader):
+        async with self._read_turns.place(reader, 1 if anonymous and self._is_sqlite else None):
             return await anyio.to_thread.run_sync(self.read_now, work, limiter=self._readers)
 
     @property
@@ -115,18 +134,40 @@ class Store:
 
     def read_now(self, work: Callable[[Connection], T]) -> T:
         """Run `work` on one consistent state of the store, in this thread."""
+        with self._in_use(), self.engine.connect() as connection:
+            if not self._is_sqlite:  # a list's count and its page see the same state, as on SQLite
+                connection = connection.execution_options(isolation_level="REPEATABLE READ")
+            with connection.begin():
+                return work(connection)
+
+    async def count(self, work: Callable[[Connection], T]) -> T:
+        """Run `work` in a transaction of its own, in a thread, beside the writer.
+
+        For counters, which nothing else is written with: on PostgreSQL they wait for no
+        other write, and a seeded clock stands still.
+        """
+        return await anyio.to_thread.run_sync(self._count_now, work, limiter=self._counters)
+
+    def _count_now(self, work: Callable[[Connection], T]) -> T:
+        immediate = self.engine.execution_options(agentbook_begin="IMMEDIATE")
+        with self._in_use(), immediate.begin() as connection:
+            return work(connection)
+
+    @contextlib.contextmanager
+    def _in_use(self) -> Iterator[None]:
+        """Keep `close` waiting for a thread that uses a connection."""
         with self._read_ended:
             self._reading += 1
         try:
-            with self.engine.connect() as connection:
-                if not self._is_sqlite:  # a list's count and its page see the same state, as on SQLite
-                    connection = connection.execution_options(isolation_level="REPEATABLE READ")
-                with connection.begin():
-                    return work(connection)
+            yield
         finally:
             with self._read_ended:
                 self._reading -= 1
                 self._read_ended.notify_all()
+
+    def connection_parameters(self) -> dict[str, Any]:
+        """What psycopg connects with, for a connection outside of the pool."""
+        return connection_parameters(self.engine)
 
     def activity(self, account_id: str) -> StoreActivity:
         """Return what an agent that runs for this account may read."""

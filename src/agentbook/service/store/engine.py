@@ -14,23 +14,30 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import platformdirs
-from sqlalchemy import URL, Connection, Engine, create_engine, event, insert, make_url, select, update
-from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
+from sqlalchemy import URL, Connection, Engine, create_engine, event, insert, inspect, make_url, select, update
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from .. import ids
 from ..errors import OperatorError
 from .tables import SCHEMA_VERSION, UPGRADABLE_FROM, meta, metadata
-from .upgrade import upgrade
+from .upgrade import lock_tables, upgrade
 
 STORE_FILE = "store.db"
 _BUSY_TIMEOUT_S = 30.0
-
-
-def default_data() -> Path:
-    """Return ``AGENTBOOK_DATA``, or else the user's data directory of this system."""
-    named = os.environ.get("AGENTBOOK_DATA")
-    return Path(named).expanduser() if named else Path(platformdirs.user_data_dir("agentbook"))
+_POOL_TIMEOUT_S = 10.0
+# What PostgreSQL may take, unless the URL says otherwise: a server that is gone is
+# noticed, and no statement holds a connection for ever.
+_PATIENCE = {
+    "connect_timeout": 5,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "options": "-c statement_timeout=60s -c lock_timeout=15s",
+}
+# SQLSTATEs by which PostgreSQL says "not now": connection lost, out of resources, about
+# to stop, a lock or a statement that took too long.
+_NOT_NOW = ("08", "53", "57", "55P03")
 
 
 def prepare_directory(data: Path) -> None:
@@ -152,7 +159,15 @@ def _by_url(database: str) -> Engine:
                 f"--database takes a PostgreSQL URL, not {url.get_backend_name()!r}; "
                 "for SQLite name a directory with --data."
             )
-        return create_engine(url, pool_size=8, max_overflow=24, pool_pre_ping=True, hide_parameters=True)
+        return create_engine(
+            url,
+            connect_args={name: value for name, value in _PATIENCE.items() if name not in url.query},
+            pool_size=8,
+            max_overflow=24,
+            pool_timeout=_POOL_TIMEOUT_S,
+            pool_pre_ping=True,
+            hide_parameters=True,
+        )
     except (ArgumentError, NoSuchModuleError):
         raise OperatorError(
             "--database could not be understood; write it as postgresql://user:password@host/name."
@@ -161,21 +176,44 @@ def _by_url(database: str) -> Engine:
         raise OperatorError("PostgreSQL needs the extra `postgres`: pip install 'agentbook[postgres]'.") from None
 
 
+def connection_parameters(engine: Engine) -> dict[str, Any]:
+    """What psycopg connects with to the same PostgreSQL, outside of the pool."""
+    _, parameters = engine.dialect.create_connect_args(engine.url)
+    return {**{name: value for name, value in _PATIENCE.items() if name not in parameters}, **parameters}
+
+
+def is_unavailable(error: Exception) -> bool:
+    """Whether the database server does not answer now, but may soon."""
+    if isinstance(error, PoolTimeout):
+        return True
+    if not isinstance(error, DBAPIError) or isinstance(error.orig, sqlite3.Error):
+        return False
+    state = getattr(error.orig, "sqlstate", None)
+    lost = isinstance(error, OperationalError) and state is None
+    return error.connection_invalidated or lost or (state or "").startswith(_NOT_NOW)
+
+
 def _create_schema(connection: Connection) -> None:
     if connection.dialect.name == "postgresql":
         # Two processes that create the tables at once would collide. The number stands
         # for this one purpose.
         connection.exec_driver_sql("SELECT pg_advisory_xact_lock(7233171)")
+    version: str | None = None
+    if inspect(connection).has_table("meta"):
+        version = connection.execute(select(meta.c.value).where(meta.c.name == "schema_version")).scalar()
+    if version == str(SCHEMA_VERSION):
+        return
+    if version in UPGRADABLE_FROM:
+        lock_tables(connection)
     metadata.create_all(connection)
-    version = connection.execute(select(meta.c.value).where(meta.c.name == "schema_version")).scalar()
     if version is None:
         facts = {"schema_version": str(SCHEMA_VERSION), "created_at": ids.now()}
         connection.execute(insert(meta), [{"name": name, "value": value} for name, value in facts.items()])
     elif version in UPGRADABLE_FROM:  # `create_all` has just created the missing tables
         upgrade(connection)
         connection.execute(update(meta).where(meta.c.name == "schema_version").values(value=str(SCHEMA_VERSION)))
-    elif version != str(SCHEMA_VERSION):
+    else:
         raise OperatorError(
             f"The store was written by another version of agentbook (schema {version}, this one has {SCHEMA_VERSION}); "
-            "use that version, or another --data directory."
+            "use that version, or another --data directory or --database."
         )

@@ -6,7 +6,6 @@ This is the hot path, so the SQL is written out and rows stay tuples. Specificat
 
 from __future__ import annotations
 
-import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -15,16 +14,16 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection, CursorResult
 
-from .writer import Published, Transaction
+from .transaction import Insertion, Published, Transaction
 
 # Columns by which events are in the order of their ids, and the others to sort by.
 IN_ORDER_OF_ID = frozenset({"id", "created_at", "updated_at"})
 _SORTED = {"type": "type", "task_id": "task_id"}
 
 REPLAY_PAGE = 1000
-# Bounds in characters, or bytes where `_LENGTH` counts them. A page that is longer ends
-# early, so that neither side has to hold a hundred messages of 1 MB. What is sent or
-# replayed is read in groups of events and, of an event longer than that, in pieces.
+# Bounds in bytes of JSON. A page that is longer ends early, so that neither side has to
+# hold a hundred messages of 1 MB. What is sent or replayed is read in groups of events
+# and, of an event longer than that, in pieces.
 MAX_PAGE = 8 << 20
 GROUP = 64 * 1024
 PIECE = 128 * 1024
@@ -32,8 +31,52 @@ SMALL_PAGE = 256 * 1024
 _SMALL_EVENT = 1024
 _HISTORY = 8 << 20  # characters of earlier messages; one LLM request takes no more
 _BATCH = 16  # rows that are fetched at once
-# Where it exists, octet_length does not read the text itself.
-_LENGTH = "octet_length(wire)" if sqlite3.sqlite_version_info >= (3, 43) else "length(wire)"
+
+_INSERT = "INSERT INTO events (session_id, id, type, task_id, author_type, created_at, size_bytes, wire)"
+_INSERTION = Insertion(
+    f"{_INSERT} VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+    f"{_INSERT} SELECT * FROM unnest(?::text[], ?::text[], ?::text[], ?::text[], ?::text[], "  # noqa: S608 - constants
+    "?::text[], ?::int[], ?::text[])",
+)
+_NEXT = "SELECT id, size_bytes, type, wire FROM events WHERE session_id = ? AND id > ? ORDER BY id LIMIT ?"
+# SQLite reads a row once it is fetched, but PostgreSQL sends all of them: no more than
+# one row beyond the bytes that are wanted. In one statement, as each is a journey.
+_NEXT_WITHIN = (
+    "WITH next AS (SELECT id, size_bytes, type, wire, sum(size_bytes) OVER (ORDER BY id) - size_bytes AS before "
+    "FROM events WHERE session_id = %s AND id > %s ORDER BY id LIMIT %s) "
+    "SELECT id, size_bytes, type, wire, (SELECT count(*) FROM next) AS candidates FROM next WHERE before <= %s ORDER BY id"
+)
+_TEXTS_BY_ARRAY = "SELECT id, wire FROM events WHERE session_id = %s AND id = ANY(%s)"
+
+
+@dataclass(frozen=True, slots=True)
+class PageRequest:
+    """Which events of a session to list.
+
+    `sort_by` is a column, with a leading ``-`` in descending order. Only those of
+    `IN_ORDER_OF_ID` are sorted already; others sort the whole session. `from_id` leaves
+    out the events up to it.
+    """
+
+    session_id: str
+    sort_by: str = "-id"
+    from_id: str | None = None
+    limit: int = 20
+    offset: int = 0
+
+    def condition(self) -> tuple[str, tuple[str, ...]]:
+        """Return the SQL condition, and its parameters."""
+        if self.from_id is None:
+            return "session_id = ?", (self.session_id,)
+        return "session_id = ? AND id > ?", (self.session_id, self.from_id)
+
+    def order(self) -> str:
+        """Return the SQL order."""
+        column, direction = self.sort_by.removeprefix("-"), "DESC" if self.sort_by.startswith("-") else "ASC"
+        if column in IN_ORDER_OF_ID:
+            return f"id {direction}"
+        # Events without a value come last, first with `-`.
+        return f"{_SORTED[column]} IS NULL {direction}, {_SORTED[column]} {direction}, id {direction}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +86,8 @@ class Page:
     Attributes
     ----------
     ids : list of str
-    lengths : list of int
-        Of their JSON texts.
+    sizes : list of int
+        Of their JSON texts, in bytes.
     wires : list of str or None
         The texts of a small page. Those of a larger one are read while it is sent.
     total : int
@@ -54,21 +97,21 @@ class Page:
     """
 
     ids: list[str]
-    lengths: list[int]
+    sizes: list[int]
     wires: list[str] | None
     total: int
     is_cut: bool = False
 
     def groups(self) -> Iterator[list[str]]:
-        """The ids in groups of at most `GROUP` characters, or of one event."""
+        """The ids in groups of at most `GROUP` bytes, or of one event."""
         group: list[str] = []
         remaining = GROUP
-        for id_, length in zip(self.ids, self.lengths, strict=True):
-            if group and length > remaining:
+        for id_, size in zip(self.ids, self.sizes, strict=True):
+            if group and size > remaining:
                 yield group
                 group, remaining = [], GROUP
             group.append(id_)
-            remaining -= length
+            remaining -= size
         if group:
             yield group
 
@@ -110,85 +153,101 @@ def append(
     sockets after the commit.
     """
     id_, at = tx.new_event_id(session_id, lambda: newest_id(tx.db, session_id))
-    event = Published(session_id, id_, type, write(id_, at))
-    sql = (
-        "INSERT INTO events (session_id, id, type, task_id, author_type, created_at, wire) VALUES (?, ?, ?, ?, ?, ?, ?)"
-    )
-    tx.execute(sql, (session_id, id_, type, task_id, author_type, at, event.wire))
+    event = Published(session_id, id_, type, write(id_, at), tx.previous_event_id)
+    size = len(event.wire.encode())
+    tx.insert(_INSERTION, (session_id, id_, type, task_id, author_type, at, size, event.wire), size)
     tx.events.append(event)
     return event
 
 
-def page(
-    db: Connection,
-    session_id: str,
-    *,
-    from_id: str | None,
-    sort_by: str,
-    limit: int,
-    offset: int,
-    only_small: bool = False,
-) -> Page | None:
-    """Return a page of the events after `from_id`, and the total of all pages.
+def small_page(db: Connection, request: PageRequest) -> Page | None:
+    """Return a page with its texts; None if it has more than `SMALL_PAGE` bytes.
 
-    With `only_small`, a page that is not small is None: to find out how long its events
-    are takes SQLite as long as to read them, which is then done in a thread.
-
-    `sort_by` is a column, with a leading ``-`` in descending order. Only those of
-    `IN_ORDER_OF_ID` are sorted already; others sort the whole session. A page that is
-    longer than `MAX_PAGE` ends early, after one event at least.
+    For pages in the order of ids: reads no more than that. Twice as much on PostgreSQL,
+    where each further read is a journey, and none is on the service's loop.
     """
-    condition, parameters = "session_id = ?", [session_id]
-    if from_id is not None:
-        condition, parameters = "session_id = ? AND id > ?", [session_id, from_id]
-    column, direction = sort_by.removeprefix("-"), "DESC" if sort_by.startswith("-") else "ASC"
-    order = f"id {direction}"
-    if column not in IN_ORDER_OF_ID:  # events without a value come last, first with `-`
-        order = f"{_SORTED[column]} IS NULL {direction}, {_SORTED[column]} {direction}, {order}"
-    at_once = SMALL_PAGE if only_small else _SMALL_EVENT
-    sql = (
-        f"SELECT id, {_LENGTH} AS length, CASE WHEN {_LENGTH} <= {at_once} THEN wire END AS wire "  # noqa: S608 - constants
-        f"FROM events WHERE {condition} ORDER BY {order} LIMIT ? OFFSET ?"
-    )
-    result = db.exec_driver_sql(_mark_parameters(db, sql), (*parameters, limit, offset))
-    rows, is_cut = _fetch_up_to(SMALL_PAGE if only_small else MAX_PAGE, result)
-    if only_small and (is_cut or any(row.wire is None for row in rows)):
+    if _size(db, request) > (2 * SMALL_PAGE if db.dialect.name == "postgresql" else SMALL_PAGE):
         return None
-    total = offset + len(rows)
-    if len(rows) == limit or is_cut or not (rows or offset == 0):  # the last page needs no count
-        count = _mark_parameters(db, f"SELECT count(*) FROM events WHERE {condition}")  # noqa: S608 - constants
-        total = db.exec_driver_sql(count, tuple(parameters)).scalar() or 0
-    ids, lengths, wires = [row[0] for row in rows], [row[1] for row in rows], [row[2] for row in rows]
-    if None not in wires and sum(lengths) <= SMALL_PAGE:
-        return Page(ids, lengths, wires, total)
-    if sum(lengths) <= GROUP:
-        return Page(ids, lengths, texts(db, session_id, ids), total)
-    return Page(ids, lengths, None, total, is_cut)
+    rows = _select(db, request, "id, size_bytes, wire").all()
+    return Page(
+        [row.id for row in rows],
+        [row.size_bytes for row in rows],
+        [row.wire for row in rows],
+        _total(db, request, len(rows), is_cut=False),
+    )
 
 
-def _fetch_up_to(max_length: int, result: CursorResult[Any]) -> tuple[list[Any], bool]:
-    """Fetch rows, with a column `length`, until the sum would be too great.
+def page(db: Connection, request: PageRequest) -> Page:
+    """Return a page, and the total of all pages.
+
+    A page that is longer than `MAX_PAGE` ends early, after one event at least.
+    """
+    rows, is_cut = _fetch_up_to(MAX_PAGE, _select(db, request, "id, size_bytes"))
+    ids, sizes = [row.id for row in rows], [row.size_bytes for row in rows]
+    wires = texts(db, request.session_id, ids) if sum(sizes) <= SMALL_PAGE else None
+    return Page(ids, sizes, wires, _total(db, request, len(rows), is_cut=is_cut), is_cut)
+
+
+def _size(db: Connection, request: PageRequest) -> int:
+    """Return the bytes of a page's texts.
+
+    SQLite finds the sizes in an index. To find a row between others of a megabyte, it
+    reads several of them, some milliseconds long.
+    """
+    condition, parameters = request.condition()
+    sizes = f"SELECT size_bytes FROM events WHERE {condition} ORDER BY {request.order()} LIMIT ? OFFSET ?"  # noqa: S608 - constants
+    sql = _mark_parameters(db, f"SELECT sum(size_bytes) FROM ({sizes}) AS page")  # noqa: S608
+    return int(db.exec_driver_sql(sql, (*parameters, request.limit, request.offset)).scalar() or 0)
+
+
+def _select(db: Connection, request: PageRequest, columns: str) -> CursorResult[Any]:
+    """Select columns of a page, in its order; rows are read lazily."""
+    condition, parameters = request.condition()
+    sql = (
+        f"SELECT {columns} FROM events WHERE {condition} "  # noqa: S608 - constants
+        f"ORDER BY {request.order()} LIMIT ? OFFSET ?"
+    )
+    return db.exec_driver_sql(_mark_parameters(db, sql), (*parameters, request.limit, request.offset))
+
+
+def _total(db: Connection, request: PageRequest, rows: int, *, is_cut: bool) -> int:
+    """Return how many events there are on all pages."""
+    if rows < request.limit and not is_cut and (rows or request.offset == 0):  # the last page needs no count
+        return request.offset + rows
+    condition, parameters = request.condition()
+    count = _mark_parameters(db, f"SELECT count(*) FROM events WHERE {condition}")  # noqa: S608 - constants
+    return db.exec_driver_sql(count, parameters).scalar() or 0
+
+
+def _fetch_up_to(max_bytes: int, result: CursorResult[Any]) -> tuple[list[Any], bool]:
+    """Fetch rows, with a column `size_bytes`, until the sum would be too great.
 
     At least one row. Also returns whether rows are missing.
     """
     rows: list[Any] = []
-    length, batch_size = 0, 1
+    size, batch_size = 0, 1
     while batch := result.fetchmany(batch_size):
         for row in batch:
-            length += int(row.length)
-            if rows and length > max_length:
+            size += row.size_bytes
+            if rows and size > max_bytes:
                 result.close()
                 return rows, True
             rows.append(row)
-        batch_size = 1 if max(row.length for row in batch) > _SMALL_EVENT else _BATCH
+        batch_size = 1 if max(row.size_bytes for row in batch) > _SMALL_EVENT else _BATCH
     return rows, False
 
 
 def texts(db: Connection, session_id: str, ids: Sequence[str]) -> list[str]:
     """Return the JSON texts of some events of a session, in the order of `ids`."""
-    marks = ", ".join("?" * len(ids))
-    sql = _mark_parameters(db, f"SELECT id, wire FROM events WHERE session_id = ? AND id IN ({marks})")  # noqa: S608 - constants
-    wires: dict[str, str] = {row[0]: row[1] for row in db.exec_driver_sql(sql, (session_id, *ids))}
+    if not ids:
+        return []
+    if db.dialect.name == "postgresql":  # one parameter, so that the statement is always the same
+        rows = db.exec_driver_sql(_TEXTS_BY_ARRAY, (session_id, list(ids)))
+    else:
+        marks = ", ".join("?" * len(ids))
+        sql = f"SELECT id, wire FROM events WHERE session_id = ? AND id IN ({marks})"  # noqa: S608 - constants
+        rows = db.exec_driver_sql(sql, (session_id, *ids))
+    wires: dict[str, str] = {row[0]: row[1] for row in rows}
     return [wires[id_] for id_ in ids]
 
 
@@ -200,41 +259,43 @@ class LongTexts:
     as long as to read several of them.
     """
 
-    def __init__(self, max_length: int = 8 << 20) -> None:
-        self.max_length = max_length
-        self._texts: dict[str, str] = {}  # by id, the least recently used first
-        self._length = 0
+    def __init__(self, max_bytes: int = 8 << 20) -> None:
+        self.max_bytes = max_bytes
+        self._texts: dict[str, bytes] = {}  # by id, the least recently used first
+        self._bytes = 0
         self._lock = threading.Lock()
 
-    def piece(self, db: Connection, session_id: str, id_: str, start: int) -> str:
-        """Return `PIECE` characters of an event's text, from `start` (from 0) on."""
+    def piece(self, db: Connection, session_id: str, id_: str, start: int) -> bytes:
+        """Return `PIECE` bytes of an event's text, from `start` (from 0) on."""
         with self._lock:
             text = self._texts.pop(id_, None)
             if text is not None:
                 self._texts[id_] = text
         if text is None:
-            [text] = texts(db, session_id, [id_])
+            text = texts(db, session_id, [id_])[0].encode()
             self._add(id_, text)
         return text[start : start + PIECE]
 
-    def _add(self, id_: str, text: str) -> None:
+    def _add(self, id_: str, text: bytes) -> None:
         with self._lock:
             if id_ in self._texts:
                 return
             self._texts[id_] = text
-            self._length += len(text)
-            while self._length > self.max_length:
-                self._length -= len(self._texts.pop(next(iter(self._texts))))
+            self._bytes += len(text)
+            while self._bytes > self.max_bytes:
+                self._bytes -= len(self._texts.pop(next(iter(self._texts))))
 
 
 def after(db: Connection, session_id: str, from_id: str) -> tuple[list[Published], bool]:
     """Return the next events after `from_id`, oldest first, and whether they are all.
 
-    At most `REPLAY_PAGE` events and `GROUP` characters, but one event at least.
+    At most `REPLAY_PAGE` events and `GROUP` bytes, but one event at least.
     """
-    sql = f"SELECT id, {_LENGTH} AS length, type, wire FROM events WHERE session_id = ? AND id > ? ORDER BY id LIMIT ?"  # noqa: S608 - constants
-    result = db.exec_driver_sql(_mark_parameters(db, sql), (session_id, from_id, REPLAY_PAGE))
-    rows, is_cut = _fetch_up_to(GROUP, result)
+    if db.dialect.name == "postgresql":
+        rows, is_cut = _fetch_up_to(GROUP, db.exec_driver_sql(_NEXT_WITHIN, (session_id, from_id, REPLAY_PAGE, GROUP)))
+        is_cut = is_cut or (bool(rows) and rows[0].candidates > len(rows))
+    else:
+        rows, is_cut = _fetch_up_to(GROUP, db.exec_driver_sql(_NEXT, (session_id, from_id, REPLAY_PAGE)))
     return [Published(session_id, row.id, row.type, row.wire) for row in rows], not is_cut and len(rows) < REPLAY_PAGE
 
 

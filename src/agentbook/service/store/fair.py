@@ -25,6 +25,7 @@ class FairQueue:
     def __init__(self, places: int, each: int) -> None:
         self._free = places
         self._each = each
+        self._shares: dict[Hashable, int] = {}  # of those that hold or wait for less than `each`
         self._held: Counter[Hashable] = Counter()
         self._queues: dict[Hashable, deque[asyncio.Future[None]]] = {}  # next in turn first
 
@@ -34,8 +35,10 @@ class FairQueue:
         return sum(map(len, self._queues.values()))
 
     @asynccontextmanager
-    async def place(self, holder: Hashable) -> AsyncIterator[None]:
-        """Wait for a place, and hold it."""
+    async def place(self, holder: Hashable, share: int | None = None) -> AsyncIterator[None]:
+        """Wait for a place, and hold it; `share` is how many this holder may have."""
+        if share is not None:
+            self._shares[holder] = share
         if holder not in self._queues and self._has_place(holder):
             self._occupy(holder)
         else:
@@ -56,12 +59,14 @@ class FairQueue:
                 queue.remove(turn)
                 if not queue:
                     del self._queues[holder]
+                    self._forget_share(holder)
+                self._give_free_places()  # others of this holder may have queued behind it alone
             else:  # the place was given at the same moment
                 self._release(holder)
             raise
 
     def _has_place(self, holder: Hashable) -> bool:
-        return self._free > 0 and self._held[holder] < self._each
+        return self._free > 0 and self._held[holder] < self._shares.get(holder, self._each)
 
     def _occupy(self, holder: Hashable) -> None:
         self._free -= 1
@@ -72,6 +77,14 @@ class FairQueue:
         self._held[holder] -= 1
         if not self._held[holder]:
             del self._held[holder]
+        self._forget_share(holder)
+        self._give_free_places()
+
+    def _forget_share(self, holder: Hashable) -> None:
+        if holder not in self._held and holder not in self._queues:
+            self._shares.pop(holder, None)
+
+    def _give_free_places(self) -> None:
         for following in list(self._queues):
             if not self._free:
                 break

@@ -49,7 +49,10 @@ def snapshot(data: Path, file: Path) -> int:
     """
     store = data / STORE_FILE
     if not store.is_file():
-        raise OperatorError(f"There is no store in {data}; name its directory with --data.")
+        raise OperatorError(
+            f"There is no store in {data}; name its directory with --data. "
+            'A PostgreSQL database is saved with pg_dump: see the manual, "Deployment on PostgreSQL".'
+        )
     if file.exists() and file.samefile(store):
         raise OperatorError(f"{file} is the store itself; name another file.")
     try:

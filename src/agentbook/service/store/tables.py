@@ -8,11 +8,24 @@ beside the few columns it is filtered by: a page of events is joined text.
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Boolean, Column, ForeignKey, Index, MetaData, Table, Text, UniqueConstraint, text
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Double,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    Table,
+    Text,
+    UniqueConstraint,
+    text,
+)
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 6
 # Earlier versions that `upgrade` brings up to this one.
-UPGRADABLE_FROM = frozenset({"1", "2"})
+UPGRADABLE_FROM = frozenset({"1", "2", "3", "4", "5"})
 
 metadata = MetaData()
 
@@ -148,6 +161,10 @@ agent_versions = Table(
     Column("mode", Text, nullable=False, server_default="one-shot"),
     Column("tools_json", Text, nullable=False, server_default="[]"),
     Column("platform_tools_json", Text, nullable=False, server_default="[]"),
+    Column("model", Text),
+    Column("temperature", Double),
+    Column("max_tokens", Integer),
+    Column("top_p", Double),
     Column("validation", Text, nullable=False, server_default="PASSED"),  # PENDING | PASSED | FAILED
     Column("published_at", Text),
     *_times(),
@@ -259,6 +276,7 @@ sessions = Table(
     _id(),
     Column("workspace_id", Text, ForeignKey("workspaces.id"), nullable=False),
     Column("agent_id", Text),
+    Column("agent_version_id", Text),  # null: the newest committed version of each turn's time
     Column("type", Text, nullable=False),  # chat | time | webhook | api_trigger | agent_test
     Column("initiator_id", Text, nullable=False),
     Column("initiator_type", Text, nullable=False),  # api_key | user | organization | trigger
@@ -278,13 +296,16 @@ events = Table(
     Column("task_id", Text),
     Column("author_type", Text),
     Column("created_at", Text, nullable=False),
+    Column("size_bytes", Integer, nullable=False),  # of the text; before it, as SQLite reads what stands between
     Column("wire", Text, nullable=False),
+    # SQLite reads a row of the table as a whole to see whether a range ends with it.
+    Index("events_by_size", "session_id", "id", "size_bytes").ddl_if(dialect="sqlite"),
     # Clustered by (session, id): a page is one range scan of neighbouring rows.
     sqlite_with_rowid=False,
 )
 
-# Turns that were accepted and are not finished. A row that is left at start-up was cut
-# off by a crash.
+# Turns that were accepted and are not finished. On SQLite, a row that is left at the
+# start was cut off by a crash. On PostgreSQL, `owner` is the process that runs it.
 pending_turns = Table(
     "pending_turns",
     metadata,
@@ -292,6 +313,16 @@ pending_turns = Table(
     Column("session_id", Text, nullable=False, index=True),
     Column("message_id", Text, nullable=False),
     Column("created_at", Text, nullable=False),
+    Column("owner", Text),
+)
+
+# The processes that share this PostgreSQL, and until when each is known to be alive: in
+# seconds since the epoch, by the database's clock (see `cluster.lease`).
+processes = Table(
+    "processes",
+    metadata,
+    _id(),
+    Column("lease_until", Double, nullable=False),
 )
 
 # What an agent keeps from turn to turn of one session, as it encoded it.
@@ -381,4 +412,25 @@ page_sessions = Table(
     Column("sha256", Text, primary_key=True),
     Column("account_id", Text, ForeignKey("accounts.id"), nullable=False),
     Column("expires_at", Text, nullable=False),
+)
+
+# How many requests of a minute the processes of a platform have taken, for each key
+# (its hash) and each address (see `cluster.request_pieces`). Of the last two minutes.
+request_windows = Table(
+    "request_windows",
+    metadata,
+    Column("minute", Integer, primary_key=True),  # since the epoch
+    Column("counted", Text, primary_key=True),
+    Column("taken", Integer, nullable=False),
+)
+
+# Faults on demand (see `faults`); numbers are never used again.
+faults = Table(
+    "faults",
+    metadata,
+    Column("number", Integer, primary_key=True),
+    Column("request_json", Text, nullable=False),  # as it was posted
+    Column("remaining", Integer),  # null: it stays on
+    Column("times_met", Integer, nullable=False),
+    sqlite_autoincrement=True,
 )

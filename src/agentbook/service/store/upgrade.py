@@ -2,26 +2,82 @@
 
 A newer schema only adds: tables, which ``create_all`` creates, and columns that may be
 null or have a default, which are added here. Data that the new columns need is derived
-from what is there.
+from what is there. Only the events are written anew, once, to know how long they are.
+
+So processes of an earlier version that share a PostgreSQL go on beside it, and may be
+replaced one after the other.
 """
 
 from __future__ import annotations
 
 from sqlalchemy import Connection, insert, inspect, select, update
+from sqlalchemy.exc import OperationalError
 from sqlalchemy.schema import CreateColumn
 
 from .. import ids
-from .tables import agent_versions, agents, metadata, skill_versions, skills
+from .session_locks import lock_all
+from .tables import agent_versions, agents, events, metadata, skill_versions, skills
+
+# Shorter than it takes PostgreSQL to see a deadlock (1 s), and to fail somebody's read.
+_LOCK_WITHIN = "300ms"
+_LOCK_ATTEMPTS = 200
+_LOCK_NOT_AVAILABLE = "55P03"
+
+
+def lock_tables(connection: Connection) -> None:
+    """On PostgreSQL, have other processes wait until the upgrade is complete.
+
+    Who reads several tables may hold one and want another that is locked already. Then
+    all locks are given up, and taken again once that read is over.
+    """
+    if connection.dialect.name != "postgresql":
+        return
+    lock_all(connection)
+    names = ", ".join(sorted(metadata.tables.keys() & set(inspect(connection).get_table_names())))
+    usual = connection.exec_driver_sql("SHOW lock_timeout").scalar_one()
+    for attempt in range(1, _LOCK_ATTEMPTS + 1):
+        try:
+            with connection.begin_nested():
+                connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{_LOCK_WITHIN}'")
+                connection.exec_driver_sql(f"LOCK TABLE {names} IN ACCESS EXCLUSIVE MODE")
+            break
+        except OperationalError as error:
+            if attempt == _LOCK_ATTEMPTS or getattr(error.orig, "sqlstate", None) != _LOCK_NOT_AVAILABLE:
+                raise
+    connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{usual}'")
 
 
 def upgrade(connection: Connection) -> None:
     """Add the columns and the data that the store lacks."""
+    _measure_events(connection)
     _add_columns(connection)
     _hide_copied_prompts(connection)
     _number_skills(connection)
     # The prompt agent became configurable by its template, not by its engine.
     connection.execute(update(agents).where(agents.c.engine == "scribe").values(template="LLM"))
     connection.exec_driver_sql("DROP TABLE IF EXISTS oauth_requests")  # they wait in their handles now
+
+
+def _measure_events(connection: Connection) -> None:
+    """Store how long the text of each event is."""
+    present = [column["name"] for column in inspect(connection).get_columns("events")]
+    if "size_bytes" in present:
+        return
+    if connection.dialect.name == "postgresql":
+        connection.exec_driver_sql("ALTER TABLE events ADD COLUMN size_bytes INTEGER NOT NULL DEFAULT 0")
+        connection.exec_driver_sql("UPDATE events SET size_bytes = octet_length(wire)")
+        connection.exec_driver_sql("ALTER TABLE events ALTER COLUMN size_bytes DROP DEFAULT")
+        return
+    # A column that is added stands behind the text, where reading it takes SQLite as
+    # long as reading the text.
+    connection.exec_driver_sql("ALTER TABLE events RENAME TO events_before")
+    events.create(connection)
+    columns = ", ".join(present)
+    connection.exec_driver_sql(
+        f"INSERT INTO events ({columns}, size_bytes) SELECT {columns}, length(CAST(wire AS BLOB)) "  # noqa: S608 - our own names
+        "FROM events_before ORDER BY session_id, id"
+    )
+    connection.exec_driver_sql("DROP TABLE events_before")
 
 
 def _add_columns(connection: Connection) -> None:

@@ -4,6 +4,12 @@ Each write is a function of a `Transaction`. Waiting writes run one after anothe
 ``BEGIN IMMEDIATE``, each in a savepoint of its own, so a failed one does not affect the
 others and one commit pays for all. A write's caller gets its result after the commit.
 
+On PostgreSQL other processes write too. There a batch takes locks first, and writes
+that say which sessions they touch are committed apart from those that do not (see
+`session_locks`). Each statement is a journey, so such a batch runs without savepoints,
+and inserts the events of all its writes at once. Only if that fails is it done again,
+write by write.
+
 Event ids are created here, inside the transaction. If they were created earlier and
 committed later, a reader with a cursor would lose events for ever (measured: 4,660 of
 6,580 deliveries, with four overlapping writers).
@@ -15,61 +21,35 @@ import asyncio
 import contextlib
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import DBAPIError
 
 from .. import ids
 from ..clock import Clock
+from .engine import is_unavailable
+from .session_locks import LockedMinter, lock_all, lock_sessions, newest_ids
+from .transaction import Execute, GatheredRows, Published, Transaction
 
 T = TypeVar("T")
 
-Execute = Callable[[str, tuple[Any, ...]], Any]
-
 _KNOWN_SESSIONS = 100_000
 _MAX_BATCH = 256  # bounds how long the first of a batch waits for the last
-
-
-@dataclass(frozen=True, slots=True)
-class Published:
-    """An event that has just become visible."""
-
-    session_id: str
-    id: str
-    type: str
-    wire: str
-
-
-class Transaction:
-    """What a write works with: the connection, the clock, event ids and hooks."""
-
-    __slots__ = ("_minter", "clock", "db", "events", "execute", "hooks")
-
-    def __init__(self, db: Connection, clock: Clock, minter: Minter, execute: Execute) -> None:
-        self.db = db
-        self.clock = clock
-        self.execute = execute
-        self._minter = minter
-        self.events: list[Published] = []
-        self.hooks: list[Callable[[], None]] = []
-
-    def new_event_id(self, session_id: str, newest: Callable[[], str | None]) -> tuple[str, str]:
-        """Return a new event id for a session, and its instant.
-
-        `newest` finds the newest id of the session in the store; it is called once per
-        session.
-        """
-        return self._minter.new_event_id(session_id, newest)
-
-    def after_commit(self, hook: Callable[[], None]) -> None:
-        """Call `hook` on the service's loop after the commit, unless this fails."""
-        self.hooks.append(hook)
+_MAX_LOCKS = 128  # sessions in one batch on PostgreSQL, whose table of locks is small
+_ATTEMPTS = 3  # of a batch whose connection was lost, or that met a deadlock
+_DEADLOCK = ("40P01", "40001")
 
 
 class Minter:
-    """Event ids: UUIDv7s that always increase, whatever the system's clock does."""
+    """Event ids: UUIDv7s that always increase, whatever the system's clock does.
+
+    Only for a store that no other process writes events to.
+    """
+
+    previous = None  # whoever publishes need not look for events of others
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -102,6 +82,7 @@ class _Job:
     work: Callable[[Transaction], Any]
     loop: asyncio.AbstractEventLoop
     future: asyncio.Future[Any]
+    sessions: Collection[str] | None = None  # those it touches; None for anything
     transaction: Transaction | None = None
     result: Any = None
     error: BaseException | None = None
@@ -111,32 +92,50 @@ class Writer:
     """The writer thread.
 
     `deliver` is called on the caller's loop with the events of a commit, in commit
-    order.
+    order, and `on_access_change` after one that changed access.
     """
 
-    def __init__(self, engine: Engine, clock: Clock, deliver: Callable[[list[Published]], None]) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        clock: Clock,
+        deliver: Callable[[list[Published]], None],
+        on_access_change: Callable[[], None],
+    ) -> None:
         self._engine = engine.execution_options(agentbook_begin="IMMEDIATE")
+        self._is_file = engine.dialect.name == "sqlite"
+        self._max_batch = _MAX_BATCH if self._is_file else _MAX_LOCKS
         self._clock = clock
         self._minter = Minter(clock)
         self._deliver = deliver
+        self._on_access_change = on_access_change
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
 
-    async def write(self, work: Callable[[Transaction], T]) -> T:
-        """Run `work` in the next transaction; return its result after the commit."""
+    async def write(self, work: Callable[[Transaction], T], sessions: Collection[str] | None = None) -> T:
+        """Run `work` in the next transaction; return its result after the commit.
+
+        `sessions` are those whose rows alone it touches, apart from deferred
+        statements; None if it touches others. It may then run more than once.
+        """
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="agentbook-writer", daemon=True)
             self._thread.start()
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        self._jobs.put(_Job(work, loop, future))
+        self._jobs.put(_Job(work, loop, future, sessions))
         return await future
 
     def write_now(self, work: Callable[[Transaction], T]) -> T:
         """Run `work` in its own transaction in this thread (start-up, commands)."""
         with self._engine.begin() as connection:
+            minter = self._minter if self._is_file else self._lock(connection, [None])
+            execute = _raw_execute(connection)
             self._clock.begin(connection)
-            return work(Transaction(connection, self._clock, self._minter, _raw_execute(connection)))
+            transaction = Transaction(connection, self._clock, minter, execute)
+            result = work(transaction)
+            _execute_deferred(execute, [transaction])
+            return result
 
     def close(self) -> None:
         """Finish waiting writes, then end the thread."""
@@ -147,18 +146,26 @@ class Writer:
 
     def _run(self) -> None:
         last = False
-        with self._engine.connect() as connection:
+        # A file's connection lasts. A server may have restarted since the last batch:
+        # the pool tries the connection that it hands out.
+        with self._engine.connect() if self._is_file else contextlib.nullcontext() as pinned:
             while not last:
                 batch, last = self._next_batch()
-                if batch:
-                    self._commit(connection, batch)
+                if pinned is not None:
+                    if batch:
+                        self._commit(pinned, batch)
+                    continue
+                for is_any in (False, True):
+                    group = [job for job in batch if (job.sessions is None) is is_any]
+                    if group:
+                        self._commit_locked(group)
 
     def _next_batch(self) -> tuple[list[_Job], bool]:
         job = self._jobs.get()
         batch: list[_Job] = []
         while job is not None:
             batch.append(job)
-            if len(batch) == _MAX_BATCH:
+            if len(batch) == self._max_batch:
                 return batch, False
             try:
                 job = self._jobs.get_nowait()
@@ -169,18 +176,73 @@ class Writer:
     def _commit(self, connection: Connection, batch: list[_Job]) -> None:
         try:
             with connection.begin():
-                execute = _raw_execute(connection)
-                for job in batch:
-                    self._attempt(connection, job, execute, alone=len(batch) == 1)
+                self._execute(connection, batch, self._minter)
         except BaseException as error:
             for job in batch:
                 job.error = job.error or error
-        for loop in {job.loop for job in batch}:
-            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody is waiting
-                loop.call_soon_threadsafe(self._report_results, [job for job in batch if job.loop is loop])
+        self._report(batch)
 
-    def _attempt(self, connection: Connection, job: _Job, execute: Execute, *, alone: bool) -> None:
-        job.transaction = Transaction(connection, self._clock, self._minter, execute)
+    def _commit_locked(self, batch: list[_Job]) -> None:
+        """Commit a batch on PostgreSQL, where other processes write too."""
+        is_repeatable = gathers = batch[0].sessions is not None
+        attempt = 1
+        while True:
+            is_ending = False
+            try:
+                with self._engine.connect() as connection, connection.begin() as transaction:
+                    minter = self._lock(connection, [job.sessions for job in batch])
+                    (self._execute_together if gathers else self._execute)(connection, batch, minter)
+                    is_ending = True
+                    transaction.commit()
+                break
+            except BaseException as error:
+                is_over = is_ending or not is_repeatable
+                if not is_over and attempt < _ATTEMPTS and _is_passing(error):
+                    attempt += 1
+                elif not is_over and gathers and len(batch) > 1:
+                    gathers = False
+                else:
+                    for job in batch:
+                        job.error = job.error or error
+                    break
+        self._report(batch)
+
+    def _lock(self, connection: Connection, touched: Iterable[Collection[str] | None]) -> LockedMinter:
+        """Lock what a batch touches, before its first read."""
+        sessions: set[str] = set()
+        for some in touched:
+            if some is None:
+                lock_all(connection)
+                return LockedMinter(self._clock, {})
+            sessions.update(some)
+        lock_sessions(connection, sessions)
+        return LockedMinter(self._clock, newest_ids(connection, sessions) if sessions else {})
+
+    def _execute(self, connection: Connection, batch: list[_Job], minter: Minter | LockedMinter) -> None:
+        execute = _raw_execute(connection)
+        for job in batch:
+            self._attempt(connection, job, minter, execute, alone=len(batch) == 1)
+        _execute_deferred(execute, [job.transaction for job in batch if job.error is None and job.transaction])
+
+    def _execute_together(self, connection: Connection, batch: list[_Job], minter: LockedMinter) -> None:
+        """Execute a batch whose writes succeed or fail together."""
+        execute = _raw_execute(connection)
+        rows = GatheredRows(execute)
+        transactions = []
+        for job in batch:
+            job.error = None
+            job.transaction = Transaction(connection, self._clock, minter, execute, rows)
+            self._clock.begin(connection)
+            job.result = job.work(job.transaction)
+            transactions.append(job.transaction)
+        rows.insert()
+        _execute_deferred(execute, transactions)
+
+    def _attempt(
+        self, connection: Connection, job: _Job, minter: Minter | LockedMinter, execute: Execute, *, alone: bool
+    ) -> None:
+        job.error = None
+        job.transaction = Transaction(connection, self._clock, minter, execute)
         if alone:  # the transaction itself serves as savepoint
             self._clock.begin(connection)
             job.result = job.work(job.transaction)
@@ -196,12 +258,19 @@ class Writer:
             job.error = error
         execute("RELEASE SAVEPOINT job", ())
 
+    def _report(self, batch: list[_Job]) -> None:
+        for loop in {job.loop for job in batch}:
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody is waiting
+                loop.call_soon_threadsafe(self._report_results, [job for job in batch if job.loop is loop])
+
     def _report_results(self, batch: list[_Job]) -> None:
         """On the caller's loop, after the commit: events, then hooks, then results."""
         committed = [job for job in batch if job.error is None and job.transaction is not None]
         events = [event for job in committed for event in job.transaction.events]  # type: ignore[union-attr]
         if events:
             self._deliver(events)
+        if any(job.transaction.changes_access for job in committed):  # type: ignore[union-attr]
+            self._on_access_change()
         for job in committed:
             for hook in job.transaction.hooks:  # type: ignore[union-attr]
                 hook()
@@ -211,6 +280,20 @@ class Writer:
                     job.future.set_result(job.result)
                 else:
                     job.future.set_exception(job.error)
+
+
+def _execute_deferred(execute: Execute, transactions: Iterable[Transaction]) -> None:
+    deferred = [statement for transaction in transactions for statement in transaction.deferred]
+    for _, sql, parameters in sorted(deferred):
+        execute(sql, parameters)
+
+
+def _is_passing(error: BaseException) -> bool:
+    """Whether the same batch may succeed at once: a deadlock, or a lost connection."""
+    if not isinstance(error, DBAPIError):
+        return False
+    state = getattr(error.orig, "sqlstate", None)
+    return state in _DEADLOCK or (is_unavailable(error) and error.connection_invalidated)
 
 
 def _raw_execute(connection: Connection) -> Execute:

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from sqlalchemy import Connection, select
 
 from ..clock import Clock
+from ..cluster.bus import Bus
 from ..engines.meter import Budget, RunLimits
 from ..store import Transaction
 from ..store.tables import accounts, agents, sessions, spending, workspaces
@@ -39,17 +41,21 @@ def current_month(clock: Clock) -> str:
 class MonthlyBudgets:
     """The budgets of the month, one for each spender, shared by all running turns.
 
-    What remains is read from the store when a spender's first turn begins, and counted
-    here from then on: turns that run at a time see what the others use before it is
-    stored. (Only one service at a time uses a store.)
+    What remains is read from the store when a turn begins, and counted here from then
+    on: turns that run at a time see what the others use before it is stored. Processes
+    tell each other what their turns use, so that this holds for those of others too, a
+    few milliseconds later. What is said twice counts twice, until the service restarts;
+    what is lost counts once its turn is stored.
 
     Parameters
     ----------
     limits
         Names the budgets.
+    bus
+        Leads to the other processes.
     """
 
-    def __init__(self, limits: RunLimits) -> None:
+    def __init__(self, limits: RunLimits, bus: Bus) -> None:
         self._limits = {
             "WORKSPACE": limits.workspace_budget,
             "AGENT": limits.agent_budget,
@@ -57,6 +63,8 @@ class MonthlyBudgets:
         }
         self._month = ""
         self._budgets: dict[tuple[str, str], Budget] = {}
+        self._bus = bus
+        bus.subscribe("spent", lambda value: self._note_spent(*value))
 
     def of_session(self, db: Connection, session_id: str, month: str) -> tuple[Budget, ...]:
         """The budgets that a session's turns count against."""
@@ -73,16 +81,38 @@ class MonthlyBudgets:
         limit = self._limits[spender.scope]
         if limit is None:
             return None
-        if month > self._month:
-            self._month, self._budgets = month, {}
-        budgets, key = self._budgets, (spender.scope, spender.id)
-        if key in budgets:
-            return budgets[key]
         query = select(spending.c.tokens).where(
             spending.c.scope == spender.scope, spending.c.spender_id == spender.id, spending.c.month == month
         )
-        fresh = Budget(spender.scope, spender.name, limit - (db.execute(query).scalar() or 0))
-        return budgets.setdefault(key, fresh)  # another thread may have been first
+        return self._lower(spender, month, limit - (db.execute(query).scalar() or 0))
+
+    def _lower(self, spender: _Spender, month: str, remaining: int) -> Budget:
+        """The budget of a spender, from which no more than `remaining` is left."""
+        if month > self._month:
+            self._month, self._budgets = month, {}
+        budgets, key = self._budgets, (spender.scope, spender.id)
+        if key not in budgets:  # another thread may be first
+            on_spend = partial(self._tell, spender, month)
+            budgets.setdefault(key, Budget(spender.scope, spender.name, remaining, on_spend))
+        budget = budgets[key]
+        if remaining < budget.remaining_tokens:
+            budget.remaining_tokens = remaining
+        return budget
+
+    def _tell(self, spender: _Spender, month: str, tokens: int) -> None:
+        """Tell the other processes what a turn has used, and what remains."""
+        budget = self._budgets.get((spender.scope, spender.id))
+        if budget is not None:
+            fact = [spender.scope, spender.id, spender.name, month, tokens, budget.remaining_tokens]
+            self._bus.publish("spent", fact)
+
+    def _note_spent(self, scope: str, id_: str, name: str, month: str, tokens: int, remaining: int) -> None:
+        """Count what a turn of another process has used, of a budget known or not."""
+        budget = self._budgets.get((scope, id_))
+        if budget is not None and month == self._month:
+            budget.remaining_tokens -= tokens
+        if month >= self._month:
+            self._lower(_Spender(scope, id_, name), month, remaining)
 
 
 def spend(tx: Transaction, session_id: str, tokens_by_agent: Mapping[str | None, int]) -> None:
@@ -102,7 +132,7 @@ def spend(tx: Transaction, session_id: str, tokens_by_agent: Mapping[str | None,
             charges["AGENT", agent_id] = charges.get(("AGENT", agent_id), 0) + tokens
     for (scope, id_), tokens in charges.items():
         if tokens:
-            tx.execute(_ADD, (scope, id_, month, tokens))
+            tx.defer((scope, id_), _ADD, (scope, id_, month, tokens))
 
 
 def _spenders(db: Connection, session_id: str) -> list[_Spender]:

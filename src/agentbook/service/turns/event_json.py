@@ -21,11 +21,21 @@ def event(
     task_id: str,
     created_at: str,
     author: Mapping[str, Any] | None = None,
+    usage: Mapping[str, Any] | None = None,
+    step: Mapping[str, Any] | None = None,
 ) -> str:
-    """Encode one event (specification: "Resources and their fields", Session event)."""
+    """Encode one event (specification: "Resources and their fields", Session event).
+
+    The specification has no `usage` and no `step`; they are a choice (see
+    openapi.yaml).
+    """
     fields: dict[str, Any] = {"id": id, "type": type, "content": content, "task_id": task_id}
     if author is not None:
         fields["author"] = author
+    if usage is not None:
+        fields["usage"] = usage
+    if step is not None:
+        fields["step"] = step
     fields["created_at"] = fields["updated_at"] = created_at
     return _encode(fields).decode()
 
@@ -38,25 +48,45 @@ def message(*, id: str, text: str, task_id: str, created_at: str, author: Mappin
     return event(id=id, type="message", content={"text": text}, task_id=task_id, created_at=created_at, author=author)
 
 
-def done(*, id: str, task_id: str, created_at: str, author: Mapping[str, Any], text: str | None = None) -> str:
+def done(
+    *,
+    id: str,
+    task_id: str,
+    created_at: str,
+    author: Mapping[str, Any],
+    text: str | None = None,
+    usage: Mapping[str, Any] | None = None,
+    step: Mapping[str, Any] | None = None,
+) -> str:
     """Encode the end of a task.
 
     `text` is the reply of a top-level turn. None encodes the content ``{}`` of a
     subtask or tool run.
     """
     content = {} if text is None else {"text": text}
-    return event(id=id, type="runtime_done", content=content, task_id=task_id, created_at=created_at, author=author)
+    fields: dict[str, Any] = {"author": author, "usage": usage, "step": step}
+    return event(id=id, type="runtime_done", content=content, task_id=task_id, created_at=created_at, **fields)
 
 
 def failed(
-    *, id: str, task_id: str, created_at: str, author: Mapping[str, Any], status: int, error: str, message: str
+    *,
+    id: str,
+    task_id: str,
+    created_at: str,
+    author: Mapping[str, Any],
+    status: int,
+    error: str,
+    message: str,
+    usage: Mapping[str, Any] | None = None,
 ) -> str:
     """Encode the end of a turn without a reply.
 
     The specification has no such event; this shape is a choice (see openapi.yaml).
     """
     content = {"status": status, "error": error, "message": message}
-    return event(id=id, type="runtime_error", content=content, task_id=task_id, created_at=created_at, author=author)
+    return event(
+        id=id, type="runtime_error", content=content, task_id=task_id, created_at=created_at, author=author, usage=usage
+    )
 
 
 def draft(*, id: str, task_id: str, created_at: str, content: Mapping[str, Any], replayed: bool) -> str:

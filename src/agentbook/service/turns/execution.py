@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import msgspec
 
 from ..clock import Clock
 from ..engines.base import (
@@ -26,6 +31,58 @@ from .live import DraftWriter
 
 log = logging.getLogger("agentbook.service")
 
+
+@dataclass(frozen=True, slots=True)
+class ToolRun:
+    """A tool run (`kind` is ``tool``) or a sub-agent's task (``task``) of a turn.
+
+    `parent_id` is the sub-agent's task that it ran in.
+    """
+
+    task_id: str
+    name: str
+    kind: str
+    parent_id: str | None
+    started_at: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    ended_at: str = ""
+    result: Any = None
+
+    def as_step(self) -> dict[str, Any]:
+        """The field ``step`` of its event."""
+        step: dict[str, Any] = {"kind": self.kind, "name": replace_surrogates(self.name)[:_MAX_NAME]}
+        if self.parent_id is not None:
+            step["parent_id"] = self.parent_id
+        step |= {"started_at": self.started_at, "ended_at": self.ended_at}
+        contents = {"arguments": self.arguments or None, "result": self.result}
+        return step | {name: _limited(value) for name, value in contents.items() if value is not None}
+
+
+_MAX_NAME = 200  # characters; a model may make up any name
+_MAX_CONTENT = 8_000  # characters of JSON; a tool may return any amount
+
+
+def _limited(value: Any) -> Any:
+    """A JSON value for an event; of a long one, the beginning of its text."""
+    try:
+        text = replace_surrogates(json.dumps(value, ensure_ascii=False, allow_nan=False, default=str))
+    except (ValueError, RecursionError):
+        text = json.dumps("not a JSON value")
+    if len(text) > _MAX_CONTENT:
+        return f"{text[:_MAX_CONTENT]}… ({len(text):,} characters)"
+    return msgspec.Raw(text.encode())
+
+
+def without_contents(step: Step) -> Step:
+    """A step that says what ran, and not with what."""
+    match step:
+        case ToolStarted() | SubtaskStarted():
+            return replace(step, arguments={})
+        case ToolDone():
+            return replace(step, result=None)
+    return step
+
+
 INTERNAL_ERROR = Failure(500, "InternalServerError", "Something went wrong")
 
 
@@ -44,8 +101,8 @@ class Execution:
     ----------
     meter : Meter
         What the turn has used so far.
-    tool_task_ids : list of str
-        The tasks of the tool runs that have finished, in order.
+    tool_runs : list of ToolRun
+        The tool runs and sub-agents that have finished, in order.
     states : dict
         The newest state that each agent saved, by the id of the sub-agent; None is the
         turn's own agent.
@@ -54,11 +111,11 @@ class Execution:
     def __init__(self, request: TurnRequest, meter: Meter, drafts: DraftWriter, clock: Clock) -> None:
         self.request = request
         self.meter = meter
-        self.tool_task_ids: list[str] = []
+        self.tool_runs: list[ToolRun] = []
         self.states: dict[str | None, str] = {}
         self._drafts = drafts
         self._clock = clock
-        self._running: list[tuple[str, str]] = []  # (task, tool) of each tool run that has not finished
+        self._running: list[ToolRun] = []
 
     async def run(self, engine: Engine) -> Reply | Failure:
         """Run the engine until its last step, or until it exceeds a run limit."""
@@ -66,7 +123,8 @@ class Execution:
         yields = _YieldDetector(asyncio.get_running_loop())
         try:
             async for step in steps:
-                end = self.meter.charge(step, yielded=yields.has_yielded()) or self._apply(step)
+                shown = without_contents(step) if self.request.hides_steps else step
+                end = self.meter.charge(step, yielded=yields.has_yielded()) or self._apply(shown)
                 if end is not None:
                     return end
         finally:
@@ -79,19 +137,19 @@ class Execution:
         match step:
             case Draft(text):
                 self._drafts.write(replace_surrogates(text))
-            case ToolStarted(name) | SubtaskStarted(name):
-                self._running.append((self._next_task_id(), name))
-                self._drafts.tool(*self._running[-1], "running")
-            case ToolDone(name):
+            case ToolStarted(name, arguments) | SubtaskStarted(name, arguments):
+                run = self._new_run(name, "task" if isinstance(step, SubtaskStarted) else "tool", arguments)
+                self._running.append(run)
+                self._drafts.tool(run.task_id, name, "running")
+            case ToolDone(name, result):
                 # The newest run of that name. A run that was never announced still
                 # counts as a finished task.
-                run = next((run for run in reversed(self._running) if run[1] == name), None)
-                if run is None:
-                    run = (self._next_task_id(), name)
-                else:
-                    self._running.remove(run)
-                self.tool_task_ids.append(run[0])
-                self._drafts.tool(*run, "done")
+                announced = next((run for run in reversed(self._running) if run.name == name), None)
+                if announced is not None:
+                    self._running.remove(announced)
+                run = announced or self._new_run(name, "tool")
+                self.tool_runs.append(replace(run, ended_at=self._clock.instant(), result=result))
+                self._drafts.tool(run.task_id, name, "done")
             case StateSaved(_, str(state), agent_id):
                 self.states[agent_id] = state
             case Reply(text):
@@ -100,8 +158,11 @@ class Execution:
                 return step
         return None
 
-    def _next_task_id(self) -> str:
-        return self._clock.part_id(self.request.task_id, len(self._running) + len(self.tool_task_ids))
+    def _new_run(self, name: str, kind: str, arguments: Mapping[str, Any] | None = None) -> ToolRun:
+        task_id = self._clock.part_id(self.request.task_id, len(self._running) + len(self.tool_runs))
+        # Tool runs within a sub-agent's task are its own.
+        parent = next((run.task_id for run in reversed(self._running) if run.kind == "task"), None)
+        return ToolRun(task_id, name, kind, parent, self._clock.instant(), arguments or {})
 
 
 class _YieldDetector:

@@ -12,6 +12,8 @@ the part that it has not been sent yet, as one piece. A socket that opens during
 is sent what the turn has drafted so far, marked as ``replayed``: a panel that reloads
 shows the whole draft, and a listener that only follows can leave it out.
 
+Where many processes share a store, `peers` brings the events and drafts of the others.
+
 Everything here runs on the service's event loop and never awaits between reading state
 and acting on it.
 """
@@ -21,10 +23,11 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from operator import attrgetter
+from typing import Protocol
 
 from ..clock import Clock
 from ..store import Published
@@ -48,6 +51,9 @@ class LiveTurn:
         self.task_id = task_id
         self.text = ""
         self.tools: list[tuple[str, str, str]] = []  # (task, tool, state), one entry per change
+        # Characters, and changes of tools, from before the first socket of this process
+        # opened, if another process runs the turn.
+        self.before = (0, 0)
         self._clock = clock
         self._cached: tuple[tuple[int, int, bool], str] = ((0, 0, False), "")
 
@@ -87,12 +93,32 @@ class Channel:
     live: LiveTurn | None = None
     users: int = 0
     changed: asyncio.Event = field(default_factory=asyncio.Event)
+    # Where other processes store events too:
+    is_shared: bool = False
+    newest: str | None = None  # all events up to this one are in the ring, or were dropped
+    ended: str = ""  # the task of the last turn of another process that has ended
 
     @property
     def end(self) -> int:
         return self.start + len(self.ring)
 
+    def follows(self, event: Published) -> bool:
+        """Whether an event is the next one; False if others before it are missing."""
+        return self.reaches(event.previous or "") and self.newest == event.previous
+
+    def reaches(self, last_id: str) -> bool:
+        """Whether all events after `last_id` are in the ring, or will be.
+
+        Where other processes store events, the first id that somebody has read up to is
+        where the ring begins.
+        """
+        if self.is_shared and self.newest is None:
+            self.newest = self.dropped_id = last_id
+        return self.dropped_id <= last_id
+
     def append(self, event: Published) -> None:
+        if self.is_shared:
+            self.newest = event.id
         self.ring.append(event)
         self.characters += len(event.wire)
         while len(self.ring) > _RING_EVENTS or (self.characters > _RING_CHARACTERS and len(self.ring) > 1):
@@ -127,6 +153,7 @@ class Cursor:
     _opened: tuple[LiveTurn | None, int, int] = (None, 0, 0)
 
     def __post_init__(self) -> None:
+        self.behind = self.behind or not self.channel.reaches(self.last_id)
         if (live := self.channel.live) is not None:
             self._opened = (live, len(live.text), len(live.tools))
 
@@ -161,12 +188,13 @@ class Cursor:
         if self._live is not live:
             self._live, self._characters, self._tools = live, 0, 0
         _, characters, tools = self._opened if self._opened[0] is live else (None, 0, 0)
+        characters, tools = max(characters, live.before[0]), max(tools, live.before[1])
         if self._tools < len(live.tools):
             yield from live.tools_after(self._tools, tools)
             self._tools = len(live.tools)
-        if self._characters < characters:
-            yield live.text_between(self._characters, characters, replayed=True)
-            self._characters = characters
+        if self._characters < (replayed := min(characters, len(live.text))):
+            yield live.text_between(self._characters, replayed, replayed=True)
+            self._characters = replayed
         if self._characters < len(live.text):
             yield live.text_between(self._characters, len(live.text), replayed=False)
             self._characters = len(live.text)
@@ -179,13 +207,26 @@ class Cursor:
         if page:
             self.last_id = page[-1].id
         # Events that were published and dropped while the page was read need another.
-        if is_last and self.channel.dropped_id <= self.last_id:
+        if is_last and self.channel.reaches(self.last_id):
             # Events of the ring that the page lacks were committed after it was read,
             # so their ids are greater.
             ring = self.channel.ring
             self.position = self.channel.start + bisect_right(ring, self.last_id, key=attrgetter("id"))
             self.behind = False
         return [event.wire for event in page if self.accepts(event.type)]
+
+
+class Relay(Protocol):
+    """Leads to the listeners of a turn in other processes (see `relay`)."""
+
+    def begin(self, session_id: str, channel: Channel, live: LiveTurn) -> DraftWriter:
+        """Say that a turn runs here; the writer of its drafts."""
+
+    def end(self, session_id: str, live: LiveTurn) -> None:
+        """Send nothing more of a turn."""
+
+    def open(self, session_id: str, channel: Channel) -> None:
+        """Ask for what a session's turn has drafted so far."""
 
 
 class Hub:
@@ -200,11 +241,21 @@ class Hub:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._channels: dict[str, Channel] = {}
+        self._relay: Relay | None = None
+        self._on_gap: Callable[[str], None] | None = None
         self.closed = False
         self.access_changes = 0
         self.sockets = 0
         self.empty = asyncio.Event()
         self.empty.set()
+
+    def share(self, relay: Relay, on_gap: Callable[[str], None]) -> None:
+        """Expect that other processes store events and run turns.
+
+        `on_gap` is called with a session whose ring lacks events.
+        """
+        self._relay = relay
+        self._on_gap = on_gap
 
     def publish(self, events: list[Published]) -> None:
         """Deliver events that were just committed, in the order of their commit."""
@@ -212,10 +263,36 @@ class Hub:
         for event in events:
             channel = self._channels.get(event.session_id)
             if channel is not None:
-                channel.append(event)
-                changed[event.session_id] = channel
+                if event.previous is None or channel.follows(event):
+                    channel.append(event)
+                    changed[event.session_id] = channel
+                elif self._on_gap is not None:
+                    self._on_gap(event.session_id)
         for channel in changed.values():
             channel.wake()
+
+    def append(self, channel: Channel, events: list[Published]) -> None:
+        """Deliver events that another process has committed."""
+        live = channel.live
+        for event in events:
+            if event.id > (channel.newest or ""):
+                channel.append(event)
+            if live is not None and event.type != "message" and f'"task_id":"{live.task_id}"' in event.wire:
+                channel.live, channel.ended = None, live.task_id
+        if events:
+            channel.wake()
+
+    def channel(self, session_id: str) -> Channel | None:
+        """The channel of a session, if it has a listener or a running turn."""
+        return self._channels.get(session_id)
+
+    def sessions(self) -> list[str]:
+        """The sessions that have a channel."""
+        return list(self._channels)
+
+    def remote_turn(self, task_id: str) -> LiveTurn:
+        """A turn that another process runs; nothing of it is known yet."""
+        return LiveTurn(task_id, self._clock)
 
     @contextmanager
     def listening(self, session_id: str) -> Iterator[Channel]:
@@ -224,6 +301,8 @@ class Hub:
         self.empty.clear()
         try:
             with self._open_channel(session_id) as channel:
+                if self._relay is not None:
+                    self._relay.open(session_id, channel)
                 yield channel
         finally:
             self.sockets -= 1
@@ -234,15 +313,22 @@ class Hub:
     def turn(self, session_id: str, task_id: str) -> Iterator[DraftWriter]:
         """The writer for the drafts of a turn, for as long as the turn runs."""
         with self._open_channel(session_id) as channel:
-            channel.live = LiveTurn(task_id, self._clock)
+            channel.live = live = LiveTurn(task_id, self._clock)
             try:
-                yield DraftWriter(channel, channel.live)
+                if self._relay is None:
+                    yield DraftWriter(channel, live)
+                else:
+                    yield self._relay.begin(session_id, channel, live)
             finally:
                 channel.live = None
+                if self._relay is not None:
+                    self._relay.end(session_id, live)
 
     @contextmanager
     def _open_channel(self, session_id: str) -> Iterator[Channel]:
-        channel = self._channels.setdefault(session_id, Channel())
+        channel = self._channels.get(session_id)
+        if channel is None:
+            channel = self._channels[session_id] = Channel(is_shared=self._relay is not None)
         channel.users += 1
         try:
             yield channel
@@ -250,6 +336,12 @@ class Hub:
             channel.users -= 1
             if not channel.users:
                 del self._channels[session_id]
+
+    def end_draft(self, session_id: str, task_id: str) -> None:
+        """Stop showing the drafts of a turn that another process ran."""
+        channel = self._channels.get(session_id)
+        if channel is not None and channel.live is not None and channel.live.task_id == task_id:
+            channel.live, channel.ended = None, task_id
 
     def recheck_access(self) -> None:
         """Have every socket check at once whether its caller may still listen."""
@@ -264,12 +356,12 @@ class Hub:
             channel.wake()
 
 
-@dataclass(frozen=True, slots=True)
 class DraftWriter:
     """Shows listeners what a running turn is doing."""
 
-    channel: Channel
-    live: LiveTurn
+    def __init__(self, channel: Channel, live: LiveTurn) -> None:
+        self.channel = channel
+        self.live = live
 
     def write(self, text: str) -> None:
         """Append a piece of the reply."""

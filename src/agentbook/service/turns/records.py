@@ -9,27 +9,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, RowMapping, delete, insert, select, update
+from sqlalchemy import Connection, RowMapping, insert, select, update
 
 from ..auth import Principal
 from ..engines.base import Failure, Message, Reply, TurnRequest
 from ..store import Published, Store, Transaction, events
-from ..store.tables import agent_states, agent_versions, agents, pending_turns, sessions, workspaces
+from ..store.tables import agent_states, agent_versions, agents, sessions, workspaces
 from ..text import replace_surrogates
 from . import budgets, event_json
 from .credentials import acting_user, credentials_of_run
+from .queue import PendingTurn, TurnQueue
 
+# What a version sends with each request to its model, beside the messages.
+SAMPLING = ("temperature", "max_tokens", "top_p")
 _HISTORY = 400  # messages; an agent does not see older ones
-
-
-@dataclass(frozen=True, slots=True)
-class PendingTurn:
-    """A turn that was accepted and has not ended."""
-
-    session_id: str
-    task_id: str
-    message_id: str
-    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,21 +33,24 @@ class TurnOutcome:
     ----------
     end : Reply or Failure
         The last step.
-    tool_task_ids : tuple of str
-        The tasks of its tool runs and sub-agents.
+    steps : tuple of (str, mapping)
+        The tasks of its tool runs and sub-agents, and what their events say of them.
     tokens_by_agent : mapping of str to int
         The tokens it used, by the id of the sub-agent; None is the turn's own agent.
     states : mapping of str to str
         The state that each of them saved, by the same ids.
+    usage : mapping of str
+        The tokens as the turn's last event shows them; None without any.
     """
 
     end: Reply | Failure
-    tool_task_ids: tuple[str, ...] = ()
+    steps: tuple[tuple[str, Mapping[str, Any]], ...] = ()
     tokens_by_agent: Mapping[str | None, int] = field(default_factory=dict)
     states: Mapping[str | None, str] = field(default_factory=dict)
+    usage: Mapping[str, Any] | None = None
 
 
-def accept(tx: Transaction, session_id: str, text: str, principal: Principal) -> tuple[Published, PendingTurn]:
+def accept(tx: Transaction, queue: TurnQueue, session_id: str, text: str, principal: Principal) -> Published:
     """Store a message and the pending turn that answers it."""
     task_id = tx.clock.new_id()
     author = {"type": principal.author_type, "id": principal.id, "name": principal.name}
@@ -66,15 +62,8 @@ def accept(tx: Transaction, session_id: str, text: str, principal: Principal) ->
         lambda id_, at: event_json.message(id=id_, text=text, task_id=task_id, created_at=at, author=author),
         author_type=principal.author_type,
     )
-    row = {"task_id": task_id, "session_id": session_id, "message_id": message.id, "created_at": tx.clock.instant()}
-    tx.db.execute(insert(pending_turns), row)
-    return message, PendingTurn(session_id, task_id, message.id, text)
-
-
-def unfinished_turns(db: Connection) -> list[PendingTurn]:
-    """The pending turns of an earlier run of the service, in order."""
-    rows = db.execute(select(pending_turns).order_by(pending_turns.c.message_id)).mappings()
-    return [PendingTurn(row["session_id"], row["task_id"], row["message_id"], "") for row in rows]
+    queue.add(tx, PendingTurn(session_id, task_id, message.id, text))
+    return message
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +90,7 @@ def read_request(
             agents.c.engine,
             agents.c.id,
             agents.c.owner_id.label("agent_owner_id"),
+            sessions.c.agent_version_id,
             sessions.c.initiator_id,
             sessions.c.initiator_type,
             workspaces.c.id.label("workspace_id"),
@@ -114,7 +104,8 @@ def read_request(
         .where(sessions.c.id == turn.session_id)
     )
     row = db.execute(query).mappings().one()
-    version: Any = _newest_version(db, row["id"]) or {}
+    version: Any = _version(db, row["id"], None if sub_agent_id else row["agent_version_id"]) or {}
+    engine = engine_of_version(row["engine"]) if version else row["engine"]
     tools = msgspec.json.decode(version.get("tools_json", "[]"))
     integrations = {str(entry.get("integration")) for entry in tools}
     user_id = acting_user(db, row["initiator_id"], row["initiator_type"])
@@ -143,18 +134,31 @@ def read_request(
         credentials=credentials_of_run(db, row["workspace_id"], row["id"], user_id, integrations),
         prompt_is_visible=(version.get("prompt_owner_id") or row["agent_owner_id"]) == row["owner_id"],
         state=db.execute(saved).scalar(),
+        model=version.get("model"),
+        sampling={name: version[name] for name in SAMPLING if version.get(name) is not None},
     )
-    return AgentTurn(row["id"], row["workspace_id"], row["engine"], request)
+    return AgentTurn(row["id"], row["workspace_id"], engine, request)
 
 
-def _newest_version(db: Connection, agent_id: str) -> RowMapping | None:
-    query = (
-        select(agent_versions)
-        .where(agent_versions.c.agent_id == agent_id, agent_versions.c.type == "COMMITTED")
-        .order_by(agent_versions.c.id.desc())
-        .limit(1)
-    )
-    return db.execute(query).mappings().first()
+def engine_of_version(engine: str) -> str:
+    """The engine that runs a version: an agent without one of its own is an LLM agent.
+
+    Examples
+    --------
+    >>> engine_of_version("blank"), engine_of_version("guide")
+    ('llm', 'guide')
+    """
+    return "llm" if engine in ("blank", "auto_managed_state") else engine
+
+
+def _version(db: Connection, agent_id: str, version_id: str | None) -> RowMapping | None:
+    """The version of this id; without one, the agent's newest committed version."""
+    query = select(agent_versions).where(agent_versions.c.agent_id == agent_id)
+    if version_id is not None:
+        query = query.where(agent_versions.c.id == version_id)
+    else:
+        query = query.where(agent_versions.c.type == "COMMITTED").order_by(agent_versions.c.id.desc())
+    return db.execute(query.limit(1)).mappings().first()
 
 
 def _history(db: Connection, turn: PendingTurn) -> list[Message]:
@@ -164,7 +168,7 @@ def _history(db: Connection, turn: PendingTurn) -> list[Message]:
 
 
 def write_outcome(tx: Transaction, turn: PendingTurn, outcome: TurnOutcome) -> None:
-    """Store the events of a finished turn, charge its tokens, end its pending state."""
+    """Store the events of a turn that has ended, and charge its tokens."""
     query = (
         select(agents.c.id, agents.c.name)
         .join(sessions, sessions.c.agent_id == agents.c.id)
@@ -183,20 +187,24 @@ def write_outcome(tx: Transaction, turn: PendingTurn, outcome: TurnOutcome) -> N
             author_type="agent",
         )
 
-    for task_id in outcome.tool_task_ids:
-        append("runtime_done", task_id, event_json.done)
+    for task_id, step in outcome.steps:
+        append("runtime_done", task_id, event_json.done, step=step)
     match outcome.end:
         case Reply(text):
-            append("runtime_done", turn.task_id, event_json.done, text=text)
+            append("runtime_done", turn.task_id, event_json.done, text=text, usage=outcome.usage)
         case Failure(status, error, message):
-            fields = {"status": status, "error": error, "message": replace_surrogates(message)}
+            fields: dict[str, Any] = {
+                "status": status,
+                "error": error,
+                "message": replace_surrogates(message),
+                "usage": outcome.usage,
+            }
             append("runtime_error", turn.task_id, event_json.failed, **fields)
     if outcome.tokens_by_agent:
         budgets.spend(tx, turn.session_id, outcome.tokens_by_agent)
     if isinstance(outcome.end, Reply) and agent is not None:
         for agent_id, state in outcome.states.items():
             _save_state(tx, turn.session_id, agent_id or agent.id, state)
-    tx.db.execute(delete(pending_turns).where(pending_turns.c.task_id == turn.task_id))
     tx.db.execute(update(sessions).where(sessions.c.id == turn.session_id).values(updated_at=tx.clock.instant()))
 
 

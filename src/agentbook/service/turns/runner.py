@@ -3,29 +3,32 @@
 The message and a row in ``pending_turns`` are one commit; the turn's events and the
 removal of that row are another. So whenever the service dies, a turn is either complete
 or still pending, and the next start ends a pending turn with a failure event. Turns of
-one session run one after another. Specification: "Events", rules 3 to 5; "Errors",
-runtime limit failures.
+one session run one after another; where processes share a store, `queue` says in which.
+Specification: "Events", rules 3 to 5; "Errors", runtime limit failures.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 
 from sqlalchemy import Connection
 
+from .. import errors
 from ..auth import Principal
+from ..cluster.bus import Bus
 from ..engines.base import Engine, Failure, TurnRequest
 from ..engines.meter import Budget, Meter, RunLimits
 from ..store import Published, Store, Transaction
 from . import budgets
 from .execution import INTERNAL_ERROR, Execution
 from .live import DraftWriter, Hub
-from .records import PendingTurn, TurnOutcome, accept, read_request, unfinished_turns, write_outcome
+from .queue import PendingTurn, SharedTurnQueue, TurnQueue
+from .records import TurnOutcome, accept, read_request, write_outcome
 from .subagents import SubAgents, installed_agents
+from .takeover import Takeover
 
 log = logging.getLogger("agentbook.service")
 
@@ -57,45 +60,103 @@ class TurnSettings:
     limits: RunLimits = field(default_factory=RunLimits)
 
 
+async def _run_on(_agent: str) -> Failure | None:
+    """No fault: the agent runs."""
+    return None
+
+
 class Turns:
     """Accepts and runs the turns of the platform.
 
     Attributes
     ----------
-    intercept : callable
+    intercept : async callable
         Takes an agent's name; a `Failure` it returns ends the agent's turn (fault
         injection).
+    on_end : callable
+        Called when a turn is stored, with whether it failed and its duration in
+        seconds.
     """
 
-    def __init__(self, store: Store, hub: Hub, engines: Callable[[str], Engine], settings: TurnSettings) -> None:
+    def __init__(
+        self, store: Store, hub: Hub, engines: Callable[[str], Engine], settings: TurnSettings, bus: Bus
+    ) -> None:
         self._store = store
         self._hub = hub
         self._engines = engines
         self._settings = settings
-        self._monthly = budgets.MonthlyBudgets(settings.limits)
-        self.intercept: Callable[[str], Failure | None] = lambda _agent: None
-        self._queues: dict[str, deque[PendingTurn]] = {}
+        self._monthly = budgets.MonthlyBudgets(settings.limits, bus)
+        self._refuses = False
+        self.on_end: Callable[[bool, float], None] = lambda _failed, _duration_s: None
+        self.intercept: Callable[[str], Awaitable[Failure | None]] = _run_on
         self._workers: set[asyncio.Task[None]] = set()
+        self._tasks: set[str] = set()  # of the turns that run
+        self._queue = TurnQueue(self._start)
+        self._takeover: Takeover | None = None
+        if bus.is_shared:
+            self._queue = shared = SharedTurnQueue(self._start, bus.process_id)
+            self._takeover = Takeover(
+                store,
+                bus,
+                shared,
+                start_turn=self._start,
+                end_turn=self._end_interrupted,
+                is_running=self._tasks.__contains__,
+            )
 
     def ask(self, tx: Transaction, session_id: str, text: str, principal: Principal) -> Published:
-        """Add a message to a session; its agent answers after the commit."""
-        message, turn = accept(tx, session_id, text, principal)
-        tx.after_commit(lambda: self._enqueue(turn))
-        return message
+        """Add a message to a session; its agent answers after the commit.
+
+        Raises the 503 if the service is about to stop.
+        """
+        if self._refuses:
+            raise errors.unavailable("The service is about to stop.")
+        return accept(tx, self._queue, session_id, text, principal)
+
+    async def start(self) -> None:
+        """Begin to take over the turns of processes that die."""
+        if self._takeover is not None:
+            await self._takeover.start()
 
     def end_interrupted_turns(self) -> int:
         """End every turn that an earlier run of the service left pending; their number.
 
-        Call it before the service starts to serve.
+        Call it before the service starts to serve. Those of other processes go on.
         """
 
         def end(tx: Transaction) -> int:
-            turns = unfinished_turns(tx.db)
+            turns = self._queue.interrupted(tx.db)
             for turn in turns:
+                self._queue.remove_interrupted(tx, turn)
                 write_outcome(tx, turn, TurnOutcome(_INTERRUPTED))
             return len(turns)
 
         return self._store.write_now(end)
+
+    async def _end_interrupted(self, turn: PendingTurn) -> None:
+        """End the turn of a process that has died, unless it is alive after all."""
+
+        def end(tx: Transaction) -> None:
+            if self._queue.remove_interrupted(tx, turn, expired=True):
+                write_outcome(tx, turn, TurnOutcome(_INTERRUPTED))
+                tx.after_commit(lambda: self._hub.end_draft(turn.session_id, turn.task_id))
+
+        await self._store.write(end, sessions=[turn.session_id])
+
+    @property
+    def running(self) -> int:
+        """How many turns are in progress."""
+        return len(self._workers)
+
+    async def count_waiting(self) -> int:
+        """How many turns wait for one of their session that this process runs."""
+        return await self._store.read(self._queue.count_waiting, brief=True)
+
+    def refuse(self) -> None:
+        """Take no new turns."""
+        self._refuses = True
+        if self._takeover is not None:
+            self._takeover.refuse()
 
     async def wait_until_idle(self) -> None:
         """Wait until no turn is running or queued."""
@@ -104,43 +165,62 @@ class Turns:
             await asyncio.sleep(0)  # a finished worker leaves the set a moment later
 
     async def aclose(self) -> None:
-        """Cancel the running turns. They stay pending and end at the next start."""
+        """Cancel the running turns. They stay pending and end at the next start.
+
+        Where processes share the store, another ends them.
+        """
+        self._refuses = True
         for worker in list(self._workers):
             worker.cancel()
         await asyncio.gather(*self._workers, return_exceptions=True)
+        if self._takeover is not None:
+            await self._takeover.aclose()
 
-    def _enqueue(self, turn: PendingTurn) -> None:
-        queue = self._queues.get(turn.session_id)
-        if queue is not None:
-            queue.append(turn)
-            return
-        self._queues[turn.session_id] = deque([turn])
-        worker = asyncio.create_task(self._run_queue(turn.session_id))
-        self._workers.add(worker)
-        worker.add_done_callback(self._workers.discard)
+    def _start(self, turn: PendingTurn) -> None:
+        if turn.task_id not in self._tasks:
+            self._tasks.add(turn.task_id)
+            worker = asyncio.create_task(self._run_session(turn))
+            self._workers.add(worker)
+            worker.add_done_callback(self._workers.discard)
 
-    async def _run_queue(self, session_id: str) -> None:
-        """Run the turns of one session, one after another, until its queue is empty."""
-        queue = self._queues[session_id]
+    async def _run_session(self, first: PendingTurn) -> None:
+        """Run the turns of one session, one after another, until none is left."""
+        turn: PendingTurn | None = first
         try:
-            while queue:
-                await self._run(queue.popleft())
-        finally:
-            del self._queues[session_id]
+            while turn is not None:
+                try:
+                    await self._run(turn)
+                finally:
+                    self._tasks.discard(turn.task_id)
+                turn = self._queue.next(first.session_id)
+                if turn is not None:
+                    self._tasks.add(turn.task_id)
+        except asyncio.CancelledError:
+            self._queue.clear(first.session_id)
+            raise
 
     async def _run(self, turn: PendingTurn) -> None:
+        began = asyncio.get_running_loop().time()
         with self._hub.turn(turn.session_id, turn.task_id) as drafts:
             outcome = await self._execute(turn, drafts)
 
             def finish(tx: Transaction) -> None:
+                if not self._queue.remove(tx, turn, goes_on=not self._refuses):
+                    log.warning("the turn %s was ended by another process meanwhile", turn.task_id)
+                    return
                 write_outcome(tx, turn, outcome)
+                if self._refuses and self._takeover is not None:
+                    tx.after_commit(self._takeover.offer)
                 tx.after_commit(drafts.end)
+                tx.after_commit(
+                    lambda: self.on_end(isinstance(outcome.end, Failure), asyncio.get_running_loop().time() - began)
+                )
 
             # The store may refuse for a while (disk full). Until it accepts, the turn
             # stays pending and its outcome is kept here.
             for attempt in range(1 << 30):
                 try:
-                    return await self._store.write(finish)
+                    return await self._store.write(finish, sessions=[turn.session_id])
                 except Exception:
                     log.exception("the turn %s could not be stored; it is tried again", turn.task_id)
                     await asyncio.sleep(_RETRY_S[min(attempt, len(_RETRY_S) - 1)])
@@ -152,7 +232,7 @@ class Turns:
             async with asyncio.timeout(self._settings.ceiling_s) as ceiling:
                 engine, request, meter = await self._store.read(lambda db: self._prepare(db, turn))
                 execution = Execution(request, meter, drafts, self._store.clock)
-                end = self.intercept(request.agent_name) or await execution.run(self._engines(engine))
+                end = await self.intercept(request.agent_name) or await execution.run(self._engines(engine))
         except TimeoutError:
             if ceiling.expired():
                 message = f"TURN_TIMEOUT: the turn ran past the wall-clock ceiling of {self._settings.ceiling_s:g} s"
@@ -165,8 +245,14 @@ class Turns:
             end = INTERNAL_ERROR
         if execution is None:
             return TurnOutcome(end)
-        tokens = execution.meter.tokens_by_agent
-        return TurnOutcome(end, tuple(execution.tool_task_ids), tokens, execution.states)
+        meter = execution.meter
+        return TurnOutcome(
+            end,
+            tuple((run.task_id, run.as_step()) for run in execution.tool_runs),
+            meter.tokens_by_agent,
+            execution.states,
+            meter.usage,
+        )
 
     def _prepare(self, db: Connection, turn: PendingTurn) -> tuple[str, TurnRequest, Meter]:
         """The name of the agent's engine, the turn's request, and its meter."""

@@ -31,7 +31,7 @@ from ..engines.meter import Budget, RunLimits
 from ..engines.run_limits import failure
 from ..store import Store
 from ..store.tables import agents, memberships, workspace_agents, workspaces
-from .execution import INTERNAL_ERROR, close_steps
+from .execution import INTERNAL_ERROR, close_steps, without_contents
 
 log = logging.getLogger("agentbook.service")
 
@@ -129,7 +129,7 @@ class SubAgents:
         steps = self._engines(engine).run(replace(request, calls=self._calls_of(agent)))
         try:
             async for step in self._metered(steps, agent, budget):
-                yield step
+                yield without_contents(step) if request.hides_steps else step
         finally:
             await close_steps(steps)
 

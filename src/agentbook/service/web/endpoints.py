@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
+import anyio
 import anyio.to_thread
 import msgspec
 from starlette.requests import ClientDisconnect, Request
@@ -18,9 +19,19 @@ from ..contract import Check, Operation, no_problems
 Handler = Callable[[Request], Awaitable[Response]]
 Fields = Mapping[str, list[str]]
 
+# Set in the scope of a request whose credential is valid: a key, a token, or the cookie
+# of a person who is signed in.
+KNOWN = "agentbook.known"
+# In the scope: the operation of openapi.yaml, for those who count requests.
+OPERATION = "agentbook.operation"
+# The cookie's name begins so.
+COOKIE = "agentbook_"
+
 NO_STORE = {"Cache-Control": "no-store", "Pragma": "no-cache"}
-_BRIEF_BYTES = 64 * 1024  # of a body that is parsed on the loop; a megabyte takes too long
+_BRIEF_BYTES = 2 * 1024  # of a body that is parsed on the loop; numbers take 8 microseconds each
 _MAX_FIELDS = 100
+# One long body at a time: each may keep the interpreter for some 30 ms.
+_DECODERS = anyio.CapacityLimiter(1)
 # Decoding 1 MB of `%41` takes half a second.
 _MAX_FORM_BYTES = 16 * 1024
 
@@ -60,7 +71,7 @@ async def read_json(request: Request, operation: Operation, check: Check = no_pr
     kind = next((value for name, value in request.scope["headers"] if name == b"content-type"), None)
     if len(raw) <= _BRIEF_BYTES:
         return operation.body(raw, kind, check)
-    return await anyio.to_thread.run_sync(operation.body, raw, kind, check)
+    return await anyio.to_thread.run_sync(operation.body, raw, kind, check, limiter=_DECODERS)
 
 
 def parse_fields(raw: bytes) -> Fields:

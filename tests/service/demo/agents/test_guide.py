@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agentbook.service.demo.agents.docstrings import REFERENCE
 from agentbook.service.demo.agents.documentation import Library, library, manual, read_page
 from agentbook.service.demo.agents.guide import Guide, understand
 from agentbook.service.engines.base import Message
@@ -62,7 +63,7 @@ QUESTIONS = {
     "How do I use the prompt lab?": "Prompt lab › Use the prompt lab",
     "How do I use my own language model?": "",
     "Who is active when?": "Analyses and charts",
-    "How do I compare this week with last week?": "Analyses and charts › This week",
+    "How do I compare this week with last week?": "Analyses and charts › Which agents got slower",
     "How do I draw a chart?": "Analyses and charts › Charts",
     "How do I see slow answers?": "Analyses and charts › latency",
     "What does severity mean in the credential report?": "Credentials › Severity",
@@ -76,12 +77,76 @@ QUESTIONS = {
     "Where is my data stored?": "The embedded service and the command line › Where",
     "How do I sign in as a person?": "OAuth › Sign in as a person",
     "How do I share a notebook?": "Binder and tutorials › Share",
+    "How do I load the events of several sessions?": "DataFrames › load_events",
+    "Where is the documentation site?": "Getting started › The documentation site",
+    "Where is the gallery of charts?": "Analyses and charts › Charts to draw",
+    "Can I use JupyterLite?": "Binder and tutorials › JupyterLite",
 }
 
 
-@pytest.mark.parametrize(("question", "source"), QUESTIONS.items())
+# What newcomers ask -> how the source of the answer begins; any other would be wrong.
+NEWCOMERS = {
+    "Which tutorial should I start with?": "Binder and tutorials › Which tutorial",
+    "How long does the first tutorial take?": "Binder and tutorials › Which tutorial",
+    "How do I open the tutorials?": "Binder and tutorials › Open the tutorials",
+    "Where is the API reference?": "Getting started › Where is the API reference",
+    "What is agentbook?": "Getting started › What agentbook is",
+    "What do I need to install?": "Getting started",
+    "Does it work on Python 3.12?": "Getting started › What is needed",
+    "What does it cost?": "Getting started › What it costs",
+    "Does it work in VS Code?": "Getting started › What is needed",
+    "How do I update agentbook?": "Getting started › Update",
+    "How do I uninstall agentbook?": "Getting started › Update",
+    "How do I ask an agent from Python?": "Getting started › Ask and wait",
+    "My account is empty, how do I begin?": "Getting started › A new account",
+    "What is an agent?": "Agents and versions › What an agent is",
+    "How do I create an agent?": "Agents and versions › Create an agent",
+    "How do I change the prompt of an agent?": "Agents and versions › Configure",
+    "What is a version?": "Agents and versions › Versions",
+    "What is a session?": "Sessions and events › What a session is",
+    "What is an event?": "Sessions and events › Events",
+    "What is a cursor?": "Sessions and events › Cursors",
+    "How do I find my sessions again?": "Sessions and events › Find your sessions",
+    "What is a subtask?": "Glossary › Subtask",
+    "What is a run limit?": "Errors › Run limits",
+    "What is a workspace?": "Workspaces › What a workspace is",
+    "How do I stream events? Show code.": "Streaming and reconnecting › Stream a session",
+    "How do I use Ollama?": "The embedded service and the command line › Use a language model",
+    "How do I use OpenAI?": "The embedded service and the command line › Use a language model",
+    "What is the embedded service?": "The embedded service and the command line › What the embedded service is",
+    "How do I reset the demo data?": "Getting started › Update, reset",
+    "Which commands are there?": "The embedded service and the command line › Commands",
+    "How do I get an API key?": "Scopes and keys › Get an API key",
+    "Where do I put my API key?": "Connecting",
+    "What is the difference between Client and AsyncClient?": "API reference › ab.AsyncClient",
+    "What scopes are there?": "Scopes and keys › What scopes there are",
+    "How do I load everything of an account at once?": "Analyses and charts › A whole history at once",
+    "Why did a turn fail?": "Sessions and events › Failed turns",
+    "How long do replies take?": "Analyses and charts › latency",
+    "Which agent got slower?": "Analyses and charts › Which agents got slower",
+    "How do I save a chart as PNG?": "Analyses and charts › Save a chart",
+    "How do I watch sessions live?": "Analyses and charts › Watch live",
+    "How do I write my own analysis?": "Analyses and charts › Write your own analysis",
+    "How do I export to Excel?": "DataFrames › Export a frame",
+    "How do I chat with an agent in a notebook?": "Chat panel",
+    "How do I stop a reply?": "Chat panel › Stop a reply",
+    "How do I replay a session?": "Chat panel › Replay a session",
+    "How do I test a prompt?": "Prompt lab",
+    "What happens at the rate limit?": "Limits › Request rate",
+    "How do I resume a load that stopped?": "Troubleshooting › A load stopped partway",
+    "My chart is missing": "Troubleshooting › A chart does not appear",
+    "Why is the first cell so slow?": "Troubleshooting › The first cell takes long",
+    "How do I report a bug?": "Troubleshooting › Report a bug",
+    "What does load_events return?": "API reference › ab.load_events",
+    "What are the parameters of ab.turns?": "API reference › ab.turns",
+    "What can client.sessions.stream do?": "API reference › client.sessions.stream",
+    "What are the parameters of ChatPanel?": "API reference › ab.ChatPanel",
+}
+
+
+@pytest.mark.parametrize(("question", "source"), [*QUESTIONS.items(), *NEWCOMERS.items()])
 def test_the_best_section_for_a_question(question: str, source: str) -> None:
-    [first, *_] = library().search(question)
+    [first, *_] = library().search(understand(question, []).query)
     assert first.section.source.startswith(source), first.section.source
     answer = reply(Guide(), question)
     assert first.section.blocks[0] in answer
@@ -104,7 +169,8 @@ def words(text: str) -> str:
 
 def test_quotes_are_in_the_pages() -> None:
     pages = words("\n".join(page.read_text(encoding="utf-8") for page in manual().glob("*.md")))
-    for question in QUESTIONS:
+    pages += words("\n".join(section.text for section in library().sections if section.document == REFERENCE))
+    for question in [*QUESTIONS, *NEWCOMERS]:
         body = reply(Guide(), question).split("\n\n*Source")[0]
         for block in body.split("\n\n"):
             assert words(block) in pages or block.startswith("From *"), block

@@ -12,6 +12,7 @@ import pytest
 
 from agentbook.service.demo.agents import AGENTS, bounds, calculator, guide, prompt_agent, stand_in
 from agentbook.service.demo.agents.prompt_agent import instructions
+from agentbook.service.engines import streaming
 from agentbook.service.engines.base import Message, Reply
 from agentbook.service.engines.streaming import split_words
 from service.engines.engine_runs import request
@@ -101,3 +102,15 @@ def test_a_long_reply_is_split_into_as_many_pieces_as_a_short_one(text: str) -> 
     pieces = split_words(text)
     assert "".join(pieces) == text
     assert 1 <= len(pieces) <= 220
+
+
+def test_a_long_reply_is_not_split_word_by_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streaming, "_WORD", None)
+    assert len(split_words(TEXTS["words"])) == 220
+
+
+def test_few_of_many_earlier_messages_are_read() -> None:
+    turn = request("hello", history=[Message("user", f"{number} " + "x" * MIB) for number in range(60)])
+    history = bounds.readable(turn).history
+    assert [message.text.split()[0] for message in history] == [str(number) for number in range(20, 60)]
+    assert max(len(message.text) for message in history) == bounds.MAX_MESSAGE

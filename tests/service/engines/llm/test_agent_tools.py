@@ -14,7 +14,9 @@ import pytest
 from sqlalchemy import update
 
 from agentbook.service.engines.base import Engine
-from agentbook.service.engines.llm import LlmEngine, Settings
+from agentbook.service.engines.llm.engine import LlmEngine
+from agentbook.service.engines.llm.models import Models
+from agentbook.service.engines.llm.settings import Settings
 from agentbook.service.engines.meter import MEBIBYTE, RunLimits
 from agentbook.service.store import tables
 from agentbook.service.turns.subagents import MAX_DEPTH
@@ -71,9 +73,10 @@ async def lab(data: Path, fake: FakeOpenAI, limits: RunLimits | None = None) -> 
     settings, scripted = Settings(fake.base_url, "sk-1", "fake", retry_delays_s=()), Scripted()
 
     def load(name: str) -> Engine:
-        return LlmEngine(settings) if name == "llm" else scripted
+        return LlmEngine(Models((settings,))) if name == "llm" else scripted
 
     world = World(data, engines=load, limits=limits)
+    await world.start_platforms()
     world.agent = scripted
     made = Lab(world, fake, world.workspace())
     made.agent("lead", "call_agent", "memory")

@@ -26,7 +26,9 @@ from agentbook.service.engines.base import (
     ToolStarted,
     TurnRequest,
 )
-from agentbook.service.engines.llm import LlmEngine, Settings
+from agentbook.service.engines.llm.engine import LlmEngine
+from agentbook.service.engines.llm.models import Models
+from agentbook.service.engines.llm.settings import Settings
 from service.engines.engine_runs import collect, request
 from support.fake_openai import FakeOpenAI, Scripted, calls, cut, hang, raw, refusal, refuse, text
 
@@ -37,7 +39,7 @@ KEY = "sk-swordfish-0123456789"
 
 def llm(fake: FakeOpenAI, **options: Any) -> LlmEngine:
     settings = Settings(fake.base_url, KEY, "fake-model", **{"retry_delays_s": (0.0, 0.0), **options})
-    return LlmEngine(settings, max_rounds=3)
+    return LlmEngine(Models((settings,)), max_rounds=3)
 
 
 def turn(message: str = "Hello", *tools: str, **fields: Any) -> TurnRequest:
@@ -59,6 +61,11 @@ def run(engine: LlmEngine, request: TurnRequest | None = None) -> list[Step]:
     return steps
 
 
+def counted(tokens: int) -> LlmUsage:
+    """What `FakeOpenAI` counts: one token of input."""
+    return LlmUsage(tokens, model="fake-model", input_tokens=1, output_tokens=tokens - 1)
+
+
 def last_step(fake: FakeOpenAI, *script: Scripted, **options: Any) -> Reply | Failure:
     fake.script_answers(*script)
     last = run(llm(fake, **options))[-1]
@@ -69,7 +76,7 @@ def last_step(fake: FakeOpenAI, *script: Scripted, **options: Any) -> Reply | Fa
 def test_an_answer_is_streamed_and_counted(fake: FakeOpenAI) -> None:
     fake.script_answers(text("Good", " day", " 🌍", tokens=42))
     steps = run(llm(fake))
-    assert steps[-2:] == [LlmUsage(42), Reply("Good day 🌍")]
+    assert steps[-2:] == [counted(42), Reply("Good day 🌍")]
     [sent] = fake.requests
     assert steps[0] == LlmCall(sent.size), "the size that is charged is the size that is sent"
     assert sent.headers["authorization"] == f"Bearer {KEY}"
@@ -123,15 +130,16 @@ def test_a_tool_round_trip(fake: FakeOpenAI) -> None:
         calls(("calculator", arguments), ("now", ""), saying="Let me see."), text("It is 42.", tokens=20)
     )
     steps = run(llm(fake), turn("What is 6 * 7?", "calculator", "now"))
+    now = next(step.result for step in steps if isinstance(step, ToolDone) and step.name == "now")
     assert [step for step in steps if not isinstance(step, Draft)] == [
         LlmCall(fake.requests[0].size),
-        LlmUsage(7),
-        ToolStarted("calculator", {"arguments": arguments}),
-        ToolDone("calculator"),
-        ToolStarted("now", {"arguments": ""}),
-        ToolDone("now"),
+        counted(7),
+        ToolStarted("calculator", {"expression": "6 * 7"}),
+        ToolDone("calculator", {"expression": "6 * 7", "value": "42"}),
+        ToolStarted("now", {}),
+        ToolDone("now", now),
         LlmCall(fake.requests[1].size),
-        LlmUsage(20),
+        counted(20),
         Reply("Let me see.\n\nIt is 42."),
     ]
     first, second = fake.bodies()
@@ -171,7 +179,8 @@ def test_tools_that_end_with_stop_are_run_too(fake: FakeOpenAI) -> None:
 def test_tokens_are_estimated_if_the_endpoint_does_not_count(fake: FakeOpenAI) -> None:
     fake.script_answers(text("x" * 400, tokens=None))
     steps = run(llm(fake))
-    assert LlmUsage((fake.requests[0].size + 400) // 4) in steps
+    estimate = LlmUsage((fake.requests[0].size + 400) // 4, model="fake-model", is_estimate=True)
+    assert estimate in steps
 
 
 def test_the_ends_of_an_answer(fake: FakeOpenAI) -> None:
@@ -236,6 +245,23 @@ def test_a_permanent_problem_fails_at_once(fake: FakeOpenAI, problem: Scripted, 
     assert re.search(pattern, failure.message), failure.message
     assert "swordfish" not in failure.message
     assert len(fake.requests) == 1
+
+
+def test_a_model_that_refuses_max_tokens_gets_the_newer_name(fake: FakeOpenAI) -> None:
+    message = (
+        "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
+    )
+    fake.script_answers(refuse(400, message, "unsupported_parameter"), text("Hello."), text("Again."))
+    limited = turn(sampling={"max_tokens": 50, "temperature": 0})
+    assert run(llm(fake), limited)[-1] == Reply("Hello.")
+    assert run(llm(fake), limited)[-1] == Reply("Again.")
+    limits = [{name: body.get(name) for name in ("max_tokens", "max_completion_tokens")} for body in fake.bodies()]
+    newer = {"max_tokens": None, "max_completion_tokens": 50}
+    assert limits == [{"max_tokens": 50, "max_completion_tokens": None}, newer, newer], "it is refused only once"
+    fake.script_answers(refuse(400, "max_completion_tokens is too large"))
+    failure = run(llm(fake), limited)[-1]
+    assert isinstance(failure, Failure)
+    assert "max_completion_tokens is too large" in failure.message
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -88,6 +89,27 @@ def test_mode_multi_turn_sends_the_history(stack: Stack, mode: str) -> None:
     messages = [(message["role"], message["content"]) for message in stack.fake.bodies()[1]["messages"][1:]]
     before = [("user", "Hi"), ("assistant", "Hi."), ("user", "I am Ada."), ("assistant", "Hello Ada.")]
     assert messages == [*(before if mode == "multi-turn" else []), ("user", "Who am I?")]
+
+
+def test_the_tokens_of_a_turn_are_on_its_last_event(stack: Stack) -> None:
+    session = stack.session(platform_tools=["now"])
+    failing = [calls(("now", ""), tokens=5), refuse(400)]
+    stack.fake.script_answers(
+        calls(("now", ""), tokens=7), text("Noon.", tokens=20), text("Hm.", tokens=None), *failing
+    )
+    for question in ("When?", "And now?"):
+        stack.client.sessions.ask(session, question, timeout_s=60)
+    with pytest.raises(agentbook.ServerError):
+        stack.client.sessions.ask(session, "Now?", timeout_s=60)
+    events = stack.client.sessions.events(session, sort_by="id").to_pandas()
+    unknown_fields = [json.loads(extra) for extra in events["extra"].dropna()]
+    usages = [fields["usage"] for fields in unknown_fields if "usage" in fields][-3:]
+    assert usages[0] == {"total_tokens": 27, "input_tokens": 2, "output_tokens": 25, "model": "fake-model"}
+    assert usages[1] == {"total_tokens": usages[1]["total_tokens"], "model": "fake-model", "estimated": True}
+    assert usages[2] == {"total_tokens": 5, "input_tokens": 1, "output_tokens": 4, "model": "fake-model"}
+    turns = agentbook.turns(events)
+    assert turns["tokens"].to_list()[-3:] == [usage["total_tokens"] for usage in usages]
+    assert turns["output_tokens"].fillna(0).to_list()[-3:] == [25, 0, 4]
 
 
 def test_tool_runs_are_events_before_the_reply(stack: Stack) -> None:

@@ -9,8 +9,15 @@ from hypothesis import strategies as st
 
 from agentbook.service.demo.agents.stand_in import StandIn
 from agentbook.service.engines.base import Failure
-from agentbook.service.engines.llm import LlmEngine, Settings
-from agentbook.service.engines.llm.settings import DEFAULT_BASE_URL, DEFAULT_MODEL, from_environment, is_configured
+from agentbook.service.engines.llm.engine import LlmEngine
+from agentbook.service.engines.llm.models import Models
+from agentbook.service.engines.llm.settings import (
+    DEFAULT_BASE_URL,
+    DEFAULT_MODEL,
+    Settings,
+    from_environment,
+    is_configured,
+)
 from agentbook.service.engines.registry import load_engine
 from service.engines.engine_runs import run
 
@@ -53,7 +60,7 @@ def test_settings_from_the_environment() -> None:
 )
 def test_a_wrong_setting_fails_every_turn_and_names_the_variable(name: str, value: str) -> None:
     settings = from_environment({"OPENAI_API_KEY": KEY, name: value})
-    [failure] = run(LlmEngine(settings), "Hello")
+    [failure] = run(LlmEngine(Models((settings,))), "Hello")
     assert isinstance(failure, Failure)
     assert (failure.status, failure.error) == (500, "ModelNotConfigured")
     assert name in failure.message
@@ -67,13 +74,13 @@ def test_the_engine_is_the_stand_in_unless_an_endpoint_is_configured(monkeypatch
     monkeypatch.setenv("OPENAI_API_KEY", "  ")
     assert load_engine("llm") == StandIn()
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    assert load_engine("llm") == LlmEngine(Settings(api_key=KEY))
+    assert load_engine("llm") == LlmEngine(Models((Settings(api_key=KEY),)))
     assert is_configured({"OPENAI_BASE_URL": "http://127.0.0.1:1"})
 
 
 def test_the_key_is_never_shown() -> None:
     settings = Settings(api_key=KEY)
-    assert KEY not in repr(settings) + str(settings) + repr(LlmEngine(settings))
+    assert KEY not in repr(settings) + str(settings) + repr(LlmEngine(Models((settings,))))
     for act in (pickle.dumps, copy.copy):
         with pytest.raises(TypeError, match="cannot be pickled") as caught:
             act(settings)

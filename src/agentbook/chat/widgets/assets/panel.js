@@ -1,100 +1,164 @@
 /*
-What a panel can only do in the browser: which key sends, what can be copied, which part
-is what to a screen reader. Where a page forbids inline handlers, the widgets' own
-buttons still work, and the buttons that need this script stay hidden.
-
-It runs once per view, as the `onload` attribute of the panel's style element (`this`),
-so it must contain no double quotes and no line comments. Events are delegated from the
-panel's root because the views of its parts come and go. Roles are set once their
-elements exist.
+A chat panel in a page. The kernel renders, sanitizes and numbers its patches
+(`chat/widgets/panel.py` documents them); this keeps the page equal to them, and does
+what only a page can do: keys, scrolling, copying, and what a screen reader hears.
 */
-(function (s) {
-  var root = s.closest('.ab-chat');
-  if (!root || root.abHooked) return;
-  root.abHooked = true;
-  root.classList.add('ab-hooked');
-  root.setAttribute('data-lm-suppress-shortcuts', 'true');
-  function find(name) { return root.querySelector(name); }
-  function box() { return find('.ab-input textarea'); }
-  function focus() {
-    var input = box();
-    if (input && !input.disabled) setTimeout(function () { input.focus({preventScroll: true}); }, 0);
-  }
-  function copy(text, button) {
-    function say(word) {
-      button.textContent = word;
-      setTimeout(function () { button.textContent = 'Copy'; }, 1500);
+import { element, set, setHtml, write } from "./dom.js";
+import { bannerView, statusView } from "./status.js";
+import { collectView } from "./collect.js";
+import { composerView } from "./composer.js";
+import { drawerView } from "./drawer.js";
+import { filesView } from "./files.js";
+import { headView } from "./head.js";
+import { keepKeys } from "./keys.js";
+import { logView } from "./log.js";
+import { emptyChanges } from "./protocol.js";
+import { sessionsView } from "./sessions.js";
+import { asker, connectState } from "./shared.js";
+import { speaker } from "./speech.js";
+import { turnView } from "./turn.js";
+import { widgetModule } from "./connection.js";
+
+/* One view of a model: fills `el`, and returns what ends it. */
+function show({ state, views, send, gone, typeset }, el) {
+  const ask = asker(send);
+  const act = {
+    send(text) {
+      log.toEnd();
+      return ask({ do: "send", text });
+    },
+    stop: () => send({ do: "stop" }),
+    reconnect: () => send({ do: "reconnect" }),
+    pictures: () => send({ do: "pictures" }),
+    edit: (text) => composer.fill(text),
+    fresh() {
+      send({ do: "new" });
+      composer.focus();
+    },
+    retry(turn) {
+      send({ do: "retry", turn });
+      composer.focus();
+    },
+    openFiles(by) {
+      if (drawer.shows(files.root)) return drawer.shut(true);
+      drawer.open("Export this conversation", files.root, by);
+      return files.begin();
+    },
+    openSessions(by) {
+      if (drawer.shows(sessions.root)) return drawer.shut(true);
+      drawer.open("Sessions", sessions.root, by);
+      return sessions.begin();
+    },
+    collect(turn) {
+      collecting = { turn, number: ask({ do: "collect", turn, confirm: false }) };
+    },
+  };
+  let collecting = null; // the turn whose test input is shown, and the number of the question
+  const drawer = drawerView(() => composer.focus());
+  const files = filesView((suffix) => ask({ do: "export", suffix }));
+  const sessions = sessionsView(
+    (search) => ask({ do: "find", search }),
+    (session) => {
+      send({ do: "session", session });
+      drawer.shut(false);
+      composer.focus();
+    },
+  );
+  const input = collectView(
+    "ab-button ab-new",
+    () => {
+      if (collecting) collecting.number = ask({ do: "collect", turn: collecting.turn, confirm: true });
+    },
+    () => drawer.shut(true),
+    false, // the drawer has a button that closes it
+  );
+  const speech = speaker();
+  const head = headView(state, act);
+  function spokenTurn(id) {
+    const view = turnView(id, act, typeset, () => Boolean(state.fields.collects));
+    function draw(turn) {
+      view.draw(turn);
+      if (!turn.html.has("whole")) speech.grown(id, view.read, !turn.data.get("pending"));
     }
-    function plainly() {
-      var area = document.createElement('textarea'), done = false;
-      area.value = text;
-      area.setAttribute('aria-hidden', 'true');
-      area.style.cssText = 'position: fixed; top: 0; opacity: 0';
-      document.body.appendChild(area);
-      area.select();
-      try { done = document.execCommand('copy'); } catch (e) { done = false; }
-      area.remove();
-      button.focus({preventScroll: true});
-      say(done ? 'Copied' : 'Not copied');
-    }
-    if (navigator.clipboard && window.isSecureContext) {
-      navigator.clipboard.writeText(text).then(function () { say('Copied'); }, plainly);
-    } else plainly();
+    return { root: view.root, draw };
   }
-  function source(button) {
-    var code = button.closest('.ab-code'), asked = button.closest('.ab-me');
-    if (code) return code.querySelector('pre').textContent;
-    return asked ? asked.querySelector('.ab-said').textContent : button.getAttribute('data-text');
+  const log = logView(state, act.edit, spokenTurn);
+  const composer = composerView(act, log.said);
+  const banner = bannerView();
+  const status = statusView();
+  const failure = element("div", { class: "ab-grow" });
+  const reconnect = element(
+    "button",
+    {
+      type: "button",
+      class: "ab-button ab-retry",
+      title: "Read the session again and continue",
+      onclick: () => act.reconnect(),
+    },
+    "Reconnect",
+  );
+  const notice = element("div", { class: "ab-notice", hidden: "" }, failure, reconnect);
+  const bottom = element("div", { class: "ab-bottom" }, banner.root, notice, status.root, composer.root);
+  const style = element("style");
+  const root = element(
+    "div",
+    { class: "ab-chat ab-module", role: "region", "aria-label": "Chat" },
+    head.root,
+    drawer.root,
+    log.root,
+    bottom,
+    speech.root,
+  );
+  const endKeys = keepKeys(root, () => drawer.shut(true) || composer.stop());
+  let noticeHtml = "";
+
+  function drawNotice(html) {
+    notice.hidden = !html || Boolean(gone());
+    if (html === noticeHtml) return;
+    noticeHtml = html;
+    setHtml(failure, html);
   }
-  function explain(e) {
-    var button = e.target.closest && e.target.closest('.ab-act');
-    if (!button || button.title) return;
-    var what = button.closest('.ab-code') ? 'code' : 'message';
-    button.title = button.matches('.ab-copy') ? 'Copy this ' + what :
-      'Edit and send again: a new message, as the platform has no way to change one';
+
+  function draw(changes) {
+    const { fields } = state;
+    log.draw(changes);
+    if (!changes.all && !changes.fields.size) return;
+    if (changes.all) write(style, String(fields.style ?? ""));
+    head.draw(Boolean(gone()));
+    drawNotice(String(fields.notice ?? ""));
+    banner.draw(gone());
+    root.classList.toggle("ab-gone", Boolean(gone()));
+    if (gone()) drawer.shut(false);
+    status.draw(fields.status, gone());
+    composer.draw(fields.composer, Boolean(gone()));
+    composer.put(fields.box);
+    set(root, "aria-label", fields.name ? `Chat with ${fields.name}` : "Chat");
   }
-  root.addEventListener('pointerover', explain);
-  root.addEventListener('focusin', explain);
-  root.addEventListener('keydown', function (e) {
-    if (e.key === 'Escape') {
-      var stop = find('button.ab-stop');
-      if (stop && stop.offsetParent && !e.isComposing) { e.preventDefault(); e.stopPropagation(); stop.click(); }
-      return;
-    }
-    if (!e.target.matches || !e.target.matches('.ab-input textarea')) return;
-    if (e.key === 'Enter' && !e.shiftKey && !e.isComposing && e.keyCode !== 229) {
-      e.preventDefault(); e.stopPropagation();
-      var send = find('button.ab-send');
-      if (send && !send.disabled && e.target.value.trim()) {
-        e.target.dispatchEvent(new Event('change', {bubbles: true}));
-        send.click();
-      }
-    }
-  }, true);
-  root.addEventListener('click', function (e) {
-    var button = e.target.closest && e.target.closest('button'), input = box(), log = find('.ab-log');
-    if (!button) return;
-    if (button.matches('.ab-copy')) copy(source(button), button);
-    else if (button.matches('.ab-edit') && input && !input.disabled) {
-      input.value = source(button);
-      input.dispatchEvent(new Event('change', {bubbles: true}));
-      focus();
-    }
-    else if (button.matches('.ab-send')) { if (log) log.scrollTop = 0; focus(); }
-    else if (button.matches('.ab-stop, .ab-retry, .ab-new')) focus();
-  });
-  function mark() {
-    var log = find('.ab-log'), status = find('.ab-status .widget-html-content'), input = box();
-    if (!log || !status || !input) return false;
-    root.setAttribute('role', 'region'); root.setAttribute('aria-label', 'Chat');
-    log.setAttribute('role', 'log'); log.setAttribute('aria-live', 'off'); log.setAttribute('aria-label', 'Conversation');
-    log.setAttribute('tabindex', '0');
-    status.setAttribute('role', 'status'); status.setAttribute('aria-live', 'polite');
-    input.setAttribute('aria-label', 'Message');
-    return true;
+
+  function drawCollected({ number, collected, error }) {
+    if (collecting?.number !== number) return;
+    input.draw(error ? { error } : collected);
+    if (!drawer.shows(input.root)) drawer.open("Add to test set", input.root);
+    if (!input.focus()) drawer.focus();
   }
-  if (!mark()) {
-    var seen = new MutationObserver(function () { if (mark()) seen.disconnect(); });
-    seen.observe(root, {childList: true, subtree: true});
-  }
-})(this)
+
+  const answers = {
+    answer: ({ number, accepted }) => composer.answered(number, accepted === true),
+    sessions: sessions.answered,
+    file: files.answered,
+    collected: drawCollected,
+  };
+  const answered = (message) => (Object.hasOwn(answers, message.kind) ? answers[message.kind](message) : undefined);
+  const view = { draw, answered };
+  el.append(style, root);
+  views.add(view);
+  draw({ ...emptyChanges(), all: true });
+  return () => {
+    views.delete(view);
+    endKeys();
+    sessions.end();
+    speech.end();
+  };
+}
+
+export default widgetModule(connectState, show);

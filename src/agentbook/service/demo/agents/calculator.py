@@ -17,6 +17,7 @@ from fractions import Fraction
 from ...engines.base import Step, TurnRequest
 from ...engines.streaming import run_subtask, stream_reply
 from .bounds import compute
+from .python_source import parse
 
 _BINARY: dict[type[ast.operator], tuple[str, Callable[[Fraction, Fraction], Fraction]]] = {
     ast.Add: ("+", operator.add),
@@ -72,7 +73,7 @@ def calculate(text: str) -> Calculation:
     """
     expression = _find_expression(text)
     try:
-        tree = ast.parse(expression.replace("^", "**"), mode="eval").body
+        tree = parse(expression.replace("^", "**"), "eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise CannotCalculate(f"`{expression}` is not a whole expression.") from error
     steps: list[str] = []

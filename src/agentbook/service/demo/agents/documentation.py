@@ -1,8 +1,9 @@
 # ruff: noqa: E501 - the table of synonyms
 """The packaged documentation, section by section, with full-text search.
 
-The index is SQLite's FTS5 in memory, ranked by bm25, built once per process. A query
-consists of quoted words only, so a question is never read as FTS syntax.
+It consists of the manual's pages and the docstrings of the public names. The index is
+SQLite's FTS5 in memory, ranked by bm25, built once per process. A query consists of
+quoted words only, so a question is never read as FTS syntax.
 """
 
 from __future__ import annotations
@@ -15,17 +16,27 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from .docstrings import REFERENCE, read_docstrings
 from .tokenize import keyword_stems, keywords, stem, words
 
 # Weight of a hit in the document's title, the section's title, the section's text.
 _WEIGHTS = (2.5, 6.0, 1.0)
-# Without it, a one-line definition of a word would beat every page that explains it.
-_GLOSSARY_FACTOR = 0.5
-# For a section whose title is exactly the query.
+# Without them, a one-line definition of a word, or a docstring, which repeats its name
+# in few words, would beat every page that explains it.
+_FACTORS = {"Glossary": 0.5, REFERENCE: 0.3}
+# For the docstring of a name that the question spells out, such as `load_events`.
+_NAMED_FACTOR = 4.5
+# For a section such as "What an agent is": whether the question is "What is an agent?".
+_DEFINITION, _DEFINITION_TITLE = re.compile(r"\W*what\b", re.IGNORECASE), re.compile(r"What .+ (?:is|are)")
+_DEFINITION_FACTORS = {True: 1.5, False: 0.6}
+# What is typed as it stands, such as %%chat; its words alone are those of many pages.
+_LITERAL = re.compile(r"%{1,2}\w+|--[a-z][\w-]+")
+# For a section whose title is exactly the query, or has such a literal of it.
 _EXACT_TITLE_FACTOR = 1.7
 _SYNONYM_COVERAGE = 0.8
 _MIN_COVERAGE = 0.5  # one shared word does not make an answer
 _MAX_QUERY_WORDS = 24
+_PACKAGE = Path(__file__).parents[3]
 _MAX_WORD = 60  # characters; with apostrophes in it, the index takes a word for several
 # The reader's word -> the documentation's words.
 SYNONYMS: dict[str, tuple[str, ...]] = {
@@ -122,17 +133,17 @@ class Library:
         terms = [word[:_MAX_WORD] for word in terms[:_MAX_QUERY_WORDS]]
         if not terms:
             return []
-        hits = self._rank(terms, [_any_of((word, *_synonyms(word))) for word in terms])
+        hits = self._rank(query, terms, [_any_of((word, *_synonyms(word))) for word in terms])
         if not hits:
             stems = [stem(word) for word in terms if len(stem(word)) >= 3]
-            hits = self._rank(terms, [f"{_quote(word)}*" for word in stems], prefix=True)
+            hits = self._rank(query, terms, [f"{_quote(word)}*" for word in stems], prefix=True)
         return hits[:limit]
 
     def documents(self) -> list[str]:
         """The titles of all pages, in order."""
         return list(dict.fromkeys(section.document for section in self.sections))
 
-    def _rank(self, terms: Sequence[str], expressions: Sequence[str], *, prefix: bool = False) -> list[Hit]:
+    def _rank(self, query: str, terms: Sequence[str], expressions: Sequence[str], *, prefix: bool = False) -> list[Hit]:
         if not expressions:
             return []
         sql = "SELECT rowid, bm25(pages, ?, ?, ?) FROM pages WHERE pages MATCH ? ORDER BY 2 LIMIT 40"
@@ -142,7 +153,13 @@ class Library:
         for number, rank in rows:
             coverage = self._coverage(terms, number, prefix)
             section = self.sections[number]
-            factor = _GLOSSARY_FACTOR if section.document == "Glossary" else 1.0
+            factor = _FACTORS.get(section.document, 1.0)
+            if section.document == REFERENCE and _is_spelled_out(section.title, query):
+                factor *= _NAMED_FACTOR
+            if _DEFINITION_TITLE.fullmatch(section.title):
+                factor *= _DEFINITION_FACTORS[bool(_DEFINITION.match(query))]
+            if any(literal in section.title for literal in _LITERAL.findall(query)):
+                factor *= _EXACT_TITLE_FACTOR
             if keyword_stems(section.title) == {stem(word) for word in terms}:
                 factor *= _EXACT_TITLE_FACTOR
             # With bm25 alone, one rare word would beat three that fit.
@@ -165,6 +182,24 @@ def _indexed_words(section: Section) -> list[str]:
     # Identifiers count as a whole and in parts: `load_events` matches "load events"
     # too.
     return [part for word in words(text) for part in {word, *re.split(r"[_'’-]", word)}]
+
+
+def _is_spelled_out(name: str, query: str) -> bool:
+    """Whether a question names a function or class so that it means no plain word.
+
+    Examples
+    --------
+    >>> _is_spelled_out("ab.load_events", "What does load_events return?")
+    True
+    >>> _is_spelled_out("ab.turns", "How do I count turns?")
+    False
+    >>> _is_spelled_out("ab.turns", "What does ab.turns return?")
+    True
+    """
+    short = name.removeprefix("ab.")
+    is_no_word = re.search(r"[_.]|[a-z][A-Z]", short)
+    spelling = re.escape(short if is_no_word else name)
+    return re.search(rf"(?<!\w)(?:ab\.)?{spelling}(?!\w)", query) is not None
 
 
 def _synonyms(word: str) -> tuple[str, ...]:
@@ -232,15 +267,27 @@ def read_page(markdown: str) -> list[Section]:
     return sections
 
 
-@cache
+_building = threading.Lock()
+
+
 def library() -> Library:
     """The packaged documentation, built at the first call and shared from then on."""
-    pages = sorted(manual().glob("*.md"))
-    return Library(section for page in pages for section in read_page(page.read_text(encoding="utf-8")))
+    with _building:  # once, however many turns begin with the service
+        return _library()
+
+
+@cache
+def _library() -> Library:
+    reference = [Section(REFERENCE, entry.name, entry.blocks) for entry in read_docstrings(_PACKAGE)]
+    return Library([*manual_sections(), *reference])
+
+
+def manual_sections() -> list[Section]:
+    """The sections of the manual's pages, in order."""
+    return [section for page in sorted(manual().glob("*.md")) for section in read_page(page.read_text("utf-8"))]
 
 
 def manual() -> Path:
     """The folder with the manual's pages."""
-    package = Path(__file__).parents[3]
-    folders = (package / "docs", package.parents[1] / "docs")  # in a wheel, in a checkout
+    folders = (_PACKAGE / "docs", _PACKAGE.parents[1] / "docs")  # in a wheel, in a checkout
     return next(folder for folder in folders if (folder / "01-getting-started.md").is_file())

@@ -20,11 +20,17 @@ _MAX_FIRST = 1500  # characters quoted from the best section; a code block or ta
 _MAX_SECOND = 500
 _SIMILAR_SCORE = 0.62  # a second section is quoted if its score is at least this share of the best
 _HISTORY = 4  # messages
+_MAX_HITS = 5  # sections that a tool run names
 _GREETING = re.compile(
     r"^\W*(?:hi|hello|hey|good (?:morning|day|evening)|thanks?|thank you|bye|ok(?:ay)?|help)\b[\w\s]{0,12}\W*$",
     re.IGNORECASE,
 )
 _EXAMPLE = re.compile(r"\b(?:examples?|in code|code|snippet|show me|sample)\b", re.IGNORECASE)
+# "How do I stream? Show code." asks about streaming, not about code.
+_EXAMPLE_SENTENCE = re.compile(
+    r"(?<=[.?!;,])\s*(?:please\s+)?(?:show|give|with|in)\b[^.?!]{0,20}\b(?:examples?|code|snippet|sample)\W*$",
+    re.IGNORECASE,
+)
 _MORE = re.compile(r"\b(?:more|else|further|details?|elaborate|continue|go on)\b", re.IGNORECASE)
 _REFERENCE = re.compile(
     r"\b(?:it|its|that|this|them|those|these|one|same|there|above)\b|^\W*(?:and|but)\b", re.IGNORECASE
@@ -64,10 +70,15 @@ class Guide:
         pages = self.library if self.library is not None else await compute(library)
         hits = await compute(pages.search, request.query)
         await pause(turn, 0.15)
-        yield ToolDone("search_documentation")
+        yield ToolDone("search_documentation", search_result(hits))
         text = await compute(compose, turn.message, request, hits, pages, turn.history)
         async for step in stream_reply(turn, text):
             yield step
+
+
+def search_result(hits: Sequence[Hit]) -> list[dict[str, object]]:
+    """What a search found, as JSON values: the best sections and their scores."""
+    return [{"section": hit.section.source, "score": round(hit.score, 2)} for hit in hits[:_MAX_HITS]]
 
 
 def understand(message: str, history: Sequence[Message]) -> SearchRequest:
@@ -83,6 +94,7 @@ def understand(message: str, history: Sequence[Message]) -> SearchRequest:
     'How do I stream events?'
     """
     wants_example, wants_more = bool(_EXAMPLE.search(message)), bool(_MORE.search(message))
+    message = _EXAMPLE_SENTENCE.sub("", message)
     subject = _subject(message)
     if not subject or (len(subject) <= 2 and _REFERENCE.search(message)):
         # Newest first, until a question that has a subject.

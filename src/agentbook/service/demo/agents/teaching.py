@@ -81,7 +81,7 @@ class Slow:
 
     async def run(self, turn: TurnRequest) -> AsyncIterator[Step]:
         seconds = _first_number(turn.message, turn.rng.uniform(4.0, 9.0), self.max_wait_s)
-        async for step in run_subtask(turn, "think", seconds, asked_s=round(seconds, 1)):
+        async for step in run_subtask(turn, "think", seconds, wait_s=round(seconds, 1)):
             yield step
         text = (
             f"That took {seconds:.1f} seconds of thought. A reply is persisted only when its turn completes, "

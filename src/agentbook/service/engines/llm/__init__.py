@@ -1,12 +1,8 @@
-"""The `llm` engine: a language model behind any OpenAI-compatible endpoint.
+"""The `llm` engine: language models behind OpenAI-compatible endpoints.
 
-`settings` reads the environment; `endpoint` sends requests and is the only module that
-uses the `openai` package; `completion_stream` assembles streamed answers; `tools` are
-what a model may call; `engine` loops over them. The package is an extra
-(``pip install 'agentbook[llm]'``) and is loaded with the first turn that needs it.
+`settings` and `models` read the environment; `endpoint` sends requests and is the only
+module that uses the `openai` package; `completion_stream` assembles streamed answers;
+`tools` are what a model may call; `engine` loops over them. The package is an extra
+(``pip install 'agentbook[llm]'``). It is loaded with the first turn that needs it, or
+when a service with a model starts.
 """
-
-from .engine import LlmEngine
-from .settings import Settings
-
-__all__ = ["LlmEngine", "Settings"]

@@ -23,6 +23,7 @@ class _Saved(msgspec.Struct):
     memory: dict[str, str] = {}
 
 
+_MAX_SHOWN = 8_000  # characters of a text that people may look at
 _ACTIONS = ("save", "read", "delete", "list")
 
 
@@ -93,7 +94,7 @@ async def run_call(
             async for item in items:
                 yield item
         return
-    yield ToolStarted(name, {"arguments": call.arguments[:200]})
+    yield ToolStarted(name, shown_arguments(call))
     if call.name == MEMORY and call.name in tools:
         result = _use_memory(call, memory)
         if memory.has_changed:
@@ -101,8 +102,30 @@ async def run_call(
             yield StateSaved(len(state.encode(errors="replace")), state)
     else:
         result = await run_tool(call, tools, turn)
-    yield ToolDone(name)
+    yield ToolDone(name, shown_result(result))
     yield result
+
+
+def shown_arguments(call: ToolCall) -> Mapping[str, Any]:
+    """The arguments of a call for people; as text if they are no JSON object."""
+    try:
+        return parse_arguments(call.arguments)
+    except BadArguments:
+        return {"arguments": _shortened(call.arguments)}
+
+
+def shown_result(text: str) -> Any:
+    """A tool's result for people: the JSON value that its text holds, else the text."""
+    if len(text) > _MAX_SHOWN:
+        return _shortened(text)
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}… ({len(text):,} characters)"
 
 
 def _use_memory(call: ToolCall, memory: Memory) -> str:
@@ -122,11 +145,11 @@ async def _call_agent(call: ToolCall, turn: TurnRequest) -> AsyncGenerator[Step 
         if name not in names:
             raise BadArguments(f"There is no agent {name[:100]!r}. There are: {', '.join(names) or 'none'}.")
     except BadArguments as error:
-        yield ToolStarted(CALL_AGENT, {"arguments": call.arguments[:200]})
-        yield ToolDone(CALL_AGENT)
+        yield ToolStarted(CALL_AGENT, shown_arguments(call))
+        yield ToolDone(CALL_AGENT, {"error": str(error)})
         yield _json({"error": str(error)})
         return
-    yield SubtaskStarted(name, {"message": message[:200]})
+    yield SubtaskStarted(name, {"message": message})
     running: list[str] = []
     result = ""
     steps = turn.calls.run(name, message)
@@ -151,7 +174,7 @@ async def _call_agent(call: ToolCall, turn: TurnRequest) -> AsyncGenerator[Step 
     # What the sub-agent left unfinished ends with it.
     for tool in reversed(running):
         yield ToolDone(tool)
-    yield ToolDone(name)
+    yield ToolDone(name, shown_result(result))
     yield result
 
 

@@ -33,13 +33,16 @@ class ToolCall:
 class Completion:
     """A complete answer of the model.
 
-    `tokens` is None if the endpoint did not count them.
+    `tokens`, `input_tokens` and `output_tokens` are None if the endpoint did not count
+    them.
     """
 
     text: str
     tool_calls: tuple[ToolCall, ...]
     finish_reason: str | None
     tokens: int | None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
 
 
 @dataclass(slots=True)
@@ -58,6 +61,8 @@ class CompletionBuilder:
 
     finish_reason: str | None = None
     tokens: int | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
     _text: list[str] = field(default_factory=list)
     _calls: dict[int, ToolCall] = field(default_factory=dict)
     _characters: int = 0
@@ -93,7 +98,8 @@ class CompletionBuilder:
         """The completion so far. Tool calls without a name are omitted."""
         calls = tuple(call for call in self._calls.values() if call.name)
         finish_reason = "length" if self.is_full else self.finish_reason
-        return Completion("".join(self._text), calls, finish_reason, self.tokens)
+        text = "".join(self._text)
+        return Completion(text, calls, finish_reason, self.tokens, self.input_tokens, self.output_tokens)
 
     def _add_choice(self, choice: Mapping[str, Any]) -> str:
         finish_reason = choice.get("finish_reason")
@@ -141,6 +147,12 @@ class CompletionBuilder:
         return call
 
     def _add_usage(self, usage: Any) -> None:
-        total = usage.get("total_tokens") if isinstance(usage, Mapping) else None
-        if isinstance(total, int) and not isinstance(total, bool) and total >= 0:
-            self.tokens = total
+        if not isinstance(usage, Mapping):
+            return
+        counts = [_count(usage.get(name)) for name in ("total_tokens", "prompt_tokens", "completion_tokens")]
+        if counts[0] is not None:
+            self.tokens, self.input_tokens, self.output_tokens = counts
+
+
+def _count(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None

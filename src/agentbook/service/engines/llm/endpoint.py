@@ -17,12 +17,16 @@ from typing import Any
 
 from ..base import Failure
 from .completion_stream import Completion, CompletionBuilder
-from .settings import Settings
+from .settings import MODELS_VARIABLE, Settings
 
 _DRAFT_INTERVAL_S = 0.05  # too short to notice, long enough that a fast model does not flood every socket
 _CONNECT_TIMEOUT_S = 10.0
 _MAX_RETRY_AFTER_S = 20.0
 _RETRYABLE = frozenset({408, 409, 425, 429})
+# OpenAI's newer models refuse the first; most other servers know no other.
+_LIMIT, _NEWER_LIMIT = "max_tokens", "max_completion_tokens"
+# The models that want the newer one, by URL and name, so that they refuse it only once.
+_newer_limits: set[tuple[str, str]] = set()
 
 
 class EndpointError(Exception):
@@ -55,6 +59,20 @@ class EndpointError(Exception):
         self.retry_after_s = retry_after_s
 
 
+def load(settings: Settings) -> None:
+    """Import the package and what it reads once, so that the first turn need not wait.
+
+    Nothing is sent.
+
+    Raises
+    ------
+    ImportError
+        The package `openai` is not installed.
+    """
+    if settings.problem is None:
+        Endpoint(settings).load()
+
+
 class Endpoint:
     """A connection to the endpoint; an async context manager.
 
@@ -84,6 +102,10 @@ class Endpoint:
                 timeout=timeout, follow_redirects=False, trust_env=not settings.is_local
             ),
         )
+
+    def load(self) -> None:
+        """Import the parts of the package that it imports when they are first used."""
+        _ = self._client.chat.completions
 
     async def __aenter__(self) -> Endpoint:
         return self
@@ -116,9 +138,23 @@ class Endpoint:
                 delay_s = max(delay_s, error.retry_after_s)
             await asyncio.sleep(delay_s)
 
+    async def _open(self, body: Mapping[str, Any]) -> Any:
+        """Send the request; again with the newer name of its limit, if refused."""
+        model = self._settings.base_url, self._settings.model
+        renamed = {_NEWER_LIMIT if name == _LIMIT else name: value for name, value in body.items()}
+        create = self._client.chat.completions.create
+        try:
+            return await create(**(renamed if model in _newer_limits else body))
+        except self._openai.BadRequestError as error:
+            if _LIMIT not in body or model in _newer_limits or _NEWER_LIMIT not in str(error.message):
+                raise
+        stream = await create(**renamed)
+        _newer_limits.add(model)
+        return stream
+
     async def _pieces(self, body: Mapping[str, Any], builder: CompletionBuilder) -> AsyncGenerator[str, None]:
         try:
-            stream = await self._client.chat.completions.create(**body)
+            stream = await self._open(body)
             async with stream:
                 async for chunk in stream:
                     piece = builder.add(_as_json(chunk))
@@ -138,7 +174,7 @@ class Endpoint:
             problem = f"said nothing for {self._settings.read_timeout_s:g} s"
             return EndpointError(_failure(504, "ModelTimeout", problem, "Try again, or raise AGENTBOOK_LLM_TIMEOUT_S."))
         if isinstance(error, openai.APIConnectionError):
-            advice = "Check that it runs and that OPENAI_BASE_URL points to it"
+            advice = f"Check that it runs and that {self._settings.url_variable} points to it"
             problem = "cannot be reached, or closed the connection"
             return EndpointError(_bad_gateway(problem, advice), is_retryable=True)
         if isinstance(error, openai.APIStatusError):
@@ -157,10 +193,12 @@ class Endpoint:
         if status in (401, 403):
             # The endpoint's message is not quoted: it may repeat the key, or parts of
             # it.
-            return EndpointError(_bad_gateway(f"refused the service's credentials ({status})", "Check OPENAI_API_KEY."))
+            problem = f"refused the service's credentials ({status})"
+            return EndpointError(_bad_gateway(problem, f"Check {self._settings.key_variable}."))
         if status == 404:
             problem = f"does not know the model {self._settings.model!r}, or has no chat completions (404)"
-            return EndpointError(_bad_gateway(problem, "Set AGENTBOOK_LLM_MODEL and OPENAI_BASE_URL to what it has."))
+            advice = f"Set {MODELS_VARIABLE} or AGENTBOOK_LLM_MODEL, and {self._settings.url_variable}, to what it has."
+            return EndpointError(_bad_gateway(problem, advice))
         if status == 429:
             if error.code == "insufficient_quota":
                 problem = "has no quota left for this key (429)"
@@ -168,7 +206,7 @@ class Endpoint:
             failure = _failure(503, "ModelBusy", "has too many requests at the moment (429)", "Try again in a minute.")
             return EndpointError(failure, is_retryable=True, retry_after_s=_retry_after(error))
         if 300 <= status < 400:
-            advice = "Set OPENAI_BASE_URL to where it really is."
+            advice = f"Set {self._settings.url_variable} to where it really is."
             return EndpointError(_bad_gateway(f"redirects elsewhere ({status})", advice))
         return EndpointError(
             _bad_gateway(f"answered {status}: {self._settings.redact(str(error.message))}"),

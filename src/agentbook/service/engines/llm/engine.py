@@ -19,7 +19,7 @@ from ..base import Draft, Failure, LlmCall, LlmUsage, Message, Reply, Step, Turn
 from .agent_tools import Memory, run_call
 from .completion_stream import Completion
 from .endpoint import Endpoint, EndpointError
-from .settings import Settings
+from .models import Models
 from .tools import Tool, callable_name, offered_tools
 
 log = logging.getLogger("agentbook.service")
@@ -42,13 +42,13 @@ class LlmEngine:
 
     Parameters
     ----------
-    settings
-        Where the model is.
+    models
+        The models that a version may name, and where they are.
     max_rounds
         How many times per turn the model may call tools before it has to answer.
     """
 
-    settings: Settings
+    models: Models
     max_rounds: int = _MAX_ROUNDS
 
     async def run(self, turn: TurnRequest) -> AsyncIterator[Step]:
@@ -56,32 +56,31 @@ class LlmEngine:
 
         The failure says what the operator of the service can do.
         """
-        if self.settings.problem is not None:
-            yield Failure(500, "ModelNotConfigured", self.settings.problem)
+        settings = self.models.find(turn.model)
+        if settings.problem is not None:
+            yield Failure(500, "ModelNotConfigured", settings.problem)
             return
         try:
             # In a thread, because importing the package takes half a second the first
             # time.
-            endpoint = await asyncio.to_thread(Endpoint, self.settings)
+            endpoint = await asyncio.to_thread(Endpoint, settings)
         except ImportError:
             yield NOT_INSTALLED
             return
-        async with endpoint, aclosing(self._converse(turn, endpoint)) as steps:
+        async with endpoint, aclosing(self._converse(turn, endpoint, settings.model)) as steps:
             try:
                 async for step in steps:
                     yield step
             except EndpointError as error:
-                log.warning(
-                    "turn %s, model %r at %s: %s", turn.task_id, self.settings.model, self.settings.base_url, error
-                )
+                log.warning("turn %s, model %r at %s: %s", turn.task_id, settings.model, settings.base_url, error)
                 yield error.failure if turn.prompt_is_visible else error.without_quotation
 
-    async def _converse(self, turn: TurnRequest, endpoint: Endpoint) -> AsyncGenerator[Step, None]:
+    async def _converse(self, turn: TurnRequest, endpoint: Endpoint, model: str) -> AsyncGenerator[Step, None]:
         tools, memory = offered_tools(turn), Memory(turn.state)
         messages = initial_messages(turn)
         reply_parts: list[str] = []
         for round_number in range(self.max_rounds + 1):
-            body = self._body(messages, tools, may_call=round_number < self.max_rounds)
+            body = request_body(model, messages, tools, turn.sampling, may_call=round_number < self.max_rounds)
             size = body_bytes(body)
             yield LlmCall(size)
             completion = Completion("", (), None, None)
@@ -94,7 +93,13 @@ class LlmEngine:
                         reply_parts.append(separator + part)
                         separator = ""
                         yield Draft(reply_parts[-1])
-            yield LlmUsage(_tokens(completion, size))
+            yield LlmUsage(
+                _tokens(completion, size),
+                model=model,
+                input_tokens=completion.input_tokens,
+                output_tokens=completion.output_tokens,
+                is_estimate=completion.tokens is None,
+            )
             if not completion.tool_calls or completion.finish_reason in ("length", "content_filter"):
                 if completion.finish_reason == "length" and "".join(reply_parts).strip():
                     reply_parts.append(_TRUNCATED)
@@ -118,20 +123,28 @@ class LlmEngine:
             f"The language model called tools {self.max_rounds} times in a row and gave no answer",
         )
 
-    def _body(
-        self, messages: Sequence[Mapping[str, Any]], tools: Mapping[str, Tool], *, may_call: bool
-    ) -> dict[str, Any]:
-        body: dict[str, Any] = {
-            "model": self.settings.model,
-            "messages": list(messages),
-            "stream": True,
-            "stream_options": {"include_usage": True},
-        }
-        if tools:
-            body["tools"] = [tool.as_function() for tool in tools.values()]
-            if not may_call:
-                body["tool_choice"] = "none"
-        return body
+
+def request_body(
+    model: str,
+    messages: Sequence[Mapping[str, Any]],
+    tools: Mapping[str, Tool],
+    sampling: Mapping[str, float],
+    *,
+    may_call: bool,
+) -> dict[str, Any]:
+    """The body of one request to the model."""
+    body: dict[str, Any] = {
+        "model": model,
+        "messages": list(messages),
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        **sampling,
+    }
+    if tools:
+        body["tools"] = [tool.as_function() for tool in tools.values()]
+        if not may_call:
+            body["tool_choice"] = "none"
+    return body
 
 
 def initial_messages(turn: TurnRequest) -> list[dict[str, Any]]:

@@ -15,8 +15,10 @@ from urllib.parse import urlsplit
 
 DEFAULT_BASE_URL = "https://api.openai.com/v1"
 DEFAULT_MODEL = "gpt-4o-mini"
+MODELS_VARIABLE = "AGENTBOOK_LLM_MODELS"  # several, see `models`
+ONE_ENDPOINT = ("OPENAI_BASE_URL", "OPENAI_API_KEY")
 # Local servers (Ollama, llama.cpp, vLLM) need no key, but the client always sends one.
-_NO_KEY = "no-key"
+NO_KEY = "no-key"
 _MASK = "***"
 # What may be a secret in an endpoint's error message: keys, bearer tokens, and user
 # names and passwords in URLs.
@@ -44,14 +46,18 @@ class Settings:
         seconds.
     problem : str or None
         What is wrong with the configuration; every turn then fails with this message.
+    key_variable, url_variable : str
+        The environment variables that hold the key and the URL, for messages.
     """
 
     base_url: str = DEFAULT_BASE_URL
-    api_key: str = field(default=_NO_KEY, repr=False)
+    api_key: str = field(default=NO_KEY, repr=False)
     model: str = DEFAULT_MODEL
     read_timeout_s: float = 120.0
     retry_delays_s: tuple[float, ...] = (0.5, 2.0)
     problem: str | None = None
+    key_variable: str = "OPENAI_API_KEY"
+    url_variable: str = "OPENAI_BASE_URL"
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("the settings of the language model hold a secret and cannot be pickled")
@@ -83,8 +89,8 @@ class Settings:
 
 
 def is_configured(environment: Mapping[str, str]) -> bool:
-    """Whether the environment names an endpoint or a key for one."""
-    return any(environment.get(name, "").strip() for name in ("OPENAI_BASE_URL", "OPENAI_API_KEY"))
+    """Whether the environment names an endpoint, a key for one, or models."""
+    return any(environment.get(name, "").strip() for name in (*ONE_ENDPOINT, MODELS_VARIABLE))
 
 
 def from_environment(environment: Mapping[str, str]) -> Settings:
@@ -103,33 +109,42 @@ def from_environment(environment: Mapping[str, str]) -> Settings:
     """
     variables = {name: value.strip() for name, value in environment.items()}
     base_url = variables.get("OPENAI_BASE_URL") or DEFAULT_BASE_URL
-    key = variables.get("OPENAI_API_KEY") or _NO_KEY
+    key = variables.get("OPENAI_API_KEY") or NO_KEY
     model = variables.get("AGENTBOOK_LLM_MODEL") or DEFAULT_MODEL
+    return checked(Settings(base_url, key, model, read_timeout(variables)))
+
+
+def read_timeout(environment: Mapping[str, str]) -> float:
+    """``AGENTBOOK_LLM_TIMEOUT_S`` in seconds; NaN if it is not a number."""
     try:
-        read_timeout_s = float(variables.get("AGENTBOOK_LLM_TIMEOUT_S") or 120.0)
+        return float(environment.get("AGENTBOOK_LLM_TIMEOUT_S", "").strip() or 120.0)
     except ValueError:
-        read_timeout_s = 0.0
-    problem = _url_problem(base_url)
-    if not (math.isfinite(read_timeout_s) and read_timeout_s > 0):
+        return math.nan
+
+
+def checked(settings: Settings) -> Settings:
+    """The settings; if something is wrong with them, without key and address."""
+    problem = _url_problem(settings)
+    if not (math.isfinite(settings.read_timeout_s) and settings.read_timeout_s > 0):
         problem = "AGENTBOOK_LLM_TIMEOUT_S must be a number of seconds greater than 0"
-    if not (key.isascii() and key.isprintable()):
-        problem = "OPENAI_API_KEY holds characters that cannot be sent in a header; copy it again"
-    if problem is not None:
-        return Settings(problem=problem)
-    return Settings(base_url, key, model, read_timeout_s)
+    if not (settings.api_key.isascii() and settings.api_key.isprintable()):
+        problem = f"{settings.key_variable} holds characters that cannot be sent in a header; copy it again"
+    return settings if problem is None else Settings(model=settings.model, problem=problem)
 
 
-def _url_problem(url: str) -> str | None:
+def _url_problem(settings: Settings) -> str | None:
+    url, variable = settings.base_url, settings.url_variable
     try:
         parts = urlsplit(url)
         is_complete = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         is_complete = False
     if not is_complete:
-        return "OPENAI_BASE_URL must begin with http:// or https:// and name a host"
+        return f"{variable} must begin with http:// or https:// and name a host"
     # Clients log URLs, and a secret in the URL would be logged with it.
     if parts.username is not None or parts.query or parts.fragment:
         return (
-            "OPENAI_BASE_URL must not hold a user name, a password, a query or a fragment; set OPENAI_API_KEY instead"
+            f"{variable} must not hold a user name, a password, a query or a fragment; set {settings.key_variable} "
+            "instead"
         )
     return None

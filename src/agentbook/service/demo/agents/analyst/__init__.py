@@ -30,6 +30,7 @@ Row = Mapping[str, Any]
 _QUERY_S = 0.12
 _HISTORY = 6  # a follow-up may continue an earlier question that is itself a follow-up
 _SHOWN_PARAMETERS = ("start", "end", "workspace", "agent", "session_type", "top")
+_SHOWN_ROWS = 5  # of a result, in its tool call
 _TITLES = {"initiator": "who", "kind": "failure", "type": "session type", "hour": "hour (UTC)"}
 
 
@@ -82,11 +83,12 @@ async def answer_question(turn: TurnRequest, question: str) -> str:
 async def _run_query(turn: TurnRequest, query: Query, results: list[Sequence[Row]]) -> AsyncIterator[Step]:
     """Run one query as a tool call."""
     parameters = query.parameters
-    yield ToolStarted(query.name, {name: parameters[name] for name in _SHOWN_PARAMETERS if name in parameters})
+    shown = {name: parameters[name] for name in _SHOWN_PARAMETERS if name in parameters}
+    yield ToolStarted(query.name, {"sql": query.sql.strip(), "parameters": shown})
     rows = await compute(turn.activity.rows, query.sql, {**parameters, "account_id": turn.account_id})
     results.append(rows)
     await pause(turn, _QUERY_S)
-    yield ToolDone(query.name)
+    yield ToolDone(query.name, {"rows": len(rows), "first": [dict(row) for row in rows[:_SHOWN_ROWS]]})
 
 
 @dataclass(frozen=True, slots=True)

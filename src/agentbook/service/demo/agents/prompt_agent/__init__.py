@@ -17,7 +17,7 @@ from ....engines.base import Message, Step, ToolDone, ToolStarted, TurnRequest
 from ....engines.streaming import pause, stream_reply
 from ..bounds import compute, readable
 from ..documentation import Hit, Library, library
-from ..guide import understand
+from ..guide import search_result, understand
 from ..tokenize import keyword_stems
 from .instructions import REFUSAL, UNKNOWN, Instructions, parse_instructions
 
@@ -46,14 +46,14 @@ class Answer:
         An example.
     sources : tuple of str
         The sections that the sentences are from.
-    is_found : bool
+    is_known : bool
         Whether it is an answer, not a refusal or "I found nothing".
     """
 
     sentences: tuple[str, ...]
     code: str | None = None
     sources: tuple[str, ...] = ()
-    is_found: bool = True
+    is_known: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class PromptAgent:
         pages = self.library if self.library is not None else await compute(library)
         hits = await compute(pages.search, query)
         await pause(turn, 0.1)
-        yield ToolDone("search_documentation")
+        yield ToolDone("search_documentation", search_result(hits))
         text = await compute(compose, turn.message, query, instructions, hits)
         async for step in stream_reply(turn, text):
             yield step
@@ -95,7 +95,7 @@ def compose(message: str, query: str, instructions: Instructions, hits: Sequence
     if _ABOUT_INSTRUCTIONS.search(message):
         return _describe(instructions)
     if _is_refused(message, instructions, hits):
-        answer = Answer((instructions.refusal or REFUSAL,), is_found=False)
+        answer = Answer((instructions.refusal or REFUSAL,), is_known=False)
     else:
         answer = _find_answer(query, instructions, hits)
     return _format(answer, message, instructions)
@@ -142,7 +142,7 @@ def _find_answer(query: str, instructions: Instructions, hits: Sequence[Hit]) ->
     best = [candidates[index] for index in sorted(ranking[:limit])]
     sentences = _limit_words([sentence for sentence, _, _ in best], instructions.words)
     if not sentences:
-        return Answer((instructions.unknown or UNKNOWN,), is_found=False)
+        return Answer((instructions.unknown or UNKNOWN,), is_known=False)
     sources = dict.fromkeys(source for _, _, source in best[: len(sentences)])
     return Answer(sentences, code, tuple(sources))
 
@@ -188,7 +188,7 @@ def _format(answer: Answer, message: str, instructions: Instructions) -> str:
     lines = [_format_line(line, instructions) for line in answer.sentences]
     if instructions.form == "json":
         return _format_json(lines, answer, message, instructions)
-    if not answer.is_found:
+    if not answer.is_known:
         return "\n\n".join(filter(None, (instructions.opening, " ".join(lines))))
     greeting = (instructions.opening, _FRIENDLY_OPENING if instructions.friendly else None)
     parts = [" ".join(filter(None, greeting)), _format_lines(lines, instructions.form)]
@@ -228,7 +228,7 @@ def _format_json(lines: Sequence[str], answer: Answer, message: str, instruction
         "source": answer.sources[0] if answer.sources else None,
         "sources": list(answer.sources),
         "example": answer.code,
-        "found": answer.is_found,
+        "found": answer.is_known,
     }
     document = {key: values.get(key.lower()) for key in instructions.keys}
     return json.dumps(document, ensure_ascii=False, indent=1)

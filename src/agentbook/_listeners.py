@@ -1,0 +1,46 @@
+"""Functions that are called after each change."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Generic, ParamSpec
+
+P = ParamSpec("P")
+log = logging.getLogger("agentbook")
+
+
+class Listeners(Generic[P]):
+    """Listeners, each of which is called whatever another one raises.
+
+    Examples
+    --------
+    >>> listeners, statuses = Listeners[str](), []
+    >>> end = listeners.add(statuses.append)
+    >>> listeners.notify("answered")
+    >>> end()
+    >>> listeners.notify("failed")
+    >>> statuses
+    ['answered']
+    """
+
+    def __init__(self) -> None:
+        self._listeners: list[Callable[P, object]] = []
+
+    def add(self, listener: Callable[P, object]) -> Callable[[], None]:
+        """Call `listener` from now on; the result ends that, also if called again."""
+        self._listeners.append(listener)
+
+        def end() -> None:
+            if listener in self._listeners:
+                self._listeners.remove(listener)
+
+        return end
+
+    def notify(self, *args: P.args, **kwargs: P.kwargs) -> None:
+        """Call every listener; one that raises is logged with its traceback."""
+        for listener in tuple(self._listeners):
+            try:
+                listener(*args, **kwargs)
+            except Exception:
+                log.exception("The listener %r failed; the others were called, and it stays a listener.", listener)

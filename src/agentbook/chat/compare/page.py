@@ -1,0 +1,195 @@
+"""A comparison in a page: one widget with a module of its own, and their messages.
+
+The module is ``assets/compare.js``, made of the parts of a panel's. Snapshots and
+patches are those of a panel (see `chat.widgets.panel`), with two kinds of turns. A
+round has the HTML ``question``, and as data ``columns``, the ids of its replies from
+the left; ``choices``, those that concern no single reply; and ``verdict``. A reply is
+the turn of a panel without its question, with the HTML ``attempts``, what was streamed
+before a retry, and as data its ``choice``. A choice is
+``{"round": "r1", "choice": 0, "label": ..., "title": ..., "enabled": ..., "pressed":
+...}``: the side that it prefers, from 0, or ``tie``, or ``none``.
+
+From the page come ``{"do": "prefer", "round": "r1", "choice": 0}`` and, as in a panel,
+``send``, ``stop``, ``retry`` and ``pictures``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..html import message_html
+from ..html.protocols import ExchangeLike
+from ..html.style import live_css, read_asset
+from ..widgets.esm import ASSETS, read_module
+from ..widgets.fields import KEYS, pictures_label
+from ..widgets.page_log import OpenTurn
+from ..widgets.page_state import PageState
+from ..widgets.page_view import OnHello, PageView
+from .actions import CompareActions
+from .comparison import NONE, TIE, Choice, Comparison, Round
+from .view import choice_label, describe, is_closed, names, placeholder, question, tally, verdict
+
+STOP = "Stop listening; the agents may still finish (Esc)"
+
+
+class CompareView(PageView):
+    """Shows the state of a `ComparePage` in a page."""
+
+    _esm = read_module(ASSETS / "compare.js")
+    _css = f"{live_css()} {read_asset('compare.css')}"
+
+
+class ComparePage:
+    """Keeps the page of a comparison up to date.
+
+    Parameters
+    ----------
+    actions : CompareActions
+    style : str
+        CSS that holds while the page shows the comparison.
+    height : str
+        CSS height of the log.
+    images : bool
+        Whether pictures in replies are fetched.
+    on_hello : callable
+        As of `PageView`.
+
+    Attributes
+    ----------
+    widget : CompareView
+    state : PageState
+    images : bool
+    """
+
+    def __init__(self, actions: CompareActions, style: str, height: str, *, images: bool, on_hello: OnHello) -> None:
+        self._actions, self._on_hello = actions, on_hello
+        self.images = images
+        self.state = PageState()
+        self.state.set_fields(style=style, height=height, empty=message_html.EMPTY)
+        self._rounds: dict[str, Round] = {}
+        self._replies: dict[ExchangeLike, OpenTurn] = {}
+        self._count = 0
+        self.widget = self._view()
+
+    def _view(self) -> CompareView:
+        return CompareView(self.state.snapshot, self._receive, self._on_hello)
+
+    def replace(self) -> CompareView:
+        """A new widget in place of one that a page does not hear."""
+        before, self.widget = self.widget, self._view()
+        before.close()
+        return self.widget
+
+    # Drawing
+
+    @property
+    def open_characters(self) -> int:
+        """How many characters the next drawing renders again."""
+        return sum(reply.open_characters for reply in self._replies.values())
+
+    def load_pictures(self, images: bool) -> None:
+        """Fetch pictures from the next drawing on, or stop doing so."""
+        self.images = images
+        for reply in self._replies.values():
+            reply.load_pictures(images)
+
+    def draw(self, comparison: Comparison) -> None:
+        """Update the page."""
+        with self.state.lock:
+            self._arrange(comparison.rounds)
+            for id, round_ in self._rounds.items():
+                self._draw_round(comparison, id, round_)
+            self.state.set_fields(**self._fields(comparison))
+            patch = self.state.take_patch()
+        if patch is not None:
+            self.widget.send(patch)
+
+    def _fields(self, comparison: Comparison) -> dict[str, Any]:
+        closed = is_closed(comparison)
+        return {
+            "name": names(comparison),
+            "preferred": tally(comparison),
+            "pictures": self._pictures_label(),
+            "status": describe(comparison),
+            "composer": {
+                "busy": bool(comparison.pending),
+                "closed": closed,
+                "placeholder": placeholder(comparison) + ("" if closed else KEYS),
+                "stop": STOP,
+            },
+        }
+
+    def _pictures_label(self) -> tuple[str, str] | None:
+        pictures = any(reply.pictures for reply in self._replies.values())
+        return pictures_label(self.images) if pictures else None
+
+    def _arrange(self, rounds: Sequence[Round]) -> None:
+        """Make missing replies, forget those tried again, and set the order."""
+        self._rounds = {f"r{round_.number}": round_ for round_ in rounds}
+        before, self._replies = self._replies, {}
+        order = []
+        for id, round_ in self._rounds.items():
+            order.append(id)
+            for exchange in round_.exchanges:
+                self._replies[exchange] = before.get(exchange) or self._reply(exchange)
+                order.append(self._replies[exchange].id)
+        self.state.arrange(order)
+
+    def _reply(self, exchange: ExchangeLike) -> OpenTurn:
+        self._count += 1
+        return OpenTurn(exchange, f"t{self._count}", images=self.images, asks=False)
+
+    def _draw_round(self, comparison: Comparison, id: str, round_: Round) -> None:
+        labels = comparison.shown_labels(round_)
+        replies = [self._replies[exchange] for exchange in round_.exchanges]
+        for side, reply in enumerate(replies):
+            reply.draw(self.state, labels[side], not is_closed(comparison))
+            attempts = message_html.earlier_attempts(comparison.cut_off(round_, side))
+            self.state.set_html(reply.id, "attempts", attempts)
+            self.state.set_data(reply.id, choice=_choice(id, round_, side, labels))
+        self.state.set_html(id, "question", question(round_))
+        self.state.set_data(
+            id,
+            columns=[replies[side].id for side in round_.order],
+            choices=[_choice(id, round_, choice, labels) for choice in (TIE, NONE)],
+            verdict=verdict(round_, labels),
+        )
+
+    # What a page says
+
+    def _receive(self, message: dict[str, Any]) -> None:
+        match message:
+            case {"do": "send", "text": str(text), "number": str(number)}:
+                self._actions.send(text, lambda accepted: self._answer(number, accepted))
+            case {"do": "retry", "turn": str(turn)}:
+                exchange = self._exchange(turn)
+                if exchange is not None:
+                    self._actions.retry(exchange)
+            case {"do": "prefer", "round": str(id), "choice": int() | "tie" | "none" as choice}:
+                round_ = self._rounds.get(id)
+                if round_ is not None:
+                    self._actions.prefer(round_, choice)
+            case {"do": "stop"}:
+                self._actions.stop()
+            case {"do": "pictures"}:
+                self._actions.switch_pictures()
+
+    def _exchange(self, turn: str) -> ExchangeLike | None:
+        with self.state.lock:
+            return next((exchange for exchange, reply in self._replies.items() if reply.id == turn), None)
+
+    def _answer(self, number: str, accepted: bool) -> None:
+        self.widget.send({"kind": "answer", "number": number, "accepted": accepted})
+
+
+def _choice(id: str, round_: Round, choice: Choice, labels: Sequence[str]) -> dict[str, Any]:
+    label, title = choice_label(round_, choice, labels)
+    return {
+        "round": id,
+        "choice": choice,
+        "label": label,
+        "title": title,
+        "enabled": round_.allows(choice),
+        "pressed": round_.preferred == choice,
+    }

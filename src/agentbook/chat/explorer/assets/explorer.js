@@ -1,0 +1,416 @@
+/*
+The explorer in a page. The kernel counts; this draws, and asks by numbered messages, one
+at a time: while one is under way, a newer selection takes the place of the one that
+waits, so a brush never runs ahead of its views.
+*/
+import { duration, NOTHING, number } from "./marks.js";
+import { copy, element, set, setHtml, write } from "../../widgets/assets/dom.js";
+import { collectView } from "../../widgets/assets/collect.js";
+import { openConnection, widgetModule } from "../../widgets/assets/connection.js";
+import { passesWithModifier, shieldKeys } from "../../widgets/assets/keys.js";
+import { latencyView } from "./plot.js";
+import { barsView, heatView, tableView } from "./lists.js";
+
+const PATIENCE_MS = 4000;
+const OWN = {
+  time: { begin: null, end: null },
+  latency: { low: null, high: null },
+  hours: { hours: [] },
+  outcomes: { outcomes: [] },
+  groups: { groups: [] },
+};
+
+const VIEWS = ["heat", "latency", "outcomes", "groups"];
+
+/* What all views of one model share: the values, and the messages to the kernel. */
+function connect(model) {
+  const snapshot = model.get("_snapshot");
+  if (!snapshot) return null;
+  const state = { notice: "", dragging: false };
+  const views = new Set();
+  const queue = new Map();
+  let [waiting, sent, timer, answered] = [null, 0, 0, 0];
+  const redraw = (kind) => views.forEach((draw) => draw(kind, answered));
+
+  /* What a person has chosen since stays; the kernel is about to learn of it. */
+  function followFilters() {
+    if (!queue.has("select") && !state.dragging) state.filters = { ...state.current.filters };
+  }
+  function replace({ kind: _, ...parts }) {
+    Object.assign(state, parts, { opening: null });
+    followFilters();
+  }
+  replace(snapshot);
+
+  function say(text) {
+    if (state.notice === text) return;
+    state.notice = text;
+    redraw("notice");
+  }
+
+  function pump() {
+    if (waiting !== null || !queue.size) return;
+    const [kind, message] = queue.entries().next().value;
+    queue.delete(kind);
+    waiting = sent += 1;
+    clearTimeout(timer);
+    timer = setTimeout(() => {
+      if (!connection.gone()) say("Waiting for the kernel…");
+    }, PATIENCE_MS);
+    connection.send({ ...message, number: waiting, version: state.fixed.version, changes: state.current.changes });
+  }
+
+  function settle(number) {
+    if (waiting === null || number !== waiting) return;
+    answered = waiting;
+    waiting = null;
+    clearTimeout(timer);
+    say("");
+  }
+
+  function receive(message) {
+    if (message.kind === "snapshot") {
+      if (message.version < state.version) return null;
+      replace(message);
+      settle(waiting); // its answer may be among what was missed
+      redraw("fixed");
+      pump();
+      return true;
+    }
+    if (!Number.isInteger(message.version)) return null;
+    settle(message.number);
+    if (message.version > state.version + 1) return false;
+    if (message.version === state.version + 1) update(message);
+    pump();
+    return true;
+  }
+
+  function update(message) {
+    state.version = message.version;
+    if (message.fixed) state.fixed = message.fixed;
+    if (message.current) {
+      // The kernel leaves out what a page shows already. Another page may have shown
+      // more than this one when it asked.
+      const { changes } = message.current;
+      const lacks = VIEWS.some((view) => !(view in message.current) && changes[view] !== state.current.changes[view]);
+      state.current = { ...state.current, ...message.current };
+      if (lacks) {
+        state.current.changes = {};
+        if (!queue.has("select")) queue.set("select", { kind: "select", filters: { ...message.current.filters } });
+      }
+      state.empty = message.empty ?? state.empty;
+      followFilters();
+    }
+    if (message.table) state.current.table = message.table;
+    if ("conversation" in message) {
+      // The same one again may arrive after what was asked about it.
+      if (message.conversation?.row !== state.conversation?.row) state.collected = null;
+      [state.conversation, state.opening] = [message.conversation, null];
+    }
+    if ("collected" in message) state.collected = message.collected;
+    redraw(message.fixed ? "fixed" : message.kind);
+  }
+  const connection = openConnection(model, { version: () => state.version, receive, ended: say });
+
+  const ask = (message) => {
+    queue.set(message.kind, message);
+    pump();
+  };
+  const act = {
+    select(part) {
+      Object.assign(state.filters, part);
+      redraw("filters");
+      ask({ kind: "select", filters: { ...state.filters } });
+    },
+    settled: () => ask({ kind: "select", filters: { ...state.filters } }),
+    table: (page) => ask({ kind: "table", ...page }),
+    open(row, byKey = false) {
+      Object.assign(state, { opening: row, focusConversation: byKey });
+      redraw("conversation");
+      ask({ kind: "open", row });
+    },
+    openSlowest() {
+      const rows = [...state.current.table.rows].sort((a, b) => (b.latency ?? -1) - (a.latency ?? -1));
+      act.open(rows[0].row, true);
+    },
+    collect: (confirm) => ask({ kind: "collect", row: state.conversation.row, confirm }),
+    forgetCollected() {
+      state.collected = null;
+      redraw("conversation");
+    },
+    closeConversation() {
+      Object.assign(state, { conversation: null, opening: null });
+      redraw("conversation");
+      ask({ kind: "close" });
+    },
+  };
+  const end = () => {
+    clearTimeout(timer);
+    connection.close();
+  };
+  return { state, views, act, end };
+}
+
+/* The line on top: how many turns are selected, by what, and how they went. */
+function headView(state, act) {
+  const figures = element("div", { class: "ab-x-figures" });
+  const chips = element("div", { class: "ab-x-chips" });
+  const spoken = element("div", { class: "ab-x-hidden", role: "status" });
+  const notice = element("div", { class: "ab-x-notice", role: "alert", hidden: "" });
+  const incomplete = element("div", { class: "ab-x-hint" });
+  const root = element("header", { class: "ab-x-head" }, figures, chips, incomplete, spoken, notice);
+
+  function figure(value, label, bad = false) {
+    return element(
+      "span",
+      { class: bad ? "ab-x-figure ab-x-bad" : "ab-x-figure" },
+      element("b", {}, value),
+      ` ${label}`,
+    );
+  }
+  function draw() {
+    const { turns, all, sessions, failed, p50, p95 } = state.current.summary;
+    figures.replaceChildren(
+      figure(number(turns), turns === all ? "turns" : `of ${number(all)} turns`),
+      figure(number(sessions), "sessions"),
+      figure(duration(p50), "median"),
+      figure(duration(p95), "95th percentile"),
+      figure(number(failed), "failed", failed > 0),
+    );
+    const made = state.current.chips.map(([dimension, words]) =>
+      element(
+        "button",
+        {
+          type: "button",
+          class: "ab-x-chip",
+          title: "Remove this condition",
+          onclick: () => act.select(OWN[dimension]),
+        },
+        `${words} ×`,
+      ),
+    );
+    if (made.length > 1)
+      made.push(
+        element(
+          "button",
+          { type: "button", class: "ab-x-chip ab-x-all", onclick: () => act.select(NOTHING) },
+          "Clear all",
+        ),
+      );
+    if (!made.length)
+      made.push(
+        element(
+          "span",
+          { class: "ab-x-hint" },
+          "Drag over the chart, or press an hour or a bar: the other views follow. Press a turn to read it.",
+        ),
+      );
+    chips.replaceChildren(...made);
+    write(incomplete, state.fixed.incomplete);
+    if (!state.dragging) write(spoken, `${state.current.sentence}.`);
+  }
+  function drawNotice() {
+    write(notice, state.notice);
+    notice.hidden = !state.notice;
+  }
+  return { root, draw, drawNotice };
+}
+
+/* The conversation beside the views. Its HTML is sanitized in the kernel. */
+function conversationView(state, act) {
+  const title = element("span", { class: "ab-x-who" });
+  const close = element(
+    "button",
+    {
+      type: "button",
+      class: "ab-x-step",
+      title: "Close the conversation (Esc)",
+      onclick: () => act.closeConversation(),
+    },
+    "Close",
+  );
+  const body = element("div", { class: "ab-x-log", tabindex: 0, role: "region", "aria-label": "Conversation" });
+  const add = element(
+    "button",
+    { type: "button", class: "ab-x-step", onclick: () => act.collect(false) },
+    "Add to test set",
+  );
+  const input = collectView("ab-x-step", () => act.collect(true), act.forgetCollected);
+  const root = element(
+    "aside",
+    { class: "ab-x-pane", hidden: "" },
+    element("div", { class: "ab-x-panehead" }, title, add, close),
+    input.root,
+    body,
+  );
+  let shown = null;
+  root.addEventListener("keydown", (event) => {
+    if (event.key === "Escape") {
+      act.closeConversation();
+      event.preventDefault();
+    }
+  });
+  function draw() {
+    const { conversation, opening } = state;
+    root.hidden = conversation === null && opening === null;
+    set(body, "aria-busy", opening === null ? null : "true");
+    if (root.hidden) {
+      shown = null;
+      body.replaceChildren();
+      return;
+    }
+    // What is shown may still be the conversation before.
+    add.disabled = conversation === null || opening !== null;
+    if (add.disabled) {
+      write(title, "Reading the session…");
+      return;
+    }
+    add.hidden = !state.collects;
+    input.draw(state.collected);
+    write(title, `${conversation.title || "Conversation"}, session …${conversation.session.slice(-8)}`);
+    set(title, "title", `Session ${conversation.session}`);
+    const isShown = shown !== null && shown.html === conversation.html && shown.session === conversation.session;
+    // Who opens it again by key goes there as well.
+    if (isShown && !state.focusConversation) return;
+    if (!isShown) setHtml(body, conversation.html);
+    shown = conversation;
+    requestAnimationFrame(() => {
+      const here = body.querySelector(".ab-x-here");
+      if (here) body.scrollTop = here.offsetTop - 8;
+      root.scrollIntoView({ block: "nearest" });
+      if (state.focusConversation) body.focus({ preventScroll: true });
+      state.focusConversation = false; // later changes leave the focus where it is
+    });
+  }
+  return { root, draw };
+}
+
+function codeView(state) {
+  const text = element("code");
+  const button = element(
+    "button",
+    {
+      type: "button",
+      class: "ab-x-step",
+      onclick: () =>
+        copy(state.current.code, (worked) => {
+          write(button, worked ? "Copied" : "Not copied");
+          setTimeout(() => write(button, "Copy"), 1500);
+        }),
+    },
+    "Copy",
+  );
+  const root = element(
+    "details",
+    { class: "ab-x-code" },
+    element("summary", {}, "Code of this selection"),
+    element("pre", { tabindex: 0 }, text),
+    button,
+  );
+  return { root, draw: () => write(text, state.current.code) };
+}
+
+function outcomeBars(state) {
+  return {
+    dimension: "outcomes",
+    heads: ["Outcome", "", "turns"],
+    title: () => "Outcomes and failures",
+    names: () => ({ names: state.fixed.outcomes, failing: (n) => state.fixed.failing[n], hidden: 0 }),
+    values() {
+      // Answered turns have no bar: it would flatten those of the failures.
+      const counts = state.current.outcomes;
+      const compared = (n) => state.fixed.outcomes[n] !== "answered";
+      const largest = Math.max(1, ...counts.filter((_, n) => compared(n)));
+      return counts.map((count, n) => ({ count, share: compared(n) ? count / largest : 0, note: "" }));
+    },
+  };
+}
+
+function groupBars(state) {
+  return {
+    dimension: "groups",
+    heads: [state.fixed.by || "Group", "median, p95", "turns"],
+    title: () => (state.fixed.by ? `By ${state.fixed.by}` : "Groups"),
+    names: () => ({ names: state.fixed.groups, failing: () => false, hidden: state.fixed.more_groups }),
+    values() {
+      const { turns, p50, p95 } = state.current.groups;
+      const largest = Math.max(1, ...turns);
+      return turns.map((count, n) => ({
+        count,
+        share: count / largest,
+        note: p50[n] === null ? "" : `${duration(p50[n])}, ${duration(p95[n])}`,
+      }));
+    },
+  };
+}
+
+/* One view of a model: fills `el`, and returns what ends it. */
+function show({ state, views, act }, el) {
+  const style = element("style");
+  write(style, state.style);
+  const root = element("div", { class: "ab-static ab-explorer", role: "region", "aria-label": "Explorer of turns" });
+  el.append(style, root);
+  const endKeys = shieldKeys(root, passesWithModifier);
+  const head = headView(state, act);
+  const parts = [
+    latencyView(state, act),
+    heatView(state, act),
+    barsView(state, act, outcomeBars(state)),
+    barsView(state, act, groupBars(state)),
+    tableView(state, act),
+  ];
+  const table = parts[4];
+  const pane = conversationView(state, act);
+  const code = codeView(state);
+
+  const body = element(
+    "div",
+    { class: "ab-x-body" },
+    element("div", { class: "ab-x-views" }, ...parts.map((part) => part.root)),
+    pane.root,
+  );
+
+  /* Newer data are drawn in place: what has the focus, and where a person has scrolled
+     to, stay. */
+  function build() {
+    if (state.empty) {
+      root.replaceChildren(element("p", { class: "ab-x-empty" }, state.empty));
+      return;
+    }
+    if (!body.isConnected) root.replaceChildren(head.root, body, code.root);
+    for (const part of parts) {
+      if (part.build) part.build();
+      if (part.layout) part.layout();
+    }
+    drawViews();
+    head.drawNotice();
+    pane.draw();
+  }
+  function drawViews() {
+    for (const part of parts) part.draw();
+    head.draw();
+    code.draw();
+  }
+  function draw(kind, answered) {
+    if (kind === "fixed") build();
+    else if (kind === "views") drawViews();
+    else if (kind === "table") table.draw();
+    else if (kind === "filters") for (const part of parts) part.drawFilters();
+    else if (kind === "notice") head.drawNotice();
+    else {
+      pane.draw();
+      parts[0].draw();
+      table.drawConversation();
+    }
+    set(root, "data-answered", answered);
+  }
+  views.add(draw);
+  build();
+  return () => {
+    views.delete(draw);
+    endKeys();
+    for (const part of parts) part.end();
+  };
+}
+
+export default widgetModule(connect, show);

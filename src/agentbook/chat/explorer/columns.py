@@ -1,0 +1,128 @@
+"""A table of turns as arrays that can be filtered and counted within milliseconds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ...frames.analysis.periods import zone
+from ...frames.parse.schemas import STR
+
+Integers = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+Floats = NDArray[np.float64]
+
+REQUIRED = ("session_id", "turn", "asked_at", "latency_s", "status")
+ANSWERED, FIRST, LAST = "answered", ("answered",), ("unanswered", "open")
+NO_TIME = np.iinfo(np.int64).min
+HOURS = 7 * 24
+
+
+@dataclass(frozen=True, slots=True)
+class TurnColumns:
+    """What views need of each turn, the quickest first and those without latency last.
+
+    Attributes
+    ----------
+    row : ndarray of int64
+        The turn's position in the table.
+    at_ms : ndarray of int64
+        Milliseconds since 1970 of the question, or of the reply if there is none;
+        `NO_TIME` if neither is known.
+    latency_s : ndarray of float64
+        Not a number for a turn that was not closed.
+    slot : ndarray of int64
+        The hour of the week, 0 for Monday from midnight to 01:00; -1 without a time.
+    outcome, group, session : ndarray of int64
+        Positions in `outcomes`, in `groups`, and numbers of sessions.
+    outcomes, groups : list of str or None
+        The names; None for turns that do not say.
+    tz : str
+    """
+
+    row: Integers
+    at_ms: Integers
+    latency_s: Floats
+    slot: Integers
+    outcome: Integers
+    group: Integers
+    session: Integers
+    outcomes: list[str | None]
+    groups: list[str | None]
+    tz: str
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    @property
+    def sessions(self) -> int:
+        """The number of sessions."""
+        return int(self.session.max(initial=-1)) + 1
+
+    @property
+    def failing(self) -> Flags:
+        """Which of `outcomes` are failures."""
+        return np.array([name not in (*FIRST, *LAST) for name in self.outcomes], dtype=np.bool_)
+
+
+def read_columns(turns: pd.DataFrame, by: str | None, tz: str) -> TurnColumns:
+    """The arrays of a table that has at least the columns `REQUIRED`.
+
+    `by` names the column of the groups; None puts all turns into one.
+    """
+    latency = turns["latency_s"].to_numpy(dtype="float64", na_value=np.nan)
+    order = np.argsort(latency, kind="stable")
+    at = pd.DatetimeIndex(moments(turns)).as_unit("ms")
+    at_ms = at.asi8.astype(np.int64)
+    local = at.tz_convert(zone(tz))
+    known = at_ms != NO_TIME
+    slot = np.where(known, np.nan_to_num(np.asarray(local.day_of_week * 24 + local.hour, dtype="float64")), -1)
+    outcome, outcomes = _codes(outcome_names(turns))
+    names = turns[by].astype(STR) if by is not None else pd.Series("all turns", turns.index, dtype=STR)
+    group, groups = _codes(names)
+    session = pd.factorize(turns["session_id"])[0]
+    outcome, outcomes = _reordered(outcome, outcomes)
+    return TurnColumns(
+        order, at_ms[order], latency[order], slot.astype(np.int64)[order], outcome[order], group[order],
+        session.astype(np.int64)[order], outcomes, groups, tz,
+    )  # fmt: skip
+
+
+def moments(turns: pd.DataFrame) -> pd.Series:
+    """When each turn began: its question, or its reply where there is no question."""
+    asked_at = turns["asked_at"]
+    moment: pd.Series = asked_at.fillna(turns["replied_at"]) if "replied_at" in turns else asked_at
+    return moment
+
+
+def outcome_names(turns: pd.DataFrame) -> pd.Series:
+    """The kind of failure of each turn, or else its status."""
+    status = turns["status"].astype(STR)
+    names: pd.Series = turns["failure"].astype(STR).fillna(status) if "failure" in turns else status
+    return names
+
+
+def _codes(names: pd.Series) -> tuple[Integers, list[str | None]]:
+    """Each name's position among the names, and the names, the most frequent first."""
+    codes, values = pd.factorize(names, use_na_sentinel=False)
+    frequent = np.argsort(-np.bincount(codes, minlength=len(values)), kind="stable")
+    position = np.empty(len(values), np.int64)
+    position[frequent] = np.arange(len(values))
+    labels: list[Any] = [None if pd.isna(values[n]) else str(values[n]) for n in frequent]
+    return position[codes] if len(codes) else np.zeros(0, np.int64), labels
+
+
+def _reordered(codes: Integers, names: list[str | None]) -> tuple[Integers, list[str | None]]:
+    """Answered turns first, then failures, then turns without a reply."""
+
+    def rank(name: str | None) -> int:
+        return 0 if name in FIRST else 2 + LAST.index(name) if name in LAST else 1
+
+    order = sorted(range(len(names)), key=lambda n: rank(names[n]))
+    position = np.empty(len(names), np.int64)
+    position[order] = np.arange(len(names))
+    return position[codes] if len(codes) else codes, [names[n] for n in order]

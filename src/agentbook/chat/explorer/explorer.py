@@ -1,0 +1,373 @@
+"""`Explorer`: the turns of a history in linked views, with the conversation beside.
+
+Messages of the page arrive on any thread. They are handed to the toolkit's own thread,
+which answers them one after another; counting and reading run in a worker thread, so
+neither a cell nor a chat waits for them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Callable, Iterable
+from datetime import tzinfo
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from ..._half_made import repr_when_half_made
+from ..._listeners import Listeners
+from ..._names import nearest
+from ...events import loop
+from ...frames.analysis.periods import zone_name
+from ...frames.analysis.validate import instant_of
+from ..collecting import TestSet, collect
+from ..html.static_transcript import StaticTranscript, show_live
+from ..html.style import hide_static
+from ..widgets.page_view import OnHello, PageViewBox
+from .columns import HOURS
+from .filters import Filters, label
+from .model import ExplorerModel
+from .source import source_of
+from .static_html import explorer_html
+from .view import ExplorerView
+
+if TYPE_CHECKING:
+    from ...client import AsyncClient, Client
+
+SAVE_AFTER_S = 0.8  # the static picture follows once nothing has changed for so long
+READ_TIMEOUT_S = 60.0
+log = logging.getLogger("agentbook.chat")
+
+
+class Explorer:
+    """Turns in linked views, from a chart to the conversation behind a point.
+
+    A heat map by hour of the week, latency over time, failures, groups and a table. A
+    selection in one narrows all the others. A click on a turn opens its conversation
+    beside them, read-only.
+
+    Parameters
+    ----------
+    data : History or DataFrame
+        From `load_history`; or events, or the result of `turns`, in any tabular form.
+    events : DataFrame, optional
+        Where conversations are read from, if `data` has turns only.
+    client : Client or AsyncClient, optional
+        Reads conversations that are not among the events from the platform.
+    by : str, optional
+        The column of the turns to group by. Default: the first of ``agent``,
+        ``agent_id``, ``workspace``, ``workspace_id`` and ``initiator_type`` that they
+        have.
+    lab : PromptLab, optional
+        Where “Add to test set” beside a conversation adds the turn as an input.
+    tz : str or tzinfo
+        Time zone of the views, as an IANA name or `zoneinfo.ZoneInfo`. Default UTC.
+
+    Raises
+    ------
+    TypeError
+        If `data` is not tabular.
+    ValueError
+        If a column is missing (the message names it), or `tz` is unknown.
+
+    Notes
+    -----
+    Everything is counted in the kernel; a page holds at most a few thousand marks,
+    however many turns there are. Latencies are those of `agentbook.latency`: of
+    answered turns. A saved notebook keeps a picture, a table and the conversation.
+    Specification: "Events", rules 3 to 5.
+
+    Examples
+    --------
+    A cell that ends with ``explorer`` shows it.
+
+    >>> history = ab.load_history(client, "acme")
+    >>> explorer = ab.Explorer(history)
+    >>> explorer.select(groups=["data-desk"], min_latency_s=20)
+    >>> bool((explorer.selection["latency_s"] >= 20).all())
+    True
+    >>> print(explorer.code())
+    turns = history.turns
+    selection = turns[
+        (turns["latency_s"] >= 20.0)
+        & (turns["agent"].isin(["data-desk"]))
+    ]
+    selection
+    >>> explorer.open(explorer.selection.index[0])
+    >>> lengths = []
+    >>> end = explorer.listen(lambda: lengths.append(len(explorer.selection)))
+    >>> explorer.clear()
+    >>> end()
+    >>> lengths == [len(history.turns)]
+    True
+    >>> explorer.update(history)
+    >>> explorer.close()
+    """
+
+    def __init__(
+        self,
+        data: Any,
+        *,
+        events: Any = None,
+        client: Client | AsyncClient | None = None,
+        by: str | None = None,
+        lab: TestSet | None = None,
+        tz: str | tzinfo = "UTC",
+    ) -> None:
+        self._by, self._client, self._lab = by, client, lab
+        self._model = ExplorerModel(source_of(data, events=events, client=client, by=by), zone_name(tz))
+        self._listeners = Listeners[[]]()
+        self._box: PageViewBox | None = None
+        self._sent = 0  # messages of which a page must miss none
+        self._uid = f"ap-{uuid.uuid4().hex[:12]}"
+        self._static = StaticTranscript(self._uid, explorer_html)
+        self._saving: asyncio.TimerHandle | None = None
+        self._order: asyncio.Lock | None = None  # of answers; made on the toolkit's loop
+        self._closed = False
+
+    # What is selected
+
+    @property
+    def selection(self) -> pd.DataFrame:
+        """The selected turns, with the columns and the index of the table of turns."""
+        return self._model.selection
+
+    def code(self, name: str | None = None) -> str:
+        """A cell that makes the selection again, as the frame `selection`.
+
+        Parameters
+        ----------
+        name : str, optional
+            The variable that holds what the explorer was made from. Default: the one
+            that the notebook has, else ``history``, ``events`` or ``turns``.
+
+        Returns
+        -------
+        str
+            Python code. Names in it are literals, whatever they contain.
+
+        Raises
+        ------
+        ValueError
+            If `name` is not a name.
+        """
+        if name is not None and not name.isidentifier():
+            raise ValueError(f"name must be the name of a variable, such as 'history', not {name!r}.")
+        return self._model.code(name)
+
+    def select(
+        self,
+        *,
+        since: Any = None,
+        until: Any = None,
+        min_latency_s: float | None = None,
+        max_latency_s: float | None = None,
+        hours: Iterable[int] = (),
+        outcomes: Iterable[str | None] = (),
+        groups: Iterable[str | None] = (),
+    ) -> None:
+        """Select turns, instead of what is selected; every condition has to hold.
+
+        Parameters
+        ----------
+        since, until : str or datetime, optional
+            Asked from `since` on, and before `until`; naive times are UTC.
+        min_latency_s, max_latency_s : float, optional
+            Latency in seconds, both ends included.
+        hours : iterable of int
+            Hours of the week from 0, Monday midnight to 01:00, to 167.
+        outcomes : iterable of str
+            ``"answered"``, ``"unanswered"``, ``"open"``, or kinds of failure.
+        groups : iterable of str
+            Values of the column of the groups; None for turns that do not say.
+
+        Raises
+        ------
+        ValueError
+            If an instant is not readable, an hour out of range, a span the wrong way
+            round, or a name unknown; the message says which names there are.
+        """
+        begin, end = _instant(since, "since"), _instant(until, "until")
+        if begin is not None and end is not None and begin >= end:
+            raise ValueError(f"since must be before until: {begin.isoformat()} is not before {end.isoformat()}.")
+        low, high = (None if value is None else float(value) for value in (min_latency_s, max_latency_s))
+        if low is not None and high is not None and low > high:
+            raise ValueError(f"min_latency_s must not be above max_latency_s: {low:g} > {high:g}.")
+        slots = tuple(sorted(set(hours)))
+        if any(hour not in range(HOURS) for hour in slots):
+            raise ValueError(f"hours are hours of the week, 0 to {HOURS - 1}, not {slots}.")
+        names = _known(outcomes, self._model.outcomes, "outcomes"), _known(groups, self._model.groups, "groups")
+        filters = Filters(begin, end, low, high, slots, *names)
+        loop.run(self._change(lambda: self._model.select(filters)))
+
+    def clear(self) -> None:
+        """Select all turns."""
+        loop.run(self._change(lambda: self._model.select(Filters())))
+
+    def open(self, label: Any) -> None:
+        """Show the conversation of a turn beside the views.
+
+        Parameters
+        ----------
+        label
+            The turn's label in the index of `selection`.
+
+        Raises
+        ------
+        KeyError
+            If no turn has this label.
+
+        Notes
+        -----
+        Errors of the platform are shown in the page, not raised.
+        """
+        position = self._model.source.turns.index.get_indexer_for(pd.Index([label]))
+        if not len(position) or position[0] < 0:
+            raise KeyError(f"No turn has the label {label!r}: use one of explorer.selection.index.")
+        row = int(position[0])
+        loop.run(self._answer(None, lambda: self._model.open(row)), READ_TIMEOUT_S, operation="explorer.open")
+
+    def update(self, data: Any, *, events: Any = None) -> None:
+        """Show newer data, with the same selection.
+
+        Parameters
+        ----------
+        data, events
+            As for `Explorer`.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As for `Explorer`; what is shown stays as it is.
+        """
+        source = source_of(data, events=events, client=self._client, by=self._by)
+        loop.run(self._change(lambda: self._model.replace(source)))
+
+    def listen(self, listener: Callable[[], object]) -> Callable[[], None]:
+        """Call `listener` after each change of the selection.
+
+        Parameters
+        ----------
+        listener : callable
+            Called without arguments, on a worker thread.
+
+        Returns
+        -------
+        callable
+            Ends it.
+
+        Raises
+        ------
+        TypeError
+            If `listener` cannot be called.
+        """
+        if not callable(listener):
+            raise TypeError(f"listen needs a function, not a {type(listener).__name__}.")
+        return self._listeners.add(listener)
+
+    def close(self) -> None:
+        """Remove the explorer from the page; the picture in the notebook stays."""
+        self._closed = True
+        if self._box is not None:
+            self._box.close()
+
+    # Messages of the page: they arrive on any thread, and the rest runs on the loop's
+
+    def _receive(self, message: dict[str, Any]) -> None:
+        loop.submit(self._handle(message))
+
+    async def _handle(self, message: dict[str, Any]) -> None:
+        number = message.get("number")
+        model = self._model
+        match message.get("kind"):
+            case "select":
+                await self._change(lambda: model.select_from_wire(message), number)
+            case "table":
+                await self._answer(number, lambda: model.turn_pages(message))
+            case "open":
+                await self._answer(number, lambda: model.open_from_wire(message))
+            case "collect" if self._lab is not None:
+                await self._answer(number, lambda: self._collect(message))
+            case "close":
+                await self._answer(number, model.close_conversation)
+
+    def _collect(self, message: dict[str, Any]) -> dict[str, Any]:
+        turn = self._model.turn_from_wire(message)
+        if self._lab is None or turn is None:
+            return {"kind": "collect", "collected": None}
+        confirm = message.get("confirm") is True
+        return {"kind": "collect", "collected": collect(self._lab, turn, confirm=confirm)}
+
+    async def _change(self, change: Callable[[], dict[str, Any]], number: int | None = None) -> None:
+        await self._answer(number, change)
+        await asyncio.to_thread(self._listeners.notify)
+
+    async def _answer(self, number: int | None, work: Callable[[], dict[str, Any]]) -> None:
+        """Do the work of a message in a thread, and send what a page then draws."""
+        if self._order is None:
+            self._order = asyncio.Lock()
+        async with self._order:
+            try:
+                reply = await asyncio.to_thread(work)
+            except Exception:  # whatever it is: without an answer, the page would wait for ever
+                if number is None:
+                    raise
+                log.exception("A message of an explorer's page could not be answered.")
+                reply = {"kind": "none"}
+            if self._closed:
+                return
+            self._sent += 1
+            if self._box is not None:
+                self._box.view.send({"number": number, "version": self._sent, **reply})
+        self._save_soon()
+
+    def _save_soon(self) -> None:
+        if self._saving is not None:
+            self._saving.cancel()
+        self._saving = asyncio.get_running_loop().call_later(SAVE_AFTER_S, self._save)
+
+    def _save(self) -> None:
+        self._static.update(*self._model.static_content())
+
+    # Display
+
+    def _snapshot(self) -> dict[str, Any]:
+        # Read first: what changes meanwhile is in the next message, too.
+        head = {"kind": "snapshot", "version": self._sent, "style": hide_static(self._uid)}
+        return {**head, "collects": self._lab is not None, "collected": None, **self._model.snapshot()}
+
+    def _make_view(self, on_hello: OnHello) -> ExplorerView:
+        return ExplorerView(self._snapshot, self._receive, on_hello, repr(self))
+
+    def _ipython_display_(self, **_: Any) -> None:
+        if self._box is None and not self._closed:
+            self._box = PageViewBox(self._make_view)
+        show_live(self if self._box is None else self._box)
+        self._static.show(*self._model.static_content())
+
+    @repr_when_half_made
+    def __repr__(self) -> str:
+        return f"<Explorer of {self._model.sentence}>"
+
+
+def _instant(value: Any, name: str) -> pd.Timestamp | None:
+    if value is None:
+        return None
+    moment: pd.Timestamp = instant_of(value, name)
+    return moment.floor("ms")
+
+
+def _known(names: Iterable[str | None], known: list[str | None], argument: str) -> tuple[str | None, ...]:
+    chosen = (names,) if isinstance(names, str) else tuple(dict.fromkeys(names))
+    for name in chosen:
+        if name not in known:
+            texts = [label(each) for each in known]
+            match = nearest(str(name), texts)
+            hint = f"did you mean {match!r}?" if match else f"there are: {', '.join(texts[:20])}."
+            raise ValueError(f"{argument}= has {name!r}, which no turn has; {hint}")
+    return chosen
+
+
+__all__ = ["Explorer"]

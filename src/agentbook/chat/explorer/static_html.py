@@ -1,0 +1,59 @@
+"""What a saved notebook shows of an explorer: a picture, a table, a conversation."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from typing import Any
+
+from ..html.sanitize import plain
+from ..html.static_transcript import empty_element, static_element
+from .conversation import OpenedConversation
+from .filters import duration
+from .picture import description, picture
+
+_TABLE_ROWS = 10
+_SHORT = 4  # columns that are not wrapped
+
+
+def explorer_html(
+    fixed: dict[str, Any], current: dict[str, Any], opened: OpenedConversation | None, emptiness: str, uid: str
+) -> str:
+    """An explorer as one element of safe HTML, which needs no kernel and no trust."""
+    if emptiness:
+        return empty_element(uid, emptiness)
+    text = description(fixed, current)
+    svg = b64encode(picture(fixed, current, text).encode()).decode()
+    image = f'<img alt="{plain(text)}" src="data:image/svg+xml;base64,{svg}" style="max-width: 100%">'
+    conversation = ""
+    if opened is not None:
+        who = f"Conversation with {plain(opened.title) or 'an agent'}, session {plain(opened.session_id)}"
+        conversation = f'<div class="ab-who">{who}</div>{opened.near}'
+    lacks = f"<p>{plain(fixed['incomplete'])}</p>" if fixed["incomplete"] else ""
+    return static_element(
+        uid, f"<p>{plain(text)}</p>{lacks}{image}{_table(fixed, current)}{conversation}", "ab-x-saved"
+    )
+
+
+def _table(fixed: dict[str, Any], current: dict[str, Any]) -> str:
+    table = current["table"]
+    heads = ["Asked", plain(fixed["by"]) or "Group", "Outcome", "Latency", *(["Question"] if fixed["texts"] else [])]
+    order = {
+        "latency": "slowest" if table["descending"] else "quickest",
+        "asked": "latest" if table["descending"] else "first",
+    }
+    rows = "".join(_row(fixed, row) for row in table["rows"][:_TABLE_ROWS])
+    cells = "".join(f'<th style="text-align: left">{head}</th>' for head in heads)
+    return (
+        f"<p>The {order[table['sort']]} turns:</p><table><thead><tr>{cells}</tr></thead><tbody>{rows}</tbody></table>"
+    )
+
+
+def _row(fixed: dict[str, Any], row: dict[str, Any]) -> str:
+    latency = "" if row["latency"] is None else duration(row["latency"])
+    texts = [row["asked"], row["group"], fixed["outcomes"][row["outcome"]], latency]
+    texts += [row["text"]] if fixed["texts"] else []
+    cells = "".join(
+        f'<td style="text-align: left{"; white-space: nowrap" * (n < _SHORT)}">{plain(text)}</td>'
+        for n, text in enumerate(texts)
+    )
+    return f"<tr>{cells}</tr>"

@@ -1,0 +1,218 @@
+"""What the tool runs and sub-agents of one turn did, as its events say.
+
+`agentbook.steps` reads the events of whole histories at once, with Arrow, which takes
+milliseconds even for a single turn. A panel reads a turn at a time, thousands when a
+session opens, so this reads them one by one. The names of the fields are the same, and
+a test compares the two on the same events.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from ...events.turns import ENDS, Event, failure_of, moment_of, opens_turn, parse_moment, text_of
+from ...frames.analysis.step_fields import CONTAINERS, ENDED_STATES, ENDING_WORDS, FIELDS, OF_TOOLS, TOOL_WORDS
+
+Fields = Mapping[str, Any]
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
+
+
+@dataclass(slots=True)
+class Step:
+    """A subtask or tool run of a turn.
+
+    Attributes
+    ----------
+    task_id : str
+        Its task; the id of the call if it has no task of its own.
+    name : str
+        Empty if no event gave one.
+    done : bool
+    arguments, result, error : object
+        JSON values; None if no event has any.
+    duration_s : float or None
+        Seconds, by the platform's clock.
+    parent : str or None
+        The `task_id` of the step that it ran in.
+    """
+
+    task_id: str
+    name: str
+    done: bool = False
+    arguments: Any = None
+    result: Any = None
+    error: Any = None
+    duration_s: float | None = None
+    parent: str | None = None
+    started_at: datetime | None = None
+
+    @property
+    def has_contents(self) -> bool:
+        """Whether an event says with what it ran, or what came of it."""
+        return any(value is not None for value in (self.arguments, self.result, self.error))
+
+
+def add_details(steps: Sequence[Step], events: Sequence[Event]) -> list[Step]:
+    """Steps with what the events of their turn say of them, and those only events name.
+
+    Examples
+    --------
+    >>> event = {"type": "runtime_done", "task_id": "t1", "content": {}, "step": {
+    ...     "name": "sql", "arguments": {"limit": 5}, "result": [1]}}
+    >>> [step] = add_details([Step("t1", "", done=True)], [event])
+    >>> step.name, step.arguments, step.result
+    ('sql', {'limit': 5}, [1])
+    """
+    own_tasks = {event.get("task_id") for event in events if _is_end_of_turn(event)}
+    reader = _Reader({step.task_id: step for step in steps if step.name or step.task_id not in own_tasks})
+    for event in events:
+        if not (opens_turn(event) or _is_end_of_turn(event)):
+            for fields in _fields_of(event):
+                reader.read(event, fields, own_tasks)
+    return reader.nested()
+
+
+def _is_end_of_turn(event: Event) -> bool:
+    if event.get("type") not in ENDS:
+        return False
+    return opens_turn(event) or text_of(event) is not None or failure_of(event) is not None
+
+
+class _Reader:
+    """Collects steps event by event."""
+
+    def __init__(self, steps: dict[str, Step]) -> None:
+        self._steps = steps
+        self._parents: dict[str, str] = {}
+        self._open: dict[str, Step] = {}  # by key, in the order of their events
+        self._unnamed = 0
+
+    def read(self, event: Event, fields: Fields, own_tasks: set[Any]) -> None:
+        """Add what an event says of one step."""
+        task_id = event.get("task_id")
+        task_id = task_id if isinstance(task_id, str) and task_id not in own_tasks else None
+        words = {word.lower() for word in _WORD.findall(str(event.get("type")))}
+        of_tool = "of_tool" in fields or not words.isdisjoint(TOOL_WORDS)
+        of_run = task_id is not None or of_tool
+        ends = event.get("type") == "runtime_done" or (of_run and _ends(words, fields))
+        if of_run:
+            self._update(self._find(task_id, fields, ends=ends), event, fields, ends=ends)
+        elif ends:
+            self._update(self._first_open() or self._add_new("", None), event, fields, ends=ends)
+
+    def _find(self, task_id: str | None, fields: Fields, *, ends: bool) -> Step:
+        name = str(fields.get("name") or "")
+        if isinstance(fields.get("call"), str | int):
+            return self._add(str(fields["call"]), name, within=task_id)
+        if task_id is None:
+            step = self._first_open(name) if ends else None
+            return step or self._add_new(name, None)
+        task = self._steps.get(task_id)
+        # A task with one tool run is that tool run; with more, they run in it.
+        if task is None or name in ("", task.name) or not task.name:
+            return task or self._add(task_id, name, within=None)
+        step = self._first_open(name) if ends else None
+        return step or self._add_new(name, task_id)
+
+    def _add_new(self, name: str, within: str | None) -> Step:
+        """A step that has neither a task nor a call of its own."""
+        self._unnamed += 1
+        return self._add(f"{within or ''}-{name}-{self._unnamed}", name, within=within)
+
+    def _add(self, key: str, name: str, *, within: str | None) -> Step:
+        if within is not None and key not in self._steps:
+            self._parents[key] = within
+        return self._steps.setdefault(key, Step(key, name))
+
+    def _first_open(self, name: str | None = None) -> Step | None:
+        return next((step for step in self._open.values() if name in (None, step.name)), None)
+
+    def _update(self, step: Step, event: Event, fields: Fields, *, ends: bool) -> None:
+        step.name = step.name or str(fields.get("name") or "")
+        step.arguments = step.arguments if step.arguments is not None else fields.get("arguments")
+        step.result = fields.get("result", step.result)
+        step.error = fields.get("error", step.error)
+        step.done = step.done or ends
+        if ends:
+            self._open.pop(step.task_id, None)
+        else:
+            self._open[step.task_id] = step
+        step.started_at = step.started_at or _time(fields, "started_at") or (None if ends else moment_of(event))
+        ended_at = _time(fields, "ended_at") or (moment_of(event) if ends else None)
+        if step.started_at is not None and ended_at is not None:
+            step.duration_s = max(0.0, (ended_at - step.started_at).total_seconds())
+        if isinstance(fields.get("parent"), str):
+            self._parents[step.task_id] = fields["parent"]
+
+    def nested(self) -> list[Step]:
+        """The steps with the ones they ran in; no step is within itself."""
+        for step in self._steps.values():
+            parent = self._parents.get(step.task_id)
+            step.parent = parent if parent in self._steps and not self._is_within(parent, step.task_id) else None
+        return list(self._steps.values())
+
+    def _is_within(self, task_id: str | None, ancestor: str) -> bool:
+        seen: set[str] = set()
+        while task_id is not None and task_id not in seen:
+            if task_id == ancestor:
+                return True
+            seen.add(task_id)
+            task_id = self._parents.get(task_id)
+        return False
+
+
+def _fields_of(event: Event) -> Iterator[Fields]:
+    """What an event says of steps: one mapping for each that it names, at least one."""
+    content = event.get("content")
+    own = event.get("step")
+    entries = list(_open(content)) if isinstance(content, Mapping) else []
+    if isinstance(own, Mapping):
+        entries = [dict(fields) | dict(inner) for inner in (entries or [{}]) for fields in _open(own)]
+    yield from entries or [{}]
+
+
+def _open(content: Mapping[str, Any], levels: int = 3) -> Iterator[Fields]:
+    """The fields of a content, and of the calls in it down to some levels."""
+    fields = {field: value for field, names in FIELDS.items() if (value := _first(content, field, names)) is not None}
+    if _is_of_tool(content, fields):
+        fields["of_tool"] = True
+    inner = next((content[key] for key in CONTAINERS if isinstance(content.get(key), Mapping | list)), None)
+    calls = [inner] if isinstance(inner, Mapping) else [call for call in inner or () if isinstance(call, Mapping)]
+    if not calls or levels <= 1:
+        yield fields
+    for call in calls if levels > 1 else ():
+        for own in _open(call, levels - 1):
+            # Each of several calls in a list has its own fields.
+            yield dict(own) if isinstance(inner, list) else fields | dict(own)
+
+
+def _is_of_tool(content: Mapping[str, Any], fields: Fields) -> bool:
+    kind = fields.get("kind")
+    says_so = isinstance(kind, str) and ("tool" in kind or "function" in kind)
+    named = "name" in fields and "arguments" in fields
+    return kind != "task" and (says_so or named or any(content.get(key) is not None for key in OF_TOOLS))
+
+
+def _first(content: Mapping[str, Any], field: str, names: Iterable[str]) -> Any:
+    for name in names:
+        value = content.get(name)
+        if value is not None and (field != "name" or isinstance(value, str)):
+            return None if field == "error" and value in (False, "", {}, []) else value
+    return None
+
+
+def _ends(words: Set[str], fields: Fields) -> bool:
+    state = fields.get("state")
+    says_so = state is True or (isinstance(state, str) and state.lower() in ENDED_STATES)
+    return (
+        says_so or not fields.keys().isdisjoint(("result", "error", "ended_at")) or not words.isdisjoint(ENDING_WORDS)
+    )
+
+
+def _time(fields: Fields, name: str) -> datetime | None:
+    value = fields.get(name)
+    return parse_moment(value) if isinstance(value, str) else None

@@ -1,0 +1,176 @@
+"""Asking an agent to judge, each time in a session of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from ...api.errors import AgentbookError, RateLimited
+from ...evaluation.judge import PROMPT, fingerprint
+from ..model.conversation import Conversation
+from ..model.subscription import Follow
+from .answers import Answer
+from .checks import Check
+from .configurator import Notify
+from .cost import Ceiling
+from .criteria import Rubric
+from .experiment import Experiment
+from .pauses import Pauses
+from .plan import CONCURRENCY, TIMEOUT_S
+from .usage import usage_of
+from .verdict import Subject, Verdict
+from .versions import committed, read_versions
+
+if TYPE_CHECKING:
+    from ...client import AsyncClient
+
+
+class JudgeFailed(ValueError):
+    """The judge did not answer."""
+
+
+class Judges:
+    """Asks agents to judge, pauses with the rate limit, and knows their versions.
+
+    Parameters
+    ----------
+    client : AsyncClient
+    workspace : str or None
+        Where the sessions are started.
+    follow : callable, optional
+        As for `Conversation`.
+    concurrency : int
+        Number of questions to judges at the same time.
+    timeout_s : float
+        Seconds to wait for one reply.
+    notify : callable, optional
+        Gets a sentence when the judges have to pause, and an empty one at the end.
+    ceiling : Ceiling, optional
+        What the judges' replies cost counts too.
+    """
+
+    def __init__(
+        self,
+        client: AsyncClient,
+        workspace: str | None,
+        *,
+        follow: Follow | None = None,
+        concurrency: int = CONCURRENCY,
+        timeout_s: float = TIMEOUT_S,
+        notify: Notify = lambda text: None,
+        ceiling: Ceiling | None = None,
+    ) -> None:
+        self._client, self._workspace, self._follow, self._timeout_s = client, workspace, follow, timeout_s
+        self._slots = asyncio.Semaphore(concurrency)
+        self._pauses = Pauses(notify)
+        self._ceiling = ceiling or Ceiling(None, None)
+        self._versions: dict[str, asyncio.Task[str | None]] = {}
+
+    async def ask(self, agent: Any, message: str) -> str:
+        """The agent's reply to a message, in a session of its own.
+
+        Raises
+        ------
+        JudgeFailed
+            If there is none; the message says why.
+        AgentbookError
+            If the message was refused.
+        """
+        async with self._slots:
+            while await self._pauses.passed():
+                if not await self._ceiling.admit():
+                    raise JudgeFailed(f"not judged: {self._ceiling.reason}")
+                try:
+                    return await self._ask(agent, message)
+                except RateLimited as refusal:
+                    if not self._pauses.pause(refusal):
+                        raise
+        raise AssertionError("a pause always passes")
+
+    async def _ask(self, agent: Any, message: str) -> str:
+        conversation = Conversation(self._client, workspace=self._workspace, agent=agent, follow=self._follow)
+        usage, cost, answered = usage_of(()), None, False
+        try:
+            exchange = await conversation.start(message)
+            future = asyncio.wrap_future(exchange.finished)
+            await asyncio.wait(
+                [future], timeout=self._timeout_s
+            )  # not wait_for: that would cancel the turn's own future
+            error = future.exception() if future.done() else None
+            if isinstance(error, RateLimited):
+                raise error
+            usage = usage_of(exchange.turn.events)
+            cost, answered = self._ceiling.cost(usage), exchange.turn.status == "answered"
+            if not answered:
+                reason = exchange.reason or f"no reply within {self._timeout_s:g} s"
+                raise JudgeFailed(f"The judge {agent} did not answer: {reason}")
+            return exchange.turn.text or ""
+        finally:
+            self._ceiling.charge(cost, usage, answered=answered)
+            await conversation.aclose()
+
+    async def describe(self, agent: str, prompt: str = PROMPT) -> str:
+        """Who judges: the agent, the version it runs on, and that of the prompt."""
+        if agent not in self._versions:
+            self._versions[agent] = asyncio.create_task(self._read_version(agent))
+        version = await self._versions[agent]
+        return f"{agent}{f' {version}' if version else ''}, prompt {fingerprint(prompt)}"
+
+    async def _read_version(self, agent: str) -> str | None:
+        try:
+            versions = committed(await read_versions(self._client, agent))
+        except AgentbookError:  # asking it will say what is wrong
+            return None
+        return versions[0].label if versions else None
+
+    def watching(self) -> AbstractAsyncContextManager[None]:
+        """Say until when the client itself waits, too."""
+        return self._pauses.watching(self._client)
+
+
+async def judge_missing(experiment: Experiment, judges: Judges) -> None:
+    """Ask the judges of an experiment for the verdicts that its answers lack.
+
+    A judge that does not answer leaves its cell without a verdict; the others continue.
+
+    Parameters
+    ----------
+    experiment : Experiment
+    judges : Judges
+    """
+    cells = list(unjudged(experiment))
+    if not cells:
+        return
+
+    async def judge(answer: Answer, check: Check) -> None:
+        rubric = check.criterion
+        try:
+            text = await judges.ask(rubric.agent, rubric.message(subject_of(answer)))
+            verdict = replace(rubric.read(text), judge=await judges.describe(rubric.agent, rubric.prompt))
+        except Exception as error:  # whatever a template or a judge does concerns its own cell
+            verdict = Verdict(None, error=str(error) or type(error).__name__)
+        answer.verdicts[check.name] = verdict
+        experiment.notify(answer)
+
+    async with judges.watching(), asyncio.TaskGroup() as group:
+        for answer, check in cells:
+            group.create_task(judge(answer, check))
+
+
+def unjudged(experiment: Experiment) -> Iterator[tuple[Answer, Check]]:
+    """The replies that a judge has not judged yet, or could not judge."""
+    for answer in experiment.answers:
+        for name, check in experiment.checks.items():
+            verdict = answer.verdicts.get(name)
+            if isinstance(check.criterion, Rubric) and answer.reply is not None and (verdict is None or verdict.error):
+                yield answer, check
+
+
+def subject_of(answer: Answer) -> Subject:
+    """What a judge may know of an answer."""
+    return Subject(
+        answer.reply or "", answer.input, answer.latency_s, {"input": answer.input, **answer.row}, answer.cost
+    )

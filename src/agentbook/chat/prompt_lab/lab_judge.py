@@ -1,0 +1,126 @@
+"""`lab.judge`: agents as judges, compared with people and with themselves."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ...api.calls import ref
+from ...evaluation.calibration import Calibration, calibrate
+from ...events import loop
+from ..model.subscription import Follow
+from .answers import Answer
+from .judging import Judges, judge_missing
+from .preference import compare_replies, estimate_preference
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from .controller import LabController
+
+
+class LabJudge:
+    """The judges of a lab.
+
+    Examples
+    --------
+    >>> lab = ab.PromptLab(client, agent="acme~scribe", workspace="acme~playground")
+    >>> lab.judge.calibration("polite")
+    Traceback (most recent call last):
+    ...
+    ValueError: There is no check 'polite'; there are: none yet.
+    """
+
+    def __init__(self, controller: LabController, follow: Follow | None) -> None:
+        self._controller = controller
+        self._follow = follow
+
+    def run(self) -> pd.DataFrame:
+        """Ask the judges for the verdicts that replies lack; a run does so by itself.
+
+        Returns
+        -------
+        DataFrame
+            The lab's `results`.
+        """
+        experiment = self._controller.experiment
+        loop.run(judge_missing(experiment, self._judges()), operation="lab.judge.run")
+        return experiment.results
+
+    def _judges(self) -> Judges:
+        return Judges(self._controller.client, self._controller.workspace, follow=self._follow)
+
+    def calibration(self, check: str) -> Calibration:
+        """How far a check agrees with the thumbs of people.
+
+        Parameters
+        ----------
+        check : str
+            Its name.
+
+        Returns
+        -------
+        Calibration
+            Sensitivity, specificity and kappa; ``correct(rate, replies)`` corrects a
+            pass rate by them.
+
+        Raises
+        ------
+        ValueError
+            If there is no such check, or no reply has both a verdict and a thumb.
+        """
+        experiment = self._controller.experiment
+        if check not in experiment.checks:
+            raise ValueError(f"There is no check {check!r}; there are: {', '.join(experiment.checks) or 'none yet'}.")
+        pairs = [
+            (verdict.passed, answer.thumb)
+            for answer in experiment.answers
+            if (verdict := answer.verdicts.get(check)) and verdict.passed is not None and answer.thumb is not None
+        ]
+        if not pairs:
+            raise ValueError(
+                f"No reply has a verdict of {check!r} and a thumb: label some replies in the form or with lab.rate."
+            )
+        return calibrate([(bool(passed), bool(thumb)) for passed, thumb in pairs])
+
+    def prefer(self, criterion: str, agent: Any, variant: str, baseline: str | None = None) -> pd.DataFrame:
+        """Ask a judge which of two variants answers better, in both orders.
+
+        Parameters
+        ----------
+        criterion : str
+            "It is easier to follow."
+        agent : str or Record
+            The judge.
+        variant : str
+        baseline : str, optional
+            Default: the first variant.
+
+        Returns
+        -------
+        DataFrame
+            A row per input and repeat that both answered: ``preferred`` is 1 for the
+            variant, -1 for the baseline, and 0 for neither, or if the judge changed its
+            mind with the order. ``attrs["preference"]`` is the mean from -1 to 1 with
+            its 95 % interval and p, ``attrs["judge"]`` who judged, with its version.
+
+        Raises
+        ------
+        ValueError
+            If there is no such variant, or both have answered no input.
+        """
+        experiment = self._controller.experiment
+        first = next(iter(experiment.variants), None) if baseline is None else experiment.variant(baseline).name
+        other = experiment.variant(variant).name
+        replies = {answer.key: answer for answer in experiment.answers if answer.reply is not None}
+        pairs: list[tuple[Answer, Answer]] = [
+            (replies[str(first), *key[1:]], answer)
+            for key, answer in replies.items()
+            if key[0] == other and (str(first), *key[1:]) in replies and first != other
+        ]
+        if not pairs:
+            raise ValueError(f"{first!r} and {other!r} have answered no input in common: run the lab first.")
+        work = compare_replies(self._judges(), ref(agent), criterion, pairs)
+        frame = loop.run(work, operation="lab.judge.prefer")
+        if frame["preferred"].notna().any():
+            frame.attrs["preference"] = estimate_preference(frame)
+        return frame

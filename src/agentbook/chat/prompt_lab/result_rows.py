@@ -1,0 +1,264 @@
+"""The results as plain values: what the table in the page draws.
+
+The page gets each row once, and again when it changes. What costs time, the HTML of
+replies and of their differences, is made when a row comes near the view.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from typing import Any
+
+from ..html.durations import seconds
+from ..html.markdown import render
+from ..html.sanitize import visible
+from .additions import describe_origin
+from .answers import Answer, Key
+from .controller import LabController
+from .diff import PromptDiff
+from .experiment import Experiment
+
+PREVIEW = 400  # characters of a reply that the page has before a row is near the view
+MAX_COMPARED = 20_000  # characters: longer replies are shown as they are
+_UNFINISHED = "The agent may still finish; Run looks for its reply."
+
+# Equal replies are rendered once: for the page, and for the saved notebook.
+rendered = functools.lru_cache(maxsize=4096)(render)
+
+
+class ResultRows:
+    """What the page has of the results. Several threads may use it.
+
+    Attributes
+    ----------
+    version : int
+        Counts the messages of `changes`, so that a page sees when it has missed one.
+    """
+
+    def __init__(self, lab: LabController, seed: str) -> None:
+        self.version = 0
+        self._lab, self._seed = lab, seed
+        self._ids: dict[str, int] = {}
+        self._inputs: list[str] = []  # by id
+        self._rows: dict[int, dict[str, Any]] = {}
+        self._head: dict[str, Any] = {"variants": [], "checks": [], "seed": seed}
+        self._order: list[int] = []
+        self._lock = threading.RLock()
+
+    def snapshot(self) -> dict[str, Any]:
+        """All that a page needs to draw from the beginning."""
+        with self._lock:
+            return {
+                "kind": "snapshot",
+                "version": self.version,
+                "head": self._head,
+                "order": self._order,
+                "rows": [self._rows[row] for row in self._order],
+            }
+
+    def changes(self, changed: set[str] | None) -> dict[str, Any] | None:
+        """The message with what a page does not have yet; None if it has everything.
+
+        Parameters
+        ----------
+        changed : set of str or None
+            The inputs that may have changed; None for all.
+        """
+        experiment = self._lab.experiment.copy()
+        answers = experiment.answers
+        groups: dict[str, list[Answer]] = {}
+        for answer in answers:
+            groups.setdefault(answer.input, []).append(answer)
+        with self._lock:
+            regressions = self._lab.keeper.regressions
+            broken = (
+                set() if regressions is None else set(zip(regressions["variant"], regressions["input"], strict=True))
+            )
+            # What the last run broke stands first.
+            texts = sorted(groups, key=lambda text: not any((name, text) in broken for name in experiment.variants))
+            head, order = self._new_head(experiment, answers), [self._id(text) for text in texts]
+            before = _passed_before(experiment, broken)
+            # An input may be there before its change is known.
+            due = [text for text in groups if changed is None or text in changed or self._ids[text] not in self._rows]
+            fresh = [self._row(experiment, text, groups[text], before) for text in due]
+            rows = [row for row in fresh if self._rows.get(row["id"]) != row]
+            message = {
+                "kind": "rows",
+                "rows": rows,
+                "head": None if head == self._head else head,
+                "order": None if order == self._order else order,
+            }
+            if not rows and message["head"] is message["order"] is None:
+                return None
+            self._rows.update((row["id"], row) for row in rows)
+            self._head, self._order = head, order
+            self.version += 1
+            return {**message, "version": self.version}
+
+    def bodies(self, ids: Iterable[int], against: int | None) -> dict[str, Any]:
+        """The message with the replies of rows as safe HTML, or their differences.
+
+        Parameters
+        ----------
+        ids : iterable of int
+        against : int or None
+            The variant whose replies the others are compared with, by position.
+        """
+        names = list(self._lab.experiment.variants)
+        baseline = names[against] if against is not None and against < len(names) else None
+        texts = {row: self._inputs[row] for row in ids if 0 <= row < len(self._inputs)}
+        cells = self._cells(set(texts.values()))
+        rows = [
+            [row, [_html_of(cells.get((name, text), ()), cells.get((baseline, text), ()), baseline) for name in names]]
+            for row, text in texts.items()
+        ]
+        return {"kind": "bodies", "against": against, "rows": rows}
+
+    def details(self, row: int, variant: int, repeat: int) -> dict[str, Any] | None:
+        """The message with the details of a reply, and the replies to earlier texts."""
+        names = list(self._lab.experiment.variants)
+        if not (0 <= row < len(self._inputs) and 0 <= variant < len(names)):
+            return None
+        text = self._inputs[row]
+        answer = next(
+            (each for each in self._cells({text}).get((names[variant], text), ()) if each.repeat == repeat), None
+        )
+        if answer is None:
+            return None
+        earlier = [
+            [f"Earlier, with “{_shorten(revision.variant.prompt_label)}”", visible(each.reply or each.reason or "")]
+            for revision in self._lab.experiment.revisions(names[variant])
+            for each in revision.answers
+            if (each.input, each.repeat) == (answer.input, answer.repeat)
+        ]
+        items = [[name, visible(text)] for name, text in _items(answer)]
+        return {"kind": "details", "key": f"{row}/{variant}/{repeat}", "row": row, "items": items, "earlier": earlier}
+
+    def key(self, row: int, variant: int, repeat: int) -> Key | None:
+        """The key of the answer in a cell of the page; None if it has no such cell."""
+        names = list(self._lab.experiment.variants)
+        if not (0 <= row < len(self._inputs) and 0 <= variant < len(names)):
+            return None
+        return names[variant], self._inputs[row], repeat
+
+    def _id(self, text: str) -> int:
+        if text not in self._ids:
+            self._ids[text] = len(self._inputs)
+            self._inputs.append(text)
+        return self._ids[text]
+
+    def _cells(self, texts: Set[str]) -> dict[tuple[str | None, str], list[Answer]]:
+        """The answers to these inputs by variant and input, repeats in order."""
+        stored = [each for each in list(self._lab.experiment.answers_by_key.values()) if each.input in texts]
+        cells: dict[tuple[str | None, str], list[Answer]] = {}
+        for answer in sorted(stored, key=lambda each: each.repeat):
+            cells.setdefault((answer.variant, answer.input), []).append(answer)
+        return cells
+
+    def _new_head(self, experiment: Experiment, answers: Sequence[Answer]) -> dict[str, Any]:
+        versions: dict[str, dict[str, None]] = {}
+        for answer in answers:
+            if answer.version:
+                versions.setdefault(answer.variant, {})[answer.version] = None
+        return {
+            "variants": [
+                {"name": visible(name), "version": visible(", ".join(versions.get(name, ())))}
+                for name in experiment.variants
+            ],
+            "checks": [visible(name) for name in experiment.checks],
+            "seed": self._seed,
+        }
+
+    def _row(
+        self, experiment: Experiment, text: str, answers: Sequence[Answer], before: Mapping[Key, bool | None]
+    ) -> dict[str, Any]:
+        cells: dict[str, list[dict[str, Any]]] = {name: [] for name in experiment.variants}
+        checks, origin = (
+            list(experiment.checks),
+            describe_origin(experiment.origins.get(text) or experiment.input_set.origin(text)),
+        )
+        for answer in answers:
+            if answer.variant in cells:
+                cells[answer.variant].append(_reply(answer, checks, before.get(answer.key)))
+        return {"id": self._id(text), "input": visible(text), "origin": origin, "cells": list(cells.values())}
+
+
+def _passed_before(experiment: Experiment, broken: Set[tuple[str, str]]) -> dict[Key, bool | None]:
+    """Whether the last earlier text of each variant passed, by question.
+
+    The cells that are `broken` passed in an earlier run.
+    """
+    checks = list(experiment.checks)
+    passed: dict[Key, bool | None] = {key: True for key in experiment.answers_by_key if key[:2] in broken}
+    for name in experiment.variants:
+        for revision in experiment.revisions(name):
+            for answer in revision.answers:
+                passed.setdefault((name, answer.input, answer.repeat), answer.passed(checks))
+    return passed
+
+
+def _reply(answer: Answer, checks: Sequence[str], before: bool | None) -> dict[str, Any]:
+    verdicts = [answer.verdicts.get(name) for name in checks]
+    reason = answer.reason or ("" if answer.status == "answered" else _UNFINISHED)
+    return {
+        "repeat": answer.repeat,
+        "status": answer.status,
+        "text": visible((answer.reply or "")[:PREVIEW]),
+        "reason": visible(reason),
+        "passed": answer.passed(checks),
+        "before": before,
+        "verdicts": [each and [each.passed, each.score, visible(each.error or each.reason or "")] for each in verdicts],
+        "seconds": answer.latency_s,
+        "thumb": answer.thumb,
+        "note": answer.note or "",
+    }
+
+
+def _html_of(answers: Sequence[Answer], baselines: Sequence[Answer], baseline: str | None) -> list[str | None]:
+    by_repeat = {answer.repeat: answer.reply for answer in baselines}
+    return [
+        None
+        if answer.reply is None
+        else _body(answer, by_repeat.get(answer.repeat) if answer.variant != baseline else None, baseline or "")
+        for answer in answers
+    ]
+
+
+def _body(answer: Answer, other: str | None, baseline: str) -> str:
+    reply = answer.reply or ""
+    if other is None or max(len(reply), len(other)) > MAX_COMPARED:
+        return rendered(reply)
+    return PromptDiff(other, reply, baseline, answer.variant).to_html()
+
+
+def _items(answer: Answer) -> Iterator[tuple[str, str]]:
+    """What is known of a reply, by name."""
+    values: Mapping[str, str | None] = {
+        "Version": answer.version,
+        "Agent": answer.agent,
+        "Latency": None if answer.latency_s is None else seconds(answer.latency_s),
+        "Steps": str(answer.steps) if answer.steps else None,
+        "Model": answer.model,
+        "Tokens": _tokens(answer),
+        "Cost": None if answer.cost is None else f"{answer.cost:.3g}",
+        "Asked": f"{answer.asked_at:%Y-%m-%d %H:%M:%S} UTC" if answer.asked_at else None,
+        "Session": answer.session_id,
+        "Request": answer.request_id,
+    }
+    yield from ((name, value) for name, value in values.items() if value)
+    for name, verdict in answer.verdicts.items():
+        if verdict.error or verdict.reason:
+            yield name, " – ".join(filter(None, (verdict.error or verdict.reason, verdict.judge)))
+
+
+def _tokens(answer: Answer) -> str | None:
+    if answer.input_tokens is None and answer.output_tokens is None:
+        return None
+    return f"{answer.input_tokens or 0:,} in, {answer.output_tokens or 0:,} out"
+
+
+def _shorten(text: str) -> str:
+    line = visible(" ".join(text.split()))
+    return line if len(line) <= 60 else f"{line[:59]}…"

@@ -1,0 +1,22 @@
+"""The widget of the results: an ES module, and the messages that it exchanges.
+
+The module filters, sorts and draws; it receives rows, and asks for what a row near the
+view needs. `widgets.page_view` documents what the messages of all modules have in
+common.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ..widgets.esm import read_module
+from ..widgets.page_view import PageView
+
+_ASSETS = Path(__file__).parent / "assets"
+
+
+class ResultsTable(PageView):
+    """Shows the results in a page: a row per input, a column per variant."""
+
+    _esm = read_module(_ASSETS / "results.js")
+    _css = (_ASSETS / "results.css").read_text("utf-8")

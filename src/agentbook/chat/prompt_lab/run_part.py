@@ -1,0 +1,134 @@
+"""Runs in the form: reads inputs and checks, starts a run, and shows its progress."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from .form_context import FormContext
+from .form_model import count_text
+from .run_form import RunForm
+from .variant_list import VariantList
+
+RUN = "run"  # the status line
+
+
+class RunPart:
+    """Inputs, Run and Stop.
+
+    Parameters
+    ----------
+    context : FormContext
+    variants : VariantList
+    checks : Widget
+        What adds checks.
+    on_end : callable
+        Awaited after a run.
+
+    Attributes
+    ----------
+    form : RunForm
+    status : Widget
+        The status line.
+    """
+
+    def __init__(
+        self,
+        context: FormContext,
+        variants: VariantList,
+        checks: Any,
+        on_end: Callable[[], Coroutine[Any, Any, None]],
+    ) -> None:
+        self._lab, self._model, self._task, self._on_end = context.lab, context.model, context.task, on_end
+        later = context.later
+        self._count: Callable[[], tuple[int, int, int]] | None = None  # of the run started here
+        self.status = context.status_line()
+        self.form = RunForm(
+            context.parts,
+            variants,
+            checks,
+            later(self._ask_run),
+            context.starter(self._run, RUN),
+            later(self._task.stop),
+            later(self._upload),
+            self.status,
+        )
+        self.form.inputs.observe(later(self._show_rows), "value")
+        self.form.prices.observe(later(self._price), "value")
+        self.form.fill(*self._model.experiment_as_text())
+
+    @property
+    def asking(self) -> bool:
+        """Whether a run goes on, started here or in code."""
+        return self._count is not None or self._model.asking
+
+    # Drawing: on the toolkit's thread
+
+    def draw(self, *, busy: bool) -> None:
+        """Draw what can be pressed, and how far the run is."""
+        answered, failed, total = (0, 0, 0) if self._count is None else self._count()
+        progress = None if self._count is None else (answered + failed, total)
+        self.form.draw_progress(progress, busy=busy)
+
+    def draw_choices(self) -> None:
+        """Draw inputs and checks."""
+        self.form.fill(*self._model.experiment_as_text())
+
+    def replace(self) -> None:
+        """Show the inputs and checks of the lab instead of what was typed."""
+        self._model.forget_rows()
+        self.form.fill(*self._model.experiment_as_text(), replace=True)
+        self.form.draw_rows("")
+
+    @property
+    def present(self) -> str:
+        """The replies there are, in words."""
+        return self._model.progress
+
+    # The buttons: on the toolkit's thread
+
+    def _upload(self) -> None:
+        file = self.form.read_upload()
+        if file is not None:
+            try:
+                self._model.read_rows(*file)
+            except ValueError as error:
+                self.form.draw_rows(str(error), error=True)
+            else:
+                self._show_rows()
+
+    def _show_rows(self) -> None:
+        try:
+            self.form.draw_rows(self._model.rows_note(self.form.inputs.value))
+        except (ValueError, TypeError) as error:
+            self.form.draw_rows(str(error), error=True)
+
+    def _price(self) -> None:
+        if not self._task.busy:  # a run has read the prices, and goes on with these
+            self._task.attempt(lambda: self._model.price(self.form.prices.value), RUN)
+
+    def _ask_run(self) -> None:
+        if not self._model.keeps_a_variant(self.form.read_variants()):
+            self._task.start(self._run, RUN)
+            return
+        self.form.confirmation.ask(
+            f"{self._lab.agent_name} has no version yet. A run commits the variants as versions, which the platform "
+            "does not delete: afterwards it keeps the last one."
+        )
+
+    async def _run(self) -> None:
+        plan = self._model.plan_from_text(*self.form.read())
+        self._say(self._model.beginning(plan))
+        self._count = lambda: self._model.count(plan)
+        try:
+            await self._lab.run(plan, self._say)
+        finally:
+            self._count = None
+            await asyncio.shield(self._on_end())
+        self._task.say(
+            " ".join([count_text(*self._model.count(plan)), *self._lab.notes]), RUN, error=self._lab.unrestored
+        )
+
+    def _say(self, text: str) -> None:
+        self._task.say(text, RUN)

@@ -1,0 +1,98 @@
+"""Turns that happened as test inputs: added, and found again in a history."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .additions import matches_inputs, read_additions, to_frame
+from .controller import LabController
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class TurnInputs:
+    """What `PromptLab` does with turns that happened.
+
+    Parameters
+    ----------
+    controller : LabController
+    """
+
+    def __init__(self, controller: LabController) -> None:
+        self._controller = controller
+
+    def add_inputs(self, turns: Any) -> pd.DataFrame:
+        """Add turns that happened to the test inputs. Nothing is sent.
+
+        Keys, passwords, e-mail addresses and card numbers are masked.
+
+        Parameters
+        ----------
+        turns : DataFrame, Turn, str, or iterable of these
+            Such as `Explorer.selection`. A frame needs the column ``prompt``.
+
+        Returns
+        -------
+        DataFrame
+            What was added, with the columns of `preview_inputs`: ``input``, ``masked``
+            and where it is from.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If there is no question in them.
+        """
+        additions = read_additions(turns)
+        experiment = self._controller.experiment
+        experiment.input_set.add(each.text for each in additions)
+        experiment.origins.update((each.text, dict(each.origin)) for each in additions)
+        experiment.notify()
+        return to_frame(additions)
+
+    def preview_inputs(self, turns: Any) -> pd.DataFrame:
+        """What `add_inputs` would add; nothing is added.
+
+        Parameters
+        ----------
+        turns : DataFrame, Turn, str, or iterable of these
+            As for `add_inputs`.
+
+        Returns
+        -------
+        DataFrame
+            A row per question: ``input``, ``masked`` (what was masked, in words) and
+            where it is from: ``session_id``, ``message_id``, ``turn``, ``asked_at`` and
+            ``agent``.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If there is no question in them.
+        """
+        return to_frame(read_additions(turns))
+
+    def in_test_set(self, turns: Any) -> pd.Series:
+        """Which turns asked one of the test inputs, outside of this lab's own runs.
+
+        So a history says whether just those questions got better with a version.
+
+        Parameters
+        ----------
+        turns : DataFrame, History, or any other table
+            With the columns ``prompt`` and ``session_id``.
+
+        Returns
+        -------
+        Series
+            bool, with the index of the turns and the name ``in_test_set``.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If these are no turns with texts.
+        """
+        experiment = self._controller.experiment
+        sent = (experiment.input_set.message_of(text) for text in experiment.inputs)
+        own = (answer.session_id for answer in experiment.all_answers if answer.session_id is not None)
+        return matches_inputs(turns, sent, own)

@@ -1,0 +1,33 @@
+"""What a reply used, from the events of its turn.
+
+The specification has no such field. Platforms send an object ``usage`` beside the
+content of an event or in it, with the names of one model provider or another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ...frames.analysis.token_counts import COUNTS, numbers_of
+
+
+def usage_of(events: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """The model and the sums of tokens of a turn's events; None where none says so.
+
+    Examples
+    --------
+    >>> events = [{"usage": {"prompt_tokens": 7, "completion_tokens": 2, "model": "m"}}]
+    >>> usage_of(events)
+    {'model': 'm', 'input_tokens': 7, 'output_tokens': 2, 'tokens': 9}
+    """
+    sums: dict[str, Any] = {"model": None, **dict.fromkeys(COUNTS)}
+    for event in events:
+        content = event.get("content")
+        usage = event.get("usage") or (content.get("usage") if isinstance(content, Mapping) else None)
+        if isinstance(usage, Mapping):
+            model = usage.get("model") or event.get("model")
+            sums["model"] = model if isinstance(model, str) else sums["model"]
+            for name, number in numbers_of(usage).items():
+                sums[name] = (sums[name] or 0) + number
+    return sums

@@ -1,0 +1,39 @@
+/* Adding a turn to a test set, after a look at what would be added. */
+import { element, write } from "./dom.js";
+
+/*
+`add` adds the turn that is shown, `cancel` leaves it. Buttons have the class `look`.
+`closes` says whether what is left at the end needs a button of its own.
+*/
+export function collectView(look, add, cancel, closes = true) {
+  const button = (text, onclick) => element("button", { type: "button", class: look, onclick }, text);
+  const text = element("blockquote", { class: "ab-collect-text", dir: "auto" });
+  const note = element("div", { class: "ab-collect-note", role: "status" });
+  const confirm = button("Add", add);
+  const leave = button("Cancel", cancel);
+  const root = element("div", { class: "ab-collect", hidden: "" }, text, note, confirm, leave);
+
+  /* Show what the kernel says would be added, or was; null for nothing. */
+  function draw(collected) {
+    root.hidden = !collected;
+    if (!collected) return;
+    const asks = !collected.error && !collected.added;
+    text.hidden = !collected.text;
+    write(text, String(collected.text ?? ""));
+    const masked = collected.masked ? ` Masked: ${collected.masked}.` : "";
+    if (collected.error) write(note, String(collected.error));
+    else if (collected.added) write(note, `Added: the test set has ${collected.inputs} inputs.`);
+    else write(note, `This becomes a test input, with its session as its origin.${masked}`);
+    confirm.hidden = !asks;
+    leave.hidden = !asks && !closes;
+    write(leave, asks ? "Cancel" : "Close");
+  }
+
+  /* Returns whether there is a button that could take the focus. */
+  function focus() {
+    const first = [confirm, leave].find((each) => !each.hidden);
+    first?.focus({ preventScroll: true });
+    return Boolean(first);
+  }
+  return { root, draw, focus };
+}

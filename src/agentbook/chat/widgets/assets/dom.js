@@ -1,0 +1,72 @@
+/* Elements of a page. Texts become text nodes, so nothing in them is markup. */
+
+const SVG = "http://www.w3.org/2000/svg";
+
+function fill(made, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
+    else set(made, name, value);
+  }
+  made.append(...children);
+  return made;
+}
+
+export function element(tag, attributes = {}, ...children) {
+  return fill(document.createElement(tag), attributes, children);
+}
+
+export function drawn(tag, attributes = {}, ...children) {
+  return fill(document.createElementNS(SVG, tag), attributes, children);
+}
+
+/* Set an attribute if it changes: styles are computed again for what was touched. */
+export function set(made, name, value) {
+  if (value === null || value === false || value === undefined) {
+    if (made.hasAttribute(name)) made.removeAttribute(name);
+  } else if (made.getAttribute(name) !== String(value)) made.setAttribute(name, value);
+}
+
+export function write(made, text) {
+  if (made.textContent !== text) made.textContent = text;
+}
+
+/* The one place where text becomes markup. It was sanitized in the kernel. What a person
+   has opened stays open, and what has the focus keeps it. */
+export function setHtml(holder, html) {
+  const opened = [...holder.querySelectorAll("details")].map((each) => each.open);
+  const focusable = "a[href], button, summary, [tabindex]";
+  const focused = holder.contains(document.activeElement)
+    ? [...holder.querySelectorAll(focusable)].indexOf(document.activeElement)
+    : -1;
+  // eslint-disable-next-line no-restricted-properties -- here
+  holder.innerHTML = html;
+  if (opened.includes(true)) {
+    holder.querySelectorAll("details").forEach((each, n) => {
+      if (opened[n]) each.open = true;
+    });
+  }
+  if (focused >= 0) holder.querySelectorAll(focusable)[focused]?.focus({ preventScroll: true });
+}
+
+/* Copy a text; `done` learns whether that worked. */
+export function copy(text, done) {
+  const byHand = () => {
+    // Only pages from this machine or over https have a clipboard.
+    const focused = document.activeElement;
+    const area = element("textarea", { "aria-hidden": "true", style: "position: fixed; top: 0; opacity: 0" });
+    area.value = text;
+    document.body.append(area);
+    area.select();
+    let worked = false;
+    try {
+      worked = document.execCommand("copy");
+    } catch {
+      worked = false;
+    }
+    area.remove();
+    focused?.focus?.({ preventScroll: true });
+    done(worked);
+  };
+  if (navigator.clipboard && window.isSecureContext) navigator.clipboard.writeText(text).then(() => done(true), byHand);
+  else byHand();
+}

@@ -1,0 +1,66 @@
+/* The place below a panel's head that shows one thing at a time, until it is closed. */
+import { element, write } from "./dom.js";
+
+/* `back` takes the focus where nothing opened the drawer. */
+export function drawerView(back) {
+  const title = element("span");
+  const close = element(
+    "button",
+    { type: "button", class: "ab-button ab-new", title: "Close (Esc)", onclick: () => shut(true) },
+    "Close",
+  );
+  const place = element("div");
+  const root = element(
+    "div",
+    { class: "ab-drawer", role: "group", hidden: "" },
+    element("div", { class: "ab-drawer-title" }, title, close),
+    place,
+  );
+  let [opener, content] = [null, null];
+
+  function mark(expanded) {
+    opener?.setAttribute("aria-expanded", String(expanded));
+  }
+
+  /* Show something under a name; `by` is the button that opened it, if any. */
+  function open(name, made, by = null) {
+    mark(false);
+    [opener, content] = [by, made];
+    write(title, name);
+    root.setAttribute("aria-label", name);
+    place.replaceChildren(made);
+    root.hidden = false;
+    mark(true);
+  }
+
+  /* Returns whether it was open. */
+  function shut(refocus) {
+    if (root.hidden) return false;
+    root.hidden = true;
+    content = null;
+    mark(false);
+    place.replaceChildren();
+    if (refocus && opener?.isConnected && !opener.hidden) opener.focus({ preventScroll: true });
+    else if (refocus) back();
+    return true;
+  }
+
+  const focus = () => close.focus({ preventScroll: true });
+  return { root, open, shut, focus, shows: (made) => content === made };
+}
+
+/* A button of the head that opens the drawer. */
+export function drawerButton(name, text, tooltip, onclick) {
+  return element(
+    "button",
+    {
+      type: "button",
+      class: `ab-button ab-new ${name}`,
+      title: tooltip,
+      "aria-expanded": "false",
+      hidden: "",
+      onclick,
+    },
+    text,
+  );
+}

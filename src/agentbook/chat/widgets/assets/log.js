@@ -1,0 +1,85 @@
+/*
+The conversation. The box starts at its end (column-reverse), stays there as it grows,
+and holds still under a reader who has scrolled up, without a line of script.
+*/
+import { element, set, setHtml } from "./dom.js";
+import { listenToMessages } from "./messages.js";
+
+const LONG = 100; // turns, from which on a page lays out only those near the view
+const FAR = 48; // pixels from the end, where a reader no longer follows it
+
+/*
+`make` makes the view of a turn, with `root` and `draw`: it receives the turn's id, and
+what returns the view of another one. `rows` picks the turns that stand below each other;
+the views of the others are placed by theirs. `edit` receives a text to send again.
+*/
+export function logView(state, edit, make, rows = (order) => order) {
+  const inner = element("div", { class: "ab-inner" });
+  const log = element(
+    "div",
+    { class: "ab-log", role: "log", "aria-live": "off", "aria-label": "Conversation", tabindex: 0 },
+    inner,
+  );
+  const latest = element("button", { type: "button", class: "ab-button ab-latest", hidden: "" }, "Jump to latest");
+  const root = element("div", { class: "ab-logframe" }, log, latest);
+  const empty = element("div");
+  const views = new Map();
+  let emptyHtml = null;
+
+  const isFar = () => Math.abs(log.scrollTop) > FAR;
+  const drawLatest = () => {
+    latest.hidden = !isFar();
+  };
+  function toEnd() {
+    log.scrollTop = 0;
+    drawLatest();
+  }
+
+  log.addEventListener("scroll", drawLatest, { passive: true });
+  latest.addEventListener("click", () => {
+    toEnd();
+    log.focus({ preventScroll: true });
+  });
+  listenToMessages(log, edit);
+
+  const viewOf = (id) => views.get(id) ?? drawTurn(id);
+  function drawTurn(id) {
+    if (!views.has(id)) views.set(id, make(id, viewOf));
+    const view = views.get(id);
+    view.draw(state.turns.get(id));
+    return view;
+  }
+
+  function arrange() {
+    for (const id of views.keys()) if (!state.turns.has(id)) views.delete(id);
+    let next = inner.firstChild;
+    const shown = rows(state.order);
+    for (const id of shown) {
+      const made = viewOf(id).root;
+      if (made === next) next = next.nextSibling;
+      else inner.insertBefore(made, next);
+    }
+    while (next) {
+      const ended = next;
+      next = next.nextSibling;
+      ended.remove();
+    }
+    if (!shown.length) inner.append(empty);
+    inner.classList.toggle("ab-many", shown.length > LONG);
+  }
+
+  function draw(changes) {
+    if (emptyHtml !== state.fields.empty) {
+      emptyHtml = state.fields.empty;
+      setHtml(empty, String(emptyHtml ?? ""));
+    }
+    const ids = changes.all ? state.order : changes.turns.keys();
+    for (const id of ids) if (state.turns.has(id)) drawTurn(id);
+    if (changes.all || changes.order) arrange();
+    if (changes.all) set(log, "style", `height: ${state.fields.height}`);
+    drawLatest();
+  }
+
+  const said = () => [...inner.querySelectorAll(".ab-me .ab-said")].map((each) => each.textContent);
+  return { root, draw, toEnd, said };
+}

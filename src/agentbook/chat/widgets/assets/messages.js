@@ -1,0 +1,41 @@
+/* The buttons of messages: Copy and Edit. They are HTML, so their clicks are heard above. */
+import { copy, write } from "./dom.js";
+
+const SAYS_MS = 1500;
+
+/* What a button copies. */
+function sourceOf(button) {
+  const code = button.closest(".ab-code");
+  if (code) return code.querySelector("pre").textContent;
+  const asked = button.closest(".ab-me");
+  return asked ? asked.querySelector(".ab-said").textContent : (button.getAttribute("data-text") ?? "");
+}
+
+function explain(event) {
+  const button = event.target.closest?.(".ab-act");
+  if (!button || button.title) return;
+  const what = button.closest(".ab-code") ? "code" : "message";
+  button.title = button.matches(".ab-copy")
+    ? `Copy this ${what}`
+    : "Edit and send again: a new message, as the platform has no way to change one";
+}
+
+function copyFrom(button) {
+  copy(sourceOf(button), (worked) => {
+    write(button, worked ? "Copied" : "Not copied");
+    setTimeout(() => write(button, "Copy"), SAYS_MS);
+  });
+}
+
+/* Let the buttons in `root` copy, and pass texts to `edit`. */
+export function listenToMessages(root, edit) {
+  root.addEventListener("pointerover", explain);
+  root.addEventListener("focusin", explain);
+  root.addEventListener("click", (event) => {
+    const button = event.target.closest?.("button");
+    if (!button) return;
+    if (button.matches(".ab-copy")) copyFrom(button);
+    else if (button.matches(".ab-edit")) edit(sourceOf(button));
+    else if (button.matches(".ab-start")) edit(button.getAttribute("data-text") ?? button.textContent);
+  });
+}

@@ -1,0 +1,123 @@
+/*
+The state of a panel in a page, kept equal to the kernel's by a snapshot and numbered
+patches. `chat/widgets/panel.py` documents the messages. Nothing here touches the page.
+
+Whatever arrives is checked: a message that does not fit changes nothing, or leaves the
+state to be replaced by a snapshot.
+*/
+
+export const APPLIED = "applied";
+export const IGNORED = "ignored"; // it was known already, or is no such message
+export const MISSED = "missed"; // a snapshot is needed
+
+export function emptyState() {
+  return { version: -1, fields: {}, order: [], turns: new Map() };
+}
+
+export function emptyChanges() {
+  return { all: false, fields: new Set(), order: false, turns: new Map() };
+}
+
+const isText = (value) => typeof value === "string";
+const isCount = (value) => Number.isInteger(value) && value >= 0;
+const isRecord = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
+const isTexts = (value) => Array.isArray(value) && value.every(isText);
+
+const emptyTurn = () => ({ html: new Map(), data: new Map(), body: "", cuts: [], final: 0 });
+
+function isAscending(cuts, end) {
+  return cuts.every((cut, n) => isCount(cut) && (n === 0 || cut >= cuts[n - 1])) && (cuts.at(-1) ?? 0) === end;
+}
+
+/* Replace the state by a snapshot. An older one than the state is ignored. */
+export function applySnapshot(state, message) {
+  if (!isRecord(message) || !isCount(message.version) || !isRecord(message.fields)) return IGNORED;
+  if (!Array.isArray(message.turns) || message.version < state.version) return IGNORED;
+  const turns = new Map();
+  for (const entry of message.turns) {
+    if (!Array.isArray(entry) || !isText(entry[0]) || !isRecord(entry[1])) return IGNORED;
+    const { html = {}, data = {}, body = "", cuts = [], final = 0 } = entry[1];
+    if (!isRecord(html) || !isTexts(Object.values(html)) || !isRecord(data)) return IGNORED;
+    if (!isText(body) || !Array.isArray(cuts) || !isAscending(cuts, body.length) || !isCount(final)) return IGNORED;
+    turns.set(entry[0], {
+      html: new Map(Object.entries(html)),
+      data: new Map(Object.entries(data)),
+      body,
+      cuts,
+      final,
+    });
+  }
+  Object.assign(state, { version: message.version, fields: { ...message.fields }, order: [...turns.keys()], turns });
+  return APPLIED;
+}
+
+const CHANGE = {
+  field(state, changes, name, value) {
+    if (!isText(name)) return false;
+    state.fields[name] = value;
+    changes.fields.add(name);
+    return true;
+  },
+  turns(state, changes, start, removed, added) {
+    if (!isCount(start) || !isCount(removed) || !isTexts(added) || start + removed > state.order.length) return false;
+    const ended = state.order.splice(start, removed, ...added);
+    const order = new Set(state.order);
+    if (order.size !== state.order.length) return false;
+    for (const turn of ended) if (!order.has(turn)) state.turns.delete(turn);
+    for (const turn of added) if (!state.turns.has(turn)) state.turns.set(turn, emptyTurn());
+    changes.order = true;
+    return true;
+  },
+  html(state, changes, id, part, same, text) {
+    const turn = state.turns.get(id);
+    const before = turn?.html.get(part) ?? "";
+    if (!turn || !isText(part) || !isCount(same) || same > before.length || !isText(text)) return false;
+    turn.html.set(part, before.slice(0, same) + text);
+    changed(changes, id).add(part);
+    return true;
+  },
+  data(state, changes, id, name, value) {
+    const turn = state.turns.get(id);
+    if (!turn || !isText(name)) return false;
+    turn.data.set(name, value);
+    changed(changes, id).add(name);
+    return true;
+  },
+  body(state, changes, id, same, text, first, cuts, final) {
+    const turn = state.turns.get(id);
+    if (!turn || !isCount(same) || same > turn.body.length || !isText(text) || !isCount(final)) return false;
+    if (!isCount(first) || first > turn.cuts.length || !Array.isArray(cuts)) return false;
+    const body = turn.body.slice(0, same) + text;
+    const all = [...turn.cuts.slice(0, first), ...cuts];
+    if (!isAscending(all, body.length)) return false;
+    Object.assign(turn, { body, cuts: all, final });
+    changed(changes, id).add("body");
+    return true;
+  },
+};
+
+function changed(changes, id) {
+  if (!changes.turns.has(id)) changes.turns.set(id, new Set());
+  return changes.turns.get(id);
+}
+
+/* Apply the next patch, and note in `changes` what it changed. */
+export function applyPatch(state, message, changes) {
+  if (!isRecord(message) || !isCount(message.version) || !Array.isArray(message.ops)) return IGNORED;
+  if (message.version <= state.version) return IGNORED;
+  if (message.version !== state.version + 1) return MISSED;
+  for (const op of message.ops) {
+    const change = Array.isArray(op) && Object.hasOwn(CHANGE, op[0]) ? CHANGE[op[0]] : null;
+    if (!change || !change(state, changes, ...op.slice(1))) {
+      state.version = -1; // half of it was applied: only a snapshot helps
+      return MISSED;
+    }
+  }
+  state.version = message.version;
+  return APPLIED;
+}
+
+/* The pieces of a turn's reply. */
+export function piecesOf(turn) {
+  return turn.cuts.map((cut, n) => turn.body.slice(n ? turn.cuts[n - 1] : 0, cut));
+}

@@ -1,0 +1,72 @@
+/* The sessions to choose from, by their first words and time, with a search. */
+import { element, write } from "./dom.js";
+
+const TYPING_MS = 300; // after a key, before the kernel is asked
+
+const isEntry = (entry) => Array.isArray(entry) && typeof entry[0] === "string";
+
+/* `find` asks the kernel and returns the number of the question; `choose` opens one. */
+export function sessionsView(find, choose) {
+  const search = element("input", { type: "search", placeholder: "Find by words", "aria-label": "Find a session" });
+  const list = element("ul");
+  const note = element("div", { class: "ab-drawer-note", role: "status" });
+  const root = element("div", {}, search, list, note);
+  let [number, timer] = [null, 0];
+
+  function ask() {
+    clearTimeout(timer);
+    number = find(search.value);
+    write(note, number === null ? "The kernel is gone." : list.childElementCount ? "" : "Reading the sessions…");
+  }
+
+  function item([id, title, time, isCurrent]) {
+    const button = element(
+      "button",
+      {
+        type: "button",
+        class: "ab-entry",
+        "aria-current": isCurrent === true ? "true" : null,
+        onclick: () => choose(id),
+      },
+      element("span", { class: "ab-entry-title", dir: "auto" }, String(title ?? "")),
+      element("span", { class: "ab-entry-time" }, String(time ?? "")),
+    );
+    return element("li", {}, button);
+  }
+
+  function answered(message) {
+    if (message.number !== number) return;
+    number = null;
+    const entries = Array.isArray(message.entries) ? message.entries.filter(isEntry) : [];
+    list.replaceChildren(...entries.map(item));
+    const found = entries.length === 1 ? "1 session" : `${entries.length} sessions`;
+    write(note, message.error ? String(message.error) : entries.length ? found : "No session has these words.");
+  }
+
+  search.addEventListener("input", () => {
+    clearTimeout(timer);
+    timer = setTimeout(ask, TYPING_MS);
+  });
+  root.addEventListener("keydown", (event) => {
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (!step) {
+      if (event.key === "Enter" && event.target === search) list.querySelector("button")?.click();
+      return;
+    }
+    const stops = [search, ...list.querySelectorAll("button")];
+    const at = stops.indexOf(event.target);
+    if (at < 0) return;
+    stops[Math.min(Math.max(at + step, 0), stops.length - 1)].focus();
+    event.preventDefault();
+  });
+
+  /* Begin anew: all sessions, and the focus in the search. */
+  function begin() {
+    search.value = "";
+    list.replaceChildren();
+    ask();
+    search.focus({ preventScroll: true });
+  }
+
+  return { root, begin, answered, end: () => clearTimeout(timer) };
+}

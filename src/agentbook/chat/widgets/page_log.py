@@ -1,0 +1,186 @@
+"""The turns of a panel in a page: each part of an exchange as HTML, by its id."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ..html import message_html
+from ..html.incremental import IncrementalMarkdown
+from ..html.markdown import has_pictures
+from ..html.protocols import ExchangeLike
+from .page_state import PageState
+
+# A long history is drawn from its end, some turns at a time: rendering two thousand
+# takes a second, and a reader looks at the last ones first.
+CHUNK = 100
+CHUNK_CHARACTERS = 200_000
+
+
+class OpenTurn:
+    """An exchange in parts, so that only what changes is sent.
+
+    Parameters
+    ----------
+    exchange : Exchange
+    id : str
+        Under which the page knows it.
+    images : bool
+        Whether pictures in the reply are fetched.
+    asks : bool
+        Whether the question is among the parts.
+    """
+
+    def __init__(self, exchange: ExchangeLike, id: str, *, images: bool, asks: bool = True) -> None:
+        self.exchange, self.id, self._asks = exchange, id, asks
+        self.pictures = False
+        self.load_pictures(images)
+
+    @property
+    def open_characters(self) -> int:
+        """How many characters the next drawing renders again."""
+        return self._reply.open_characters if self.exchange.pending else 0
+
+    def load_pictures(self, images: bool) -> None:
+        """Fetch pictures from the next drawing on, or stop doing so."""
+        self._reply = IncrementalMarkdown(images=images)
+        self._frozen: list[str] = []
+        self._final: list[str] = []
+        self._final_pictures = False
+
+    def _pieces(self) -> list[str]:
+        """The reply in pieces; those that no longer change are prepared once."""
+        reply = self._reply
+        if reply.frozen is not self._frozen:  # it began, or began anew
+            self._frozen, self._final, self._final_pictures = reply.frozen, [], False
+        added = message_html.with_controls(reply.frozen[len(self._final) :])
+        self._final += added
+        self._final_pictures = self._final_pictures or any(map(has_pictures, added))
+        rest = message_html.with_controls((*reply.recent, reply.last))
+        self.pictures = self._final_pictures or any(map(has_pictures, rest))
+        return self._final + rest
+
+    def draw(self, state: PageState, agent_name: str, can_retry: bool) -> None:
+        """Update the parts in the state."""
+        exchange, reply = self.exchange, self._reply
+        if self._asks:
+            state.set_html(self.id, "question", message_html.question(exchange, live=True))
+        state.set_html(self.id, "head", message_html.head(exchange, agent_name))
+        reply.update(exchange.text, complete=not exchange.pending)
+        pieces = self._pieces()
+        state.set_body(self.id, pieces, len(reply.frozen))
+        state.set_html(self.id, "foot", message_html.foot(exchange, live=True))
+        retry = message_html.retry_button(exchange) if can_retry else None
+        state.set_data(self.id, pending=exchange.pending, retry=retry)
+
+
+class _PastTurn:
+    """An exchange that had ended before it was first drawn, in one part."""
+
+    open_characters = 0
+
+    def __init__(self, exchange: ExchangeLike, id: str, *, images: bool) -> None:
+        self.exchange, self.id = exchange, id
+        self.pictures = False
+        self._images = images
+
+    def load_pictures(self, images: bool) -> None:
+        self._images = images
+
+    def draw(self, state: PageState, agent_name: str, can_retry: bool) -> None:
+        html = message_html.exchange_html(self.exchange, agent_name, live=True, images=self._images)
+        self.pictures = has_pictures(html)
+        state.set_html(self.id, "whole", html)
+
+
+class PageLog:
+    """Keeps the turns of a page's state equal to a conversation's exchanges.
+
+    Exchanges that were asked elsewhere and had ended before they were first drawn are
+    one part each; the others have several, and a button to retry. Of the turns that are
+    missing before the first one, each drawing adds no more than `CHUNK`.
+
+    Parameters
+    ----------
+    state : PageState
+    images : bool
+        Whether pictures in replies are fetched.
+
+    Attributes
+    ----------
+    missing : int
+        How many of the first exchanges the next drawings add.
+    """
+
+    def __init__(self, state: PageState, *, images: bool = False) -> None:
+        self._state = state
+        self.images = images
+        self.missing = 0
+        self._turns: dict[ExchangeLike, OpenTurn | _PastTurn] = {}
+        self._order: list[ExchangeLike] = []
+        self._count = 0
+        self._name = ""
+        self._can_retry = True
+
+    def exchange(self, id: str) -> ExchangeLike | None:
+        """The exchange of a turn's id; None if it is not drawn."""
+        return next((exchange for exchange, turn in self._turns.items() if turn.id == id), None)
+
+    def id_of(self, exchange: ExchangeLike) -> str:
+        """The id under which a page knows an exchange."""
+        return self._turns[exchange].id
+
+    def open_characters(self, pending: Iterable[ExchangeLike]) -> int:
+        """How many characters the next drawing of these exchanges renders again."""
+        turns = (self._turns.get(exchange) for exchange in pending)
+        return sum(turn.open_characters for turn in turns if turn is not None)
+
+    @property
+    def pictures(self) -> bool:
+        """Whether there are pictures in the log, loaded or not."""
+        return any(turn.pictures for turn in self._turns.values())
+
+    def load_pictures(self, images: bool) -> None:
+        """Fetch pictures, or stop; the next `draw` must include all exchanges."""
+        self.images = images
+        for turn in self._turns.values():
+            turn.load_pictures(images)
+
+    def draw(
+        self, exchanges: Sequence[ExchangeLike], changed: set[ExchangeLike], agent_name: str, can_retry: bool
+    ) -> None:
+        """Update the state; `changed` are the exchanges to draw again."""
+        self.missing = self._first_to_draw(exchanges)
+        exchanges = list(exchanges[self.missing :])
+        if exchanges != self._order:
+            changed = changed | self._arrange(exchanges)
+            self._order = exchanges
+        if (agent_name, can_retry) != (self._name, self._can_retry):
+            changed, self._name, self._can_retry = set(exchanges), agent_name, can_retry
+        # In their order, so that equal conversations send equal patches.
+        for exchange in exchanges if len(changed) > 1 else changed:
+            if exchange in changed and exchange in self._turns:
+                self._turns[exchange].draw(self._state, agent_name, can_retry)
+
+    def _first_to_draw(self, exchanges: Sequence[ExchangeLike]) -> int:
+        """The position of the first exchange of this drawing."""
+        drawn = next((n for n, exchange in enumerate(exchanges) if exchange in self._turns), len(exchanges))
+        end, characters = max(0, drawn - CHUNK), 0
+        for n in range(drawn - 1, end, -1):
+            characters += len(exchanges[n].text)
+            if characters > CHUNK_CHARACTERS:
+                return n
+        return end
+
+    def _arrange(self, exchanges: list[ExchangeLike]) -> set[ExchangeLike]:
+        """Make missing turns and set the order; returns the new exchanges."""
+        new = {exchange for exchange in exchanges if exchange not in self._turns}
+        for removed in set(self._turns) - set(exchanges):
+            del self._turns[removed]
+        for exchange in exchanges:
+            if exchange in new:
+                ended = exchange.turn.status != "open" and not exchange.ours and exchange is not exchanges[-1]
+                self._count += 1
+                kind = _PastTurn if ended else OpenTurn
+                self._turns[exchange] = kind(exchange, f"t{self._count}", images=self.images)
+        self._state.arrange([self._turns[exchange].id for exchange in exchanges])
+        return new

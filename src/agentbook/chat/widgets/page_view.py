@@ -1,0 +1,149 @@
+"""Widgets whose module shows what the kernel sends, and the messages they share.
+
+Messages carry all traffic, because traits and messages overtake each other. The one
+trait is the snapshot: it is computed when a page asks for the widget, so a second view,
+a late one, and one after a reload show everything. What was sent while the module was
+loading is lost, and so is everything if that took longer than two seconds (see
+`Deafness`). So whatever changes a page's state has a number, its version; the module's
+part is ``assets/connection.js``.
+
+From the kernel
+---------------
+``{"kind": "snapshot", "version": 7, ...}``
+    Everything as it is.
+``{"kind": ..., "version": 8, ...}``
+    The changes since version 7. A page ignores what it knows already.
+``{"kind": "welcome"}``
+    The answer to ``hello`` if the page has missed nothing.
+
+From the page
+-------------
+``{"do": "hello", "page": name, "count": 1, "version": 7}``
+    The module runs, and shows that version (-1: none). Said first, and again after a
+    gap; repeated until it is answered.
+
+What else a module exchanges is documented where its widget is.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import anywidget
+import ipywidgets as widgets
+import traitlets
+
+from ...events import loop
+from .parts import answer_while_busy
+
+DEAF_S = 7.0  # between the first hello and one that says that no answer arrived
+MAX_REPLACED = 2
+
+OnHello = Callable[[str, int], object]
+
+
+class PageView(anywidget.AnyWidget):
+    """Shows a state that has snapshots; subclasses name the module.
+
+    Parameters
+    ----------
+    snapshot : callable
+        Returns the message with all that a page needs to draw. Called on any thread.
+    on_message : callable
+        Receives each message of a page but ``hello``, on any thread.
+    on_hello : callable, optional
+        Receives what a page says when its module runs: its name, and how often it has
+        said so. Called on any thread.
+    text : str
+        Shown where no widget can be.
+    """
+
+    _snapshot = traitlets.Any().tag(sync=True, to_json=lambda _, view: view.snapshot())
+
+    def __init__(
+        self,
+        snapshot: Callable[[], dict[str, Any]],
+        on_message: Callable[[dict[str, Any]], object],
+        on_hello: OnHello = lambda page, count: None,
+        text: str = "",
+    ) -> None:
+        self.snapshot, self._on_message, self._on_hello, self._text = snapshot, on_message, on_hello, text
+        super().__init__()
+        self.on_msg(lambda _, message, __: self._receive(message))
+        if self.comm is not None:
+            answer_while_busy(self)
+
+    def _receive(self, message: Any) -> None:
+        match message:
+            case {"do": "hello", "page": str(page), "count": int(count), "version": int(version)}:
+                self._on_hello(page, count)
+                snapshot = self.snapshot()
+                self.send({"kind": "welcome"} if version == snapshot["version"] else snapshot)
+            case dict():
+                self._on_message(message)
+
+    def __repr__(self) -> str:
+        return self._text or f"{type(self).__name__}()"
+
+
+class Deafness:
+    """Finds pages whose module runs and hears nothing.
+
+    anywidget drops all messages of a widget that took more than two seconds to load,
+    for good. Such a page repeats its hello.
+    """
+
+    def __init__(self) -> None:
+        self._first_hello: dict[str, float] = {}  # of each page
+        self.replaced = 0
+
+    def needs_another(self, page: str, count: int, now: float) -> bool:
+        """Whether a page that says hello at `now`, so often, needs a new widget."""
+        first = self._first_hello.setdefault(page, now)
+        if count <= 2 or now - first <= DEAF_S:
+            return False
+        del self._first_hello[page]
+        self.replaced += 1
+        return True
+
+
+class PageViewBox(widgets.VBox):  # type: ignore[misc]
+    """Shows a `PageView`, and another one in its place where a page does not hear it.
+
+    Parameters
+    ----------
+    make : callable
+        Makes the view; receives its `on_hello`.
+    """
+
+    def __init__(self, make: Callable[[OnHello], PageView]) -> None:
+        self._make = make
+        self._deafness = Deafness()
+        super().__init__([make(self._on_hello)], layout=widgets.Layout(overflow="visible"))
+
+    @property
+    def view(self) -> PageView:
+        """The view that is shown now."""
+        view: PageView = self.children[0]
+        return view
+
+    def _on_hello(self, page: str, count: int) -> None:
+        loop.get_loop().call_soon_threadsafe(self._heard, page, count, time.monotonic())
+
+    def _heard(self, page: str, count: int, now: float) -> None:
+        if self.comm is None or not self._deafness.needs_another(page, count, now):
+            return
+        if self._deafness.replaced <= MAX_REPLACED:
+            before = self.view
+            self.set_trait("children", [self._make(self._on_hello)])
+            before.close()
+
+    def close(self) -> None:
+        """Close the view, too."""
+        self.view.close()
+        super().close()
+
+    def __repr__(self) -> str:
+        return repr(self.view)

@@ -1,0 +1,58 @@
+"""The view of a chat panel: one widget with a module of its own, and their messages.
+
+The kernel renders and sanitizes; the module, ``assets/panel.js``, shows HTML by turn
+and part, and never interprets what an agent wrote. `page_view` documents what the
+messages of all modules have in common.
+
+From the kernel
+---------------
+``{"kind": "snapshot", "version": 7, "fields": {...}, "turns": [["t1", {...}], ...]}``
+    Everything as it is. A turn has ``html`` (parts by name), ``data`` (values by name),
+    ``body`` (the HTML of its reply), ``cuts`` (where the pieces of the body end) and
+    ``final`` (how many of them no longer change). All positions are in UTF-16 units.
+``{"kind": "patch", "version": 8, "ops": [...]}``
+    The changes since version 7:
+
+    - ``["field", name, value]`` of what surrounds the turns; ``box`` is what code puts
+      into the box: its number, all of it since the last message, and what was added;
+    - ``["turns", start, removed, [ids]]`` replaces some of the order of the turns;
+    - ``["html", turn, part, same, text]``: the first `same` units stay, `text` follows;
+    - ``["data", turn, name, value]``;
+    - ``["body", turn, same, text, first, cuts, final]``: as ``html``, and the first
+      `first` cuts stay.
+``{"kind": "answer", "number": n, "accepted": true}``
+    Whether message `n` of a view was taken; if not, it stays in its box.
+``{"kind": "sessions", "number": n, "entries": [[id, title, time, is_current], ...]}``
+    What was found.
+``{"kind": "file", "number": n, "name": "talk.md", "type": ..., "text": ...}``
+    The export and its media type; or ``error`` in words.
+``{"kind": "collected", "number": n, "collected": {...}}``
+    The test input that a turn would be, or has become.
+
+From the page
+-------------
+``{"do": "send", "text": "...", "number": n}``, ``{"do": "retry", "turn": "t1"}``,
+``{"do": "session", "session": id}``, ``{"do": "find", "search": "...", "number": n}``,
+``{"do": "export", "suffix": ".md", "number": n}``,
+``{"do": "collect", "turn": "t1", "confirm": false, "number": n}``,
+and ``stop``, ``reconnect``, ``new``, ``pictures``
+    What a person does. `n` is a text of the view's own.
+
+Anything else is ignored, on both sides.
+
+The turns of a long history come from its end: first the last hundred, then patches with
+older ones, so a snapshot may have fewer than the session.
+"""
+
+from __future__ import annotations
+
+from ..html.style import live_css
+from .esm import ASSETS, read_module
+from .page_view import PageView
+
+
+class PanelView(PageView):
+    """Shows a `PageState` in a page."""
+
+    _esm = read_module(ASSETS / "panel.js")
+    _css = live_css()

@@ -1,0 +1,112 @@
+"""`agentbook eval`: run an evaluation file without a notebook.
+
+Its exit codes are promptfoo's, the one exception to those of the other commands.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+WRONG_FILE = 1
+BELOW_THE_BAR = 100
+INTERRUPTED = 130
+
+
+@click.command("eval", short_help="Run an evaluation file: prompts, cases and asserts.")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--agent", metavar="NAME", help="The agent to ask, instead of the file's providers.")
+@click.option("--judge", metavar="NAME", help="The agent that judges by the file's rubrics.")
+@click.option("--workspace", metavar="NAME", help="Where the sessions are started. Default: your only workspace.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Where results.json, junit.xml and report.html are written. Default: in the data directory.",
+)
+@click.option(
+    "--fail-under",
+    type=click.FloatRange(0, 1),
+    default=1.0,
+    show_default=True,
+    metavar="SHARE",
+    help="Exit with 100 if a smaller share of the cells passes.",
+)
+@click.option("--repeat", type=click.IntRange(1, 1000), metavar="N", help="How often each case is asked.")
+@click.option(
+    "--concurrency", type=click.IntRange(1, 64), default=4, show_default=True, metavar="N", help="Questions at once."
+)
+@click.option("--timeout", type=click.FloatRange(0.1), default=300.0, show_default=True, help="Seconds for one reply.")
+@click.option(
+    "--prices",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="CSV, YAML or JSON: what a million tokens of each model cost. Default: $AGENTBOOK_PRICES.",
+)
+@click.option("--max-cost", type=click.FloatRange(0, min_open=True), metavar="N", help="Stop before it costs more.")
+@click.option("--no-progress", is_flag=True, help="No progress bar.")
+def evaluate(
+    file: Path,
+    agent: str | None,
+    judge: str | None,
+    workspace: str | None,
+    out: Path | None,
+    fail_under: float,
+    repeat: int | None,
+    concurrency: int,
+    timeout: float,
+    prices: Path | None,
+    max_cost: float | None,
+    no_progress: bool,
+) -> None:
+    """Run an evaluation file and write its reports.
+
+    A run that was stopped or killed continues when it is started again: only what is
+    missing is asked.
+
+    Exit codes: 0, 100 if too few cells passed, 1 if the file is wrong or the platform
+    cannot be asked, 130 after Ctrl+C.
+    """
+    from .._connect import connect
+    from .._visible_text import one_line
+    from ..api.errors import AgentbookError
+    from ..chat.prompt_lab.evaluate import closing_clients, default_folder
+    from ..chat.prompt_lab.evaluate import evaluate as run_file
+    from ..evaluation.source import ConfigError
+
+    folder = out or default_folder(file)
+    try:
+        with closing_clients(connect) as connect_once:
+            results, notes = run_file(
+                file,
+                connect_once,
+                agent=agent,
+                judge=judge,
+                workspace=workspace,
+                folder=folder,
+                repeat=repeat,
+                concurrency=concurrency,
+                timeout_s=timeout,
+                prices=prices,
+                max_cost=max_cost,
+                progress=not no_progress,
+            )
+    except (ConfigError, AgentbookError, OSError) as error:
+        click.echo(f"agentbook: {one_line(str(error), 2000)}", err=True)
+        sys.exit(WRONG_FILE)
+    except KeyboardInterrupt:
+        click.echo("agentbook: stopped; the same command continues with what is missing.", err=True)
+        sys.exit(INTERRUPTED)
+    for note in notes:
+        click.echo(f"note: {one_line(note, 2000)}", err=True)
+    for label, rows in results.by_prompt().items():
+        passed = sum(row.status == "passed" for row in rows)
+        click.echo(f"{passed}/{len(rows)}\t{one_line(label, 100)}")
+    for row in results.failures:
+        reason, label = row.grade.error or row.grade.reason, row.cell.prompt.label
+        click.echo(f"{row.status}\t{one_line(label, 60)}\t{one_line(row.title, 160)}\t{one_line(reason, 200)}")
+    click.echo(f"{results.pass_rate:.1%} of {len(results.rows)} cells passed; reports in {folder}")
+    if results.pass_rate < fail_under:
+        sys.exit(BELOW_THE_BAR)

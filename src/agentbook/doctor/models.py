@@ -1,0 +1,65 @@
+"""Checks of the language models of the embedded service: which answer, and how fast."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import os
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+from ..service.engines.llm.endpoint import Endpoint, EndpointError
+from ..service.engines.llm.engine import request_body
+from ..service.engines.llm.models import models_from_environment
+from ..service.engines.llm.settings import Settings, is_configured
+from .finding import Finding
+
+TIMEOUT_S = 30.0  # a local server may have to load the model first
+_VARIABLES = ("AGENTBOOK_LLM_MODELS", "AGENTBOOK_LLM_MODEL", "OPENAI_BASE_URL", "OPENAI_API_KEY")
+_MESSAGE = {"role": "user", "content": "Answer with the word OK."}
+
+
+def language_models() -> Iterator[Finding]:
+    """Whether each configured language model answers, and after how long.
+
+    Asks each for one word. Nothing is asked if none is configured.
+    """
+    names = [name for name in _VARIABLES if os.environ.get(name)]
+    if names and importlib.util.find_spec("openai") is None:
+        message = f"{names[0]} is set, but the package openai is missing: a rule-based stand-in answers instead"
+        yield Finding("note", "language model", message, "pip install 'agentbook[llm]', then restart the service.")
+        return
+    if not is_configured(os.environ):
+        return
+    models = models_from_environment(os.environ).settings
+    with ThreadPoolExecutor(len(models)) as threads:  # a notebook's loop is running already
+        findings = threads.map(lambda settings: asyncio.run(_ask(settings)), models)
+    for number, finding in enumerate(findings):
+        default = " (the default)" if number == 0 and len(models) > 1 else ""
+        yield replace(finding, message=f"{models[number].model}{default} {finding.message}")
+
+
+async def _ask(settings: Settings) -> Finding:
+    """What is to say about one model, after its name."""
+    if settings.problem is not None:
+        return _wrong(settings.problem)
+    quick = replace(settings, retry_delays_s=(), read_timeout_s=min(TIMEOUT_S, settings.read_timeout_s))
+    started_at, first_s = time.monotonic(), None
+    try:
+        async with asyncio.timeout(2 * TIMEOUT_S), Endpoint(quick) as endpoint:
+            async for _ in endpoint.stream(request_body(settings.model, [_MESSAGE], {}, {}, may_call=True)):
+                first_s = first_s or time.monotonic() - started_at
+    except EndpointError as error:
+        return _wrong(error.failure.message)
+    except TimeoutError:
+        return _wrong("began an answer, and did not end it in time")
+    total_s = time.monotonic() - started_at
+    times = f"{first_s or total_s:.1f} s to the first sign, {total_s:.1f} s in all"
+    return Finding("ok", "language model", f"at {settings.base_url} answers: {times}")
+
+
+def _wrong(problem: str) -> Finding:
+    advice = "Correct it, then restart the service, which reads these variables when it starts."
+    return Finding("wrong", "language model", f"does not answer: {problem}", advice)

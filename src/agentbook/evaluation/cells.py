@@ -1,0 +1,204 @@
+"""From a file to its cells: defaults merged, lists of values multiplied, repeats."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from . import javascript, template
+from .model import Case, Config, Prompt
+
+_REFERENCE = re.compile(r"\{\{\s*(\w+)\s*\}\}", re.ASCII)
+_UNCLOSED = re.compile(r"(\{%[^%]*$|\{\{[^}]*$|\{#[^#]*$)", re.MULTILINE)
+_RAW = re.compile(r"\{%\s*raw\s*%\}.*\{%\s*endraw\s*%\}", re.DOTALL)
+_PASSES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One prompt with the values of one case, asked once.
+
+    Attributes
+    ----------
+    number : int
+        Of the case, counted from 0 over repeats, as promptfoo's ``testIdx``.
+    repeat : int
+        Counts from 1.
+    prompt : Prompt
+    prompt_number : int
+        Counted from 0.
+    case : Case
+        With the defaults, and one value for each name.
+    """
+
+    number: int
+    repeat: int
+    prompt: Prompt
+    prompt_number: int
+    case: Case
+
+
+def expand(config: Config) -> list[Cell]:
+    """All cells of a file, case by case.
+
+    Examples
+    --------
+    >>> case = Case({"a": ["x", "y"], "b": ["1", "2"]})
+    >>> config = Config((Prompt("ask", "{{a}}{{b}}"),), (case,))
+    >>> [render(cell.prompt, cell.case) for cell in expand(config)]
+    ['x1', 'x2', 'y1', 'y2']
+    """
+    numbered = enumerate(
+        (repeat, atom)
+        for case in config.cases or (Case(),)
+        for merged in [merge(config.default, case)]
+        for repeat in range(1, int(merged.options.get("repeat") or config.repeat) + 1)
+        for atom in multiply(merged)
+    )
+    return [
+        Cell(number, repeat, prompt, prompt_number, case)
+        for number, (repeat, case) in numbered
+        for prompt_number, prompt in enumerate(config.prompts)
+        if _is_for(case, prompt)
+    ]
+
+
+def _is_for(case: Case, prompt: Prompt) -> bool:
+    if case.prompts is None:
+        return True
+    labels = [label for label in (prompt.label, prompt.id) if label]
+    return any(
+        label == allowed or label.startswith(f"{allowed.removesuffix('*').removesuffix(':')}:")
+        for label in labels
+        for allowed in case.prompts
+    )
+
+
+def merge(default: Case, case: Case) -> Case:
+    """A case on top of what all cases have in common."""
+    options = {**default.options, **case.options}
+    for name in ("prefix", "suffix"):  # an empty one does not replace the default's
+        options[name] = case.options.get(name) or default.options.get(name) or ""
+    inherited = () if case.options.get("disableDefaultAsserts") is True else default.asserts
+    return dataclasses.replace(
+        case,
+        vars={**default.vars, **case.vars},
+        asserts=(*inherited, *case.asserts),
+        threshold=default.threshold if case.threshold is None else case.threshold,
+        options=options,
+        metadata={**default.metadata, **case.metadata},
+        prompts=default.prompts if case.prompts is None else case.prompts,
+    )
+
+
+def multiply(case: Case) -> Iterator[Case]:
+    """A case for each combination of its lists; the first list changes last.
+
+    A list that does not begin with a text is one value.
+    """
+    if case.options.get("disableVarExpansion"):
+        yield case
+        return
+    choices = [_choices(value) for value in case.vars.values()]
+    for values in itertools.product(*choices):
+        yield dataclasses.replace(case, vars=dict(zip(case.vars, values, strict=True)))
+
+
+def _choices(value: Any) -> list[Any]:
+    return value if isinstance(value, list) and value and isinstance(value[0], str) else [value]
+
+
+# Templates
+
+
+def resolve(values: Mapping[str, Any]) -> dict[str, Any]:
+    r"""Values without their last line break, and with each other's values filled in.
+
+    Examples
+    --------
+    >>> resolve({"name": "Ada\n", "greeting": "Dear {{ name }},"})["greeting"]
+    'Dear Ada,'
+    """
+    resolved = {name: value.removesuffix("\n") if isinstance(value, str) else value for name, value in values.items()}
+    for _ in range(_PASSES):
+        changed = False
+        for name, value in resolved.items():
+            match = _REFERENCE.search(value) if isinstance(value, str) else None
+            if match is not None and match[1] in resolved:
+                resolved[name] = _fill(value, match, javascript.to_text(resolved[match[1]]))
+                changed = True
+        if not changed:
+            break
+    return resolved
+
+
+def _fill(text: str, match: re.Match[str], value: str) -> str:
+    """The text with a value in place of the match; ``$&`` is the match itself."""
+    special = {"$$": "$", "$&": match[0], "$`": text[: match.start()], "$'": text[match.end() :]}
+    filled = re.sub(r"\$[$&`']", lambda sign: special[sign[0]], value)
+    return f"{text[: match.start()]}{filled}{text[match.end() :]}"
+
+
+def render(prompt: Prompt, case: Case) -> str:
+    """The prompt with the values of a case.
+
+    JSON is rendered text by text, so that a quote in a value does no harm.
+
+    Raises
+    ------
+    TemplateError
+    """
+    prefix, suffix = (str(case.options.get(name) or "") for name in ("prefix", "suffix"))
+    return render_text(f"{prefix}{prompt.text}{suffix}", resolve(case.vars))
+
+
+def render_text(text: str, values: Mapping[str, Any], *, literal: bool = False) -> str:
+    """A text, or the texts within JSON, with the values filled in.
+
+    Parameters
+    ----------
+    text : str
+    values : mapping of str to object
+        A value that is a template itself is rendered too.
+    literal : bool
+        True fills in the values as they are: what an agent wrote is no template.
+
+    Raises
+    ------
+    TemplateError
+    """
+    try:
+        return javascript.to_json(render_data(javascript.parse_json(text), values), 2)
+    except (ValueError, template.TemplateError):
+        rendered = values if literal else {name: _render_value(value, values) for name, value in values.items()}
+        return _render_whole(text, rendered)
+
+
+def _render_value(value: Any, values: Mapping[str, Any]) -> Any:
+    """A value that is a template itself, unless it needs a name that is not there."""
+    if not isinstance(value, str) or "{" not in value:
+        return value
+    try:
+        if any(values.get(name) is None and name not in values for name in template.names(value)):
+            return value
+    except template.TemplateError:
+        pass
+    return _render_whole(value, values)
+
+
+def _render_whole(text: str, values: Mapping[str, Any]) -> str:
+    """A text without an unclosed tag, rendered; one with such a tag stays as it is."""
+    return text if _UNCLOSED.search(text) and not _RAW.search(text) else template.render(text, values)
+
+
+def render_data(data: Any, values: Mapping[str, Any]) -> Any:
+    """Data with each text in it rendered."""
+    if isinstance(data, str):
+        return template.render(data, values)
+    if isinstance(data, Mapping):
+        return {name: render_data(item, values) for name, item in data.items()}
+    return [render_data(item, values) for item in data] if isinstance(data, list) else data

@@ -1,0 +1,121 @@
+"""The JSON objects within a text, found as promptfoo finds them.
+
+The text is a reply, so its author may be hostile: what takes longer than any reply with
+some objects in it is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import accumulate
+from typing import Any
+
+import yaml
+
+from . import javascript
+from .source import YamlLoader
+
+MAX_LENGTH = 100_000  # of an object
+# Of all that looks like an object and is none. Reading it as YAML takes 10 s.
+MAX_FAILED = 400_000
+MAX_DEPTH = 64  # of what is read as YAML, which takes time in the square of its depth
+_LETTER = re.compile(r"[a-zA-Z]")
+
+
+class TooManyBraces(ValueError):
+    """Looking for objects among so many braces would take minutes."""
+
+
+class _Loader(YamlLoader):
+    """Refuses aliases: ten lines of them stand for more than the memory holds."""
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.composer.ComposerError(None, None, "an alias", None)
+        return super().compose_node(parent, index)
+
+
+def find_objects(text: str) -> list[Any]:
+    """Each ``{…}`` of a text that can be read, leniently.
+
+    Keys may stand without quotes, ``//`` begins a comment, and at the end of the text
+    closing braces may be missing.
+
+    Raises
+    ------
+    TooManyBraces
+        If the braces that begin no object have too much behind them.
+
+    Examples
+    --------
+    >>> find_objects('Here: {"a": 1} and {b: [2]}, {c: 3')
+    [{'a': 1}, {'b': [2]}, {'c': 3}]
+    """
+    objects: list[Any] = []
+    ends, depths = _match_braces(text), list(accumulate(map(_step, text), initial=0))
+    failed, start = 0, text.find("{")
+    while start >= 0:
+        last = min(len(text), start + MAX_LENGTH)
+        end = min(ends.get(start, last), last)
+        closing = "}" * (depths[end] - depths[start])
+        value = _parse(text[start:end] + closing)
+        if value is None:
+            failed += end - start
+            if failed > MAX_FAILED:
+                raise TooManyBraces("The reply has too many braces to look for JSON in it.")
+        else:
+            objects.append(value)
+        start = text.find("{", start + 1 if value is None else end)
+    return objects
+
+
+def _step(char: str) -> int:
+    return (char == "{") - (char == "}")
+
+
+def _match_braces(text: str) -> dict[int, int]:
+    """The end of what each brace opens; those that stay open are left out."""
+    ends: dict[int, int] = {}
+    opened: list[int] = []
+    for brace in re.finditer("[{}]", text):
+        if brace[0] == "{":
+            opened.append(brace.start())
+        elif opened:
+            ends[opened.pop()] = brace.end()
+    return ends
+
+
+def _parse(text: str) -> Any:
+    """The mapping that a text is; None if it is none."""
+    try:
+        return javascript.parse_json(text)
+    except ValueError:
+        pass
+    if max(accumulate((char in "{[") - (char in "}]") for char in text)) > MAX_DEPTH:
+        return None
+    try:
+        value = yaml.load("\n".join(map(_comment, text.split("\n"))), _Loader)  # noqa: S506 - a safe loader
+    except (yaml.YAMLError, ValueError, TypeError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _comment(line: str) -> str:
+    """A line whose ``//`` outside of quotation marks begins a comment of YAML."""
+    quote, backslashes = "", 0
+    for position, char in enumerate(line):
+        escaped = backslashes % 2
+        backslashes = backslashes + 1 if char == "\\" else 0
+        if quote:
+            inside_word = char == "'" and _LETTER.match(line, position + 1)
+            if char == quote and not escaped and not inside_word:
+                quote = ""
+        elif char == '"' or (char == "'" and not _LETTER.match(line[position - 1 : position])):
+            quote = char
+        elif line.startswith("//", position):
+            token = line[line.rfind(" ", 0, position) + 1 : position]
+            if "://" in f"{token}//":
+                continue
+            rest = line[position:].lstrip("/")
+            return line[:position] + "#" * ((len(line) - position - len(rest)) // 2) + rest
+    return line

@@ -1,0 +1,73 @@
+"""What a rendered prompt sends: the agent's system prompt, and one message."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from . import javascript
+
+
+class UnsendablePrompt(ValueError):
+    """A chat that one message to an agent cannot stand for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """What an agent is sent.
+
+    Attributes
+    ----------
+    text : str
+    system_prompt : str or None
+        None leaves the agent's own.
+    """
+
+    text: str
+    system_prompt: str | None = None
+
+
+def read_message(prompt: str) -> Message:
+    """The message in a rendered prompt, which may be a chat as JSON.
+
+    Raises
+    ------
+    UnsendablePrompt
+        If the chat does not end with its only message of a user.
+
+    Examples
+    --------
+    >>> read_message("Hello")
+    Message(text='Hello', system_prompt=None)
+    >>> read_message('[{"role": "user", "content": "Hi"}]')
+    Message(text='Hi', system_prompt=None)
+    """
+    try:
+        chat = javascript.parse_json(prompt)
+    except ValueError:
+        return Message(prompt)
+    if not isinstance(chat, list) or not chat or not all(isinstance(each, dict) and "role" in each for each in chat):
+        return Message(prompt)
+    texts = [(str(each["role"]), each.get("content")) for each in chat]
+    if not all(isinstance(content, str) for _, content in texts):
+        raise UnsendablePrompt("The messages of a chat must be texts; the platform takes no images or parts.")
+    system = [str(content) for role, content in texts if role in ("system", "developer")]
+    users = [str(content) for role, content in texts if role == "user"]
+    if len(users) != 1 or texts[-1][0] != "user" or len(system) + len(users) != len(texts):
+        raise UnsendablePrompt(
+            "An agent gets one message in a session of its own, so a chat must be system messages and then one of the user."
+        )
+    return Message(users[0], "\n\n".join(system) or None)
+
+
+def write_chat(message: str, system_prompt: str | None) -> str:
+    """The prompt that `read_message` reads.
+
+    A chat also without a system prompt: within JSON, braces in a value are text.
+
+    Examples
+    --------
+    >>> read_message(write_chat("{{input}}", "Be brief.")).system_prompt
+    'Be brief.'
+    """
+    system = [{"role": "system", "content": system_prompt}] if system_prompt is not None else []
+    return javascript.to_json([*system, {"role": "user", "content": message}], 2)

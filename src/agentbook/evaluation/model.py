@@ -1,0 +1,147 @@
+"""The parts of an evaluation file: prompts, cases and asserts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Assertion:
+    """One assert.
+
+    Attributes
+    ----------
+    type : str
+        With ``not-`` in front if it is negated; ``assert-set`` has `children`.
+    value : object
+        A text or a list of texts may contain templates.
+    threshold : float or None
+    weight : float
+        0 for an assert that never fails.
+    metric : str or None
+        Name under which its score is reported.
+    place : str
+        Where it stands in the file.
+    """
+
+    type: str
+    value: Any = None
+    threshold: float | None = None
+    weight: float = 1.0
+    metric: str | None = None
+    rubric_prompt: Any = None
+    children: tuple[Assertion, ...] = ()
+    place: str = field(default="", compare=False)
+
+    @property
+    def base(self) -> str:
+        """The type without ``not-``."""
+        return self.type.removeprefix("not-")
+
+    @property
+    def negated(self) -> bool:
+        """Whether the type begins with ``not-``."""
+        return self.type.startswith("not-")
+
+    @property
+    def label(self) -> str:
+        """What people call it: its metric, or its type and value.
+
+        Examples
+        --------
+        >>> Assertion("contains", "refund").label
+        'contains refund'
+        """
+        return self.metric or self.text
+
+    @property
+    def text(self) -> str:
+        """Its type, threshold and value in a line."""
+        text = " ".join(str(self.value).split()) if isinstance(self.value, str | int | float | list) else ""
+        limit = "" if self.threshold is None else f" ({self.threshold:g})"
+        return f"{self.type}{limit} {text[:60]}".strip()
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A text that is sent, or the messages of a chat as JSON.
+
+    Attributes
+    ----------
+    label : str
+    text : str
+        A template.
+    settings : mapping
+        The prompt's ``config``: model, temperature and the like.
+    """
+
+    label: str
+    text: str
+    id: str | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """Values for the prompts, and the asserts on the replies.
+
+    Attributes
+    ----------
+    vars : mapping of str to object
+        A list of texts stands for several cases.
+    asserts : tuple of Assertion
+    threshold : float or None
+        The score from which the case passes, whatever its asserts say.
+    prompts : tuple of str or None
+        Labels or ids of the prompts it is for; None for all.
+    reply : str or None
+        A stored reply (``providerOutput``): nothing is asked.
+    options : mapping
+        prefix, suffix, rubricPrompt, disableVarExpansion, disableDefaultAsserts.
+    """
+
+    vars: Mapping[str, Any] = field(default_factory=dict)
+    asserts: tuple[Assertion, ...] = ()
+    threshold: float | None = None
+    description: str | None = None
+    prompts: tuple[str, ...] | None = None
+    reply: Any = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    place: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """An evaluation file: every prompt is asked with the values of every case.
+
+    Attributes
+    ----------
+    prompts : tuple of Prompt
+    cases : tuple of Case
+        As in the file; `agentbook.evaluation.cells.expand` merges and multiplies them.
+    default : Case
+        What all cases have in common.
+    repeat : int
+        How often each prompt and case is asked.
+    agent, judge, workspace : str or None
+        Agents of the platform, from ``agentbook:NAME`` in the file's providers.
+    folder : Path
+        The folder of the file.
+    notes : tuple of str
+        Parts of the file that have no effect here.
+    """
+
+    prompts: tuple[Prompt, ...]
+    cases: tuple[Case, ...] = ()
+    default: Case = field(default_factory=Case)
+    repeat: int = 1
+    description: str | None = None
+    agent: str | None = None
+    judge: str | None = None
+    workspace: str | None = None
+    folder: Path = field(default_factory=Path)
+    notes: tuple[str, ...] = ()

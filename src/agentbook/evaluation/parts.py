@@ -1,0 +1,142 @@
+"""Parts of an evaluation file, checked as they are read; errors name file and line."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from . import template
+from .source import ConfigError, Source, Steps
+
+
+def mapping(source: Source, steps: Steps, data: Any) -> Mapping[str, Any]:
+    """Data that have to be names with values.
+
+    Raises
+    ------
+    ConfigError
+    """
+    if not isinstance(data, Mapping):
+        raise source.error(steps, f"names with values are needed here, not {shown(data)}.")
+    return data
+
+
+def items(source: Source, steps: Steps, data: Any) -> Sequence[Any]:
+    """Data that have to be a list; nothing is an empty one.
+
+    Raises
+    ------
+    ConfigError
+    """
+    if data is None:
+        return ()
+    if not isinstance(data, list):
+        raise source.error(steps, f"a list is needed here, not {shown(data)}.")
+    return data
+
+
+def number(source: Source, steps: Steps, value: Any) -> float | None:
+    """A value that has to be a number, or nothing.
+
+    Raises
+    ------
+    ConfigError
+    """
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
+        raise source.error(steps, f"a number is needed here, not {shown(value)}.")
+    return float(value)
+
+
+def labels(source: Source, steps: Steps, value: Any) -> tuple[str, ...] | None:
+    """A value that has to be a list of texts, or nothing.
+
+    Raises
+    ------
+    ConfigError
+    """
+    if value is None:
+        return None
+    if not isinstance(value, list) or not all(isinstance(label, str) for label in value):
+        raise source.error(steps, f"a list of labels of prompts is needed here, not {shown(value)}.")
+    return tuple(value)
+
+
+def check_template(source: Source, steps: Steps, text: str) -> None:
+    """Raise a `ConfigError` if a text cannot be rendered."""
+    try:
+        template.check(text)
+    except template.TemplateError as error:
+        raise source.error(steps, str(error)) from None
+
+
+def check_keys(
+    source: Source,
+    steps: Steps,
+    data: Mapping[str, Any],
+    used: Sequence[str],
+    refused: Mapping[str, str],
+    ignored: Sequence[str] = (),
+) -> list[str]:
+    """Notes about the keys that have no effect.
+
+    Raises
+    ------
+    ConfigError
+        If a key cannot be used, or is a misspelt one.
+    """
+    notes = []
+    for name in data:
+        if name in refused:
+            raise source.error((*steps, name), f"`{name}` cannot be used: {refused[name]}.")
+        if name in used:
+            continue
+        similar = difflib.get_close_matches(str(name), [*used, *ignored], 1, 0.8)
+        if similar and similar[0] != name:
+            raise source.error((*steps, name), f"there is no `{name}`; did you mean `{similar[0]}`?")
+        notes.append(f"{source.path.name}, line {source.line((*steps, name))}: `{name}` has no effect here.")
+    return notes
+
+
+def shown(value: Any) -> str:
+    """A value as an error message quotes it."""
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:59]}…"
+
+
+# Files that a file names
+
+
+def find_files(source: Source, steps: Steps, name: str) -> list[Path]:
+    """The files of a reference such as ``file://cases/*.yaml``, in order.
+
+    Raises
+    ------
+    ConfigError
+        If there are none.
+    """
+    pattern = name.removeprefix("file://")
+    if any(char in pattern for char in "*?["):
+        paths = sorted(path for path in source.folder.glob(pattern) if path.is_file())
+    else:
+        paths = [path for path in [source.folder / pattern] if path.is_file()]
+    if not paths:
+        raise source.error(steps, f"there is no file {pattern!r} in {source.folder}.")
+    return paths
+
+
+def read_text(path: Path) -> str:
+    """The text of a file.
+
+    Raises
+    ------
+    ConfigError
+        If it cannot be read as UTF-8.
+    """
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: the file cannot be read as UTF-8 text: {error}.") from error

@@ -1,0 +1,93 @@
+"""The assert ``python``: code of the file, run on the reply."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from .grade import CaseError, Grade, Reply
+from .javascript import parse_float, parse_json, to_text
+from .model import Assertion
+
+
+def run_python(assertion: Assertion, reply: Reply, values: Mapping[str, Any], folder: Path, value: Any) -> Grade:
+    """The grade of a ``python`` assert: an expression, a function's body, or a file.
+
+    A result of True passes; so does a score above 0, or from the assert's threshold; or
+    it is a mapping with pass, score and reason. Code that raises fails its cell.
+
+    Parameters
+    ----------
+    assertion : Assertion
+    reply : Reply
+        The code reads its text as ``output``.
+    values : mapping of str to object
+        The code reads them as ``context["vars"]``.
+    folder : Path
+        Where files are.
+    value : object
+        The assert's value with its templates filled in.
+
+    Examples
+    --------
+    >>> code = "len(output) / 10"
+    >>> run_python(Assertion("python"), Reply("Hello"), {}, Path(), code).score
+    0.5
+    """
+    if not isinstance(value, str):
+        raise CaseError(f"{assertion.type} needs code as text, not {value!r}.")
+    context = {"prompt": reply.prompt, "vars": dict(values), "test": {"vars": dict(values)}}
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            result = _call(value, folder, reply.text, context)
+        return _read_result(assertion, result)
+    except Exception as error:
+        return Grade(False, 0.0, f"the code raised {type(error).__name__}: {error}")
+
+
+def _call(code: str, folder: Path, output: str, context: Mapping[str, Any]) -> Any:
+    namespace: dict[str, Any] = {"__name__": "assert"}
+    if match := re.fullmatch(r"(?:file://)?(\S+\.py)(?::(\w+))?", code):
+        path = folder / match[1]
+        namespace["__file__"] = str(path)
+        exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), namespace)  # noqa: S102 - the file's own code
+        return namespace[match[2] or "get_assert"](output, context)
+    body = code if "\n" in code else f"return {code}"
+    first = re.search(r"^(?!\s*$)\s+", body, re.MULTILINE)
+    indent = first[0] if first and "\n" in code else "    "
+    lines = "\n".join(f"{indent}{line}" for line in body.split("\n"))
+    exec(f"import json\n\ndef main(output, context):\n{lines}\n", namespace)  # noqa: S102
+    return namespace["main"](output, context)
+
+
+def _read_result(assertion: Assertion, result: Any) -> Grade:
+    if isinstance(result, str) and result.startswith("{"):
+        result = parse_json(result)
+    if isinstance(result, bool) or (isinstance(result, str) and result.lower() in ("true", "false")):
+        passed = (result is True or str(result).lower() == "true") != assertion.negated
+        return Grade(passed, float(passed), "" if passed else f"the code returned {result}")
+    if isinstance(result, Mapping):
+        return _read_mapping(assertion, result)
+    score = parse_float(to_text(result)) if result is not None else None
+    if score is None:
+        raise ValueError(f"it must return True, False, a score, or pass, score and reason, not {result!r}")
+    enough = score > 0 if assertion.threshold is None else score >= assertion.threshold
+    passed = enough != assertion.negated
+    return Grade(passed, score, "" if passed else f"the code returned {score:g}")
+
+
+def _read_mapping(assertion: Assertion, result: Mapping[str, Any]) -> Grade:
+    passed = result.get("pass", result.get("pass_"))
+    score, reason = result.get("score"), result.get("reason")
+    is_number = isinstance(score, int | float) and not isinstance(score, bool)
+    if not isinstance(passed, bool) or not is_number or not isinstance(reason, str):
+        raise ValueError(f"it must return pass (true or false), score (a number) and reason (a text), not {result!r}")
+    number = float(score)  # type: ignore[arg-type]
+    if assertion.threshold is not None and number < assertion.threshold:
+        passed, reason = False, f"score {number:g} is below the threshold {assertion.threshold:g}: {reason}"
+    metrics = result.get("namedScores", result.get("named_scores")) or {}
+    return Grade(passed != assertion.negated, number, reason, metrics={str(n): float(v) for n, v in metrics.items()})

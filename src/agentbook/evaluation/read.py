@@ -1,0 +1,292 @@
+"""Reads an evaluation file. Whatever cannot run is refused with its line."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from . import assert_types, parts
+from .csv_cases import case_data, read_rows
+from .javascript import to_json, to_text
+from .model import Assertion, Case, Config
+from .prompts import read_prompts
+from .read_asserts import AGENT, TRANSFORMS_REFUSED, AssertReader, JudgeReader
+from .source import ConfigError, Source, Steps, read_source
+
+_USED = ("description", "prompts", "providers", "targets", "tests", "defaultTest", "scenarios", "evaluateOptions")
+_IGNORED = (
+    *("$schema", "commandLineOptions", "env", "metadata", "outputPath", "sharing", "tags", "tracing"),
+    *("writeLatestResults",),
+)
+_REFUSED = {
+    "extensions": "hooks in JavaScript or Python are not run",
+    "nunjucksFilters": "its filters are JavaScript",
+    "derivedMetrics": "derived metrics are not computed",
+    "redteam": "red teaming needs promptfoo's own service",
+    "transform": "it is JavaScript",
+}
+_CASE_REFUSED = {
+    "assertScoringFunction": "scoring functions are not run; weights and thresholds are",
+    "assertTemplates": "write the asserts out",
+    "provider": "all cases ask the same agent",
+    "providers": "all cases ask the same agent",
+}
+_OPTION_REFUSED = dict.fromkeys(
+    ("transform", "postprocess", "transformVars", "responseFormat", "storeOutputAs", "runSerially"),
+    TRANSFORMS_REFUSED,
+)
+_CASE_USED = ("description", "vars", "assert", "threshold", "options", "metadata", "prompts", "providerOutput")
+# Types of others too: a cell that begins with one is no text to equal.
+CSV_TYPES = tuple(sorted((*assert_types.SUPPORTED, *assert_types.REFUSED), key=len, reverse=True))
+MAX_REPEAT = 1000
+
+
+def read_config(path: str | Path) -> Config:
+    """Read an evaluation file: the part of promptfoo's format that runs here.
+
+    Parameters
+    ----------
+    path : str or Path
+        YAML or JSON. Files that it names are relative to its folder.
+
+    Returns
+    -------
+    Config
+
+    Raises
+    ------
+    ConfigError
+        If the file cannot be read, or something in it cannot run. The message names
+        the file, the line and the path in it, and says why.
+
+    Examples
+    --------
+    >>> path = folder / "greeting.yaml"
+    >>> _ = path.write_text('''
+    ... prompts: ["{{question}}"]
+    ... tests:
+    ...   - vars: {question: Hi}
+    ...     assert: [{type: contains, value: Hello}]
+    ... ''')
+    >>> config = read_config(path)
+    >>> config.prompts[0].text, config.cases[0].asserts[0].type
+    ('{{question}}', 'contains')
+    """
+    return _Reader(read_source(path)).read()
+
+
+def read_case(data: Mapping[str, Any], folder: Path | None = None) -> Case:
+    """A case from its data in a file.
+
+    Raises
+    ------
+    ConfigError
+    """
+    source = Source((folder or Path()) / "case", data)
+    return _Reader(source).read_case(data)
+
+
+def read_assertion(data: Mapping[str, Any], folder: Path | None = None) -> Assertion:
+    """An assert from its data in a file.
+
+    Raises
+    ------
+    ConfigError
+
+    Examples
+    --------
+    >>> read_assertion({"type": "contains", "value": "refund"}).value
+    'refund'
+    """
+    return read_case({"assert": [data]}, folder).asserts[0]
+
+
+class _Reader:
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.notes: list[str] = []
+        self._judges = JudgeReader(self.notes)
+        self._asserts = AssertReader(self._judges, self.notes)
+
+    def read(self) -> Config:
+        data = parts.mapping(self.source, (), self.source.value)
+        self.notes += parts.check_keys(self.source, (), data, _USED, _REFUSED, _IGNORED)
+        if "prompts" not in data:
+            raise self.source.error((), "there are no `prompts`; an evaluation file begins with them.")
+        prompts = read_prompts(self.source, data["prompts"])
+        default = self._default(data.get("defaultTest"))
+        cases = [*self._cases(self.source, ("tests",), data.get("tests")), *self._scenarios(data.get("scenarios"))]
+        agent, workspace = self._providers(data)
+        return Config(
+            prompts=tuple(prompts),
+            cases=tuple(cases),
+            default=default,
+            repeat=self._repeat(data.get("evaluateOptions")),
+            description=data.get("description") if isinstance(data.get("description"), str) else None,
+            agent=agent,
+            judge=self._judges.judge,
+            workspace=workspace,
+            folder=self.source.folder,
+            notes=tuple(self.notes),
+        )
+
+    def read_case(self, data: Mapping[str, Any]) -> Case:
+        return self._case(self.source, (), data)
+
+    # Providers and options
+
+    def _providers(self, data: Mapping[str, Any]) -> tuple[str | None, str | None]:
+        name = "targets" if "targets" in data else "providers"
+        providers = data.get(name)
+        agents: list[tuple[str, str | None]] = []
+        for provider in providers if isinstance(providers, list) else [providers]:
+            identifier = provider.get("id") if isinstance(provider, Mapping) else provider
+            if isinstance(identifier, str) and identifier.startswith(AGENT):
+                settings = provider.get("config") if isinstance(provider, Mapping) else None
+                workspace = settings.get("workspace") if isinstance(settings, Mapping) else None
+                agents.append((identifier.removeprefix(AGENT), workspace))
+            elif provider not in (None, "echo"):
+                self.notes.append(f"{name}: {parts.shown(identifier)} is not asked; an agent of the platform is.")
+        if len(agents) > 1:
+            raise self.source.error((name, 1), "one file asks one agent; use --agent for another one.")
+        return agents[0] if agents else (None, None)
+
+    def _repeat(self, options: Any) -> int:
+        if options is None:
+            return 1
+        repeat = parts.mapping(self.source, ("evaluateOptions",), options).get("repeat", 1)
+        if not isinstance(repeat, int) or isinstance(repeat, bool) or not 1 <= repeat <= MAX_REPEAT:
+            raise self.source.error(
+                ("evaluateOptions", "repeat"),
+                f"repeat must be a number from 1 to {MAX_REPEAT}, not {parts.shown(repeat)}.",
+            )
+        return repeat
+
+    # Cases
+
+    def _default(self, data: Any) -> Case:
+        if isinstance(data, str):
+            source = read_source(self.source.folder / data.removeprefix("file://"))
+            return self._case(source, (), source.value, is_default=True)
+        return Case() if data is None else self._case(self.source, ("defaultTest",), data, is_default=True)
+
+    def _scenarios(self, scenarios: Any) -> Iterator[Case]:
+        for number, scenario in enumerate(parts.items(self.source, ("scenarios",), scenarios)):
+            steps: Steps = ("scenarios", number)
+            data = parts.mapping(self.source, steps, scenario)
+            configs = list(self._cases(self.source, (*steps, "config"), data.get("config")))
+            tests = list(self._cases(self.source, (*steps, "tests"), data.get("tests"))) or [Case()]
+            for config in configs:
+                yield from (_cross(config, test) for test in tests)
+
+    def _cases(self, source: Source, steps: Steps, data: Any) -> Iterator[Case]:
+        if isinstance(data, str):
+            yield from self._file_of_cases(source, steps, data)
+            return
+        for number, item in enumerate(parts.items(source, steps, data)):
+            here = (*steps, number)
+            if isinstance(item, str):
+                yield from self._file_of_cases(source, here, item)
+            else:
+                yield self._case(source, here, item)
+
+    def _file_of_cases(self, source: Source, steps: Steps, name: str) -> Iterator[Case]:
+        for path in parts.find_files(source, steps, name):
+            if path.suffix == ".csv":
+                yield from self._csv(path)
+            elif path.suffix == ".jsonl":
+                for number, line in enumerate(filter(str.strip, parts.read_text(path).splitlines())):
+                    yield self._case(_json_line(path, number, line), (), None)
+            elif path.suffix in (".yaml", ".yml", ".json"):
+                part = read_source(path)
+                value = part.value if isinstance(part.value, list) else [part.value]
+                yield from self._cases(part, (), value)
+            else:
+                raise source.error(
+                    steps, f"cases are read from .csv, .yaml, .json and .jsonl files, not from {path.name}."
+                )
+
+    def _csv(self, path: Path) -> Iterator[Case]:
+        try:
+            rows = read_rows(parts.read_text(path))
+        except ValueError as error:
+            raise ConfigError(f"{path}, {error}") from error
+        for number, row in enumerate(rows, 1):
+            try:
+                data = case_data(row, number, CSV_TYPES)
+            except ValueError as error:
+                raise ConfigError(f"{path}, {error}") from error
+            yield self._case(Source(path, data), (), data, f"{path.name} row {number}")
+
+    def _case(
+        self, source: Source, steps: Steps, data: Any, place: str | None = None, *, is_default: bool = False
+    ) -> Case:
+        data = parts.mapping(source, steps, source.value if data is None and not steps else data)
+        self.notes += parts.check_keys(source, steps, data, _CASE_USED, _CASE_REFUSED)
+        options = parts.mapping(source, (*steps, "options"), data.get("options") or {})
+        for name in options.keys() & _OPTION_REFUSED.keys():
+            raise source.error((*steps, "options", name), f"`{name}` cannot be used: {_OPTION_REFUSED[name]}.")
+        self._judges.read(options.get("provider"))
+        return Case(
+            vars=self._vars(source, (*steps, "vars"), data.get("vars")),
+            asserts=tuple(self._asserts.read(source, (*steps, "assert"), data.get("assert"))),
+            threshold=parts.number(source, (*steps, "threshold"), data.get("threshold")),
+            description=data.get("description"),
+            prompts=parts.labels(source, (*steps, "prompts"), data.get("prompts")),
+            reply=data.get("providerOutput"),
+            options={name: value for name, value in options.items() if name != "provider"},
+            metadata=parts.mapping(source, (*steps, "metadata"), data.get("metadata") or {}),
+            place=place or f"line {source.line(steps)}",
+        )
+
+    def _vars(self, source: Source, steps: Steps, data: Any) -> dict[str, Any]:
+        if isinstance(data, str) or (isinstance(data, list) and all(isinstance(name, str) for name in data)):
+            merged: dict[str, Any] = {}
+            for name in [data] if isinstance(data, str) else data:
+                for path in parts.find_files(source, steps, name):
+                    part = read_source(path)
+                    merged |= self._vars(part, (), parts.mapping(part, (), part.value))
+            return merged
+        values = parts.mapping(source, steps, data or {})
+        return {to_text(name): self._value(source, (*steps, name), value) for name, value in values.items()}
+
+    def _value(self, source: Source, steps: Steps, value: Any) -> Any:
+        """A value, read from a file if it names one; a list if it names several."""
+        if not isinstance(value, str):
+            return value
+        if not value.startswith("file://"):
+            parts.check_template(source, steps, value)
+            return value
+        texts = []
+        for path in parts.find_files(source, steps, value):
+            if path.suffix in (".py", ".js", ".ts", ".cjs", ".mjs", ".pdf"):
+                raise source.error(steps, f"a value is not computed by {path.name}; write it into a text file.")
+            texts.append(
+                to_json(read_source(path).value) if path.suffix in (".yaml", ".yml") else parts.read_text(path).strip()
+            )
+        return texts[0] if len(texts) == 1 else texts
+
+
+def _cross(config: Case, test: Case) -> Case:
+    return dataclasses.replace(
+        test,
+        vars={**config.vars, **test.vars},
+        asserts=(*config.asserts, *test.asserts),
+        options={**config.options, **test.options},
+        metadata={**config.metadata, **test.metadata},
+        threshold=config.threshold if test.threshold is None else test.threshold,
+        description=test.description or config.description,
+        reply=config.reply if test.reply is None else test.reply,
+        prompts=config.prompts if test.prompts is None else test.prompts,
+    )
+
+
+def _json_line(path: Path, number: int, line: str) -> Source:
+    from .javascript import parse_json
+
+    try:
+        return Source(path, parse_json(line))
+    except ValueError as error:
+        raise ConfigError(f"{path}, line {number + 1}: not JSON: {error}.") from error

@@ -1,0 +1,191 @@
+"""A YAML or JSON file as data, and the line of each value for error messages.
+
+YAML is read as promptfoo's parser reads it: version 1.2, in which ``yes`` is a text,
+``1e3`` a number, and a repeated key an error.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+Steps = tuple[str | int, ...]
+
+
+class ConfigError(ValueError):
+    """A file that cannot be run. The message names the file, the line and the path."""
+
+
+class YamlLoader(yaml.SafeLoader):
+    """SafeLoader with the plain scalars of YAML 1.2.
+
+    Within braces, YAML 1.1 ends a plain text at a question mark; 1.2 does not.
+    """
+
+    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 - PyYAML's own attribute
+    _in_plain_text = False
+
+    def scan_plain(self) -> yaml.ScalarToken:
+        self._in_plain_text = True
+        try:
+            return super().scan_plain()
+        finally:
+            self._in_plain_text = False
+
+    def peek(self, index: int = 0) -> str:
+        char: str = super().peek(index)
+        return "x" if char == "?" and self._in_plain_text else char
+
+
+for _tag, _pattern, _first in (
+    ("null", r"^(?:~|null|Null|NULL|)$", "~nN\0"),
+    ("bool", r"^(?:true|True|TRUE|false|False|FALSE)$", "tTfF"),
+    ("int", r"^[-+]?(?:0b[01_]+|0x[0-9a-fA-F_]+|0o[0-7_]+|[0-9][0-9_]*)$", "-+0123456789"),
+    ("float", r"^(?:[-+]?(?:[0-9][0-9_]*(?:\.[0-9_]*)?|\.[0-9_]+)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$",
+     "-+0123456789."),
+    ("merge", r"^<<$", "<"),
+):  # fmt: skip
+    for _char in _first:
+        YamlLoader.yaml_implicit_resolvers.setdefault("" if _char == "\0" else _char, []).append(
+            (f"tag:yaml.org,2002:{_tag}", re.compile(_pattern))
+        )
+
+
+def _construct_int(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> int:
+    text = loader.construct_scalar(node).replace("_", "")
+    return int(text, 0) if re.match(r"[-+]?0[box]", text) else int(text)
+
+
+def _construct_float(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> float:
+    text = loader.construct_scalar(node).replace("_", "").lower()
+    if text.endswith((".inf", ".nan")):
+        return math.nan if text.endswith("nan") else math.copysign(math.inf, -1 if text[0] == "-" else 1)
+    return float(text)
+
+
+YamlLoader.add_constructor("tag:yaml.org,2002:int", _construct_int)
+YamlLoader.add_constructor("tag:yaml.org,2002:float", _construct_float)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A file, the value that was read from it, and the positions of its parts.
+
+    Attributes
+    ----------
+    path : Path
+        The file; references within it are relative to its folder.
+    value : object
+    """
+
+    path: Path
+    value: Any
+    node: yaml.Node | None = field(default=None, repr=False)
+
+    @property
+    def folder(self) -> Path:
+        return self.path.parent
+
+    def line(self, steps: Sequence[str | int]) -> int | None:
+        """The line of a part, counted from 1; that of its nearest parent."""
+        node = self.node
+        for step in steps:
+            child = _child(node, step)
+            if child is None:
+                break
+            node = child
+        return node.start_mark.line + 1 if node is not None else None
+
+    def error(self, steps: Sequence[str | int], message: str) -> ConfigError:
+        """An error about a part of the file."""
+        line = self.line(steps)
+        where = f"{self.path}, line {line}" if line is not None else str(self.path)
+        location = format_steps(steps)
+        return ConfigError(f"{where}{f', {location}' if location else ''}: {message}")
+
+
+def format_steps(steps: Sequence[str | int]) -> str:
+    """The path of a part.
+
+    Examples
+    --------
+    >>> format_steps(("tests", 0, "assert", 1))
+    'tests[0].assert[1]'
+    """
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps).removeprefix(".")
+
+
+def read_source(path: str | Path) -> Source:
+    """Read a YAML or JSON file.
+
+    Raises
+    ------
+    ConfigError
+        If it cannot be read or parsed, or repeats a key.
+    """
+    path = Path(path)
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(
+            f"{path}: the file cannot be read ({_reason(error)}). Check its path and encoding."
+        ) from error
+    try:
+        loader = YamlLoader(text)
+        try:
+            node = loader.get_single_node()
+            _refuse_repeated_keys(node, path)
+            value = None if node is None else loader.construct_document(node)
+        finally:
+            loader.dispose()
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        where = f", line {mark.line + 1}" if mark is not None else ""
+        raise ConfigError(f"{path}{where}: not valid YAML: {error.problem}.") from error
+    except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
+        if isinstance(error, ConfigError):
+            raise
+        raise ConfigError(f"{path}: not valid YAML: {_reason(error)}.") from error
+    return Source(path, value, node)
+
+
+def _child(node: yaml.Node | None, step: str | int) -> yaml.Node | None:
+    if isinstance(node, yaml.MappingNode):
+        return next((value for key, value in node.value if key.value == step), None)
+    if isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
+        child: yaml.Node = node.value[step]
+        return child
+    return None
+
+
+def _refuse_repeated_keys(node: yaml.Node | None, path: Path) -> None:
+    stack, visited = [node], set[int]()
+    while stack:
+        current = stack.pop()
+        if current is None or id(current) in visited:
+            continue
+        visited.add(id(current))
+        if isinstance(current, yaml.SequenceNode):
+            stack += current.value
+        elif isinstance(current, yaml.MappingNode):
+            names = set[str]()
+            for key, value in current.value:
+                if isinstance(key, yaml.ScalarNode) and key.value != "<<":
+                    if key.value in names:
+                        raise ConfigError(
+                            f"{path}, line {key.start_mark.line + 1}: the key {key.value!r} is repeated; keep one of them."
+                        )
+                    names.add(key.value)
+                stack.append(value)
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, OSError):
+        return error.strerror or type(error).__name__
+    return str(error).splitlines()[0] if str(error) else type(error).__name__

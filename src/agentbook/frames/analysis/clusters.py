@@ -1,0 +1,133 @@
+"""Tests of differences between two spans, with sessions as the units.
+
+The turns of a session resemble each other, so they are not independent: a test that
+takes them for independent calls chance a change many times too often (Cameron and
+Miller, 2015, "A Practitioner's Guide to Cluster-Robust Inference"). These are score
+tests: the null hypothesis, that both spans are alike, gives the expected total of each
+session, and the squared differences from it, pooled over the sessions of both spans,
+give the variance. It is the variance of shuffling sessions between the spans, so it
+holds where one span has few of them. What a session has in both spans is correlated,
+which is subtracted. Percentiles are compared by the share of values above the
+percentile of both spans together (Mood's median test, for any percentile). Counts are
+those of a compound Poisson process, in which sessions arrive independently.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from .event_columns import Integers
+from .statistic import aggregate, quantile_of, statistic_of
+
+Floats = npt.NDArray[np.float64]
+MIN_SESSIONS = 2  # in each span
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Values of one span, each with the number of its session."""
+
+    session: Integers
+    value: Floats
+
+    def per_session(self, stat: str) -> Sample:
+        """One value for each session: a statistic of its values."""
+        values = aggregate(pd.Series(self.value).groupby(self.session), stat)
+        return Sample(values.index.to_numpy(np.int64), values.to_numpy(np.float64))
+
+
+def score_of_means(before: Sample, after: Sample) -> float:
+    """The difference of two means in standard errors.
+
+    NaN with fewer than two sessions in a span, or if all values are equal.
+
+    Examples
+    --------
+    >>> before = Sample(np.arange(8), np.array([1.0, 2.0] * 4))
+    >>> after = Sample(np.arange(8, 16), np.array([2.0, 3.0] * 4))
+    >>> round(score_of_means(before, after), 2)
+    2.83
+    """
+    if min(len(np.unique(side.session)) for side in (before, after)) < MIN_SESSIONS:
+        return math.nan
+    expected = float(np.concatenate((before.value, after.value)).mean())
+    sides = [_residuals(side, expected) for side in (before, after)]
+    weights = [1 / len(side.value) for side in (before, after)]
+    difference = float(after.value.mean() - before.value.mean())
+    return _score(difference, sides, weights, [len(sessions) for sessions, _ in sides])
+
+
+def score_of_stat(before: Sample, after: Sample, stat: str) -> float:
+    """The difference of a statistic in standard errors; NaN for extremes."""
+    quantile = quantile_of(stat)
+    if stat == "mean":
+        return score_of_means(before, after)
+    if quantile is None or not len(before.value) or not len(after.value):
+        return math.nan
+    limit = statistic_of(np.concatenate((before.value, after.value)), stat)
+    above = [Sample(side.session, (side.value > limit).astype(np.float64)) for side in (before, after)]
+    return score_of_means(*above)
+
+
+def score_of_counts(before: Sample, after: Sample, lengths: tuple[float, float]) -> float:
+    """The difference of two rates in standard errors; each value is a number of things.
+
+    `lengths` are those of the spans, in one unit.
+    """
+    sides = [_residuals(side, 0.0) for side in (before, after)]
+    rates = [side.value.sum() / length for side, length in zip((before, after), lengths, strict=True)]
+    return _score(rates[1] - rates[0], sides, [1 / length for length in lengths], list(lengths))
+
+
+def _residuals(side: Sample, expected: float) -> tuple[Integers, Floats]:
+    """The sessions of a span, and by how much the total of each differs."""
+    sessions, number = np.unique(side.session, return_inverse=True)
+    return sessions, np.bincount(number, side.value - expected, len(sessions)).astype(np.float64)
+
+
+def _score(difference: float, sides: list[tuple[Integers, Floats]], weights: list[float], sizes: list[float]) -> float:
+    """A difference in standard errors.
+
+    `weights` turn the totals of a span into its mean or rate. `sizes` are the spans'
+    parts of the variance: numbers of sessions, or lengths of time.
+    """
+    squares = sum(float(residuals @ residuals) for _, residuals in sides) / sum(sizes)
+    variance = sum(squares * size * weight**2 for size, weight in zip(sizes, weights, strict=True))
+    (first, totals), (second, later_totals) = sides
+    _, here, there = np.intersect1d(first, second, assume_unique=True, return_indices=True)
+    shared = 2 * float(totals[here] @ later_totals[there]) * weights[0] * weights[1]
+    # What sessions share can be most of the variance, never all of it.
+    variance = max(variance - shared, variance / 10)
+    return difference / math.sqrt(variance) if variance > 0 else math.nan
+
+
+def p_value(z: float) -> float:
+    """The two-sided probability of a score as far from zero by chance.
+
+    Examples
+    --------
+    >>> round(p_value(1.96), 3)
+    0.05
+    """
+    return math.erfc(abs(z) / math.sqrt(2))
+
+
+def holm(p: Floats) -> Floats:
+    """Probabilities corrected for their number (Holm, 1979).
+
+    NaN stays, and is not counted.
+
+    Examples
+    --------
+    >>> holm(np.array([0.01, 0.04, np.nan, 0.03])).tolist()
+    [0.03, 0.06, nan, 0.06]
+    """
+    corrected = np.full(len(p), np.nan)
+    order = np.argsort(p, kind="stable")[: int(np.count_nonzero(~np.isnan(p)))]
+    corrected[order] = np.minimum(np.maximum.accumulate(p[order] * np.arange(len(order), 0, -1)), 1)
+    return corrected

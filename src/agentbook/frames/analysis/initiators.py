@@ -1,0 +1,105 @@
+"""Keys and people, by what they used."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from .labels import with_provenance
+from .selection import keep_top, span_in
+from .turns import turns_of
+from .validate import groups_of, require, with_instants
+
+INITIATOR = ("initiator_type", "initiator_id")
+_COLUMNS = (
+    *(*INITIATOR, "initiator_name", "first_at", "last_at", "sessions", "agents", "workspaces", "turns"),
+    *("answered", "failed", "tokens"),
+)
+
+
+def initiators(
+    data: Any,
+    *,
+    by: str | list[str] | None = None,
+    since: Any = None,
+    until: Any = None,
+    top: int | None = None,
+) -> pd.DataFrame:
+    """One row per key or person that asked: when, how often, and what they used.
+
+    Parameters
+    ----------
+    data : DataFrame, Listing, History, or any other table
+        Events, or the result of `turns`. Turns without a question are left out.
+    by : str or list of str, optional
+        Columns of the turns, such as ``"agent"``: one row per initiator and value.
+    since, until : str, datetime or Timedelta, optional
+        Turns asked from `since` on and before `until`, as for `latency`.
+    top : int, optional
+        Number of groups of `by` to keep apart: those with the most turns. The others
+        together are ``"other"``. Default: all.
+
+    Returns
+    -------
+    DataFrame
+        Who asked most first:
+
+        ============== =================== =============================================
+        column         dtype               meaning
+        ============== =================== =============================================
+        initiator_type category            ``api_key`` for a key, ``user``, ...
+        initiator_id   str                 id of the key or person
+        initiator_name str                 latest name, if the events have it
+        first_at       datetime64[us, UTC] first question
+        last_at        datetime64[us, UTC] last question
+        sessions       int64               sessions asked in
+        agents         int64               agents asked, if the turns have them
+        workspaces     int64               workspaces asked in, if the turns have them
+        turns          int64               questions
+        answered       int64               answered ones
+        failed         int64               failed ones
+        tokens         Int64               tokens used, where the platform sends usage
+        ============== =================== =============================================
+
+    Raises
+    ------
+    ValueError
+        If a column is missing; the message names it.
+
+    Notes
+    -----
+    The agent and the workspace are those of the session: see `with_sessions`.
+    Specification: "Resources and their fields", Session event; "Authentication".
+
+    Examples
+    --------
+    >>> table = initiators(events)
+    >>> int(table["turns"].sum()) == int(ab.turns(events)["asked_at"].notna().sum())
+    True
+    """
+    table = turns_of(data, caller="initiators")
+    groups = groups_of(by, *_COLUMNS, caller="initiators", frame=table)
+    require(table, "session_id", "asked_at", "status", *INITIATOR, caller="initiators")
+    table = with_instants(table, "asked_at", caller="initiators")
+    span = span_in(table, "asked_at", since, until, caller="initiators")
+    rows = span.select(table, table["asked_at"]).dropna(subset="asked_at").sort_values("asked_at")
+    rows = keep_top(rows, groups, top, caller="initiators")
+    grouped = rows.assign(answered=rows["status"] == "answered", failed=rows["status"] == "failed").groupby(
+        [*INITIATOR, *groups], observed=True, dropna=False
+    )
+    columns: dict[str, Any] = {"first_at": ("asked_at", "min"), "last_at": ("asked_at", "max")}
+    columns["sessions"] = ("session_id", "nunique")
+    for noun, ids in (("agents", "agent_id"), ("workspaces", "workspace_id")):
+        source = next((name for name in (ids, noun[:-1]) if name in rows and name not in groups), None)
+        if source is not None:
+            columns[noun] = (source, "nunique")
+    if "initiator_name" in rows:
+        columns["initiator_name"] = ("initiator_name", "last")
+    columns |= {"turns": ("session_id", "size"), "answered": ("answered", "sum"), "failed": ("failed", "sum")}
+    result = grouped.agg(**columns)
+    if "tokens" in rows:
+        result["tokens"] = grouped["tokens"].sum(min_count=1)
+    result = result.reset_index().sort_values("turns", ascending=False, kind="stable", ignore_index=True)
+    names = [*INITIATOR, *groups, *(name for name in _COLUMNS[2:] if name in result)]
+    return with_provenance(result[names], table, "initiators", **span.details())

@@ -1,0 +1,114 @@
+"""What models cost: prices of the user, as a mapping, a frame or a file."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import yaml
+
+from ..tabular import frame_of
+from .validate import require
+
+ANY_MODEL = "*"
+_MILLION = 1_000_000
+_COLUMNS = ("model", "input", "output")
+
+PriceTable = Mapping[str, tuple[float, float]]
+
+
+def read_prices(prices: Any, *, caller: str = "with_cost") -> dict[str, tuple[float, float]]:
+    """Prices of a million tokens of input and of output, by model.
+
+    Parameters
+    ----------
+    prices : dict, DataFrame, str or path
+        A mapping of model to two numbers; a frame with the columns ``model``, ``input``
+        and ``output``; a CSV file with these, or a JSON or YAML file with the mapping.
+    caller : str
+        Who asks, for messages.
+
+    Raises
+    ------
+    ValueError
+        If a column is missing, a price is not a number from 0 on, or the file is
+        something else.
+    OSError
+
+    Examples
+    --------
+    >>> read_prices({"small": (0.15, 0.6), "*": {"input": 1, "output": 2}})
+    {'small': (0.15, 0.6), '*': (1.0, 2.0)}
+    """
+    if isinstance(prices, str | PathLike):
+        prices = _read_file(Path(prices).expanduser())
+    if not isinstance(prices, Mapping):
+        frame = frame_of(prices, caller=caller)
+        require(frame, *_COLUMNS, caller=f"{caller} (prices)")
+        pairs = zip(frame["input"], frame["output"], strict=True)
+        prices = dict(zip(frame["model"], pairs, strict=True))
+    return {model: _price(model, price) for model, price in prices.items()}
+
+
+def costs(models: Iterable[object], tokens: Iterable[np.ndarray], prices: PriceTable) -> np.ndarray:
+    """The cost of each turn; NaN where it is not known.
+
+    Parameters
+    ----------
+    models : iterable of str or None
+    tokens : iterable of array of float
+        Of input, of output, and of both; NaN where they are not known.
+    prices : mapping
+        Of `read_prices`.
+
+    Examples
+    --------
+    >>> tokens = np.array([2000.0]), np.array([500.0]), np.array([2500.0])
+    >>> costs(["small"], tokens, {"small": (1.0, 2.0)}).tolist()
+    [0.003]
+    """
+    into, out, total = tokens
+    default = prices.get(ANY_MODEL, (math.nan, math.nan))
+    pairs = [prices.get(name, default) if isinstance(name, str) else default for name in models]
+    first, second = np.array(pairs, np.float64).reshape(-1, 2).T
+    cost = (into * first + out * second) / _MILLION
+    only_total = np.isnan(cost) & (first == second)
+    cost[only_total] = (total * first)[only_total] / _MILLION
+    return cost
+
+
+def _read_file(path: Path) -> Any:
+    kind = path.suffix.lower()
+    try:
+        if kind == ".csv":
+            return pd.read_csv(path, dtype={"model": "str"}, skipinitialspace=True, encoding="utf-8-sig")
+        text = path.read_text(encoding="utf-8-sig")
+        data = json.loads(text) if kind == ".json" else yaml.safe_load(text)
+    except (ValueError, yaml.YAMLError) as error:
+        raise ValueError(f"{path} cannot be read as prices: {error}") from error
+    if not isinstance(data, Mapping):
+        raise ValueError(
+            f"{path} is not a table of prices. Write a line per model, as in `gpt-4o-mini: [0.15, 0.60]` (YAML), or a "
+            "CSV file with the columns model, input and output."
+        )
+    return data
+
+
+def _price(model: object, price: Any) -> tuple[float, float]:
+    values: Any = (price.get("input"), price.get("output")) if isinstance(price, Mapping) else price
+    try:
+        first, second = (float(value) for value in values)
+        if min(first, second) >= 0 and math.isfinite(first + second):
+            return first, second
+    except (TypeError, ValueError):
+        pass
+    raise ValueError(
+        f"prices needs two numbers from 0 on for the model {model!r}, for a million tokens of input and of output, as in "
+        f"{{{model!r}: (0.15, 0.60)}}, not {price!r}."
+    )

@@ -1,0 +1,346 @@
+"""The workspaces, sessions, agents and credentials of an account.
+
+`CatalogLoad` reads them, many lists at the same time. If it knows what an earlier load
+read, it asks for the latest changes of each workspace's sessions only.
+
+Specification: "Endpoints", Accounts; Workspaces and sessions; Agents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import msgspec
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from ...api.calls import Call, ListCall, Reply, ref
+from ...api.connection import Connection
+from ...api.endpoints import agents as agents_endpoint
+from ...api.endpoints import credentials as credentials_endpoint
+from ...api.endpoints import me as me_endpoint
+from ...api.endpoints import sessions as sessions_endpoint
+from ...api.endpoints import workspaces as workspaces_endpoint
+from ...api.errors import AgentbookError, Forbidden, InvalidInput, NotFound, NotOffered
+from ...api.page import Page
+from .. import session_log
+from ..export import to_arrow
+from ..load.concurrency import MAX_CONCURRENCY
+from ..load.progress import Progress
+from ..load.steps import ListsLoad, Steps
+from ..parse.frame import to_frame, to_pandas
+from ..parse.schemas import STR
+
+RESOURCES = ("workspaces", "sessions", "agents", "credentials")
+WINDOW = 200  # sessions of a workspace that are read again, the latest change first
+_REFUSALS = (Forbidden, NotFound)  # what this credential may not read
+# A platform may make a change visible a little later than another of the same instant.
+_LATE = pd.Timedelta("1min")
+
+
+@dataclass(slots=True)
+class Catalog:
+    """What an account has, beside events.
+
+    Attributes
+    ----------
+    workspaces, sessions, agents, credentials : DataFrame
+        The columns of their lists.
+    missing : dict
+        What could not be read, and why.
+    listed : list of str
+        The workspaces of which all sessions are known.
+    """
+
+    workspaces: pd.DataFrame = field(default_factory=lambda: to_frame("workspaces", []))
+    sessions: pd.DataFrame = field(default_factory=lambda: to_frame("sessions", []))
+    agents: pd.DataFrame = field(default_factory=lambda: to_frame("agents", []))
+    credentials: pd.DataFrame = field(default_factory=lambda: to_frame("credentials", []))
+    missing: dict[str, str] = field(default_factory=dict)
+    listed: list[str] = field(default_factory=list)
+
+
+class CatalogLoad:
+    """A load of a catalog that can stop and resume.
+
+    Parameters
+    ----------
+    client : Connection
+        Only its address is used here: requests are made by whoever drives `steps`.
+    account : str or None
+        Id or name; None for the workspaces that the credential sees.
+    workspaces : sequence of str, optional
+        Only these, by id or full name.
+    known : Catalog, optional
+        What an earlier load read.
+    details : bool
+        False uses the workspaces, agents and credentials that are known; an agent that
+        is not is read nevertheless.
+    concurrency : int
+        As for `load_events`.
+    """
+
+    def __init__(
+        self,
+        client: Connection,
+        account: str | None,
+        workspaces: Sequence[str] | None = None,
+        *,
+        known: Catalog | None = None,
+        details: bool = True,
+        concurrency: int = MAX_CONCURRENCY,
+    ) -> None:
+        self._client = client
+        self._account = account
+        self._selected = None if workspaces is None else list(workspaces)
+        self._known = known or Catalog()
+        self._details = details or known is None
+        self._concurrency = concurrency
+        self._loads: dict[str, ListsLoad] = {}
+        self._missing: dict[str, str] = {}
+        self._ids: dict[str, str] = {}  # of workspaces that were only named
+
+    @property
+    def requests(self) -> int:
+        """Requests that were answered."""
+        return sum(load.requests for load in self._loads.values())
+
+    @property
+    def rows(self) -> int:
+        """Items that have arrived."""
+        return sum(load.rows for load in self._loads.values())
+
+    @property
+    def listed_at(self) -> float | None:
+        """When the sessions were asked for, in seconds since 1970; None if never."""
+        started = [self._loads[name].started_at for name in ("latest sessions", "sessions") if name in self._loads]
+        return min((moment for moment in started if moment is not None), default=None)
+
+    def steps(self, bar: Progress) -> Steps[Catalog]:
+        """Load what is missing.
+
+        Raises the error of what is needed for all else. What this credential may not
+        read is listed in `Catalog.missing`.
+        """
+        details = {} if self._details else self._known.missing
+        self._missing = {name: reason for name, reason in details.items() if name in ("agents", "credentials")}
+        workspaces = yield from self._read_workspaces(bar)
+        sessions, listed = yield from self._read_sessions(workspaces, bar)
+        # A workspace that no list has was only named: its sessions know its id.
+        workspaces = workspaces.assign(id=workspaces["id"].replace(self._ids).astype(STR))
+        agents = yield from self._read_agents(sessions["agent_id"], bar)
+        credentials = yield from self._read_credentials(workspaces, bar)
+        return Catalog(workspaces, sessions, agents, credentials, self._missing, listed)
+
+    def _fetch(
+        self,
+        name: str,
+        resource: str,
+        calls: Mapping[str, ListCall],
+        bar: Progress,
+        tolerate: tuple[type[AgentbookError], ...] = _REFUSALS,
+    ) -> Steps[ListsLoad]:
+        """Read lists, each once, however often the load is resumed."""
+        lists = self._loads.setdefault(name, ListsLoad(resource, calls, self._concurrency))
+        yield from lists.steps(bar, tolerate)
+        for key in calls:
+            if problem := lists.problem_of(key):
+                self._missing[f"some of {name}"] = f"the list changed whenever it was read: {problem}"
+        return lists
+
+    # -- workspaces -------------------------------------------------------------------
+
+    def _read_workspaces(self, bar: Progress) -> Steps[pd.DataFrame]:
+        if not self._details:
+            return self._known.workspaces
+        if self._selected is None:
+            return (yield from self._all_workspaces(self._account, bar))
+        owners = {name.partition("~")[0] for name in self._selected if "~" in name}
+        without_owner: list[str | None] = [self._account] if any("~" not in name for name in self._selected) else []
+        frames = []
+        for owner in dict.fromkeys([*sorted(owners), *without_owner]):
+            try:
+                frames.append((yield from self._all_workspaces(owner, bar)))
+            except _REFUSALS:
+                continue  # a workspace can be read without the list of its owner's
+        # Those that were only named before come last: a list knows more.
+        table = concat([to_frame("workspaces", []), *frames, self._known.workspaces]).drop_duplicates("id")
+        named = table[table["id"].isin(self._selected) | table["full_name"].isin(self._selected)]
+        names = {*named["id"], *named["full_name"]}
+        unlisted = [_workspace_named(name) for name in self._selected if name not in names]
+        return concat([named, _frame_of("workspaces", unlisted)])
+
+    def _all_workspaces(self, account: str | None, bar: Progress) -> Steps[pd.DataFrame]:
+        name = f"workspaces of {account or 'this credential'}"
+        if account is not None:
+            lists = yield from self._fetch(name, "workspaces", {name: workspaces_endpoint.list_(account)}, bar, ())
+            return lists.frame()
+        # `all` adds those of the user's organizations; its name on the wire is in the
+        # live openapi.yaml only.
+        everything = {name: me_endpoint.workspaces(which="all")}
+        refused = (NotOffered, InvalidInput)
+        lists = yield from self._fetch(f"all {name}", "workspaces", everything, bar, refused)
+        if lists.error_of(name) is not None:
+            lists = yield from self._fetch(name, "workspaces", {name: me_endpoint.workspaces()}, bar, ())
+        return lists.frame()
+
+    # -- sessions ---------------------------------------------------------------------
+
+    def _read_sessions(self, workspaces: pd.DataFrame, bar: Progress) -> Steps[tuple[pd.DataFrame, list[str]]]:
+        names = dict(zip(workspaces["id"], workspaces["full_name"].fillna(workspaces["id"]), strict=True))
+        frames = yield from self._read_changes([key for key in names if key in self._known.listed], bar)
+        calls = {key: sessions_endpoint.list_(key) for key in names if key not in frames}
+        lists = yield from self._fetch("sessions", "sessions", calls, bar, (*_REFUSALS, NotOffered))
+        for key in calls:
+            error = lists.error_of(key)
+            if isinstance(error, NotOffered):
+                self._missing["sessions"] = "this platform does not list sessions; those of ab.session_log were read"
+                return self._noted_sessions(None if self._account is None else workspaces["id"]), []
+            if error is not None:
+                self._missing[f"sessions of {names[key]}"] = str(error)
+            else:
+                frames[key] = lists.frame([key])
+                self._ids.update((key, true) for true in frames[key]["workspace_id"].dropna().head(1))
+        listed = [self._ids.get(key, key) for key in frames]
+        return concat([to_frame("sessions", []), *(frames[key] for key in names if key in frames)]), listed
+
+    def _read_changes(self, workspaces: list[str], bar: Progress) -> Steps[dict[str, pd.DataFrame]]:
+        """The sessions of known workspaces whose latest changes tell all of them."""
+        calls = {
+            key: sessions_endpoint.list_(key, sort_by="-updated_at", limit=WINDOW)
+            for key in workspaces
+            if self._known.sessions.loc[self._known.sessions["workspace_id"] == key, "updated_at"].notna().any()
+        }
+        refused = (*_REFUSALS, NotOffered, InvalidInput)
+        lists = yield from self._fetch("latest sessions", "sessions", calls, bar, refused)
+        frames = {}
+        for key in calls:
+            if lists.error_of(key) is None:
+                before = self._known.sessions[self._known.sessions["workspace_id"] == key]
+                merged = merge_changes(before, lists.frame([key]), lists.total_of(key))
+                if merged is not None:
+                    frames[key] = merged
+        return frames
+
+    def _noted_sessions(self, workspaces: pd.Series | None) -> pd.DataFrame:
+        noted = session_log.sessions(self._client).rename(columns={"session_id": "id", "started_at": "created_at"})
+        if workspaces is not None:
+            noted = noted[noted["workspace_id"].isin(workspaces)]
+        rows: list[Any] = noted.drop(columns="base_url").to_dict("records")
+        return _frame_of("sessions", rows)
+
+    # -- agents and credentials -------------------------------------------------------
+
+    def _read_agents(self, used: pd.Series, bar: Progress) -> Steps[pd.DataFrame]:
+        """The agents that a list names, and those of sessions that it leaves out."""
+        agents = self._known.agents
+        if self._details:
+            lists = yield from self._fetch("agents", "agents", {"agents": agents_endpoint.list_()}, bar)
+            agents = lists.frame()
+            self._note_refusal("agents", lists.error_of("agents"))
+            known = self._known.agents  # those that no list has are not asked for again
+            agents = concat([agents, known[~known["id"].isin(agents["id"])]])
+        unlisted = sorted(set(used.dropna()) - set(agents["id"]))
+        singles = {key: _list_of_one(agents_endpoint.get(key), "agents") for key in unlisted}
+        others = yield from self._fetch("unlisted agents", "agents", singles, bar)
+        unreadable = [error for key in unlisted if (error := others.error_of(key)) is not None]
+        if unreadable:
+            reason = f"{len(unreadable):,} agents of sessions cannot be read: {unreadable[0]}"
+            self._missing.setdefault("agents", reason)
+        return concat([agents, others.frame(key for key in unlisted if others.error_of(key) is None)])
+
+    def _read_credentials(self, workspaces: pd.DataFrame, bar: Progress) -> Steps[pd.DataFrame]:
+        if not self._details:
+            return self._known.credentials
+        owners = [self._account] if self._account is not None else workspaces["owner_id"].dropna().unique().tolist()
+        calls = {owner: credentials_endpoint.list_(owner) for owner in owners}
+        lists = yield from self._fetch("credentials", "credentials", calls, bar)
+        for owner in owners:
+            self._note_refusal("credentials", lists.error_of(owner))
+        return lists.frame(owner for owner in owners if lists.error_of(owner) is None)
+
+    def _note_refusal(self, name: str, error: AgentbookError | None) -> None:
+        if error is not None:
+            self._missing[name] = str(error)
+
+
+def merge_changes(before: pd.DataFrame, latest: pd.DataFrame, total: int | None) -> pd.DataFrame | None:
+    """The sessions of a workspace after its latest changes; None if these do not tell.
+
+    Parameters
+    ----------
+    before : DataFrame
+        All sessions at an earlier time.
+    latest : DataFrame
+        Those that changed last, the latest first.
+    total : int or None
+        The number of sessions now, if the platform says it.
+    """
+    if total is not None and len(latest) >= total:
+        return _in_order_of(before, latest)
+    changed = latest["updated_at"]
+    if latest.empty or changed.isna().any() or not changed.is_monotonic_decreasing:
+        return None  # this platform does not sort by the latest change
+    if changed.iloc[-1] >= before["updated_at"].max() - _LATE:
+        return None  # there may be further changes
+    merged = concat([latest, before[~before["id"].isin(latest["id"])]])
+    return None if total is not None and total != len(merged) else _in_order_of(before, merged)
+
+
+def _in_order_of(before: pd.DataFrame, sessions: pd.DataFrame) -> pd.DataFrame:
+    """The sessions, new ones first, so that equal sessions make equal frames."""
+    positions = pd.Index(before["id"]).get_indexer(pd.Index(sessions["id"]))
+    return sessions.iloc[np.argsort(positions, kind="stable")].reset_index(drop=True)
+
+
+def concat(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """The rows of frames of one resource, with its dtypes."""
+    if len(frames) == 1 or not any(len(frame) for frame in frames[1:]):
+        return frames[0].reset_index(drop=True)
+    tables = [to_arrow(frame).replace_schema_metadata(None) for frame in frames if len(frame)]
+    return to_pandas(pa.concat_tables(tables, promote_options="permissive").unify_dictionaries())
+
+
+def look_up(ids: pd.Series, keys: Any, values: Any) -> pd.Series:
+    """The value of each id; null where it is not among the keys."""
+    table = pd.Series(pd.array(values, dtype=STR), index=pd.Index(keys, dtype=STR))
+    table = table[table.index.notna() & ~table.index.duplicated()]
+    return ids.astype(STR).map(table).astype(STR)
+
+
+def workspace_refs(workspaces: Any) -> list[str]:
+    """The ids or full names of workspaces, given as one or several, or as a frame."""
+    if hasattr(workspaces, "columns"):
+        return [str(key) for key in workspaces["id"].dropna()]
+    if isinstance(workspaces, (str, Mapping)):
+        workspaces = [workspaces]
+    return list(dict.fromkeys(ref(workspace) for workspace in workspaces))
+
+
+def _workspace_named(name: str) -> dict[str, Any]:
+    """What is known of a workspace that no list has: its name or its id."""
+    owner, separator, short = name.partition("~")
+    return {"id": name, "full_name": name, **({"name": short, "owner": {"name": owner}} if separator else {})}
+
+
+def _list_of_one(call: Call[Any], resource: str) -> ListCall:
+    """One entity, read as a list of one."""
+
+    def read(reply: Reply) -> Page:
+        return Page(b'{"items":[' + reply.body + b"]}", 1, False)
+
+    return ListCall(call, resource, refine=lambda page: replace(call, read=read))
+
+
+def _frame_of(resource: str, records: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
+    return to_frame(resource, [msgspec.json.encode({"items": list(records)}, enc_hook=_wire_time)])
+
+
+def _wire_time(value: Any) -> Any:
+    return None if pd.isna(value) else str(value)
+
+
+__all__ = ["RESOURCES", "Catalog", "CatalogLoad", "concat", "look_up", "merge_changes", "workspace_refs"]

@@ -1,0 +1,145 @@
+"""What stands out in a history, in sentences.
+
+Specification: "Events"; "Errors", runtime limit failures; "Resources and their fields".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import pandas as pd
+
+from ..analysis.comparison import compare_periods
+from ..analysis.credentials import credential_report
+from ..analysis.failures import failures
+from ..analysis.findings import credential_findings
+from .frames import Frames
+
+Kind = Literal["look", "note", "fine"]
+_LONGEST = pd.Timedelta("7D")  # of a period that is compared with the one before
+_NAMES = 3  # of a sentence
+_KINDS = 5  # of failures and of credentials' findings
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One sentence, and whether it is worth a look, a note or fine."""
+
+    kind: Kind
+    text: str
+
+
+def findings(history: Frames) -> list[Finding]:
+    """What stands out, the most important first.
+
+    Agents that became slower by more than noise, failed turns by kind, questions
+    without an answer, credentials with findings, and what is missing.
+
+    Examples
+    --------
+    >>> history = ab.History(events.iloc[:0])
+    >>> [finding.text for finding in findings(history)]
+    ['There are no turns.']
+    """
+    rows = [*_volume(history), *_speed(history), *_failed(history), *_unanswered(history), *_credentials(history)]
+    rows += [Finding("look", f"Not complete: {part}: {reason}") for part, reason in history.missing.items()]
+    order = {"look": 0, "note": 1, "fine": 2}
+    return sorted(rows, key=lambda finding: order[finding.kind])
+
+
+def _volume(history: Frames) -> Iterator[Finding]:
+    turns = history.turns
+    if turns.empty:
+        yield Finding("note", "There are no turns.")
+        return
+    shares = turns["status"].value_counts(normalize=True)
+    parts = [f"{100 * shares[name]:.1f} % {name}" for name in shares.index if shares[name]]
+    people = turns["initiator_id"].nunique()
+    yield Finding(
+        "note",
+        f"{len(turns):,} turns in {turns['session_id'].nunique():,} sessions, asked by {people:,} "
+        f"{'person or key' if people == 1 else 'people or keys'}: {', '.join(parts)}.",
+    )
+
+
+def _speed(history: Frames) -> Iterator[Finding]:
+    turns = history.turns
+    moments = turns["asked_at"].dropna()
+    if moments.empty:
+        return
+    end = moments.max() if history.until is None else history.until
+    begin = moments.min() if history.since is None else history.since
+    length = min(_LONGEST, (end - begin) / 2)
+    if length <= pd.Timedelta(0):
+        return
+    table = compare_periods(turns, period=length, as_of=end, by="agent", metric="latency")
+    changed = table[table["significant"]]
+    days = f"the {_length_text(length)} until {end:%Y-%m-%d %H:%M} UTC with those before"
+    rows: Iterator[Any] = changed.itertuples()
+    for row in rows:
+        slower = row.change > 0
+        yield Finding(
+            "look" if slower else "fine",
+            f"{row.agent} answers {'more slowly' if slower else 'faster'}: median {row.before:.3g} s before, "
+            f"{row.after:.3g} s now ({row.ratio:.2g} times), comparing {days}; {row.n:,} turns of {row.sessions:,} "
+            f"sessions, p = {row.p_holm:.2g}.",
+        )
+    if not (changed["change"] > 0).any():
+        yield Finding("fine", f"No agent became slower by more than noise, comparing {days}.")
+
+
+def _length_text(length: pd.Timedelta) -> str:
+    hours = length / pd.Timedelta("1h")
+    return f"{hours / 24:.3g} days" if hours >= 48 else f"{hours:.3g} hours"
+
+
+def _failed(history: Frames) -> Iterator[Finding]:
+    table = failures(history.turns)
+    rows: Iterator[Any] = table.head(_KINDS).itertuples()
+    for row in rows:
+        yield Finding(
+            "look",
+            f"{row.turns:,} {'turn' if row.turns == 1 else 'turns'} ({100 * row.share:.1f} %) failed, most recently on "
+            f"{row.last_at:%Y-%m-%d %H:%M} UTC: {row.cause}. What to do: {row.advice}.",
+        )
+    if table.empty and len(history.turns):
+        yield Finding("fine", "No turn failed.")
+
+
+def _unanswered(history: Frames) -> Iterator[Finding]:
+    turns = history.turns[history.turns["status"] == "unanswered"]
+    if turns.empty:
+        if len(history.turns):
+            yield Finding("fine", "Every question has an answer, or was asked a short time ago.")
+        return
+    agents = turns["agent"].fillna("(not named)").value_counts()
+    names = ", ".join(f"{name} ({count:,})" for name, count in agents.head(_NAMES).items())
+    yield Finding(
+        "look",
+        f"{len(turns):,} {'question has' if len(turns) == 1 else 'questions have'} no answer, to {names}"
+        f"{' and others' if len(agents) > _NAMES else ''}; the latest of {turns['asked_at'].max():%Y-%m-%d %H:%M} UTC.",
+    )
+
+
+def _credentials(history: Frames) -> Iterator[Finding]:
+    if history.credentials.empty:
+        return
+    table = credential_findings(credential_report(history.credentials, history.workspaces))
+    severe = table[table["severity"].isin(["high", "medium"])]
+    groups = severe.groupby(["severity", "check"], observed=True, sort=False)
+    for (severity, _), rows in list(groups)[:_KINDS]:
+        first = rows.iloc[0]
+        integrations = ", ".join(sorted(set(rows["integration"].dropna()))[:_NAMES])
+        yield Finding(
+            "look" if severity == "high" else "note",
+            f"{len(rows):,} of {len(history.credentials):,} credentials ({integrations or 'no integration'}): "
+            f"{'for example, ' if len(rows) > 1 else ''}{first['finding'].rstrip('.')}. What to do: "
+            f"{first['advice'].rstrip('.')}.",
+        )
+    if severe.empty:
+        yield Finding("fine", f"None of {len(history.credentials):,} credentials has a severe finding.")
+
+
+__all__ = ["Finding", "findings"]

@@ -1,0 +1,43 @@
+"""The frames of a history, as those who only read them see it."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import pandas as pd
+
+RESTRICTED = (
+    "An account key never sees workspaces that are restricted to their members. They are part of this history only if "
+    "the credential is a member's."
+)
+
+
+class Frames(Protocol):
+    """What findings and reports read of a `History`."""
+
+    since: pd.Timestamp | None
+    until: pd.Timestamp | None
+    workspaces: pd.DataFrame
+    agents: pd.DataFrame
+    credentials: pd.DataFrame
+    sessions: pd.DataFrame
+    events: pd.DataFrame
+    missing: dict[str, str]
+
+    @property
+    def turns(self) -> pd.DataFrame:
+        """One row per turn."""
+        ...
+
+    @property
+    def title(self) -> str:
+        """The account and the span, in words."""
+        ...
+
+    @property
+    def hint(self) -> str:
+        """What to do if there are no events; empty if there are some."""
+        ...
+
+
+__all__ = ["RESTRICTED", "Frames"]

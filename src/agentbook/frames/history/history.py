@@ -1,0 +1,286 @@
+"""`History`: what happened in an account's workspaces, as frames that carry names.
+
+Specification: "Endpoints", Accounts; Workspaces and sessions; "Events".
+"""
+
+from __future__ import annotations
+
+import functools
+import html
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from ..._half_made import repr_when_half_made
+from ..analysis.labels import with_sessions
+from ..analysis.selection import Span
+from ..analysis.turns import turns
+from ..analysis.validate import require
+from ..parse.frame import to_frame
+from ..parse.schemas import STR
+from ..tabular import frame_of
+from .catalog import look_up
+from .frames import RESTRICTED
+from .report import write_report
+
+_FRAMES = ("workspaces", "sessions", "events", "turns", "agents", "credentials")
+_NAMES = ("workspace", "agent", "session", "initiator", "workspace_id", "agent_id")
+_SHOWN = 5  # of what is missing
+
+
+class History:
+    """What happened in an account's workspaces, as frames that carry names.
+
+    Made by `load_history`, `Store.history` and `watch`, or of frames at hand.
+
+    Parameters
+    ----------
+    events : DataFrame
+        From `load_events`, or any other table of events.
+    sessions, workspaces, agents, credentials : DataFrame or Listing, optional
+        Their lists, or any other tables with these columns. None for an empty one.
+    account : str, optional
+        The account whose workspaces these are; None for those of a credential.
+    since, until : Timestamp, optional
+        The span: only events from `since` on and before `until`, and the turns whose
+        question is in it. None leaves an end open.
+    missing : mapping, optional
+        What could not be read, such as ``"credentials"``, and why.
+
+    Attributes
+    ----------
+    account : str or None
+    since, until : Timestamp or None
+    workspaces, agents, credentials : DataFrame
+        The columns of their lists. `agents` has every agent of `sessions` that the
+        credential may read, archived ones too; `credentials` also ``owner_name``.
+    sessions : DataFrame
+        The columns of a list of sessions, with ``workspace``, ``agent`` and
+        ``initiator``: names.
+    events : DataFrame
+        The columns of `load_events`, with ``workspace``, ``agent``, ``session``,
+        ``initiator`` (names), ``workspace_id`` and ``agent_id`` of the session, by
+        session and id.
+    missing : dict
+
+    Raises
+    ------
+    TypeError, ValueError
+        If something is not a table, or lacks a column; the message names it.
+
+    Notes
+    -----
+    A platform lists restricted workspaces to their members only.
+
+    Specification: "Endpoints", Accounts; Workspaces and sessions.
+
+    Examples
+    --------
+    >>> history = ab.load_history(client, "acme")
+    >>> names = set(history.workspaces["full_name"])
+    >>> history.complete, set(history.turns["workspace"]) <= names
+    (True, True)
+    >>> part = History(events, client.sessions.list("acme~support"))
+    >>> part.turns["session_id"].nunique()
+    3
+    """
+
+    def __init__(
+        self,
+        events: Any,
+        sessions: Any = None,
+        *,
+        workspaces: Any = None,
+        agents: Any = None,
+        credentials: Any = None,
+        account: str | None = None,
+        since: pd.Timestamp | None = None,
+        until: pd.Timestamp | None = None,
+        missing: Mapping[str, str] | None = None,
+    ) -> None:
+        self.account, self.since, self.until = account, since, until
+        self.missing = dict(missing or {})
+        events = _frame_of("events", events, "session_id", "at", "created_at", "author_id", "author_name")
+        sessions = _frame_of("sessions", sessions, "id", "workspace_id", "agent_id", "initiator_id", "name")
+        self.workspaces = _frame_of("workspaces", workspaces, "id", "full_name", "owner_id", "owner_name")
+        self.agents = _frame_of("agents", agents, "id", "name", "owner_name")
+        self._people = _people(events, sessions)
+        self.sessions = self._named_sessions(sessions)
+        self.credentials = self._named_credentials(_frame_of("credentials", credentials, "owner_id"))
+        self._loaded = events
+        self.events = self._with_names(self._within_span(events, events["at"].fillna(events["created_at"])))
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing is missing."""
+        return not self.missing
+
+    @functools.cached_property
+    def turns(self) -> pd.DataFrame:
+        """`agentbook.turns` of the events, with ``prompt`` and ``reply`` and the names.
+
+        Computed on first use. A turn belongs to the span if its question does, or its
+        reply if it has no question. ``initiator`` is the name of who asked.
+
+        Examples
+        --------
+        >>> history = ab.load_history(client, "acme")
+        >>> {"prompt", "reply", "workspace", "agent"} <= set(history.turns.columns)
+        True
+        """
+        table = turns(self._loaded, texts=True)
+        table = self._with_names(self._within_span(table, table["asked_at"].fillna(table["replied_at"])))
+        return table.assign(initiator=look_up(table["initiator_id"], self._people.index, self._people))
+
+    def report(self, path: str | os.PathLike[str]) -> Path:
+        """Write a report as one HTML page that opens without a network.
+
+        It has the findings in words, pictures and tables: slower agents, failures,
+        questions without an answer, and credentials to look at. ``ab.export(history,
+        path)`` does the same.
+
+        Parameters
+        ----------
+        path : str or path
+            The file, which ends in ``.html``. It is written as a whole or not at all.
+
+        Returns
+        -------
+        Path
+            The path of the file.
+
+        Raises
+        ------
+        OSError
+            If the file cannot be written.
+        ValueError
+            If the suffix is not ``.html``.
+
+        Notes
+        -----
+        Pictures need the extra ``lab``; without it the report says so. The page holds
+        no scripts. Texts of agents and users are shown as text. Specification:
+        "Events"; "Resources and their fields".
+
+        Examples
+        --------
+        >>> history = ab.load_history(client, "acme", since="7d")
+        >>> path = history.report(folder / "acme.html")
+        >>> "Findings" in path.read_text("utf-8")
+        True
+        """
+        return write_report(self, path)
+
+    # -- names ------------------------------------------------------------------------
+
+    def _named_sessions(self, sessions: pd.DataFrame) -> pd.DataFrame:
+        workspaces, agents = self.workspaces, self.agents
+        return sessions.assign(
+            workspace=look_up(sessions["workspace_id"], workspaces["id"], workspaces["full_name"]),
+            agent=look_up(sessions["agent_id"], agents["id"], _short_names(agents)),
+            initiator=look_up(sessions["initiator_id"], self._people.index, self._people),
+        )
+
+    def _named_credentials(self, credentials: pd.DataFrame) -> pd.DataFrame:
+        owners = self.workspaces.dropna(subset="owner_id").drop_duplicates("owner_id")
+        names = look_up(credentials["owner_id"], owners["owner_id"], owners["owner_name"])
+        people = look_up(credentials["owner_id"], self._people.index, self._people)
+        return credentials.assign(owner_name=names.fillna(people))
+
+    def _with_names(self, frame: pd.DataFrame) -> pd.DataFrame:
+        labels = self.sessions.rename(columns={"name": "session"})
+        return with_sessions(frame, labels, [name for name in _NAMES if name in labels])
+
+    def _within_span(self, frame: pd.DataFrame, moments: pd.Series) -> pd.DataFrame:
+        span = Span(self.since, self.until)
+        if not span:
+            return frame
+        part: pd.DataFrame = span.select(frame, moments).reset_index(drop=True)
+        part.attrs = frame.attrs
+        return part
+
+    # -- how it is shown --------------------------------------------------------------
+
+    @repr_when_half_made
+    def __repr__(self) -> str:
+        counts = ", ".join(f"{len(getattr(self, name)):,} {name}" for name in _FRAMES if name != "turns")
+        incomplete = "" if self.complete else f"; incomplete: {', '.join(list(self.missing)[:3])}"
+        hint = f"; {self.hint}" if self.hint else ""
+        return f"<History of {self.title}: {counts}{incomplete}{hint}>"
+
+    @property
+    def title(self) -> str:
+        """The account and the span, in words."""
+        begin = "the beginning" if self.since is None else f"{self.since:%Y-%m-%d %H:%M}"
+        end = "now" if self.until is None else f"{self.until:%Y-%m-%d %H:%M}"
+        span = "" if self.since is None and self.until is None else f", {begin} to {end} UTC"
+        return f"{self.account or 'this credential'}{span}"
+
+    @property
+    def hint(self) -> str:
+        """What to do if there are no events; empty if there are some."""
+        if len(self.events):
+            return ""
+        if self.workspaces.empty and self.sessions.empty:
+            return (
+                "no workspaces: create one with client.workspaces.create(name), or name another account, as in "
+                "ab.load_history(client, 'acme')"
+            )
+        if self.sessions.empty:
+            return "no sessions: start one with client.sessions.start(workspace, agent_id=..., prompt=...)"
+        if self.since is not None or self.until is not None:
+            return "no events in this span: pass an earlier since=, or None for all"
+        return "no events: send a message with client.sessions.send(session, text)"
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><th scope='row' style='text-align:left'>{name}</th><td>{self._count_text(name)}</td>"
+            f"<td style='text-align:left'><code>history.{name}</code></td></tr>"
+            for name in _FRAMES
+        )
+        reasons = "".join(
+            f"<li>{html.escape(part)}: {html.escape(reason)}</li>"
+            for part, reason in list(self.missing.items())[:_SHOWN]
+        )
+        if len(self.missing) > _SHOWN:
+            reasons += f"<li>and {len(self.missing) - _SHOWN:,} more in <code>history.missing</code></li>"
+        incomplete = f"<p>Not complete:</p><ul>{reasons}</ul>" if reasons else ""
+        hint = f"<p>{html.escape(self.hint[:1].upper() + self.hint[1:])}.</p>" if self.hint else ""
+        restricted = f"<p><small>{html.escape(RESTRICTED)}</small></p>"
+        return f"<p><b>History</b> of {html.escape(self.title)}</p><table>{rows}</table>{hint}{incomplete}{restricted}"
+
+    def _count_text(self, name: str) -> str:
+        # To show a history computes nothing.
+        counted = name != "turns" or "turns" in self.__dict__
+        return f"{len(getattr(self, name)):,}" if counted else "counted when first used"
+
+
+def _frame_of(resource: str, data: Any, *columns: str) -> pd.DataFrame:
+    """A frame of a resource, which has these columns; None is an empty one."""
+    if data is None:
+        return to_frame(resource, [])
+    frame = frame_of(data, caller="ab.History", resource=resource)
+    require(frame, *columns, caller=f"ab.History ({resource})")
+    return frame
+
+
+def _people(events: pd.DataFrame, sessions: pd.DataFrame) -> pd.Series:
+    """The names of who wrote events or began sessions, by their ids."""
+    pairs = [events[["author_id", "author_name"]].set_axis(["id", "name"], axis=1)]
+    if "initiator_name" in sessions:
+        pairs.append(sessions[["initiator_id", "initiator_name"]].set_axis(["id", "name"], axis=1))
+    named = pd.concat([pair.dropna().drop_duplicates("id").astype(STR) for pair in pairs])
+    return named.drop_duplicates("id").set_index("id")["name"]
+
+
+def _short_names(agents: pd.DataFrame) -> pd.Series:
+    """Names of agents; ``<owner>~<name>`` where two have the same name."""
+    names = agents["name"]
+    full: pd.Series = (agents["owner_name"] + "~" + names).fillna(names)
+    return names.where(~names.duplicated(keep=False), full)
+
+
+__all__ = ["History"]

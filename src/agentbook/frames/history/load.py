@@ -1,0 +1,205 @@
+"""`load_history`: all that a credential may read of an account, as one object."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+import pandas as pd
+
+from ...api.calls import ref
+from ...api.connection import Connection
+from ...api.errors import AgentbookError, PartialLoad
+from ..analysis.selection import Span, span_of
+from ..load.concurrency import MAX_CONCURRENCY
+from ..load.events import EventsLoad
+from ..load.progress import Progress
+from ..load.session_ids import require_client
+from ..load.steps import drive
+from ..parse.frame import to_frame
+from .catalog import Catalog, CatalogLoad, workspace_refs
+from .history import History
+
+OPERATION = "load_history"
+# A session whose latest change is this much older than the span has no event in it:
+# platforms write `updated_at` when a turn begins or ends, not at each event.
+_UNCHANGED_FOR = pd.Timedelta("1D")
+# Events of so long before the span are read too: the questions of its first replies.
+LEAD = pd.Timedelta("1h")
+
+
+def load_history(
+    client: Connection,
+    account: Any = None,
+    *,
+    workspaces: Any = None,
+    since: Any = None,
+    until: Any = None,
+    progress: bool | None = None,
+    errors: Literal["raise", "keep"] = "raise",
+    concurrency: int = MAX_CONCURRENCY,
+) -> History:
+    """All that a credential may read of an account's workspaces, as one object.
+
+    Parameters
+    ----------
+    client : Client
+    account : str or Record, optional
+        Id or name of the account; None for all workspaces that the credential sees.
+    workspaces : str, Record, DataFrame or iterable, optional
+        Only these workspaces, by id, full name or record; None for all.
+    since, until : str, datetime or Timedelta, optional
+        Events from `since` on and before `until`: lengths of time before now such as
+        ``"30d"``, dates, which begin at midnight UTC, or instants with a time zone.
+        None leaves an end open.
+    progress : bool, optional
+        True shows one bar for the whole load, with rows and rate.
+    errors : {"raise", "keep"}
+        What to do about sessions whose events cannot be read: raise `PartialLoad`, or
+        return the history without them, named in `History.missing`.
+    concurrency : int
+        As for `load_events`; lists of many workspaces are read at the same time too.
+
+    Returns
+    -------
+    History
+
+    Raises
+    ------
+    PartialLoad
+        Events of some sessions could not be read, or the load was interrupted or
+        refused half-way. `partial_frame` has the events that had arrived; `resume()`
+        loads what is missing and returns the `History`.
+    NotFound, Unauthorized, InsufficientScope
+        If the account's workspaces cannot be read.
+    TypeError
+        `client` is not a `Client`.
+    ValueError
+        An argument is invalid; the message names it.
+
+    Notes
+    -----
+    Where the platform lists no sessions, the sessions of `agentbook.session_log` are
+    used, and the history says that it is not complete. So it does for agents and
+    credentials that the credential may not read. A session whose ``updated_at`` is more
+    than a day before `since` is not read. A platform lists a workspace restricted to
+    its members to them only, never to an account key. Specification: "Endpoints",
+    Accounts; Workspaces and sessions; gaps in this part.
+
+    Examples
+    --------
+    >>> history = load_history(client, "acme", since="90d")
+    >>> medians = history.turns.groupby("agent")["latency_s"].median()
+    >>> bool(medians.notna().any())
+    True
+    """
+    require_client(client, "ab.load_history")
+    if errors not in ("raise", "keep"):
+        raise ValueError(f"errors must be 'raise' or 'keep', not {errors!r}.")
+    if concurrency < 1:
+        raise ValueError(f"concurrency must be 1 or more, not {concurrency!r}.")
+    name = None if account is None else ref(account)
+    selected = None if workspaces is None else workspace_refs(workspaces)
+    catalog = CatalogLoad(client, name, selected, concurrency=concurrency)
+    return _HistoryLoad(client, name, span_until_now(since, until), catalog, progress, errors, concurrency).run()
+
+
+class _HistoryLoad:
+    """A load of a whole history that can stop and resume."""
+
+    def __init__(
+        self,
+        client: Connection,
+        account: str | None,
+        span: Span,
+        catalog_load: CatalogLoad,
+        progress: bool | None,
+        errors: str,
+        concurrency: int,
+    ) -> None:
+        self._client = client
+        self._account = account
+        self._span = span
+        self._catalog_load = catalog_load
+        self._progress = progress
+        self._errors = errors
+        self._concurrency = concurrency
+        self._catalog: Catalog | None = None
+        self._events_load: EventsLoad | None = None
+
+    def run(self) -> History:
+        """Load what is missing."""
+        with Progress(self._progress) as bar:
+            catalog = self._catalog or self._read_catalog(bar)
+            events = self._read_events(catalog, bar)
+        return history_of(catalog, events, self._account, self._span)
+
+    def _read_catalog(self, bar: Progress) -> Catalog:
+        try:
+            self._catalog = drive(self._catalog_load.steps(bar), self._client.run)
+        except (AgentbookError, KeyboardInterrupt) as stopped:
+            rows = self._catalog_load.rows
+            if not rows:
+                raise
+            reason = "interrupted" if isinstance(stopped, KeyboardInterrupt) else str(stopped)
+            raise PartialLoad(
+                f"{OPERATION}: stopped after {rows:,} rows of lists, before any event ({reason}). error.resume() loads "
+                "what is missing.",
+                operation=OPERATION,
+                partial_frame=to_frame("events", []),
+                problems={OPERATION: reason},
+                _resume=self.run,
+            ) from stopped
+        return self._catalog
+
+    def _read_events(self, catalog: Catalog, bar: Progress) -> pd.DataFrame:
+        if self._events_load is None:
+            since = None if self._span.since is None else self._span.since - LEAD
+            sessions = sessions_within(catalog.sessions, self._span)
+            self._events_load = EventsLoad(self._client, sessions, since, None, self._concurrency)
+        try:
+            return self._events_load.run(self._errors, bar)
+        except PartialLoad as stopped:
+            raise PartialLoad(
+                str(stopped),
+                operation=OPERATION,
+                partial_frame=stopped.partial_frame,
+                problems=stopped.problems,
+                _resume=self.run,
+            ) from stopped
+
+
+def history_of(catalog: Catalog, events: pd.DataFrame, account: str | None, span: Span) -> History:
+    """The history of a catalog and the events of its sessions."""
+    failed = events.attrs.get("agentbook", {}).get("failed_sessions", {})
+    return History(
+        events,
+        catalog.sessions,
+        workspaces=catalog.workspaces,
+        agents=catalog.agents,
+        credentials=catalog.credentials,
+        account=account,
+        since=span.since,
+        until=span.until,
+        missing={**catalog.missing, **{f"session {session}": reason for session, reason in failed.items()}},
+    )
+
+
+def span_until_now(since: Any, until: Any) -> Span:
+    """A span by its ends: instants, dates, or lengths of time before now."""
+    return span_of(since, until, now=pd.Timestamp(datetime.now(UTC)))
+
+
+def sessions_within(sessions: pd.DataFrame, span: Span) -> list[str]:
+    """The ids of the sessions that may have events in the span."""
+    outside = pd.Series(False, sessions.index)
+    if span.since is not None:
+        outside |= (sessions["updated_at"] < span.since - _UNCHANGED_FOR).fillna(False)
+    if span.until is not None:
+        outside |= (sessions["created_at"] >= span.until).fillna(False)
+    ids: Iterable[str] = sessions.loc[~outside, "id"].dropna().drop_duplicates()
+    return list(ids)
+
+
+__all__ = ["LEAD", "OPERATION", "history_of", "load_history", "sessions_within", "span_until_now"]

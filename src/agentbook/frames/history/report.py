@@ -1,0 +1,184 @@
+"""A history as one HTML page: findings in words, pictures and tables.
+
+The page loads nothing and runs nothing. It is legible on light and dark screens, on a
+telephone and on paper. What people and agents wrote is shown as text.
+"""
+
+from __future__ import annotations
+
+import os
+from base64 import b64encode
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from html import escape
+from pathlib import Path
+from string import Template
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ..._whole_file import whole_file
+from ..analysis.credentials import credential_report
+from ..analysis.failures import failures as failure_table
+from ..analysis.findings import credential_findings
+from ..analysis.timing import latency as latency_table
+from ..parse.schemas import STR
+from ..plot import activity_heatmap, credentials, failures, latency
+from .findings import findings
+from .frames import RESTRICTED, Frames
+
+_ROWS = 20  # of a table
+_TEXT = 200  # characters of a text in a cell
+_SHORT = 24  # characters of a text that need no wide column
+_LABELS = {"look": "Look", "note": "Note", "fine": "Fine"}
+_TOP = 8  # agents with a line of their own
+
+
+def write_report(history: Frames, path: str | os.PathLike[str]) -> Path:
+    """Write the report; see `History.report`."""
+    target = Path(path).expanduser()
+    if target.suffix.lower() not in (".html", ".htm"):
+        raise ValueError(
+            f"A history is written as one page, .html, not as {target.name!r}: for other files export one of its frames, "
+            "as in ab.export(history.turns, path)."
+        )
+    page = report_html(history)
+    with whole_file(target) as file:
+        file.write(page.encode("utf-8", "replace"))
+    return target
+
+
+def report_html(history: Frames) -> str:
+    """The report as an HTML page."""
+    template = Template(Path(__file__).with_name("report.html").read_text("utf-8"))
+    counts = ", ".join(
+        f"{len(getattr(history, name)):,} {name}" for name in ("workspaces", "sessions", "turns", "events", "agents")
+    )
+    loaded_at = history.events.attrs.get("agentbook", {}).get("loaded_at") or "an unknown time"
+    now = datetime.now(UTC)
+    return template.substitute(
+        title=escape(f"History of {history.title}"),
+        subtitle=escape(f"{counts}. Loaded at {loaded_at}."),
+        findings=_findings(history),
+        pictures="\n".join(_figures(history)),
+        tables="\n".join(_tables(history)),
+        origin=escape(f"Made with agentbook on {now:%Y-%m-%d at %H:%M} UTC. All times are UTC. {RESTRICTED}"),
+    )
+
+
+def _findings(history: Frames) -> str:
+    items = [
+        f'<li class="{finding.kind}"><b>{_LABELS[finding.kind]}</b>{escape(finding.text)}</li>'
+        for finding in findings(history)
+    ]
+    hint = f"<p>{escape(history.hint[:1].upper() + history.hint[1:])}.</p>" if history.hint else ""
+    return f'{hint}<ul class="findings">{"".join(items)}</ul>'
+
+
+# -- pictures ----------------------------------------------------------------------
+
+
+def _figures(history: Frames) -> Iterator[str]:
+    turns = history.turns
+    charts: list[Callable[[], Any]] = []
+    if len(history.events):
+        charts.append(lambda: activity_heatmap(history.events))
+    if (turns["status"] == "answered").any():
+        charts.append(lambda: latency(turns))
+        charts.append(lambda: latency(turns, by="agent", top=_TOP))
+    if (turns["status"] == "failed").any():
+        charts.append(lambda: failures(turns))
+    if len(history.credentials):
+        charts.append(lambda: credentials(credential_report(history.credentials, history.workspaces)))
+    if not charts:
+        yield '<p class="empty">There is nothing to draw.</p>'
+    for draw in charts:
+        try:
+            yield _figure(draw())
+        except ImportError as missing:
+            yield f'<p class="empty">{escape(str(missing))}</p>'
+            return
+
+
+def _figure(chart: Any) -> str:
+    # An image, so that the styles of one drawing do not reach another. Its words are
+    # below, so it needs no text of its own.
+    image = b64encode(chart.svg().encode()).decode()
+    return (
+        f'<figure><img alt="" src="data:image/svg+xml;base64,{image}"><figcaption>{escape(chart.text)}</figcaption>'
+        "</figure>"
+    )
+
+
+# -- tables ------------------------------------------------------------------------
+
+
+def _tables(history: Frames) -> Iterator[str]:
+    turns = history.turns
+    yield table_html(_by_group(turns, "agent"), "Agents")
+    yield table_html(_by_group(turns, "workspace"), "Workspaces")
+    failed = failure_table(turns).assign(share=lambda table: (100 * table["share"]).round(1))
+    failed = failed.rename(columns={"share": "% of all"})
+    yield table_html(
+        failed[["kind", "turns", "sessions", "% of all", "last_at", "cause", "advice", "example"]], "Failures by kind"
+    )
+    columns = ["asked_at", "agent", "workspace", "initiator", "session"]
+    slowest = turns[turns["status"] == "answered"].nlargest(_ROWS, "latency_s")
+    yield table_html(slowest[["latency_s", *columns, "prompt", "reply"]], "Slowest turns")
+    unanswered = turns[turns["status"] == "unanswered"].sort_values("asked_at", ascending=False)
+    yield table_html(unanswered[[*columns, "prompt"]], "Questions without an answer, the latest first")
+    table = credential_findings(credential_report(history.credentials, history.workspaces))
+    severe = table[table["severity"].isin(["high", "medium"])]
+    yield table_html(severe[["severity", "name", "integration", "finding", "advice"]], "Credentials to look at")
+
+
+def _by_group(turns: pd.DataFrame, by: str) -> pd.DataFrame:
+    """Turns, their ends and their latency by the values of a column."""
+    named = turns.assign(**{by: turns[by].astype(STR).fillna("(not named)")})
+    counts = named.groupby(by, observed=True).agg(sessions=("session_id", "nunique"), turns=("turn", "size"))
+    statuses = pd.crosstab(named[by], named["status"].astype(STR))
+    for status in ("answered", "failed", "unanswered", "open"):
+        counts[status] = statuses.get(status, 0)
+    times = latency_table(named, by=by, quantiles=(0.5, 0.95)).set_index(by)[["p50_s", "p95_s", "max_s"]]
+    table = counts.fillna(0).astype("int64").join(times)
+    return table.sort_values("turns", ascending=False, kind="stable").reset_index()
+
+
+def table_html(frame: pd.DataFrame, caption: str, rows: int = _ROWS) -> str:
+    """The first rows of a frame as an HTML table, or a sentence if there are none.
+
+    Examples
+    --------
+    >>> "<td>&lt;b&gt;</td>" in table_html(pd.DataFrame({"text": ["<b>"]}), "Texts")
+    True
+    """
+    if frame.empty:
+        return f'<p class="empty">{escape(caption)}: none.</p>'
+    shown = frame.head(rows)
+    more = f" ({rows:,} of {len(frame):,})" if len(frame) > rows else ""
+    head = "".join(f'<th scope="col">{escape(str(name).replace("_", " "))}</th>' for name in shown.columns)
+    body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in shown.itertuples(index=False, name=None))
+    label = escape(caption, quote=True)
+    # It can be scrolled by keyboard where it is wider than the screen.
+    return (
+        f'<div class="table" role="region" aria-label="{label}" tabindex="0"><table><caption>{label}{more}</caption>'
+        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+    )
+
+
+def _cell(value: Any) -> str:
+    if not isinstance(value, str) and pd.isna(value):
+        return "<td></td>"
+    if isinstance(value, pd.Timestamp):
+        return f'<td class="number">{value:%Y-%m-%d %H:%M:%S}</td>'
+    if isinstance(value, (int, float, np.number)) and not isinstance(value, bool):
+        number = float(value)
+        is_whole = number.is_integer() or abs(number) >= 1000
+        return f'<td class="number">{format(number, ",.0f" if is_whole else ".3g")}</td>'
+    text = str(value)
+    start = '<td class="long">' if len(text) > _SHORT else "<td>"
+    return f"{start}{escape(text if len(text) <= _TEXT else text[: _TEXT - 1] + '…')}</td>"
+
+
+__all__ = ["report_html", "table_html", "write_report"]

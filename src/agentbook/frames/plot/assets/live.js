@@ -1,0 +1,241 @@
+// Draws the charts of a kernel where their pictures are in the page, so that they can be
+// touched. There is one such module per kernel, and it has no view.
+//
+// A picture stays in the page, hidden, while its chart is drawn after it. If anything
+// fails, or once the kernel is gone, the picture is what is shown. A picture that leaves
+// the page (a cell out of view, an output that is cleared) takes its chart along, because
+// Vega's listeners on the window would keep it alive; if it returns, so does the chart.
+
+const PICTURES = "img.ab-chart";
+const NAME = /(?:^|\s)ab-chart-([0-9a-f]{16})(?:\s|$)/;
+const PAUSE_MS = 100;
+const OPTIONS = { actions: false, renderer: "svg", tooltip: { id: "ab-chart-tooltip", disableDefaultStyle: true } };
+const SELECTED = "agentbook-chart-selected"; // an event of the window: equal charts of two kernels share it
+
+function initialize({ model }) {
+  const drawings = new Map(); // picture -> Drawing
+  const specs = new WeakMap(); // picture -> its chart's specification
+  const asked = new WeakSet();
+  const failed = new WeakSet();
+  const names = new Set(); // of the charts that this kernel has
+  let vega = null;
+  let frame = 0;
+
+  const send = (message, onFailure = () => {}) => {
+    try {
+      model.send(message);
+    } catch (error) {
+      onFailure(error); // the kernel is gone
+    }
+  };
+
+  const loadVega = () => {
+    const shared = (globalThis.agentbookVega ??= {});
+    const version = model.get("version");
+    if (shared[version]) return Promise.resolve(shared[version]);
+    vega ??= new Promise((resolve, reject) => {
+      model.on("msg:custom", (message, buffers) => {
+        if (message.type === "vega") importVega(buffers[0]).then((embed) => resolve((shared[version] = embed)), reject);
+      });
+      send({ type: "vega" }, reject);
+    });
+    return vega;
+  };
+
+  const look = () => {
+    frame = 0;
+    for (const [picture, drawing] of drawings) {
+      if (!picture.isConnected || !drawing.holder.isConnected) {
+        drawings.delete(picture);
+        drawing.remove();
+      }
+    }
+    const unknown = new Set();
+    for (const picture of document.querySelectorAll(PICTURES)) {
+      if (picture.abDrawing || failed.has(picture)) continue;
+      const name = NAME.exec(picture.className)?.[1];
+      if (specs.has(picture)) draw(picture, name);
+      else if (name && !asked.has(picture)) {
+        asked.add(picture);
+        unknown.add(name);
+      }
+    }
+    if (unknown.size) send({ type: "charts", names: [...unknown] });
+  };
+  const lookSoon = () => {
+    frame ||= requestAnimationFrame(look);
+  };
+
+  const draw = (picture, name) => {
+    const drawing = new Drawing(picture, specs.get(picture), (selection) => {
+      window.dispatchEvent(new CustomEvent(SELECTED, { detail: { name, selection } }));
+    });
+    drawings.set(picture, drawing);
+    loadVega()
+      .then((embed) => drawing.draw(embed))
+      .catch((error) => {
+        failed.add(picture);
+        drawings.delete(picture);
+        drawing.remove();
+        console.warn("agentbook: a chart stays a picture.", error);
+      });
+  };
+
+  const receive = (message) => {
+    if (message.type !== "chart") return;
+    names.add(message.name);
+    for (const picture of document.querySelectorAll(`${PICTURES}-${message.name}`)) {
+      specs.set(picture, message.spec);
+    }
+    lookSoon();
+  };
+  const report = ({ detail: { name, selection } }) => {
+    if (names.has(name)) send({ type: "selection", name, selection });
+  };
+
+  model.on("msg:custom", receive);
+  window.addEventListener(SELECTED, report);
+  const observer = new MutationObserver(lookSoon);
+  observer.observe(document.body, { childList: true, subtree: true });
+  lookSoon();
+  return () => {
+    observer.disconnect();
+    window.removeEventListener(SELECTED, report);
+    cancelAnimationFrame(frame);
+    for (const drawing of drawings.values()) drawing.remove();
+    drawings.clear();
+  };
+}
+
+async function importVega(compressed) {
+  const stream = new Blob([compressed]).stream().pipeThrough(new DecompressionStream("gzip"));
+  const script = await new Response(stream).blob();
+  const url = URL.createObjectURL(new Blob([script], { type: "text/javascript" }));
+  try {
+    return (await import(url)).default;
+  } finally {
+    URL.revokeObjectURL(url);
+  }
+}
+
+class Drawing {
+  constructor(picture, spec, onSelect) {
+    this.picture = picture;
+    this.spec = spec;
+    this.onSelect = onSelect;
+    this.result = null;
+    this.width = 0; // that it is drawn for
+    picture.abDrawing = this;
+    this.holder = document.createElement("div");
+    this.holder.className = "ab-live-chart";
+    this.holder.setAttribute("role", "figure");
+    this.holder.setAttribute("aria-label", picture.alt);
+    this.holder.hidden = true;
+    picture.after(this.holder);
+  }
+
+  async draw(embed) {
+    this.embed = embed;
+    await this.redraw();
+    this.observer = new ResizeObserver(() => {
+      clearTimeout(this.resizing);
+      this.resizing = setTimeout(() => {
+        const place = this.place();
+        if (place && Math.min(place, this.natural()) !== this.width) this.redraw().catch(() => this.remove());
+      }, PAUSE_MS);
+    });
+    this.observer.observe(this.holder.parentElement);
+  }
+
+  natural() {
+    return this.picture.naturalWidth || Infinity;
+  }
+
+  /** The width that the page has for the chart; 0 while it is out of view. */
+  place() {
+    const parent = this.holder.parentElement;
+    if (!parent?.clientWidth) return 0;
+    const style = getComputedStyle(parent);
+    return parent.clientWidth - Math.ceil(parseFloat(style.paddingLeft) + parseFloat(style.paddingRight));
+  }
+
+  async redraw() {
+    const place = this.place() || Infinity;
+    this.width = Math.min(place, this.natural());
+    const stacks = place < 0.7 * this.natural();
+    const parts = stacks ? stacked(this.spec) : this.spec;
+    const spec = place < this.natural() ? compacted(parts, place, this.natural()) : parts;
+    let lost = parts === this.spec && place < this.natural() ? this.natural() - place : 0;
+    // Labels do not shrink with the plot, so what remains too wide is measured.
+    for (let attempt = 0; attempt < 3; attempt += 1) {
+      const result = await this.embed(this.holder, narrowed(spec, lost), OPTIONS);
+      this.result?.finalize();
+      this.result = result;
+      const excess = Number(this.holder.querySelector("svg.marks")?.getAttribute("width")) - place;
+      if (!(excess > 0)) break;
+      lost += excess;
+    }
+    if (!this.picture.isConnected) return this.remove();
+    for (const { name, select } of this.spec.params ?? []) {
+      if (select) this.result.view.addSignalListener(name, () => this.reportSoon());
+    }
+    this.picture.style.display = "none";
+    this.holder.hidden = false;
+  }
+
+  reportSoon() {
+    clearTimeout(this.reporting);
+    this.reporting = setTimeout(() => {
+      const selection = {};
+      for (const { name, select } of this.spec.params) {
+        if (select) selection[name] = JSON.parse(JSON.stringify(this.result.view.signal(name) ?? {}));
+      }
+      this.onSelect(selection);
+    }, PAUSE_MS);
+  }
+
+  remove() {
+    clearTimeout(this.reporting);
+    clearTimeout(this.resizing);
+    this.observer?.disconnect();
+    this.result?.finalize();
+    this.result = null;
+    this.holder.remove();
+    this.picture.style.display = "";
+    this.picture.abDrawing = null;
+  }
+}
+
+/** The specification with its charts below each other instead of side by side. */
+function stacked(spec) {
+  const parts = spec.hconcat ?? spec.vconcat;
+  if (!parts || !JSON.stringify(spec).includes('"hconcat"')) return spec;
+  const { hconcat, ...rest } = spec;
+  return { ...rest, vconcat: parts.map(stacked) };
+}
+
+const AXIS = 76; // points that the labels of an axis take at most, beside a combination's titles
+
+/** The specification with fewer columns in its legends, and titles of one line each. */
+function compacted(spec, place, natural) {
+  const columns = (count) => Math.max(1, Math.floor((count * place) / natural));
+  const copy = JSON.parse(JSON.stringify(spec), (key, value) =>
+    key === "legend" && value?.columns ? { ...value, columns: columns(value.columns) } : value,
+  );
+  const limit = copy.hconcat || copy.vconcat ? place - AXIS : place;
+  copy.config = { ...copy.config, title: { ...copy.config?.title, limit } };
+  return copy;
+}
+
+/** The specification, less wide by `lost` points. */
+function narrowed(spec, lost) {
+  const copy = { ...spec };
+  if (typeof spec.width === "number") copy.width = Math.max(80, spec.width - lost);
+  for (const key of ["hconcat", "vconcat"]) {
+    const share = key === "hconcat" ? lost / spec.hconcat?.length : lost;
+    if (spec[key]) copy[key] = spec[key].map((part) => narrowed(part, share));
+  }
+  return structuredClone(copy);
+}
+
+export default { initialize };

@@ -1,0 +1,178 @@
+"""The chart of two spans compared: what changed, and whether it is more than noise."""
+
+from __future__ import annotations
+
+from datetime import tzinfo
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ..analysis.comparison import compare_periods
+from ..analysis.validate import frame_of, group_of, require
+from .chart import Chart
+from .groups import group_labels
+from .style import BAD, COLOURS, INK, altair, brush, click, count_text, data_of, join_names, styled, tooltip
+
+MAX_LINES = 40
+_COMPARED = {"metric", "before", "after", "ratio", "z"}
+_OWN = {"metric", "before", "after", "change", "ratio", "z", "n", "sessions", "p", "p_holm", "significant"}
+_CLEAR, _NOISE = "more than noise", "within noise"
+_RANGE = 1.96  # standard errors on each side of 95 %
+
+
+def comparison(
+    data: Any,
+    *,
+    a: tuple[Any, Any] | None = None,
+    b: tuple[Any, Any] | None = None,
+    period: str | pd.Timedelta = "7D",
+    as_of: Any = None,
+    by: str | None = None,
+    top: int | None = None,
+    metric: str | list[str] | None = None,
+    stat: str = "p50",
+    tz: str | tzinfo = "UTC",
+) -> Chart:
+    """Two spans compared: the change of each metric, with its range of 95 %.
+
+    Parameters
+    ----------
+    data : DataFrame, Listing, History, or any other table
+        Events, the result of `turns`, or that of `agentbook.compare_periods`, which
+        takes the other arguments.
+    a, b : tuple of str, datetime or date, optional
+        Start and end of the earlier and of the later span.
+    period : str or Timedelta
+        Without `a` and `b`: length of each period; default 7 days.
+    as_of : datetime, optional
+        Without `a` and `b`: the end of the later period.
+    by : str, optional
+        A column of the events or turns, such as ``"agent"``: one line per value.
+    top : int, optional
+        With `by`: how many values, those with the most turns; the rest is ``"other"``.
+    metric : str or list of str, optional
+        Which metrics; default all, and with `by` latency.
+    stat : str
+        The statistic of latency: ``"p50"`` (default), ``"p95"`` or another percentile,
+        ``"mean"`` or ``"max"``.
+    tz : str or tzinfo
+        Time zone of dates, as an IANA name or `zoneinfo.ZoneInfo`. Default UTC.
+
+    Returns
+    -------
+    Chart
+        The 40 clearest changes, if there are more. A metric that was 0 before has no
+        change in percent, and is in `text` and `data` only.
+
+    Raises
+    ------
+    ValueError
+        If a column is missing, or an argument is invalid.
+    ImportError
+        If the extra ``lab`` is not installed.
+
+    Notes
+    -----
+    The numbers are those of `agentbook.frames.analysis.comparison.compare_periods`. The
+    range is the change, 1.96 of its standard errors to each side.
+    Specification: "Events", rules 3 to 5.
+
+    Examples
+    --------
+    >>> table = pd.DataFrame({
+    ...     "metric": ["turns", "failed"], "before": [100.0, 5.0],
+    ...     "after": [150.0, 6.0], "change": [50.0, 1.0], "ratio": [1.5, 1.2],
+    ...     "z": [3.2, 0.3], "n": [250, 11], "significant": [True, False]})
+    >>> comparison(table)
+    2 changes, 1 of them more than noise: turns +50 % (100 to 150).
+    """
+    alt = altair()
+    table = frame_of(data, caller="plot.comparison", resource="events")
+    if not set(table.columns) >= _COMPARED:
+        if by is not None and by not in table:
+            group_of(by, caller="plot.comparison", frame=table)
+        metric = "latency" if metric is None and by is not None else metric
+        table = compare_periods(
+            table, a=a, b=b, period=period, as_of=as_of, by=by, top=top, metric=metric, stat=stat, tz=tz
+        )
+    require(table, *_COMPARED, "significant", caller="plot.comparison")
+    rows = table.sort_values("z", key=abs, ascending=False, kind="stable", ignore_index=True)
+    drawable = rows[rows["ratio"].notna() & np.isfinite(rows["ratio"].astype("float64"))]
+    shown = _drawn(drawable.head(MAX_LINES))
+    clicked, lines = click(), shown["label"].to_list()
+    colour = alt.Color(
+        "clear:N", title=None, scale=alt.Scale(domain=[_CLEAR, _NOISE], range=[COLOURS[8], INK]),
+        legend=alt.Legend(orient="top", symbolOpacity=1, columns=2),
+    )  # fmt: skip
+    base = alt.Chart(data_of(shown)).encode(
+        y=alt.Y("label:N", sort=lines, title=None, axis=alt.Axis(domain=False, ticks=False, labelLimit=240, grid=True)),
+        color=colour,
+        tooltip=tooltip(
+            label="metric", before=("before", ",.4~g"), after=("after", ",.4~g"), change_share=("change", "+.1%"),
+            z=("standard errors", "+.1f"), n=("n", ","), clear="this is",
+        ),
+    )  # fmt: skip
+    x = alt.X("change_share:Q", title="change from before to after", axis=alt.Axis(format="+.0%", grid=False))
+    ranges = base.mark_rule(strokeWidth=2, opacity=0.55).encode(x=alt.X("low:Q"), x2="high:Q")
+    points = base.mark_point(filled=True, size=60).encode(
+        x=x, opacity=alt.condition(clicked, alt.value(1), alt.value(0.3))
+    )
+    values = base.mark_text(align="left", dx=8, dy=-8, fontSize=10).encode(x=x, text="values:N", color=alt.value(INK))
+    zero = alt.Chart(alt.InlineData(values=[{"zero": 0}])).mark_rule(color=BAD, strokeDash=[3, 3]).encode(x="zero:Q")
+    points = points.properties(name="points").add_params(clicked, brush("y"))
+    chart = alt.layer(zero, ranges, values, points).properties(width=460, height=alt.Step(26))
+    return Chart(styled(chart, "What changed", _subtitle(table)), _text(rows), rows.loc[shown.index], shown)
+
+
+def _drawn(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows as the marks have them: the change as a share of what was before."""
+    change = rows["ratio"].astype("float64") - 1
+    error = (change / rows["z"].astype("float64")).abs().where(rows["z"].abs() > 1e-9)
+    return pd.DataFrame(
+        {
+            "label": _labels(rows),
+            **{name: rows[name] for name in ("before", "after", "z", "n")},
+            "change_share": change,
+            "low": (change - _RANGE * error).clip(lower=-1),
+            "high": change + _RANGE * error,
+            "values": [f"{_number(a)} → {_number(b)}" for a, b in zip(rows["before"], rows["after"], strict=True)],
+            "clear": np.where(rows["significant"].astype(bool), _CLEAR, _NOISE),
+        }
+    )
+
+
+def _labels(rows: pd.DataFrame) -> list[str]:
+    """What each row is of: its group, its metric, or both."""
+    parts = [group_labels(rows[name]) for name in rows if name not in _OWN]
+    if rows["metric"].nunique() > 1 or not parts:
+        parts.append(rows["metric"].astype("str"))
+    return [", ".join(names) for names in zip(*parts, strict=True)]
+
+
+def _subtitle(table: pd.DataFrame) -> str:
+    periods = table.attrs.get("agentbook", {}).get("periods", {})
+    if "NaT" in str(periods) or set(periods) != {"before", "after"}:
+        return "from before to after, with its range of 95 %"
+    before, after = (
+        " to ".join(f"{pd.Timestamp(end):%Y-%m-%d}" for end in periods[side]) for side in ("before", "after")
+    )
+    return f"from {before} (before), to {after} (after), with its range of 95 %"
+
+
+def _text(rows: pd.DataFrame) -> str:
+    clear = rows[rows["significant"].astype(bool)]
+    text = f"{count_text(len(rows), 'change')}, {len(clear):,} of them more than noise"
+    if clear.empty:
+        return text + "."
+    sentences = [
+        f"{label} {'from 0' if pd.isna(ratio) else f'{100 * (ratio - 1):+.0f} %'} ({_number(before)} to {_number(after)})"
+        for label, ratio, before, after in zip(
+            _labels(clear), clear["ratio"], clear["before"], clear["after"], strict=True
+        )
+    ]
+    return f"{text}: {join_names(sentences)}."
+
+
+def _number(value: Any) -> str:
+    return "?" if pd.isna(value) else f"{value:,.4g}" if abs(value) < 10_000 else f"{value:,.0f}"

@@ -1,0 +1,46 @@
+"""What a chart is drawn from: the turns of a span, from anything tabular."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from ..analysis.selection import span_in
+from ..analysis.turns import turns_of
+from ..analysis.validate import require, with_instants
+from .style import shortened
+
+# Columns that tell a person which turn it is, if there are any: its label in a tooltip.
+_IDENTITY = {"workspace": "workspace", "agent": "agent", "session": "session", "initiator": "asked by"}
+_OR_ID = {"workspace": "workspace_id", "agent": "agent_id", "session": "session_id", "initiator": "initiator_type"}
+
+
+def turns_within(data: Any, *columns: str, since: Any, until: Any, tz: str = "UTC", caller: str) -> pd.DataFrame:
+    """The turns of events, of a `History` or of a frame of turns, asked in a span.
+
+    A `ValueError` names the `columns` that are missing; an `EmptyWarning` says what to
+    do if there are no turns.
+    """
+    table = turns_of(data, caller=caller)
+    require(table, "asked_at", *columns, caller=caller)
+    table = with_instants(table, "asked_at", "replied_at", caller=caller)
+    return span_in(table, "asked_at", since, until, tz=tz, caller=caller).select(table, table["asked_at"])
+
+
+def turn_labels(table: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, str]]:
+    """What a tooltip says of each turn: columns, and their labels.
+
+    Names of session, agent, workspace and person where the frame has them, else ids;
+    and the question, shortened.
+    """
+    columns, labels = {}, {}
+    for name, label in _IDENTITY.items():
+        column = name if name in table else _OR_ID[name]
+        if column in table:
+            columns[name], labels[name] = table[column].astype("str"), label
+    if "turn" in table:
+        columns["turn_number"], labels["turn_number"] = table["turn"], "turn"
+    if "prompt" in table:
+        columns["question"], labels["question"] = shortened(table["prompt"]), "question"
+    return pd.DataFrame(columns, index=table.index), labels

@@ -1,0 +1,174 @@
+"""How charts look: colours, fonts, and the words that their texts are made of.
+
+A chart has no background. Its greys and colours are legible on white and on black, so
+one drawing serves light and dark themes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator, Sequence
+from importlib import import_module
+from importlib.util import find_spec
+from types import ModuleType
+from typing import Any
+
+import pandas as pd
+
+MAX_ROWS = 5_000
+INK = "#767676"  # contrast 4.5:1 with white and with #111
+FAINT = "#7676764d"
+# Chosen by search: among all twelve-colour palettes with a contrast of 3:1 or more with
+# white and with #111, one whose closest pair is far apart for every kind of colour
+# vision, neighbours in the order first. Lines also differ in their points' shapes.
+COLOURS = (
+    *("#127fb1", "#cd1529", "#9e944f", "#8787f6", "#9b4652", "#44a27a"),
+    *("#e6740e", "#bc6345", "#1076f7", "#5d6098", "#9d3fcb", "#cc4cb6"),
+)
+GOOD, BAD = "#3f9656", "#d1495b"
+SEVERITY_COLOURS = {"none": "#7f9fb8", "low": "#3b82c4", "medium": "#c9731f", "high": "#d1495b"}
+ROW = "_row"  # the number of a mark's row, by which a click is told from others
+_SHOWN_CHARACTERS = 80
+_GRAMMAR = "rfc3987_syntax"
+
+
+def altair() -> Any:
+    """The module `altair`, or an `ImportError` that says how to install it."""
+    try:
+        import_module("vl_convert")
+        with _deferred_grammar():
+            return import_module("altair")
+    except ImportError as missing:
+        raise ImportError(
+            f"Charts need Altair and vl-convert ({missing}). Install them with: pip install 'agentbook[lab]'"
+        ) from missing
+
+
+@contextlib.contextmanager
+def _deferred_grammar() -> Iterator[None]:
+    """Let jsonschema, which Altair imports, build its grammar of IRIs when it needs it.
+
+    Built at import, as JupyterLab's dependencies make it do, that is two thirds of the
+    time to import Altair: 2 s (jsonschema 4.26, rfc3987-syntax 1.1). Charts have none.
+    """
+    if _GRAMMAR in sys.modules or "jsonschema" in sys.modules or find_spec(_GRAMMAR) is None:
+        yield
+        return
+    stand_in = ModuleType(_GRAMMAR)
+    vars(stand_in)["is_valid_syntax"] = lambda *args: import_module(_GRAMMAR).is_valid_syntax(*args)
+    sys.modules[_GRAMMAR] = stand_in
+    try:
+        yield
+    finally:
+        if sys.modules.get(_GRAMMAR) is stand_in:
+            del sys.modules[_GRAMMAR]
+
+
+def data_of(frame: pd.DataFrame) -> Any:
+    """The rows as Altair's inline data, each with its number as ``_row``."""
+    if len(frame) > MAX_ROWS:
+        raise ValueError(
+            f"This chart would hold {len(frame):,} rows, more than {MAX_ROWS:,}: "
+            "choose a longer period, fewer groups, or a part of the frame."
+        )
+    rows = frame.astype(object).where(frame.notna(), None).to_dict("records")
+    values = [{**{str(key): _plain(value) for key, value in row.items()}, ROW: n} for n, row in enumerate(rows)]
+    return altair().InlineData(values=values)
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if hasattr(value, "item") else value
+
+
+def wall_clock(moments: pd.Series) -> pd.Series:
+    """Local times as texts in UTC, so that a UTC axis shows the local clock.
+
+    Vega cannot show any other time zone than UTC and its own.
+    """
+    texts: pd.Series = moments.dt.tz_localize(None).dt.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return texts
+
+
+def clock_text(moments: pd.Series) -> pd.Series:
+    """Local times as a tooltip shows them, to the second where they have one."""
+    naive = moments.dt.tz_localize(None)
+    whole_days = bool((naive.dropna() == naive.dropna().dt.normalize()).all())
+    texts: pd.Series = naive.dt.strftime("%a %Y-%m-%d" if whole_days else "%a %Y-%m-%d %H:%M:%S")
+    return texts.str.removesuffix(":00")
+
+
+def shortened(texts: pd.Series) -> pd.Series:
+    """Texts on a line of their own, with at most 80 characters."""
+    lines = texts.astype("str").str.replace(r"\s+", " ", regex=True).str.strip()
+    return lines.where(lines.str.len() <= _SHOWN_CHARACTERS, lines.str.slice(0, _SHOWN_CHARACTERS - 1) + "…")
+
+
+def click() -> Any:
+    """The selection of marks by clicking; with the shift key, of several."""
+    return altair().selection_point(name="click", fields=[ROW])
+
+
+def brush(*encodings: str) -> Any:
+    """The selection of marks by dragging."""
+    alt = altair()
+    mark = alt.BrushConfig(fill=INK, fillOpacity=0.2, stroke=INK, strokeOpacity=0.6)
+    return alt.selection_interval(name="brush", encodings=list(encodings), mark=mark)
+
+
+def selectable_points(points: Any) -> Any:
+    """Points that can be clicked, in a chart whose x axis can be brushed."""
+    alt, clicked = altair(), click()
+    opacity = alt.condition(clicked, alt.value(1), alt.value(0.3))
+    return points.properties(name="points").encode(opacity=opacity).add_params(clicked, brush("x"))
+
+
+def styled(chart: Any, title: str, subtitle: str = "") -> Any:
+    """The chart with a title and this package's colours."""
+    return (
+        chart.properties(title={"text": title, "subtitle": subtitle} if subtitle else title)
+        .configure(background="transparent", font="sans-serif")
+        .configure_view(stroke=None)
+        .configure_range(category=list(COLOURS))
+        .configure_title(anchor="start", color=INK, subtitleColor=INK, fontSize=14, subtitleFontSize=11, offset=12)
+        .configure_axis(
+            labelColor=INK, titleColor=INK, domainColor=INK, tickColor=INK, gridColor=FAINT, labelFontSize=11,
+            titleFontSize=11, titleFontWeight="normal",
+        )
+        .configure_legend(labelColor=INK, titleColor=INK, labelFontSize=11, titleFontSize=11, titleFontWeight="normal")
+        .configure_text(color=INK, fontSize=11)
+    )  # fmt: skip
+
+
+def join_names(names: Sequence[str], limit: int = 3) -> str:
+    """The first few names, and how many more there are.
+
+    Examples
+    --------
+    >>> join_names(["a", "b", "c", "d"])
+    'a, b, c and 1 more'
+    """
+    shown = ", ".join(names[:limit])
+    return shown if len(names) <= limit else f"{shown} and {len(names) - limit} more"
+
+
+def count_text(n: int, noun: str) -> str:
+    """A count with its noun.
+
+    Examples
+    --------
+    >>> count_text(2000, "turn")
+    '2,000 turns'
+    """
+    return f"{n:,} {noun}" + ("" if n == 1 else "s")
+
+
+def tooltip(**fields: str | tuple[str, str]) -> list[Any]:
+    """Altair's tooltips: field -> label, or (label, number format)."""
+    alt = altair()
+    return [
+        alt.Tooltip(f"{field}:Q", title=label[0], format=label[1])
+        if isinstance(label, tuple)
+        else alt.Tooltip(f"{field}:N", title=label)
+        for field, label in fields.items()
+    ]

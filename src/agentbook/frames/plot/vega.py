@@ -1,0 +1,97 @@
+"""Vega in this process: drawings, and the bundle for pages, without a network.
+
+JupyterLab bundles an older Vega-Lite than Altair writes, and pages have none; both come
+from vl-convert here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import importlib.metadata
+import json
+import zlib
+from html import escape
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+
+from ..._whole_file import whole_file
+from .style import altair
+
+_PAGE = Path(__file__).parent / "assets" / "page.html"
+
+
+def to_svg(spec: dict[str, Any]) -> str:
+    """A specification as SVG; nothing is fetched."""
+    svg: str = _vl_convert().vegalite_to_svg(spec, vl_version=_vega_lite(), allowed_base_urls=[])
+    return svg
+
+
+def to_png(spec: dict[str, Any], scale: float) -> bytes:
+    """A specification as PNG, with `scale` pixels per point."""
+    png: bytes = _vl_convert().vegalite_to_png(spec, vl_version=_vega_lite(), scale=scale, allowed_base_urls=[])
+    return png
+
+
+def to_pdf(spec: dict[str, Any]) -> bytes:
+    """A specification as PDF."""
+    pdf: bytes = _vl_convert().vegalite_to_pdf(spec, vl_version=_vega_lite(), allowed_base_urls=[])
+    return pdf
+
+
+def to_html(spec: dict[str, Any], title: str, background: str) -> str:
+    """A page with a chart that can be touched, which fetches nothing."""
+    parts = {
+        "title": escape(title),
+        "background": background,
+        "css": (_PAGE.parent / "live.css").read_text("utf-8"),
+        "vega": gzip.decompress(bundle()).decode().replace("</script", r"<\/script"),
+        # Within a script, "<" could end it.
+        "spec": json.dumps(spec, ensure_ascii=False).replace("<", r"\u003c"),
+    }
+    before, *rest = _PAGE.read_text("utf-8").split("{{")
+    return before + "".join(parts[name] + text for name, text in (part.split("}}", 1) for part in rest))
+
+
+def bundle() -> bytes:
+    """Vega, Vega-Lite and Vega-Embed as one compressed (gzip) ES module.
+
+    Its default export, also ``globalThis.agentbookVegaEmbed``, is Vega-Embed. Bundling
+    takes seconds, so the result is kept in the user's cache folder.
+    """
+    path = platformdirs.user_cache_path("agentbook") / f"vega-{version()}.js.gz"
+    with contextlib.suppress(OSError, EOFError, zlib.error):
+        script = path.read_bytes()
+        gzip.decompress(script)  # raises if another program has damaged it
+        return script
+    script = gzip.compress(_bundled().encode(), 6)
+    with contextlib.suppress(OSError):  # a full disk, a read-only home: bundle again next time
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with whole_file(path, private=True) as file:
+            file.write(script)
+    return script
+
+
+def _bundled() -> str:
+    snippet = "export default globalThis.agentbookVegaEmbed = vegaEmbed;"
+    script: str = _vl_convert().javascript_bundle(snippet, vl_version=_vega_lite())
+    return script
+
+
+def version() -> str:
+    """The versions that the bundle depends on."""
+    return f"{importlib.metadata.version('vl-convert-python')}-{_vega_lite()}"
+
+
+def _vl_convert() -> Any:
+    altair()  # says what to install
+    return import_module("vl_convert")
+
+
+def _vega_lite() -> str:
+    """The version that Altair writes, as vl-convert names it."""
+    version: str = altair().SCHEMA_VERSION
+    return "_".join(version.split(".")[:2])

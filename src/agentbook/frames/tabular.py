@@ -1,0 +1,179 @@
+"""DataFrames from whatever is at hand: a list, a history, Arrow tables, other frames.
+
+Analyses and charts take any of them. They are recognized by what they offer, so that
+this module imports neither the libraries that made them nor the packages above.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+from pyarrow.interchange import from_dataframe
+
+from .parse.frame import to_pandas
+from .parse.json_arrays import INSTANT, TEXT
+
+KEY = b"agentbook"  # of a frame's provenance, in the metadata of an Arrow table
+_SMALL_INTEGERS = (pa.int8(), pa.int16(), pa.int32(), pa.uint8(), pa.uint16(), pa.uint32())
+_EVENTS = "ab.load_events(client, sessions)"
+# What a frame holds -> the call that makes one.
+_CALLS = {
+    "events": _EVENTS,
+    "turns": f"ab.turns(events) or {_EVENTS}",
+    "sessions": "client.sessions.list(workspace).to_pandas()",
+    "workspaces": "client.workspaces.list(account).to_pandas()",
+    "contexts": "client.workspaces.contexts(workspace).to_pandas()",
+    "credentials": "client.credentials.list(account).to_pandas()",
+    "credential report": "ab.credential_report(credentials)",
+}
+
+
+def frame_of(data: Any, *, caller: str, resource: str = "") -> pd.DataFrame:
+    """Anything tabular as a DataFrame with the dtypes of this package.
+
+    Parameters
+    ----------
+    data : DataFrame, Listing, History, or any other table
+        A `Listing` is loaded. Polars frames, Arrow tables, batches and readers, and
+        other libraries' tables are converted, if they offer Arrow's C stream,
+        ``to_pandas()`` or ``__dataframe__``. A pandas DataFrame is returned as it is,
+        but for columns of Arrow's own dtypes.
+    caller : str
+        The function called, for error messages.
+    resource : str
+        What the frame holds, such as ``"credentials"``: the attribute of a `History`
+        that is read, and the call that an error message names.
+
+    Returns
+    -------
+    DataFrame
+        Times with a time zone are UTC, texts are strings, lists are Arrow lists;
+        ``attrs`` are kept where they exist.
+
+    Raises
+    ------
+    TypeError
+        If `data` is not tabular, or has to be awaited.
+
+    Examples
+    --------
+    >>> frame_of(pa.table({"id": ["e1"]}), caller="turns").dtypes["id"]
+    <StringDtype(na_value=nan)>
+    >>> frame_of("e1", caller="turns", resource="events")
+    Traceback (most recent call last):
+    ...
+    TypeError: turns needs a DataFrame, not a str: ab.load_events(client, sessions) ...
+    """
+    frame = data if isinstance(data, pd.DataFrame) else _converted(data, caller, resource)
+    return without_arrow_dtypes(frame)
+
+
+def maker_of(resource: str) -> str:
+    """The expression that makes a frame of a resource, for messages."""
+    return _CALLS.get(resource, "the to_pandas() of a list, such as client.agents.list().to_pandas(),")
+
+
+def events_of(data: Any, *, caller: str) -> pd.DataFrame:
+    """The events of a `History`, of a listing of events, or of any table of events."""
+    return frame_of(data, caller=caller, resource="events")
+
+
+def is_tabular(data: Any) -> bool:
+    """Whether `frame_of` takes it, rather than a text, a number or a time."""
+    return isinstance(data, pd.DataFrame) or any(
+        hasattr(data, name) for name in ("__arrow_c_stream__", "__arrow_c_array__", "to_pandas", "__dataframe__")
+    )
+
+
+def part_of(data: Any, resource: str) -> pd.DataFrame | None:
+    """The frame of this name of a `History`; None if `data` is not one."""
+    if isinstance(data, pd.DataFrame):  # a column of that name is no part
+        return None
+    part = getattr(data, resource, None)
+    return part if isinstance(part, pd.DataFrame) else None
+
+
+def without_arrow_dtypes(frame: pd.DataFrame) -> pd.DataFrame:
+    """The frame with columns of Arrow's own dtypes as this package has them.
+
+    They come from ``dtype_backend="pyarrow"``. Lists stay Arrow lists.
+    """
+    names = [
+        name
+        for name, dtype in frame.dtypes.items()
+        if isinstance(dtype, pd.ArrowDtype) and not pa.types.is_nested(dtype.pyarrow_dtype)
+    ]
+    if not names:
+        return frame
+    table = pa.table({str(name): pa.chunked_array(frame[name].array.__arrow_array__()) for name in names})
+    return frame.assign(**to_pandas(table).set_axis(frame.index))
+
+
+def _converted(data: Any, caller: str, resource: str) -> pd.DataFrame:
+    part = part_of(data, resource) if resource else None
+    if part is not None:
+        return part
+    convert = getattr(data, "to_pandas", None)
+    if inspect.isawaitable(data) or inspect.iscoroutinefunction(convert):
+        awaited = "it" if inspect.isawaitable(data) else "its to_pandas()"
+        raise TypeError(
+            f"{caller} needs a DataFrame, not a {type(data).__name__}: await {awaited} first, as in "
+            "`frame = await listing.to_pandas()`."
+        )
+    table = _arrow_table(data)
+    if table is not None:
+        return _of_arrow(table)
+    frame = convert() if callable(convert) else None
+    if isinstance(frame, pd.DataFrame):
+        return frame
+    if hasattr(data, "__dataframe__"):
+        return _of_arrow(from_dataframe(data))
+    call = maker_of(resource)
+    lazy = next((name for name in ("compute", "collect") if callable(getattr(data, name, None))), None)
+    hint = f"call its {lazy}() first" if lazy else f"{call} makes one"
+    raise TypeError(f"{caller} needs a DataFrame, not a {type(data).__name__}: {hint}.")
+
+
+def _arrow_table(data: Any) -> Any:
+    """A `pyarrow.Table` by Arrow's C interface; None if `data` has none."""
+    try:
+        if hasattr(data, "__arrow_c_stream__"):
+            reader = pa.RecordBatchReader.from_stream(data)
+        elif hasattr(data, "__arrow_c_array__"):
+            return pa.Table.from_batches([pa.record_batch(data)])
+        else:
+            return None
+    except (pa.ArrowException, TypeError):  # a single column
+        return None
+    return reader.read_all()
+
+
+def _of_arrow(table: Any) -> pd.DataFrame:
+    fields = [field.with_type(_our_type(field.type)) for field in table.schema]
+    schema = pa.schema(fields, table.schema.metadata)
+    frame = to_pandas(table if schema.equals(table.schema) else table.cast(schema, safe=False))
+    provenance = (table.schema.metadata or {}).get(KEY)
+    if provenance is not None:
+        frame.attrs["agentbook"] = json.loads(provenance)
+    return frame
+
+
+def _our_type(type_: Any) -> Any:
+    """The Arrow type that this package uses for values of `type_`."""
+    if pa.types.is_dictionary(type_):
+        return pa.dictionary(pa.int32(), pa.string()) if _our_type(type_.value_type) == TEXT else type_
+    if pa.types.is_timestamp(type_):
+        return pa.timestamp("us") if type_.tz is None else INSTANT
+    if pa.types.is_list(type_) or pa.types.is_large_list(type_) or pa.types.is_fixed_size_list(type_):
+        return pa.list_(_our_type(type_.value_type))
+    if type_ in _SMALL_INTEGERS:
+        return pa.int64()
+    is_text = pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_string_view(type_)
+    return TEXT if is_text or pa.types.is_null(type_) else type_
+
+
+__all__ = ["KEY", "events_of", "frame_of", "is_tabular", "maker_of", "part_of", "without_arrow_dtypes"]

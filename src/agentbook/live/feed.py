@@ -1,0 +1,88 @@
+"""A history in memory that can be brought up to date."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from ..api.connection import Connection
+from ..api.errors import Forbidden, NotFound
+from ..api.event_ids import first_id_at
+from ..frames.analysis.selection import Span
+from ..frames.history.catalog import RESOURCES, Catalog, CatalogLoad
+from ..frames.history.history import History
+from ..frames.history.load import LEAD, history_of
+from ..frames.load.progress import Progress
+from ..frames.load.steps import Steps
+from ..frames.store.manifest import Manifest
+from ..frames.store.memory import EventsInMemory
+from ..frames.store.sources import Sources
+from ..frames.store.sync import Sync
+
+_KEY = ""  # of the one catalog
+_OVERLAP_S = 5.0
+_REFUSALS = (Forbidden, NotFound)  # of single sessions: the history names them
+
+
+class HistoryFeed:
+    """What a watch knows, and how it learns what is new.
+
+    Parameters
+    ----------
+    client : Connection
+    account : str or None
+        As for `load_history`.
+    workspaces : sequence of str or None
+        Only these; None for all.
+    span : Span
+    """
+
+    def __init__(self, client: Connection, account: str | None, workspaces: Sequence[str] | None, span: Span) -> None:
+        self._client = client
+        self._account = account
+        self._workspaces = workspaces
+        self._span = span
+        self._manifest = Manifest()
+        self._memory = EventsInMemory(self._manifest)
+        self._begin = None if span.since is None else first_id_at(span.since - LEAD)
+
+    def steps(self, bar: Progress, *, details: bool) -> Steps[bool]:
+        """Read what is new; whether anything is.
+
+        Parameters
+        ----------
+        bar : Progress
+        details : bool
+            True also reads the workspaces, agents and credentials again.
+
+        Raises the error of a list or a session that cannot be read now; what has
+        arrived stays.
+        """
+        before = self._memory.catalogs.get(_KEY)
+        load = CatalogLoad(self._client, self._account, self._workspaces, known=before, details=details)
+        failed = dict(self._manifest.failed)
+        sync = Sync(
+            self._client, self._manifest, Sources({_KEY: load}, span=self._span), self._memory,
+            stored_ids=self._memory.ids_of, overlap_s=_OVERLAP_S, begin=self._begin,
+        )  # fmt: skip
+        yield from sync.steps(bar)
+        for error in sync.errors.values():
+            if not isinstance(error, _REFUSALS):
+                raise error
+        changed = before is None or not _is_same(before, self._memory.catalogs[_KEY])
+        return changed or sync.report.events > 0 or failed != self._manifest.failed
+
+    def history(self) -> History:
+        """The history as it is known now."""
+        return history_of(self._memory.catalogs[_KEY], self._memory.events(), self._account, self._span)
+
+
+def _is_same(before: Catalog, after: Catalog) -> bool:
+    frames: list[tuple[pd.DataFrame, pd.DataFrame]] = [
+        (getattr(before, name), getattr(after, name)) for name in RESOURCES
+    ]
+    return before.missing == after.missing and all(a is b or a.equals(b) for a, b in frames)
+
+
+__all__ = ["HistoryFeed"]

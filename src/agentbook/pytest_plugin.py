@@ -1,0 +1,68 @@
+"""The pytest fixture `agent_eval`: a prompt's checks are tests.
+
+    def test_greetings(agent_eval):
+        agent_eval("greetings.yaml", agent="acme~writer", workspace="acme~playground")
+
+Loaded by pytest where agentbook is installed; it imports nothing until it is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from .evaluation.results import Results, Row
+
+SHOWN = 20  # failures in the message of a test
+
+
+@pytest.fixture(scope="session")
+def agent_eval_client() -> Any:
+    """Returns the client that `agent_eval` asks with; override it for another one."""
+    from ._connect import connect
+
+    return connect
+
+
+@pytest.fixture
+def agent_eval(agent_eval_client: Any, request: pytest.FixtureRequest) -> Iterator[Callable[..., Results]]:
+    """Run an evaluation file, and fail the test with the cells that fail.
+
+    The fixture is a function of the file, relative to the test's own folder, and of
+    `agent`, `judge`, `workspace`, `repeat`, `concurrency` and `timeout_s` (seconds), as
+    for ``agentbook eval``. `fail_under` is the share of cells that has to pass, 1 by
+    default. It returns the `agentbook.evaluation.results.Results`.
+    """
+    from .chat.prompt_lab.evaluate import closing_clients, evaluate
+
+    with closing_clients(agent_eval_client) as connect:
+
+        def run(path: str | Path, *, fail_under: float = 1.0, **options: Any) -> Results:
+            __tracebackhide__ = True
+            results, _ = evaluate(request.path.parent / path, connect, **options)
+            if results.pass_rate < fail_under:
+                pytest.fail(_message(path, results, fail_under), pytrace=False)
+            return results
+
+        yield run
+
+
+def _message(path: str | Path, results: Results, fail_under: float) -> str:
+    passed = results.count("passed")
+    lines = [f"{path}: {passed} of {len(results.rows)} cells passed, {fail_under:.0%} are needed."]
+    lines += [_line(row) for row in results.failures[:SHOWN]]
+    if len(results.failures) > SHOWN:
+        lines.append(f"… and {len(results.failures) - SHOWN} more")
+    return "\n".join(lines)
+
+
+def _line(row: Row) -> str:
+    from ._visible_text import one_line
+
+    reason = row.grade.error or row.grade.reason
+    label, title = one_line(row.cell.prompt.label, 60), one_line(row.title, 160)
+    return f"{row.status} {label} | {title}: {one_line(reason, 300)}"

@@ -1,0 +1,231 @@
+"""Messages between the processes of one platform: LISTEN and NOTIFY.
+
+PostgreSQL is all that the processes share. One connection of each listens, and another
+sends what `publish` has collected, outside the transactions that write: PostgreSQL lets
+transactions that notify commit one after another.
+
+A message is a hint and may be lost, with a connection for example. Whoever derives
+something from messages reads it again after a reconnection (`Bus.on_reconnect`), and
+now and then anyway. It may also come twice.
+
+A store on SQLite has one process, so its bus is a `Bus`, which tells nobody anything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from .. import ids
+from ..store import Store
+from ..store.transaction import CHANNEL
+
+if TYPE_CHECKING:
+    from psycopg import AsyncConnection
+
+log = logging.getLogger("agentbook.service")
+
+MAX_VALUE_BYTES = 7000  # of a message as JSON; PostgreSQL takes less than 8000 with what is around it
+_PAYLOAD_BYTES = 7800
+_PAUSE_S = 0.002  # between two sendings: what is published meanwhile goes along
+_MAX_WAITING = 10_000  # messages that wait for a connection; older ones are dropped
+_NOTIFY = "SELECT pg_notify(%s, payload) FROM unnest(%s::text[]) AS payload"
+_LAST_SENDING_S = 1.0
+_RECONNECT_S = (0.05, 0.2, 0.5, 1.0)
+
+Subscriber = Callable[[Any], None]
+
+
+class Bus:
+    """The bus of a process that is alone.
+
+    Attributes
+    ----------
+    process_id : str
+        Names this run of this process among all.
+    is_shared : bool
+        Whether there may be other processes.
+    """
+
+    is_shared = False
+
+    def __init__(self) -> None:
+        self.process_id = ids.new_id()
+
+    def publish(self, topic: str, value: Any = None) -> None:
+        """Tell the other processes something, soon; call it on the service's loop.
+
+        `value` is JSON of at most `MAX_VALUE_BYTES`. This process does not hear it.
+
+        Raises
+        ------
+        ValueError
+            If it is longer.
+        """
+
+    def subscribe(self, topic: str, callback: Subscriber) -> None:
+        """Call `callback` on the service's loop with each value of another process."""
+
+    def on_reconnect(self, callback: Callable[[], None]) -> None:
+        """Call `callback` on the loop when this process listens, at first and again.
+
+        What was published before is not heard any more: read it from the store.
+        """
+
+    async def start(self) -> None:
+        """Begin to listen and to send. What was published before is lost."""
+
+    async def aclose(self) -> None:
+        """Send what waits, and close the connections."""
+
+
+class PostgresBus(Bus):
+    """The bus of the processes on one PostgreSQL database.
+
+    Parameters
+    ----------
+    store
+        The store at that database.
+    """
+
+    is_shared = True
+
+    def __init__(self, store: Store) -> None:
+        super().__init__()
+        self._store = store
+        self._subscribers: dict[str, list[Subscriber]] = {}
+        self._reconnected: list[Callable[[], None]] = []
+        self._waiting: deque[str] = deque()
+        self._published = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._idle = asyncio.Event()  # nothing waits, and nothing is being sent
+        self._idle.set()
+
+    def publish(self, topic: str, value: Any = None) -> None:
+        message = json.dumps([topic, value], separators=(",", ":"))
+        if len(message) > MAX_VALUE_BYTES:
+            raise ValueError(f"A message of {len(message)} bytes on {topic!r} is too long for the bus.")
+        if not self._tasks:
+            return
+        if len(self._waiting) >= _MAX_WAITING:
+            self._waiting.popleft()
+        self._waiting.append(message)
+        self._published.set()
+        self._idle.clear()
+
+    def subscribe(self, topic: str, callback: Subscriber) -> None:
+        self._subscribers.setdefault(topic, []).append(callback)
+
+    def on_reconnect(self, callback: Callable[[], None]) -> None:
+        self._reconnected.append(callback)
+
+    async def start(self) -> None:
+        listening = asyncio.Event()
+        self._tasks = [
+            asyncio.create_task(self._repeat(lambda: self._listen(listening))),
+            asyncio.create_task(self._repeat(self._send)),
+        ]
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(5):
+                await listening.wait()
+
+    async def aclose(self) -> None:
+        if self._tasks:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_LAST_SENDING_S):
+                    await self._idle.wait()
+        tasks, self._tasks = self._tasks, []
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _repeat(self, work: Callable[[], Any]) -> None:
+        """Do the work of a connection, with another whenever one is lost."""
+        failures = 0
+        while True:
+            began = asyncio.get_running_loop().time()
+            try:
+                await work()
+            except Exception as error:
+                lasted_s = asyncio.get_running_loop().time() - began
+                failures = 0 if lasted_s > _RECONNECT_S[-1] else failures + 1
+                if failures == 0 or failures == len(_RECONNECT_S):  # once for each time that it is away
+                    log.warning("the bus has lost its connection: %s", str(error).strip().partition("\n")[0])
+                await asyncio.sleep(_RECONNECT_S[min(failures, len(_RECONNECT_S) - 1)])
+
+    async def _connect(self) -> AsyncConnection[Any]:
+        from psycopg import AsyncConnection
+
+        return await AsyncConnection.connect(**self._store.connection_parameters(), autocommit=True)
+
+    async def _listen(self, listening: asyncio.Event) -> None:
+        async with await self._connect() as connection:
+            await connection.execute(f"LISTEN {CHANNEL}")
+            listening.set()
+            for callback in self._reconnected:
+                _call(callback)
+            async for notification in connection.notifies():
+                self._receive(notification.payload)
+
+    def _receive(self, payload: str) -> None:
+        sender, *messages = json.loads(payload)
+        if sender == self.process_id:
+            return
+        for topic, value in messages:
+            for callback in self._subscribers.get(topic, ()):
+                _call(callback, value)
+
+    async def _send(self) -> None:
+        async with await self._connect() as connection:
+            # Nothing is stored, so nobody needs to wait for the disk.
+            await connection.execute("SET synchronous_commit = off")
+            while True:
+                await self._published.wait()
+                self._published.clear()
+                while self._waiting:
+                    await self._send_waiting(connection)
+                    await asyncio.sleep(_PAUSE_S)
+                self._idle.set()
+
+    async def _send_waiting(self, connection: AsyncConnection[Any]) -> None:
+        messages = list(self._waiting)
+        self._waiting.clear()
+        try:
+            await connection.execute(_NOTIFY, (CHANNEL, _payloads(self.process_id, messages)))
+        except Exception:
+            # They may have been sent; to hear something twice does no harm.
+            self._waiting.extendleft(reversed(messages[: _MAX_WAITING - len(self._waiting)]))
+            self._published.set()
+            raise
+
+
+def _payloads(sender: str, messages: list[str]) -> list[str]:
+    """Pack messages, in their order, into as few payloads as have room for them."""
+    head = json.dumps(sender)
+    payloads: list[list[str]] = []
+    size = _PAYLOAD_BYTES
+    for message in messages:
+        if size + len(message) + 1 > _PAYLOAD_BYTES:
+            payloads.append([head])
+            size = len(head) + 2
+        payloads[-1].append(message)
+        size += len(message) + 1
+    return [f"[{','.join(parts)}]" for parts in payloads]
+
+
+def _call(callback: Callable[..., None], *values: Any) -> None:
+    """Call a subscriber; the others hear the message even if it fails."""
+    try:
+        callback(*values)
+    except Exception:
+        log.exception("a message of another process could not be handled")
+
+
+def open_bus(store: Store) -> Bus:
+    """The bus of the processes on a store; not started."""
+    return PostgresBus(store) if store.is_shared else Bus()

@@ -1,0 +1,97 @@
+"""This process is alive: a row of ``processes`` that it renews while it is.
+
+The row names a time of the database's clock. Whoever finds it past that time may take
+over what the process was doing. The renewals have a thread of their own, so that a busy
+event loop does not count as dead.
+
+While the database is away nobody can renew. So once it is back, a process believes that
+another is dead only after a whole lease of its own has passed without interruption.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+
+from ..store import Store
+
+log = logging.getLogger("agentbook.service")
+
+LEASE_S = 6.0
+RENEW_S = 2.0
+
+NOW = "extract(epoch from clock_timestamp())"
+_RENEW = (
+    f"INSERT INTO processes (id, lease_until) VALUES (%s, {NOW} + %s) "  # noqa: S608 - constants
+    "ON CONFLICT (id) DO UPDATE SET lease_until = excluded.lease_until"
+)
+
+
+class Lease:
+    """The lease of one process.
+
+    Parameters
+    ----------
+    store
+        On PostgreSQL.
+    process_id
+        Names the process.
+    """
+
+    def __init__(self, store: Store, process_id: str) -> None:
+        self._store = store
+        self._process_id = process_id
+        self._steady_since: float | None = None
+        self._renewed_at = 0.0
+        self._ended = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Take the lease, and keep renewing it."""
+        self.extend()
+        self._thread = threading.Thread(target=self._run, name="agentbook-lease", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Give the lease up: others may take over at once."""
+        if self._thread is None:
+            return
+        self._ended.set()
+        self._thread.join()
+        self._thread = None
+        try:
+            self._execute("DELETE FROM processes WHERE id = %s", (self._process_id,))
+        except Exception:
+            log.warning("the lease of this process could not be given up; it ends by itself")
+
+    @property
+    def is_current(self) -> bool:
+        """Whether it has not ended: this process was not stopped for long."""
+        return time.monotonic() - self._renewed_at < LEASE_S
+
+    @property
+    def is_steady(self) -> bool:
+        """Whether it has been current for as long as it lasts."""
+        since = self._steady_since
+        return self.is_current and since is not None and time.monotonic() - since >= LEASE_S
+
+    def extend(self) -> None:
+        """Have the lease last as long from now on."""
+        began = time.monotonic()
+        self._execute(_RENEW, (self._process_id, LEASE_S))
+        if self._steady_since is None or began - self._renewed_at >= LEASE_S:
+            self._steady_since = began
+        self._renewed_at = began
+
+    def _run(self) -> None:
+        while not self._ended.wait(RENEW_S):
+            try:
+                self.extend()
+            except Exception as error:
+                self._steady_since = None
+                log.warning("the lease of this process could not be renewed: %s", str(error).partition("\n")[0])
+
+    def _execute(self, sql: str, parameters: tuple[object, ...]) -> None:
+        with self._store.engine.begin() as connection:
+            connection.exec_driver_sql(sql, parameters)

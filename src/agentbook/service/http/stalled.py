@@ -1,0 +1,92 @@
+"""Readers that stop reading, and what they keep in memory.
+
+What a reader does not take waits in this process. One that takes nothing for a while is
+disconnected, and all of them together may keep a bounded number of bytes: beyond it,
+the one that stopped first is disconnected.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+# A reader that takes nothing for so long has stopped.
+MAX_STALL_S = 30.0
+MAX_BACKLOG_BYTES = 16 << 20
+
+
+class Backlog:
+    """What readers have not taken, for all connections together.
+
+    Parameters
+    ----------
+    max_bytes
+        How much they may keep. A single reader may keep more.
+    """
+
+    def __init__(self, max_bytes: int = MAX_BACKLOG_BYTES) -> None:
+        self.max_bytes = max_bytes
+        self._bytes = 0
+        self._stalled: dict[asyncio.Transport, int] = {}  # with their bytes; the first that stopped is first
+
+    def add(self, transport: asyncio.Transport) -> None:
+        """Note that the reader of a connection has stopped."""
+        size = self._stalled[transport] = transport.get_write_buffer_size()
+        self._bytes += size
+        while self._bytes > self.max_bytes and len(self._stalled) > 1:
+            first = next(iter(self._stalled))
+            self.remove(first)
+            first.abort()
+
+    def remove(self, transport: asyncio.Transport) -> None:
+        """Note that a reader reads again, or that its connection has ended."""
+        self._bytes -= self._stalled.pop(transport, 0)
+
+
+class ReaderWatch:
+    """Disconnects the reader of one connection if it stops."""
+
+    __slots__ = ("_backlog", "_loop", "_stall_s", "_timer", "_transport")
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, transport: asyncio.Transport, stall_s: float, backlog: Backlog
+    ) -> None:
+        self._loop = loop
+        self._transport = transport
+        self._stall_s = stall_s
+        self._backlog = backlog
+        self._timer = Timer()
+
+    def stalled(self) -> None:
+        """The transport has more to send than its reader takes."""
+        self._timer.start(self._loop, self._stall_s, self._transport.abort)
+        self._backlog.add(self._transport)
+
+    def resumed(self) -> None:
+        """The reader has taken most of it, or the connection has ended."""
+        self._timer.cancel()
+        self._backlog.remove(self._transport)
+
+
+class Timer:
+    """A call after some time, at most one at once."""
+
+    __slots__ = ("_handle",)
+
+    def __init__(self) -> None:
+        self._handle: asyncio.TimerHandle | None = None
+
+    def start(self, loop: asyncio.AbstractEventLoop, delay_s: float, action: Callable[[], object]) -> None:
+        """Call `action` after `delay_s` seconds, unless the timer is running."""
+        if self._handle is None:
+            self._handle = loop.call_later(delay_s, self._run, action)
+
+    def cancel(self) -> None:
+        """Stop the timer, if it is running."""
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle = None
+
+    def _run(self, action: Callable[[], object]) -> None:
+        self._handle = None
+        action()

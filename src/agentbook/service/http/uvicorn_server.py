@@ -1,0 +1,149 @@
+"""uvicorn as the service runs it: how it accepts, becomes ready, drains and stops."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import logging
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING
+
+import uvicorn
+
+from .. import discovery_file
+from ..state import Platform
+from .connection import Connection as HTTPConnection
+from .connection import Socket, connection_class, refusal
+from .reception import Reception
+from .workers import Worker
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+_CLOSE_SOCKETS_S = 2.0
+
+
+def _is_genuine(record: logging.LogRecord) -> bool:
+    # uvicorn 0.54's sans-I/O sockets log this for every rejected handshake, although
+    # the response was sent in full.
+    return record.msg != "ASGI callable returned without completing handshake."
+
+
+class Server(uvicorn.Server):
+    """uvicorn with a ready line, a close code for sockets, and a clean exit."""
+
+    def __init__(
+        self,
+        platform: Platform,
+        app: ASGIApp,
+        announce: Callable[[], None],
+        worker: Worker | None,
+        *,
+        drain_s: float,
+    ) -> None:
+        # Access logs would contain paths and query strings; uvicorn's other lines do
+        # not.
+        config = uvicorn.Config(
+            app,
+            access_log=False,
+            log_config=None,
+            lifespan="on",
+            http=connection_class(platform),
+            ws=Socket,
+            ws_per_message_deflate=False,
+            ws_max_size=64 * 1024,
+            server_header=False,
+            proxy_headers=False,  # `proxies` reads them, for connections too
+            # Many clients drop an idle connection after 5 s; it must not close while
+            # one is sending.
+            timeout_keep_alive=65,
+            timeout_graceful_shutdown=5,
+        )
+        super().__init__(config)
+        logging.getLogger("uvicorn").setLevel(logging.ERROR)
+        logging.getLogger("uvicorn.error").addFilter(_is_genuine)
+        self._platform = platform
+        self._announce = announce
+        self._worker = worker
+        self._unused_data: Path | None = None
+        self._drain_s = drain_s
+        self._draining: asyncio.Task[None] | None = None
+        self._watch: asyncio.Task[None] | None = None
+        self._receptions: list[Reception] = []
+
+    def stop_when_unused(self, data: Path) -> None:
+        """Stop once no registered process of a data directory is alive."""
+        self._unused_data = data
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        if sys.platform == "win32":  # its loop cannot watch a socket
+            await super().startup(sockets)
+        else:
+            await super().startup([])
+            self._receptions = [
+                Reception(listener, self._create_connection, partial(refusal, self._platform))
+                for listener in sockets or ()
+            ]
+        if self._unused_data is not None:
+            self._watch = asyncio.create_task(discovery_file.until_unused(self._unused_data, self._end))
+        # What was loaded lives as long as the service. To look through it for garbage
+        # stops everything for 50 ms, and several times as long on a busy machine.
+        gc.collect()
+        gc.freeze()
+        if self._worker is None:
+            self._announce()
+        else:
+            asyncio.get_running_loop().add_reader(self._worker.lifeline, self._end)
+            self._worker.report_ready()
+
+    def _create_connection(self) -> HTTPConnection:
+        kind = self.config.http_protocol_class
+        state, app_state = self.server_state, self.lifespan.state
+        return kind(config=self.config, server_state=state, app_state=app_state)  # type: ignore[call-arg,return-value]
+
+    def _end(self) -> None:
+        self.should_exit = True
+        if self._worker is not None:
+            asyncio.get_running_loop().remove_reader(self._worker.lifeline)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        if self._drain_s and not self.force_exit:
+            self._draining = asyncio.create_task(self._platform.drain(self._drain_s))
+            await asyncio.wait({self._draining})
+        for reception in self._receptions:
+            reception.close()
+        # Sockets close in order, before uvicorn cuts them off.
+        self._platform.hub.close()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_CLOSE_SOCKETS_S):
+                await self._platform.hub.empty.wait()
+        await super().shutdown(sockets)
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """As uvicorn's, but without raising the signal again: the exit code is 0."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        numbers = [signal.SIGTERM] if self._worker is not None else [signal.SIGINT, signal.SIGTERM]
+        before = {number: signal.signal(number, self.handle_exit) for number in numbers}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Stop in order on the first signal, at once on the second."""
+        self.force_exit = self.should_exit
+        self.should_exit = True
+        if self.force_exit and self._draining is not None:
+            self._draining.get_loop().call_soon_threadsafe(self._draining.cancel)

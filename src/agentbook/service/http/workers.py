@@ -1,0 +1,166 @@
+"""Several processes on one port: a parent starts them, and replaces those that die.
+
+All accept connections from the socket that the parent has bound, so whichever is free
+takes the next one, and none is lost with a process. The parent passes signals on and
+serves nothing. If it dies, its processes stop: each holds the end of a pipe whose other
+end only the parent has. What they count they keep in files of a directory that it made.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from multiprocessing.connection import wait
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING
+
+import uuid_utils
+from prometheus_client.multiprocess import mark_process_dead
+
+from ..errors import OperatorError
+
+if TYPE_CHECKING:
+    from multiprocessing.context import ForkProcess
+
+_AGAIN_AFTER_S = 1.0  # a process that died may die again at once
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """What one of the processes has of its parent.
+
+    Attributes
+    ----------
+    lifeline : int
+        A file that ends when the parent does.
+    numbers : Path
+        The directory of what all of them count (see `monitoring.Metrics`).
+    """
+
+    lifeline: int
+    numbers: Path
+    _readiness: int
+
+    def report_ready(self) -> None:
+        """Tell the parent that this process serves."""
+        os.write(self._readiness, b".")
+
+
+class Workers:
+    """The parent's side.
+
+    Parameters
+    ----------
+    count
+        How many processes.
+    serve
+        Runs in each of them, until it is told to stop by SIGTERM.
+    on_ready
+        Called in the parent once all serve.
+    """
+
+    def __init__(self, count: int, serve: Callable[[Worker], None], on_ready: Callable[[], None]) -> None:
+        self._count = count
+        self._serve = serve
+        self._on_ready = on_ready
+        self._context = multiprocessing.get_context("fork")
+        self._processes: list[ForkProcess] = []
+        self._lifeline, self._readiness, self._wakeup = os.pipe(), os.pipe(), os.pipe()
+        self._numbers = Path()
+        self._pid = os.getpid()
+        self._signals = 0
+        self._passed_on = 0
+        self._ready = 0
+
+    def run(self) -> None:
+        """Start the processes, and return once a signal has ended all of them.
+
+        Raises
+        ------
+        OperatorError
+            One of them ended before all served; it has said why.
+        """
+        before = {number: signal.signal(number, self._note_signal) for number in (signal.SIGINT, signal.SIGTERM)}
+        self._numbers = Path(tempfile.mkdtemp(prefix="agentbook-"))
+        try:
+            for _ in range(self._count):
+                self._start()
+            while self._processes:
+                self._wait()
+        finally:
+            for process in self._processes:
+                process.kill()
+            for number, handler in before.items():
+                signal.signal(number, handler)
+            for file in (*self._lifeline, *self._readiness, *self._wakeup):
+                os.close(file)
+            shutil.rmtree(self._numbers, ignore_errors=True)  # a process that was killed may still write
+
+    def _start(self) -> None:
+        process = self._context.Process(target=self._run_worker)
+        process.start()
+        self._processes.append(process)
+
+    def _run_worker(self) -> None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C reaches all; the parent passes it on, once
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        for file in (self._lifeline[1], self._readiness[0], *self._wakeup):
+            os.close(file)
+        uuid_utils.reseed_rng()  # else all would draw the same ids
+        try:
+            self._serve(Worker(self._lifeline[0], self._numbers, self._readiness[1]))
+        except OperatorError as error:
+            print(f"agentbook: {error}", file=sys.stderr, flush=True)
+            sys.exit(1)
+        finally:
+            if os.getppid() != self._pid:  # the parent was killed
+                shutil.rmtree(self._numbers, ignore_errors=True)
+
+    def _note_signal(self, _number: int, _frame: FrameType | None) -> None:
+        self._signals += 1
+        os.write(self._wakeup[1], b".")
+
+    def _wait(self) -> None:
+        """Wait until something happens, and act on it."""
+        happened = wait([*(process.sentinel for process in self._processes), self._readiness[0], self._wakeup[0]])
+        if self._wakeup[0] in happened:
+            os.read(self._wakeup[0], 100)
+        for _ in range(self._signals - self._passed_on):
+            self._passed_on += 1
+            for process in self._processes:
+                process.terminate()
+        if self._readiness[0] in happened:
+            self._count_ready(len(os.read(self._readiness[0], 100)))
+        for process in [process for process in self._processes if process.sentinel in happened]:
+            self._replace(process)
+
+    def _count_ready(self, more: int) -> None:
+        was_complete = self._ready >= self._count
+        self._ready += more
+        if self._ready >= self._count and not was_complete:
+            self._on_ready()
+
+    def _replace(self, process: ForkProcess) -> None:
+        process.join()
+        self._processes.remove(process)
+        mark_process_dead(process.pid, str(self._numbers))  # type: ignore[no-untyped-call]
+        if self._signals:
+            return
+        if self._ready < self._count:
+            raise OperatorError("One of the processes could not start; the reason stands above.")
+        print(
+            f"agentbook: process {process.pid} ended with {process.exitcode}; another takes its place.",
+            file=sys.stderr,
+            flush=True,
+        )
+        time.sleep(_AGAIN_AFTER_S)
+        if not self._signals:
+            self._start()

@@ -1,0 +1,159 @@
+"""What a write works with: the connection, new event ids, and rows to insert."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from sqlalchemy import Connection
+
+from ..clock import Clock
+
+Execute = Callable[[str, tuple[Any, ...]], Any]
+Deferred = tuple[tuple[str, ...], str, tuple[Any, ...]]  # order, statement, parameters
+Row = tuple[Any, ...]
+
+# Where the processes of a platform hear from each other (see `cluster.bus`).
+CHANNEL = "agentbook"
+
+_MAX_GATHERED = 4 << 20  # bytes of rows that wait to be inserted together
+
+
+class EventIds(Protocol):
+    """Makes the ids of events.
+
+    Attributes
+    ----------
+    previous : str or None
+        See `Published.previous`, of the event whose id was made last.
+    """
+
+    @property
+    def previous(self) -> str | None: ...
+
+    def new_event_id(self, session_id: str, newest: Callable[[], str | None]) -> tuple[str, str]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """An event that has just become visible.
+
+    `previous` is the newest event of the session before it, and empty if there was
+    none. None where only this process writes.
+    """
+
+    session_id: str
+    id: str
+    type: str
+    wire: str
+    previous: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Insertion:
+    """The statements that put rows into a table.
+
+    `by_array` puts in many of them, from an array for each column. PostgreSQL alone
+    knows arrays.
+    """
+
+    by_row: str
+    by_array: str
+
+
+class GatheredRows:
+    """Rows that the writes of a batch insert together."""
+
+    def __init__(self, execute: Execute) -> None:
+        self._execute = execute
+        self._rows: dict[Insertion, list[Row]] = {}
+        self._bytes = 0
+
+    def add(self, insertion: Insertion, row: Row, size: int) -> None:
+        """Insert a row of so many bytes, now or later."""
+        self._rows.setdefault(insertion, []).append(row)
+        self._bytes += size
+        if self._bytes >= _MAX_GATHERED:
+            self.insert()
+
+    def insert(self) -> None:
+        """Insert the rows so far."""
+        rows, self._rows, self._bytes = self._rows, {}, 0
+        for insertion, some in rows.items():
+            self._execute(insertion.by_array, tuple(map(list, zip(*some, strict=True))))
+
+
+class Transaction:
+    """What a write works with: the connection, the clock, event ids and hooks."""
+
+    __slots__ = ("_minter", "_rows", "changes_access", "clock", "db", "deferred", "events", "execute", "hooks")
+
+    def __init__(
+        self,
+        db: Connection,
+        clock: Clock,
+        minter: EventIds,
+        execute: Execute,
+        rows: GatheredRows | None = None,
+    ) -> None:
+        self.db = db
+        self.clock = clock
+        self.execute = execute
+        self._minter = minter
+        self._rows = rows
+        self.events: list[Published] = []
+        self.hooks: list[Callable[[], None]] = []
+        self.changes_access = False
+        self.deferred: list[Deferred] = []
+
+    def new_event_id(self, session_id: str, newest: Callable[[], str | None]) -> tuple[str, str]:
+        """Return a new event id for a session, and its instant.
+
+        `newest` finds the newest id of the session in the store; it is called once per
+        session.
+        """
+        return self._minter.new_event_id(session_id, newest)
+
+    def change_access(self) -> None:
+        """Note that somebody may do less from the commit on.
+
+        Every process then checks at once whether whoever listens still may. On
+        PostgreSQL the transaction itself tells them, so that the command line reaches
+        them too; it happens too rarely to hold up other commits.
+        """
+        self.changes_access = True
+        if self.db.dialect.name == "postgresql":
+            self.db.exec_driver_sql("SELECT pg_notify(%s, %s)", (CHANNEL, '["",["access",null]]'))
+
+    @property
+    def previous_event_id(self) -> str | None:
+        """The `Published.previous` of the event whose id was created last."""
+        return self._minter.previous
+
+    def insert(self, insertion: Insertion, row: Row, size: int) -> None:
+        """Insert a row of so many bytes, with those of other writes if that is cheaper.
+
+        Call `finish_inserting` before anything that reads the table.
+        """
+        if self._rows is None:
+            self.execute(insertion.by_row, row)
+        else:
+            self._rows.add(insertion, row, size)
+
+    def finish_inserting(self) -> None:
+        """Have all rows in their tables, those of earlier writes too."""
+        if self._rows is not None:
+            self._rows.insert()
+
+    def defer(self, order: tuple[str, ...], sql: str, parameters: tuple[Any, ...]) -> None:
+        """Execute a statement at the end of the transaction.
+
+        For rows that writes of several sessions share: if all of them are written last,
+        and in the same `order`, no two processes wait for each other.
+        """
+        self.deferred.append((order, sql, parameters))
+
+    def after_commit(self, hook: Callable[[], None]) -> None:
+        """Call `hook` on the service's loop after the commit, unless this fails."""
+        self.hooks.append(hook)

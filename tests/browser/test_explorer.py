@@ -1,0 +1,166 @@
+"""The how-to on slower agents in JupyterLab: from the chart to the conversation."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Locator, expect
+
+from support.lab import Lab, Page, axe_violations
+
+from .explorer_plot import slowest_dot
+
+pytestmark = pytest.mark.browser
+
+NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "how-to" / "agents-that-got-slower.ipynb"
+
+# The horizontal span of the plot that the last days take.
+LAST_DAYS = """plot => {
+  const grid = plot.querySelector('.ab-x-grid path').getBBox();
+  const edge = plot.getBoundingClientRect();
+  return {begin: edge.left + grid.x + grid.width * 0.75, end: edge.left + grid.x + grid.width + 5, top: edge.top};
+}"""
+
+
+@pytest.fixture
+def explorer(lab: Lab, page: Page) -> Locator:
+    shutil.copy(NOTEBOOK, lab.root / "slower.ipynb")
+    page.open("slower.ipynb")
+    page.command("application:toggle-left-area")
+    page.run_all()
+    assert [output for output in page.outputs() if output["output_type"] == "error"] == []
+    # The charts above move the explorer as long as they are not drawn.
+    page.show_cell(1).locator(".ab-live-chart svg.marks").last.wait_for()
+    page.show_cell(2).locator(".ab-x-plot").wait_for()
+    return page.page.locator(".jp-OutputArea .ab-explorer")
+
+
+def test_the_how_to_leads_from_the_chart_to_the_conversation(lab: Lab, page: Page, explorer: Locator) -> None:
+    expect(explorer.locator(".ab-x-figures")).to_contain_text(" of 2,")
+    expect(explorer.locator(".ab-x-chip")).to_have_text(["agent data-desk ×"])
+    assert page.page.locator(".ab-x-saved:visible").count() == 0
+    drag_over_the_last_days(page, explorer)
+    narrow_by_an_hour_and_back(explorer)
+    open_the_slowest_turn(page, explorer)
+    take_pictures(page, explorer)
+    assert axe_violations(explorer) == []
+    use_the_keyboard(page, explorer)
+    assert page.errors == []
+    restart(page, explorer)
+    reopen_without_kernel(lab, page)
+
+
+def turns_in(explorer: Locator) -> int:
+    """The number of selected turns, as the page shows it."""
+    return int(explorer.locator(".ab-x-figure b").first.inner_text().replace(",", ""))
+
+
+def drag_over_the_last_days(page: Page, explorer: Locator) -> None:
+    hours = "cells => cells.map(cell => cell.dataset.level).join('')"
+    cells = explorer.locator("[data-slot]")
+    before = cells.evaluate_all(hours)
+    before_drag = turns_in(explorer)
+    span = explorer.locator(".ab-x-plot").evaluate(LAST_DAYS)
+    mouse = page.page.mouse
+    mouse.move(span["begin"], span["top"] + 195)
+    mouse.down()
+    mouse.move(span["begin"] + 40, span["top"] + 200)
+    mouse.move(span["end"], span["top"] + 200)
+    mouse.up()
+    chips = explorer.locator(".ab-x-chip")
+    expect(chips).to_have_count(3)  # agent, time, and "clear all"
+    expect(explorer.locator(".ab-x-chips")).to_contain_text("asked from 2026-")
+    assert 50 < turns_in(explorer) < before_drag
+    expect(explorer.locator(".ab-x-where")).to_have_text(f"1 to 50 of {turns_in(explorer)}")
+    assert cells.evaluate_all(hours) != before
+    # The other agents are narrowed too, and the selection is not: it is their own view.
+    assert explorer.locator(".ab-x-groups [aria-pressed=true] .ab-x-name").inner_text() == "data-desk"
+
+
+def narrow_by_an_hour_and_back(explorer: Locator) -> None:
+    before = turns_in(explorer)
+    busiest = explorer.locator('[data-level="6"]').first
+    label = str(busiest.get_attribute("aria-label"))
+    busiest.click()
+    expect(explorer.locator(".ab-x-chips")).to_contain_text(label.split(",")[0])
+    expect(explorer.locator(".ab-x-figure b").first).to_have_text(label.split(", ")[1].split()[0])
+    explorer.locator(".ab-x-chip", has_text=label.split(",")[0]).click()
+    expect(explorer.locator(".ab-x-figure b").first).to_have_text(str(before))
+
+
+def open_the_slowest_turn(page: Page, explorer: Locator) -> None:
+    plot = explorer.locator(".ab-x-plot")
+    dot = slowest_dot(plot)
+    plot.hover(position=dot)
+    expect(plot.locator(".ab-x-tip")).to_contain_text("data-desk: ")
+    plot.click(position=dot)
+    here = explorer.locator(".ab-x-pane .ab-x-here")
+    row = explorer.locator(".ab-x-turns tr[aria-current]")
+    question = row.locator("td").last.inner_text()
+    expect(here.locator(".ab-me .ab-said")).to_contain_text(question.rstrip("…")[:60])
+    expect(here).to_contain_text("Reply after ")
+    expect(here).to_be_in_viewport()
+
+
+def take_pictures(page: Page, explorer: Locator) -> None:
+    for theme in ("JupyterLab Dark", "JupyterLab Light"):
+        page.set_theme(theme)
+        explorer.evaluate("root => root.scrollIntoView({block: 'start'})")
+        page.screenshot(f"explorer-{theme.split()[-1].lower()}")
+
+
+def use_the_keyboard(page: Page, explorer: Locator) -> None:
+    keyboard, cells = page.page.keyboard, len(page.cells())
+    explorer.locator(".ab-x-plot").focus()
+    before = turns_in(explorer)
+    keyboard.press("ArrowUp")
+    expect(explorer.locator(".ab-x-chips")).to_contain_text("latency")
+    keyboard.press("Escape")
+    expect(explorer.locator(".ab-x-chips")).not_to_contain_text("latency")
+    assert turns_in(explorer) > before  # the span of time was cleared too
+    where = explorer.locator(".ab-x-where")
+    expect(where).to_have_text(f"1 to 50 of {turns_in(explorer)}")
+    everything = where.inner_text()
+    explorer.locator("[data-slot]").first.focus()
+    keyboard.press("ArrowRight")
+    keyboard.press("Shift+ArrowDown")
+    expect(explorer.locator('[data-slot][aria-selected="true"]')).to_have_count(2)
+    expect(where).not_to_have_text(everything)  # the table follows the selection
+    keyboard.press("Escape")
+    expect(explorer.locator('[data-slot][aria-selected="true"]')).to_have_count(0)
+    expect(where).to_have_text(everything)
+    row = explorer.locator(".ab-x-open").nth(1)
+    row.focus()
+    keyboard.press("a")  # adds a cell where the notebook hears it
+    keyboard.press("Enter")
+    expect(explorer.locator(".ab-x-log")).to_be_focused()
+    assert len(page.cells()) == cells
+
+
+def restart(page: Page, explorer: Locator) -> None:
+    question = explorer.locator(".ab-x-here .ab-me .ab-said").inner_text()
+    page.wait_for_notebook_text(" ".join(question.split()[:5]))  # the picture follows a moment later
+    page.save()
+    page.page.evaluate("() => window.jupyterapp.shell.currentWidget.sessionContext.restartKernel().then(() => true)")
+    expect(explorer.locator(".ab-x-notice")).to_contain_text("Run the cell again")
+
+
+def reopen_without_kernel(lab: Lab, page: Page) -> None:
+    page.end_kernel()
+    page.reload()
+    page.end_kernel()
+    saved = page.page.locator(".jp-OutputArea .ab-x-saved")
+    picture = saved.locator("img")
+    picture.scroll_into_view_if_needed()
+    assert picture.evaluate("image => image.decode().then(() => image.naturalWidth)") > 800
+    expect(saved.locator("table").first).to_contain_text("data-desk")
+    expect(saved.locator(".ab-me").first).to_be_visible()
+    assert page.page.locator(".ab-explorer").count() == 0
+    assert page.page.locator(".jupyter-widgets-error:visible").count() == 0
+    page.screenshot("explorer-reopened")
+    cells: list[dict[str, Any]] = json.loads((lab.root / "slower.ipynb").read_text())["cells"]
+    assert lab.secret() not in json.dumps(cells)

@@ -1,0 +1,196 @@
+"""The panel in states that a first look does not show, and in pages that differ."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+
+import pytest
+from playwright.sync_api import Locator, expect
+
+from browser.test_panel import CONNECT, PANEL, Panel
+from support.lab import Lab, Page, axe_violations, write_notebook
+
+pytestmark = pytest.mark.browser
+
+SQL = "How many sessions did we have last week?"
+STEPS = f'data = ab.ChatPanel(client, workspace="acme~playground", agent="analyst", height="420px")\ndata.ask({SQL!r})\ndata'
+ATTACH = 'import pandas as pd\norders = pd.DataFrame({"id": [7, 8]})\nprint(echo.attach(orders, "orders"))'
+# Two turns, a reply three seconds after each question.
+REPLAY = """
+def event(n, type, text):
+    author = {"type": "api_key"} if type == "message" else {"type": "agent", "name": "guide"}
+    return {"id": f"0199a0b2-0000-7000-8000-{n:012x}", "type": type, "content": {"text": text}, "author": author,
+            "created_at": f"2026-10-03T08:15:{3 * n:02}Z"}
+
+events = [event(1, "message", "First?"), event(2, "runtime_done", "One."), event(3, "message", "Second?"),
+          event(4, "runtime_done", "Two.")]
+recording = ab.replay(events, height="300px")
+recording.pause()
+recording
+"""
+# What is wider than its box, other than what scrolls in itself.
+OVERFLOWING = """root => [root, ...root.querySelectorAll('*')]
+  .filter(each => each.checkVisibility() && each.scrollWidth > each.clientWidth + 1
+    && getComputedStyle(each).overflowX === 'auto' && !each.matches('pre, .ab-table, .ab-math, .ab-math *'))
+  .map(each => each.className)"""
+# A policy of the page's server would do the same, from the beginning.
+FORBID = """() => {
+  const policy = document.createElement('meta');
+  policy.httpEquiv = 'Content-Security-Policy';
+  policy.content = "script-src 'self' 'unsafe-eval' 'unsafe-inline'";
+  document.head.append(policy);
+}"""
+
+
+def animation(dot: Locator) -> str:
+    name: str = dot.evaluate("dot => getComputedStyle(dot).animationName")
+    return name
+
+
+def test_states_of_the_panel(lab: Lab, page: Page) -> None:
+    slow = PANEL.format(name="slow", agent="slow", height=260)
+    cells = [CONNECT, STEPS, slow, PANEL.format(name="echo", agent="echo", height=160), ATTACH, REPLAY]
+    write_notebook(lab.root / "states.ipynb", [*cells, "import os\nprint(os.getpid())"])
+    page.open("states.ipynb")
+    page.command("application:toggle-left-area")
+    page.run_all()
+    kernel = int(page.output_text(6))
+    open_the_steps(page, Panel(page, 1))
+    read_what_is_attached(page, Panel(page, 3))
+    control_a_replay(page, Panel(page, 5))
+    withdraw_a_message_after_stop(page, Panel(page, 2))
+    look_in_other_ways(page, Panel(page, 1), Panel(page, 2))
+    assert page.errors == []
+    lose_the_kernel_amid_a_turn(lab, page, Panel(page, 2), kernel)
+
+
+def open_the_steps(page: Page, panel: Panel) -> None:
+    panel.root.scroll_into_view_if_needed()
+    panel.root.locator(".ab-steps > summary").focus()
+    panel.page.keyboard.press("Enter")
+    step = panel.root.locator("details.ab-step").first
+    expect(step.locator("summary")).to_be_visible()
+    step.locator("summary").focus()
+    panel.page.keyboard.press("Enter")
+    expect(step.locator("pre").first).to_be_visible()
+    expect(step).to_contain_text("SELECT")
+    expect(step).to_contain_text("Result")
+    assert panel.root.evaluate(OVERFLOWING) == []
+    panel.log.evaluate("log => { log.scrollTop = -log.scrollHeight; }")
+    page.screenshot("panel-steps")
+    assert axe_violations(panel.root) == []
+
+
+def read_what_is_attached(page: Page, panel: Panel) -> None:
+    panel.root.scroll_into_view_if_needed()
+    expect(panel.box).to_have_value(page.output_text(4).rstrip("\n"))
+    assert "**orders**" in panel.box.input_value()
+    assert "7" in panel.box.input_value()
+    page.screenshot("panel-attached")
+    for key in ("Control+End", "Shift+Enter", "Shift+Enter"):
+        panel.box.press(key)
+    panel.box.press_sequentially("What is this?")
+    panel.box.press("Enter")
+    panel.wait_for_reply(1, "orders")
+    expect(panel.questions.first).to_contain_text("What is this?")
+
+
+def control_a_replay(page: Page, panel: Panel) -> None:
+    panel.root.scroll_into_view_if_needed()
+    controls = page.cell(5).locator(".ab-playback")
+    expect(panel.box).to_be_hidden()
+    expect(panel.button("Sessions")).to_be_hidden()
+    toggle = controls.get_by_role("button")
+    expect(toggle).to_contain_text("Play")
+    controls.get_by_role("combobox").select_option("10×")
+    toggle.click()
+    expect(panel.replies).to_have_count(2)
+    expect(panel.replies.last).to_have_text("Two.")
+    expect(toggle).to_contain_text("again")
+    # The beginning, by keyboard.
+    handle = controls.get_by_role("slider")
+    handle.focus()
+    page.page.keyboard.press("Home")
+    expect(panel.questions).to_have_count(1)
+    page.screenshot("panel-replay")
+    toggle.click()
+    expect(panel.replies).to_have_count(2)
+
+
+def withdraw_a_message_after_stop(page: Page, panel: Panel) -> None:
+    panel.root.scroll_into_view_if_needed()
+    panel.send("60")
+    expect(panel.root.locator(".ab-chip.ab-running")).to_be_visible()
+    assert animation(panel.status.locator(".ab-dot")) == "none"
+    page.page.emulate_media(reduced_motion="no-preference")
+    assert animation(panel.status.locator(".ab-dot")) == "ab-pulse"
+    page.page.emulate_media(reduced_motion="reduce")
+    panel.box.press("Escape")
+    expect(panel.root.locator(".ab-agent .ab-foot")).to_contain_text("The agent may still finish")
+    panel.send("Never mind.")
+    expect(panel.status).to_contain_text("Waiting for the previous turn to end (")
+    expect(panel.questions).to_have_count(2)
+    page.screenshot("panel-waiting")
+    panel.button("Withdraw").click()
+    expect(panel.box).to_have_value("Never mind.")
+    expect(panel.questions).to_have_count(1)
+    panel.box.fill("")
+
+
+def look_in_other_ways(page: Page, *panels: Panel) -> None:
+    """Twice as large, which leaves half of the width; and in the system's colours."""
+    page.page.set_viewport_size({"width": 600, "height": 700})
+    for number, panel in enumerate(panels):
+        panel.root.scroll_into_view_if_needed()
+        assert panel.root.evaluate(OVERFLOWING) == []
+        page.screenshot(f"panel-zoomed-{number}")
+    page.page.set_viewport_size({"width": 1200, "height": 1000})
+    page.page.emulate_media(forced_colors="active")
+    for number, panel in enumerate(panels):
+        panel.root.scroll_into_view_if_needed()
+        for part in (panel.questions.first, panel.button("Send")):
+            assert part.evaluate("part => getComputedStyle(part).borderTopStyle") == "solid"
+        page.screenshot(f"panel-forced-colours-{number}")
+    page.page.emulate_media(forced_colors="none")
+
+
+def lose_the_kernel_amid_a_turn(lab: Lab, page: Page, panel: Panel, kernel: int) -> None:
+    panel.root.scroll_into_view_if_needed()
+    panel.button("New session").click()
+    panel.send("Wait for 60 seconds, please.")
+    expect(panel.root.locator(".ab-chip.ab-running")).to_be_visible()
+    page.wait_for_notebook_text("Wait for 60 seconds, please.")
+    os.kill(kernel, signal.SIGKILL)
+    expect(panel.root.get_by_role("alert")).to_contain_text("Run the cell again to go on.")
+    expect(panel.questions).to_have_text(["Wait for 60 seconds, please."])
+    page.page.locator(".jp-Dialog").get_by_role("button", name="Ok").click()  # JupyterLab says so, too
+    page.screenshot("panel-kernel-lost")
+    page.save()
+    saved = json.dumps(json.loads((lab.root / "states.ipynb").read_text())["cells"][2]["outputs"])
+    assert "Wait for 60 seconds, please." in saved
+    assert "There is no reply yet." in saved
+
+
+def test_where_modules_are_forbidden_plain_widgets_read_and_send(lab: Lab, page: Page) -> None:
+    impatient = "from agentbook.chat.widgets import page_check\npage_check.PATIENCE_S = 1.0"
+    panel_cell = PANEL.format(name="echo", agent="echo", height=240)
+    write_notebook(lab.root / "forbidden.ipynb", [f"{CONNECT}\n{impatient}", panel_cell])
+    page.open("forbidden.ipynb")
+    try:
+        page.page.evaluate(FORBID)
+        page.run_all()
+        panel = Panel(page, 1)
+        expect(panel.box).to_be_visible()
+        assert page.cell(1).locator(".ab-module").count() == 0
+        panel.box.fill("Hello")
+        panel.button("Send").click()
+        expect(panel.replies).to_have_text(["Hello"])
+        expect(page.cell(1).locator(".ab-static")).to_be_hidden()
+        page.screenshot("panel-forbidden")
+        assert any("blob:" in line and "Content Security Policy" in line for line in page.console)
+        expect(panel.root).to_contain_text("agentbook doctor says why")
+    finally:
+        page.close_notebooks()
+        page.page.goto("about:blank")  # the policy ends with the page

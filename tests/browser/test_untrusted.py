@@ -1,0 +1,96 @@
+"""Each notebook as a colleague gets it: untrusted, without a kernel, light and dark."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from notebooks.execute import FOLDER, names
+from support.lab import Lab, Page
+
+pytestmark = pytest.mark.browser
+
+NO_KERNEL = {"shouldStart": False, "canStart": False, "autoStartDefault": False}
+OPENED = """name => {
+  const widget = window.jupyterapp && window.jupyterapp.shell.currentWidget;
+  return !!widget && !!widget.context && widget.context.path === name && widget.context.isReady;
+}"""
+# JupyterLab draws a cell when it comes near the view, so this goes through all of them.
+READ = """async () => {
+  const notebook = window.jupyterapp.shell.currentWidget.content;
+  const frame = () => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)));
+  const pictures = [], speakers = [];
+  for (let number = 0; number < notebook.widgets.length; number++) {
+    const cell = notebook.widgets[number];
+    if (cell.model.type !== 'code' || (cell.model.getMetadata('jupyter') || {}).outputs_hidden) continue;
+    await notebook.scrollToItem(number, 'start');
+    const drawn = () => {
+      const outputs = [...cell.node.querySelectorAll('.jp-OutputArea-output')];
+      return outputs.length >= cell.model.outputs.length && outputs.every(output => output.childNodes.length > 0);
+    };
+    const until = performance.now() + 20000;
+    do await frame(); while (!drawn() && performance.now() < until);
+    for (const picture of cell.node.querySelectorAll('.jp-OutputArea img[src^="data:image/svg+xml"]')) {
+      await picture.decode();
+      const box = picture.getBoundingClientRect();
+      pictures.push([picture.alt, Math.round(box.width), Math.round(box.height)]);
+    }
+    for (const speaker of cell.node.querySelectorAll('.jp-OutputArea .ab-who')) {
+      if (speaker.checkVisibility()) speakers.push(speaker.textContent.trim());
+    }
+  }
+  const trusted = notebook.widgets.filter(cell => cell.model.type === 'code' && cell.model.trusted).length;
+  return {pictures, speakers, trusted, kernel: !!window.jupyterapp.shell.currentWidget.sessionContext.session};
+}"""
+
+
+def stored(notebook: Path) -> tuple[list[str], list[str]]:
+    """The text alternatives of the charts, and the speakers of the chats, in order."""
+    charts, speakers = list[str](), list[str]()
+    for cell in json.loads(notebook.read_text())["cells"]:
+        if "jupyter" in cell["metadata"]:
+            continue  # folded
+        for output in cell.get("outputs", ()):
+            html = "".join(output.get("data", {}).get("text/html", ""))
+            charts += re.findall(r'<img [^>]*alt="([^"]*)"[^>]*src="data:image/svg\+xml', html)
+            visible = re.sub(r"<details.*</details>", "", html, flags=re.DOTALL)
+            speakers += re.findall(r'class="ab-who[^"]*">(?:<strong>)?([^<]+)<', visible)
+    return [unescape(chart) for chart in charts], [unescape(speaker).strip() for speaker in speakers]
+
+
+@pytest.fixture(scope="module")
+def folder(lab: Lab) -> str:
+    """A copy of the notebooks in JupyterLab's root: nobody there has signed them."""
+    shutil.copytree(FOLDER, lab.root / "untrusted", ignore=shutil.ignore_patterns("images", ".*"))
+    return "untrusted"
+
+
+@pytest.mark.parametrize("theme", ["JupyterLab Light", "JupyterLab Dark"])
+def test_an_untrusted_notebook_shows_its_charts_and_its_chats(lab: Lab, page: Page, folder: str, theme: str) -> None:
+    page.page.goto(f"{lab.url}/lab?token={lab.server['token']}&reset")
+    page.page.wait_for_function("() => window.jupyterapp && window.jupyterapp.restored.then(() => true)")
+    page.set_theme(theme)
+    charts = chats = 0
+    for name in names():
+        expected_charts, speakers = stored(FOLDER / name)
+        if not expected_charts and not speakers:
+            continue  # tables and text only
+        path = f"{folder}/{name}"
+        page.command("docmanager:open", path=path, factory="Notebook", kernelPreference=NO_KERNEL)
+        page.page.wait_for_function(OPENED, arg=path, polling=50)
+        shown: dict[str, Any] = page.page.evaluate(READ)
+        page.screenshot(f"untrusted-{theme.split()[-1].lower()}-{Path(name).stem}")
+        assert (shown["trusted"], shown["kernel"]) == (0, False), name
+        assert [text for text, _, _ in shown["pictures"]] == expected_charts, name
+        assert all(width > 400 and height > 100 for _, width, height in shown["pictures"]), (name, shown["pictures"])
+        assert [who for who in speakers if who not in shown["speakers"]] == [], (name, shown["speakers"])
+        charts, chats = charts + len(expected_charts), chats + bool(speakers)
+        page.command("application:close")
+    assert charts >= 15
+    assert chats >= 4

@@ -1,0 +1,92 @@
+"""What goes along with a message, as text that people can read before it is sent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pandas as pd
+import pytest
+from markdown_it import MarkdownIt
+
+from agentbook.chat.model.attachments import MAX_CHARACTERS, attachment, with_attachments
+from chat.fakes import FakePlatform, echo
+from chat.panels import PagePerson, eventually, make
+
+FRAME = pd.DataFrame({"name": ["a|b", "two\nlines", None], "n": [1, 2, 3]})
+HOSTILE = [
+    "```",
+    "````\n```csv\n~~~",
+    "<script>alert(1)</script>",
+    "**x** \n\n# y",
+    "\ud800",
+    "`" * 50,
+    "a\0b",
+    "$\\def\\x{}$",
+]
+
+
+def code_of(text: str) -> list[str]:
+    return [token.content for token in MarkdownIt().parse(text) if token.type == "fence"]
+
+
+def test_tables_as_csv_and_as_markdown() -> None:
+    assert attachment(FRAME, "data", rows=2).startswith("**data** (the first 2 of 3 rows)\n\n```csv\nname,n\n")
+    assert attachment(FRAME, "data", format="markdown") == (
+        "**data** (3 rows)\n\n| name | n |\n| --- | --- |\n| a\\|b | 1 |\n| two lines | 2 |\n|  | 3 |"
+    )
+    assert "day,n\nMonday,1" in attachment(pd.Series([1], index=pd.Index(["Monday"], name="day"), name="n"))
+    assert "**table** (3 rows)" in attachment(FRAME.set_index("n"))
+
+
+def test_files_and_outputs_of_cells(tmp_path: Path) -> None:
+    path = tmp_path / "query.sql"
+    path.write_text("SELECT 'é'", encoding="utf-8-sig")
+    assert attachment(path) == "**query.sql**\n\n```sql\nSELECT 'é'\n```"
+    captured = SimpleNamespace(stdout="printed\n", outputs=[SimpleNamespace(data={"text/plain": "42"})])
+    assert code_of(attachment(captured)) == ["printed\n42\n"]
+    assert code_of(attachment({"a": [1, 2]}, "facts")) == ["{'a': [1, 2]}\n"]
+    with pytest.raises(FileNotFoundError):
+        attachment(tmp_path / "missing.txt")
+
+
+@pytest.mark.parametrize("line", ["x" * 99, "é" * 99])
+def test_long_ones_are_cut_at_a_line_and_say_so(tmp_path: Path, line: str) -> None:
+    text = f"{line}\n" * 2_000
+    path = tmp_path / "long.txt"
+    path.write_text(text)
+    for made in (attachment(text, "long"), attachment(path)):
+        assert len(made) < MAX_CHARACTERS + 200
+        assert "cut after 19," in made
+        assert code_of(made)[0].endswith(f"{line}\n")
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_no_content_leaves_its_block(text: str) -> None:
+    made = attachment(text, "*a*\n# name")
+    [code] = code_of(made)
+    assert code == text.replace("\ud800", "?") + "\n" or "\0" in text
+    assert not any(token.type == "heading_open" for token in MarkdownIt().parse(made))
+    made.encode()
+
+
+@pytest.mark.parametrize("options", [{"rows": 0}, {"format": "xlsx"}])
+def test_limits_out_of_range(options: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="at least 1 row"):
+        attachment(FRAME, **options)
+
+
+def test_a_panel_shows_what_is_attached_before_it_is_sent() -> None:
+    panel = make(FakePlatform(echo))
+    page = PagePerson(panel)
+    first, second = panel.attach(FRAME, "data", rows=1), panel.attach("and this")
+    assert page.box == {"number": 2, "text": f"{first}\n\n{second}", "added": second}
+    page.write(f"{first}\n\n{second}")
+    eventually(panel, lambda: bool(panel.conversation.turns))
+    assert page.box == {"number": 3, "text": "", "added": ""}
+    eventually(panel, lambda: not panel.conversation.pending)
+    turn = panel.ask("And this?", attach={"data": FRAME})
+    assert turn.prompt == with_attachments("And this?", {"data": FRAME})
+    assert "**data** (3 rows)" in turn.prompt
+    panel.close()

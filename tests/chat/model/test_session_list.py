@@ -1,0 +1,114 @@
+"""Sessions are chosen by first words and time; an empty panel says who the agent is."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from agentbook.api.errors import Forbidden, NotOffered
+from agentbook.api.record import Record
+from agentbook.chat.html.message_html import EMPTY, empty_html
+from agentbook.chat.model.conversation import Conversation
+from agentbook.chat.model.session_list import SessionList, entries
+from agentbook.chat.model.welcome import GENERIC, welcome_of
+from agentbook.chat.text import shorten
+from chat.fakes import AGENT, KEY, OTHER, SESSION, FakePlatform, event, make_conversation, recorded, refused
+
+pytestmark = [pytest.mark.python_versions, pytest.mark.anyio]
+
+
+def test_first_words_and_time_latest_first() -> None:
+    first, second = recorded(("What is\n a turn?", "A question.")), recorded(("x " * 100, "y"))
+    sessions = [(SESSION, first.exchanges), (OTHER, second.exchanges), ("", [])]
+    listed = entries(sessions, OTHER)
+    assert [(entry.label, entry.is_current) for entry in listed] == [
+        ("What is a turn? · 1 Mar 10:00", False), (f"{'x ' * 29}x… · 1 Mar 10:00", True), ("A new session", False),
+    ]  # fmt: skip
+    assert [entry.session_id for entry in entries(sessions, None, "QUESTION turn")] == [SESSION]
+    assert [entry.session_id for entry in entries(sessions, None, OTHER[-6:])] == [OTHER]
+    assert entries(sessions, None, "turn x") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "words"), [("", ""), ("a" * 90, "a" * 60 + "…"), ("one, " * 30, "one, " * 11 + "one…")]
+)
+def test_titles_are_short(text: str, words: str) -> None:
+    assert shorten(text) == words
+
+
+class Listed:
+    """A client that lists sessions of the workspace, and reads their first events."""
+
+    def __init__(self, *records: Any) -> None:
+        self.sessions, self._records = self, records
+
+    async def list(self, workspace: Any, **options: Any) -> AsyncIterator[Any]:
+        for record in self._records:
+            if isinstance(record, Exception):
+                raise record
+            yield record
+
+    async def events(self, session_id: str, **options: Any) -> AsyncIterator[Any]:
+        if session_id == "foreign":
+            raise refused(Forbidden, 403, "no")
+        yield event(1, "runtime_done", {}, AGENT)
+        yield event(2, "message", {"text": "Where is\nmy order?"}, KEY)
+
+
+async def test_other_sessions_of_the_workspace_are_offered_too() -> None:
+    conversation = make_conversation(FakePlatform())
+    at = "2026-03-02T10:00:00Z"
+    client = Listed(
+        Record(id="s1", created_at=at),
+        Record(id="s2", name="Named", created_at="soon"),
+        Record(id="foreign", created_at=at),
+    )
+    sessions = SessionList(client, conversation)  # type: ignore[arg-type]
+    assert sorted(entry.label for entry in await sessions.find()) == [
+        "Named", "Session …foreign · 2 Mar 10:00", "Where is my order? · 2 Mar 10:00",
+    ]  # fmt: skip
+    assert [entry.session_id for entry in await sessions.find("ORDER")] == ["s1"]
+    for error in (NotOffered("sessions.list"), refused(Forbidden, 403, "no")):
+        assert await SessionList(Listed(error), conversation).find() == []  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("record", "prompts"),
+    [
+        ({}, GENERIC),
+        ({"starter_prompts": ["One?", "Two?", "Three?", "Four?"]}, ("One?", "Two?", "Three?")),
+        (
+            {"conversation_starters": [{"title": "One", "prompt": "One?"}, 5, "", None, GENERIC[0]]},
+            ("One?", *GENERIC[:2]),
+        ),
+        ({"starter_prompts": "no list", "starters": ["x" * 1_000]}, GENERIC),
+    ],
+)
+def test_starter_prompts_are_the_agents_own_where_it_has_some(record: dict[str, Any], prompts: tuple[str, ...]) -> None:
+    assert welcome_of(record).prompts == prompts
+
+
+async def test_an_empty_panel_says_who_the_agent_is() -> None:
+    conversation = make_conversation(FakePlatform())
+    assert empty_html(conversation) == EMPTY
+    await conversation.read_welcome()
+    assert conversation.welcome is not None
+    assert "<strong>guide</strong>" in empty_html(conversation)
+    conversation._messenger.welcome = welcome_of(
+        {"name": "<b>", "description": "<i>", "starter_prompts": ['"><script>']}
+    )
+    html = empty_html(conversation)
+    assert html.count('<button type="button" class="ab-start"') == 3
+    for text in ("&lt;b&gt;", "&lt;i&gt;", 'data-text="&quot;&gt;&lt;script&gt;"'):
+        assert text in html
+    assert "<script" not in html
+
+
+async def test_an_agent_that_cannot_be_read_leaves_the_panel_empty() -> None:
+    platform = FakePlatform()
+    platform.refusals["get"] = [refused(Forbidden, 403, "no")]
+    for conversation in (make_conversation(platform), Conversation(None)):
+        await conversation.read_welcome()
+        assert empty_html(conversation) == EMPTY

@@ -1,0 +1,68 @@
+"""What a person does with the lab's form, and sees in it."""
+
+from __future__ import annotations
+
+import asyncio
+import html
+import re
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from agentbook.chat.prompt_lab.widget import LabView
+from agentbook.events import loop
+
+
+def until(condition: Callable[[], Any]) -> None:
+    """Wait until the condition holds, polled on the thread that draws."""
+    done = threading.Event()
+
+    async def poll() -> None:
+        while not condition():
+            await asyncio.sleep(0.005)
+        done.set()
+
+    polling = loop.submit(poll())
+    if not done.wait(60):
+        polling.cancel()
+        raise AssertionError("the condition did not hold within 60 s")
+
+
+def words(widget: Any) -> str:
+    """The text of a widget."""
+    values = [words(child) for child in getattr(widget, "children", ())] or [str(getattr(widget, "value", ""))]
+    return re.sub(r"\s+", " ", html.unescape(re.sub(r"<[^>]*>", " ", " ".join(values)))).strip()
+
+
+def replies(view: LabView) -> str:
+    """The status, the reason and the text of each reply in the table."""
+    rows = view.results.table.view.snapshot()["rows"]
+    parts = [
+        (row["input"], reply["status"], reply["reason"], reply["text"])
+        for row in rows
+        for cell in row["cells"]
+        for reply in cell
+    ]
+    return " ".join(word for part in parts for word in part if word)
+
+
+def hidden(widget: Any) -> bool:
+    return "ab-hidden" in widget._dom_classes
+
+
+def add(view: LabView, name: str, prompt: str) -> None:
+    view.form.name.value, view.form.prompt.value = name, prompt
+    view.form.add.click()
+    until(lambda: name in view.run_form.ticks)
+
+
+def run(view: LabView, inputs: str, message: str) -> None:
+    view.run_form.inputs.value = inputs
+    view.run_form.run.click()
+    until(lambda: message in words(view.status["run"]))
+
+
+def walk(widget: Any) -> Iterator[Any]:
+    yield widget
+    for child in getattr(widget, "children", ()):
+        yield from walk(child)

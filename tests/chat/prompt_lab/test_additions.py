@@ -1,0 +1,93 @@
+"""Turns that happened, added to the test inputs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from agentbook.chat.prompt_lab.additions import mask
+from agentbook.chat.prompt_lab.prompt_lab import PromptLab
+from agentbook.chat.prompt_lab.result_rows import ResultRows
+from agentbook.events.turns import Turn
+
+from .lab_platform import LabPlatform
+
+pytestmark = pytest.mark.python_versions
+
+TURNS = pd.DataFrame(
+    {
+        "session_id": ["0199a0b2-0000-7000-8000-000000000001"] * 3,
+        "turn": [1, 2, 3],
+        "asked_at": pd.to_datetime(["2026-10-03T08:00Z", "2026-10-03T09:00Z", None]),
+        "prompt": ["Where is my order? I am ada@acme.test.", "Thanks", None],
+        "initiator_name": ["Ada", "Ada", "Ada"],
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Write to ada.l+x@acme.co.uk please", "an e-mail address"),
+        ("It says Authorization: Bearer abc.def-ghi_jkl123", "a key"),
+        ("my key sk-abcdefghijklmnop1234 fails", "a key"),
+        ("0199a0b2-0000-7000-8000-000000000001:s3cret-thing", "a key"),
+        ("the password is tide42", "a password"),
+        ("pay with 4111 1111 1111 1111", "a card number"),
+    ],
+)
+def test_what_is_masked(text: str, words: str) -> None:
+    masked, kinds = mask(text)
+    assert (kinds, "[…]" in masked) == ((words,), True)
+    assert not any(secret in masked for secret in ("acme.co", "abcdef", "abc.def", "s3cret", "tide42", "4111"))
+
+
+@pytest.mark.parametrize(
+    "text", ["What is a session?", "Order 12345, please", "the password rules", "2026-10-03T08:00"]
+)
+def test_what_is_left_as_it_is(text: str) -> None:
+    assert mask(text) == (text, ())
+
+
+def test_turns_become_inputs_and_keep_their_origin(lab: PromptLab, platform: LabPlatform) -> None:
+    lab.inputs = ["typed"]
+    preview = lab.preview_inputs(TURNS)
+    assert lab.inputs == ["typed"]
+    added = lab.add_inputs(TURNS)
+    assert added.equals(preview)
+    assert lab.inputs == ["typed", "Where is my order? I am […].", "Thanks"]
+    assert added["masked"].tolist() == ["an e-mail address", ""]
+    assert "Ada" not in str(lab.experiment.origins)
+    lab.add_variant("kind", "Be kind.")
+    lab.run(progress=False)
+    message = ResultRows(lab.controller, "seed").changes(None)
+    assert message is not None
+    assert [row["origin"] for row in message["rows"]] == [
+        "",
+        "from session …00000001, asked 2026-10-03T08:00",
+        "from session …00000001, asked 2026-10-03T09:00",
+    ]
+
+
+def test_turns_of_a_panel_and_texts_can_be_added(lab: PromptLab) -> None:
+    lab.add_inputs([Turn("s1", prompt="one"), "two", {"prompt": "three", "session_id": "s3"}])
+    assert lab.inputs == ["one", "two", "three"]
+    assert lab.experiment.origins["one"]["session_id"] == "s1"
+    for empty in (TURNS.iloc[2:], [], Turn("s1")):
+        with pytest.raises(ValueError, match="no question"):
+            lab.add_inputs(empty)
+    with pytest.raises(ValueError, match="need the column 'prompt'"):
+        lab.add_inputs(TURNS[["turn"]])
+    with pytest.raises(TypeError, match="not int"):
+        lab.add_inputs(5)
+
+
+def test_a_loaded_lab_keeps_the_rows_of_its_inputs(lab: PromptLab, platform: LabPlatform, tmp_path: Path) -> None:
+    lab.add_variant("kind", "Be kind.")
+    lab.run("Explain {{topic}}.", rows=[{"topic": "tides"}, {"topic": "rain"}], progress=False)
+    path = lab.save(tmp_path / "lab.json")
+    lab.controller.read(path)
+    assert lab.experiment.input_set.as_data() == PromptLab.load(path, platform).experiment.input_set.as_data()  # type: ignore[arg-type]
+    assert lab.inputs == ["Explain tides.", "Explain rain."]

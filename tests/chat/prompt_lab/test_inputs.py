@@ -1,0 +1,62 @@
+"""Inputs: what `run` accepts, and what it refuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from agentbook.chat.prompt_lab.inputs import combine, format_inputs, parse_inputs, read_inputs
+
+pytestmark = pytest.mark.python_versions
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        ["one", "two"],
+        "one\n\n  two  \none\n",
+        "1. one\n2) two",
+        pd.Series(["one", None, "two"]),
+        pd.DataFrame({"input": ["one", "two"], "expected": [1, 2]}),
+        ("one", "", "two"),
+    ],
+)
+def test_inputs_may_be_lines_lists_or_columns(inputs: Any) -> None:
+    assert [each.message for each in combine(inputs)] == ["one", "two"]
+
+
+@pytest.mark.parametrize(
+    ("inputs", "error", "message"),
+    [
+        ([], ValueError, "no inputs"),
+        (
+            pd.DataFrame({"question": ["x"], "n": [1]}),
+            ValueError,
+            r"it has question, n. Pass one of its columns: frame\[name\]",
+        ),
+        ([1], TypeError, "not int"),
+        ({"a": "b"}, TypeError, "not dict"),
+        (7, TypeError, "not int"),
+        (["one", "cut \ud83d"], ValueError, r"cut \\ud83d' is .*valid Unicode"),
+        ("one\ncut \ud83d", ValueError, "valid Unicode"),
+    ],
+)
+def test_invalid_inputs_raise(inputs: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        combine(inputs)
+
+
+def test_the_name_of_a_file_is_not_an_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert read_inputs("in.csv") == ["in.csv"]
+    Path("in.csv").write_text("one\ntwo\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"'in.csv' is a file.*read_text"):
+        read_inputs("in.csv")
+    assert read_inputs(Path("in.csv").read_text(encoding="utf-8")) == ["one", "two"]
+
+
+def test_formatted_inputs_parse_back() -> None:
+    assert parse_inputs(format_inputs(["one\ntwo", "three"])) == ["one\ntwo", "three"]

@@ -1,0 +1,187 @@
+"""Whether a variant is better: pairs of inputs, intervals that cover."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from agentbook.chat.prompt_lab.answers import Answer, to_frame
+from agentbook.chat.prompt_lab.checks import Verdict
+from agentbook.chat.prompt_lab.paired import (
+    compare_differences,
+    compare_passes,
+    compare_variants,
+    describe,
+    flip_signs,
+    inputs_to_add,
+    t_quantile,
+)
+
+from .lab_platform import LabPlatform, make_lab
+
+pytestmark = pytest.mark.dependencies
+
+
+def answer(variant: str, text: str, passed: bool | None, *, repeat: int = 1, latency_s: float = 1.0) -> Answer:
+    made = Answer(variant, text, repeat, status="answered", reply="", latency_s=latency_s)
+    made.verdicts = {"short": Verdict(passed)}
+    return made
+
+
+def rows(answers: list[Answer]) -> dict[str, dict[str, object]]:
+    table = compare_variants(to_frame(answers, ["short"]), ["short"], "now")
+    return {row["metric"]: row for row in table.to_dict("records")}
+
+
+def test_one_reply_each_is_compared_by_what_changed() -> None:
+    answers = [answer("now", str(n), n < 4) for n in range(20)] + [answer("brief", str(n), n < 16) for n in range(20)]
+    short = rows(answers)["short"]
+    assert (short["n"], short["before"], short["after"], short["effect"]) == (20, 0.2, 0.8, 0.6)
+    # Agresti and Min, with c = 12 won, b = 0 lost and n + 2 = 22.
+    centre, reach = 12 / 22, 1.959964 * math.sqrt(13 - 144 / 22) / 22
+    assert (short["low"], short["high"]) == (pytest.approx(centre - reach), pytest.approx(centre + reach))
+    assert short["verdict"] == "better"
+    assert short["more_inputs"] == 0
+
+
+def test_few_changes_never_settle_anything() -> None:
+    answers = [answer("now", str(n), False) for n in range(4)] + [answer("brief", str(n), True) for n in range(4)]
+    assert rows(answers)["short"]["verdict"] == "open"
+
+
+def test_repeats_are_averaged_and_add_no_certainty() -> None:
+    few = [answer(name, str(n), good) for name, good in (("now", False), ("brief", True)) for n in range(3)]
+    repeated = [
+        answer(name, str(n), good, repeat=repeat)
+        for name, good in (("now", False), ("brief", True))
+        for n in range(3)
+        for repeat in range(1, 9)
+    ]
+    assert rows(repeated)["short"]["n"] == rows(few)["short"]["n"] == 3
+    assert rows(repeated)["short"]["verdict"] == "open"
+
+
+def test_only_inputs_that_both_answered_count() -> None:
+    answers = [answer("now", str(n), True) for n in range(5)] + [answer("brief", str(n), None) for n in range(3, 9)]
+    table = rows(answers)
+    assert (table["short"]["n"], table["latency_s"]["n"]) == (0, 2)
+    assert table["short"]["verdict"] == "open"
+
+
+def test_latencies_are_compared_as_ratios() -> None:
+    answers = [answer("now", str(n), True, latency_s=2.0**n) for n in range(8)]
+    answers += [answer("brief", str(n), True, latency_s=2.0 ** (n - 1) * (1 + n / 100)) for n in range(8)]
+    latency = rows(answers)["latency_s"]
+    assert latency["effect"] == pytest.approx(0.517, abs=0.001)
+    assert latency["verdict"] == "better"
+    assert latency["low"] < latency["effect"] < latency["high"] < 1
+
+
+def test_many_comparisons_are_corrected() -> None:
+    names = [f"check {n}" for n in range(10)]
+    answers = []
+    for variant in ("now", "brief"):
+        for n in range(12):
+            made = Answer(variant, str(n), status="answered", reply="", latency_s=1.0)
+            made.verdicts = {name: Verdict(variant == "brief" and n < 6) for name in names[:1]}
+            made.verdicts |= {name: Verdict(True) for name in names[1:]}
+            answers.append(made)
+    alone = compare_variants(to_frame(answers, names[:1]), names[:1], "now")
+    among = compare_variants(to_frame(answers, names), names, "now")
+    assert alone["verdict"].iloc[0] == "better"
+    assert among["verdict"].iloc[0] == "open"
+
+
+def test_equal_differences_have_no_interval() -> None:
+    estimate = compare_differences(np.full(6, 0.5))
+    assert estimate.effect == 0.5
+    assert math.isnan(estimate.low)
+
+
+def test_the_quantiles_are_those_of_the_tables() -> None:
+    assert [round(t_quantile(n), 4) for n in (1, 2, 3, 9, 100)] == [12.7062, 4.3027, 3.1824, 2.2622, 1.984]
+
+
+@pytest.mark.parametrize("count", [10, 60, 300])
+def test_flipped_signs_call_noise_a_difference_in_one_case_of_twenty(count: int) -> None:
+    draw = np.random.default_rng(1)
+    p = [flip_signs(draw.standard_normal(count)) for _ in range(200)]
+    assert 0.02 <= np.mean(np.array(p) < 0.05) <= 0.09
+
+
+def test_intervals_cover_what_they_say() -> None:
+    draw = np.random.default_rng(2)
+    covered = []
+    for _ in range(400):
+        rates = draw.beta(0.7, 0.5, 20)
+        differences = (draw.random(20) < rates).astype(float) - (draw.random(20) < rates)
+        estimate = compare_passes(differences)
+        covered.append(estimate.low <= 0 <= estimate.high)
+    assert np.mean(covered) >= 0.93
+
+
+@pytest.mark.parametrize(
+    ("won", "lost", "p"), [(7, 1, 0.0391), (16, 6, 0.0347), (5, 0, 0.03125), (4, 0, 0.0625), (3, 3, 1.0)]
+)
+def test_mcnemars_mid_p_is_that_of_the_paper_and_of_enumeration(won: int, lost: int, p: float) -> None:
+    estimate = compare_passes(np.array([1.0] * won + [-1.0] * lost + [0.0] * 10))
+    assert estimate.p == pytest.approx(p, abs=5e-5)
+    changed = won + lost
+    share = [math.comb(changed, k) / 2**changed for k in range(changed + 1)]
+    beyond = sum(share[k] for k in range(changed + 1) if abs(2 * k - changed) > abs(won - lost))
+    tied = sum(share[k] for k in range(changed + 1) if abs(2 * k - changed) == abs(won - lost))
+    assert estimate.p == pytest.approx(beyond + tied / 2 if won != lost else 1.0)
+
+
+def test_an_interval_of_differences_is_students() -> None:
+    sleep = np.array([1.2, 2.4, 1.3, 1.3, 0.0, 1.0, 1.8, 0.8, 4.6, 1.4])  # Student, 1908
+    estimate = compare_differences(sleep)
+    assert (estimate.effect, estimate.low, estimate.high) == pytest.approx((1.58, 0.7001142, 2.4598858), abs=1e-6)
+    patterns = [np.array([1 if mask >> n & 1 else -1 for n in range(10)]) for mask in range(1024)]
+    assert estimate.p == pytest.approx(np.mean([abs(signs @ sleep) >= sleep.sum() - 1e-9 for signs in patterns]))
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4])
+def test_inputs_to_add_are_enough_for_the_test_to_say_so(count: int) -> None:
+    wins = np.ones(count)
+    more = inputs_to_add(wins, is_binary=True)
+    assert more == 5 - count, "under five changes a mid-p never reaches 5 %"
+    assert compare_passes(np.ones(count + more)).p < 0.05 <= compare_passes(np.ones(count + more - 1)).p
+    scores = np.full(count, 0.3)
+    more = inputs_to_add(scores)
+    assert more == 6 - count
+    assert flip_signs(np.full(count + more, 0.3)) < 0.05 <= flip_signs(np.full(count + more - 1, 0.3))
+
+
+def test_many_comparisons_need_more_inputs() -> None:
+    differences = np.array([1.0, 0.0, 0.0, 0.0, 1.0, 0.0, -1.0, 0.0, 0.0, 0.0])
+    assert inputs_to_add(differences, 0.05 / 10) > inputs_to_add(differences)
+
+
+def test_one_input_is_no_plural() -> None:
+    row = {"verdict": "open", "more_inputs": 1, "metric": "latency_s", "variant": "kind"}
+    for more, words in ((1, "About 1 more input would"), (1200, "About 1,200 more inputs would")):
+        assert words in describe(pd.DataFrame([{**row, "more_inputs": more}]), "now")[0]
+
+
+def test_a_lab_says_what_its_results_show() -> None:
+    lab = make_lab(LabPlatform())
+    lab.add_variant("now")
+    lab.add_variant("kind", "Be kind.")
+    lab.run([f"input {n}" for n in range(8)], checks={"kind": "kind"}, progress=False)
+    table = lab.compare_variants()
+    assert table.loc[table["metric"] == "kind", "verdict"].item() == "better"
+    assert describe(table, "now")[0].startswith("kind is better than now at “kind”: 0 became 1, a difference of +1")
+    with pytest.raises(ValueError, match="There is no variant 'nobody'"):
+        lab.compare_variants("nobody")
+    with pytest.raises(ValueError, match="There is no variant yet"):
+        make_lab(LabPlatform()).compare_variants()
+
+
+@pytest.mark.parametrize(("count", "text"), [(1, "About 1 more input would"), (1200, "About 1,200 more inputs would")])
+def test_the_inputs_that_are_missing_are_counted_in_words(count: int, text: str) -> None:
+    table = pd.DataFrame({"variant": ["kind"], "metric": ["kind"], "verdict": ["open"], "more_inputs": [count]})
+    assert text in describe(table, "now")[0]

@@ -1,0 +1,113 @@
+"""Variants that are edited, renamed, copied and removed, and their replies."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agentbook.chat.prompt_lab.prompt_lab import PromptLab
+
+from .lab_platform import LabPlatform
+
+pytestmark = pytest.mark.python_versions
+
+
+def run(lab: PromptLab, *inputs: str) -> None:
+    lab.run(list(inputs), progress=False)
+
+
+def replies(lab: PromptLab) -> list[tuple[str, str, str | None]]:
+    return [(answer.variant, answer.input, answer.reply) for answer in lab.answers]
+
+
+def test_only_the_edited_variant_is_asked_again(platform: LabPlatform, lab: PromptLab) -> None:
+    lab.add_variant("kind", "Be kind.")
+    lab.add_variant("brief", "Be brief.")
+    run(lab, "one", "two")
+    lab.edit_variant("kind", system_prompt="Be very kind.")
+    assert list(lab.variants) == ["kind", "brief"]
+    assert replies(lab) == [("brief", "one", "Be brief.: one"), ("brief", "two", "Be brief.: two")]
+    before = len(platform.questions())
+    run(lab, "one", "two")
+    assert len(platform.questions()) - before == 2
+    assert replies(lab)[0] == ("kind", "one", "Be very kind.: one")
+    [revision] = lab.revisions("kind")
+    assert (revision.variant.system_prompt, [each.reply for each in revision.answers]) == (
+        "Be kind.",
+        ["Be kind.: one", "Be kind.: two"],
+    )
+
+
+def test_the_old_text_brings_its_replies_back(platform: LabPlatform, lab: PromptLab) -> None:
+    lab.add_variant("kind", "Be kind.")
+    run(lab, "one")
+    lab.edit_variant("kind", system_prompt="Be cruel.")
+    run(lab, "one")
+    lab.edit_variant("kind", system_prompt="Be kind.")
+    assert replies(lab) == [("kind", "one", "Be kind.: one")]
+    assert [revision.variant.system_prompt for revision in lab.revisions("kind")] == ["Be cruel."]
+    questions = platform.questions()
+    run(lab, "one")
+    assert platform.questions() == questions
+
+
+def test_a_new_name_leaves_replies_and_revisions(lab: PromptLab) -> None:
+    lab.add_variant("kind", "Be kind.")
+    run(lab, "one")
+    lab.edit_variant("kind", system_prompt="Be nice.")
+    run(lab, "one")
+    lab.edit_variant("kind", name="nice")
+    assert replies(lab) == [("nice", "one", "Be nice.: one")]
+    assert len(lab.revisions("nice")) == 1
+    lab.add_variant("other")
+    with pytest.raises(ValueError, match="already a variant 'other'"):
+        lab.edit_variant("nice", name="other")
+    with pytest.raises(ValueError, match="no variant 'kind'"):
+        lab.edit_variant("kind", system_prompt="x")
+
+
+def test_a_copy_has_no_replies(lab: PromptLab) -> None:
+    lab.add_variant("kind", "Be kind.", mode="one-shot")
+    run(lab, "one")
+    copies = [lab.duplicate_variant("kind").name, lab.duplicate_variant("kind").name]
+    assert copies == ["kind copy", "kind copy 2"]
+    assert lab.variants["kind copy 2"].settings == lab.variants["kind"].settings
+    assert [answer.variant for answer in lab.answers] == ["kind"]
+
+
+def test_other_checks_judge_revisions_too(lab: PromptLab) -> None:
+    lab.add_variant("kind", "Be kind.")
+    run(lab, "one")
+    lab.edit_variant("kind", system_prompt="Be nice.")
+    lab.check({"says kind": "kind"})
+    [revision] = lab.revisions("kind")
+    assert revision.answers[0].verdicts["says kind"].passed is True
+
+
+def test_a_file_holds_revisions(lab: PromptLab, platform: LabPlatform, tmp_path: Path) -> None:
+    lab.add_variant("kind", "Be kind.")
+    run(lab, "one")
+    lab.edit_variant("kind", system_prompt="Be nice.")
+    again = PromptLab.load(lab.save(tmp_path / "lab.json"), platform)  # type: ignore[arg-type]
+    assert again == lab
+    assert again.revisions("kind") == lab.revisions("kind")
+    lab.remove_variant("kind")
+    assert "Be kind." not in lab.save(tmp_path / "lab.json").read_text()
+
+
+def test_a_variant_that_is_being_asked_is_not_edited(platform: LabPlatform, lab: PromptLab) -> None:
+    refusals: list[str] = []
+
+    def edit(*_: object) -> str:
+        try:
+            lab.edit_variant("kind", system_prompt="Be nice.")
+        except ValueError as error:
+            refusals.append(str(error))
+        return "reply"
+
+    platform.reply = edit
+    lab.add_variant("kind", "Be kind.")
+    run(lab, "one")
+    assert refusals == ["A run is asking 'kind': stop it, or wait for its end, and edit the variant then."]
+    assert lab.edit_variant("kind", system_prompt="Be nice.").system_prompt == "Be nice."

@@ -1,0 +1,219 @@
+"""Evaluation files run on the lab's engine: resumed, graded, reported."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ET
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentbook.chat.prompt_lab import pauses
+from agentbook.chat.prompt_lab.evaluate import evaluate, find_workspace
+from agentbook.chat.prompt_lab.run_file import PROGRESS, FileRun, ProgressLog
+from agentbook.evaluation.read import read_config
+from agentbook.evaluation.results import Results
+from agentbook.evaluation.source import ConfigError
+from agentbook.events import loop
+
+from .lab_platform import LabPlatform, limited
+
+CASES = """
+description: "greetings <b>"
+prompts:
+  - {label: kind, raw: '[{"role": "system", "content": "Be {{tone}}"}, {"role": "user", "content": "{{q}}"}]'}
+  - {label: plain, raw: "{{q}}!"}
+defaultTest: {vars: {tone: kind}}
+tests:
+  - {vars: {q: Hello}, assert: [{type: contains, value: kind}]}
+  - {vars: {q: [Bye, Ciao]}, threshold: 0.5, assert: [{type: contains, value: kind}, {type: contains, value: "{{q}}"}]}
+  - {vars: {q: Hello}, providerOutput: stored, assert: [{type: equals, value: stored}]}
+"""
+
+
+def case_file(folder: Path, text: str = CASES) -> Path:
+    path = folder / "cases.yaml"
+    path.write_text(text, "utf-8")
+    return path
+
+
+def run(path: Path, platform: LabPlatform, **options: Any) -> Results:
+    options = {"agent": "acme~writer", "workspace": "acme~lab", "follow": platform.follow, **options}
+    return evaluate(path, lambda: platform, **options)[0]  # type: ignore[arg-type, return-value]
+
+
+def statuses(results: Results) -> list[tuple[str, float]]:
+    return [(row.status, row.grade.score) for row in results.rows]
+
+
+def test_a_file_is_run_on_the_labs_engine(tmp_path: Path) -> None:
+    platform = LabPlatform()
+    results = run(case_file(tmp_path), platform)
+    assert statuses(results) == [
+        ("passed", 1.0), ("failed", 0.0), ("passed", 1.0), ("passed", 0.5), ("passed", 1.0), ("passed", 0.5),
+        ("passed", 1.0), ("passed", 1.0),
+    ]  # fmt: skip
+    assert len(platform.questions()) == 6, "cells that send the same share a question"
+    assert platform.prompts()[-1] == "original", "the agent has its own prompt back"
+    assert results.pass_rate == 7 / 8
+
+
+def leave_progress(run: FileRun, folder: Path, *, cut_off: bool = False) -> None:
+    """Write what a run that was killed leaves: an answered question per line."""
+    log = ProgressLog(folder)
+    for answer in run.experiment.answers:
+        if answer.status == "answered":
+            log.write({"digest": run.digests[answer.variant], "answer": answer.as_data()})
+    if cut_off:
+        with open(folder / PROGRESS, "a") as file:
+            file.write('{"digest": "0123456789abcdef", "answer": {"variant": "kin')
+
+
+def test_a_run_that_was_killed_asks_only_what_is_missing(tmp_path: Path) -> None:
+    path, folder = case_file(tmp_path), tmp_path / "out"
+    platform = LabPlatform(lambda settings, text: RuntimeError("down") if "Ciao" in text else "kind")
+    first = FileRun(read_config(path), agent="acme~writer", folder=folder)
+    loop.run(first.execute(platform, "acme~lab", follow=platform.follow))  # type: ignore[arg-type]
+    assert not (folder / PROGRESS).exists(), "a complete run leaves nothing to resume"
+
+    leave_progress(first, folder, cut_off=True)
+    platform.reply = lambda settings, text: "kind"
+    platform.calls.clear()
+    results = run(path, platform, folder=folder)
+    assert sorted(platform.questions()) == ["Ciao", "Ciao!"]
+    assert not (folder / PROGRESS).exists()
+    assert len(results.rows) == 8
+
+
+def test_an_answer_to_another_prompt_is_not_resumed(tmp_path: Path) -> None:
+    folder, platform = tmp_path / "out", LabPlatform()
+    before = FileRun(read_config(case_file(tmp_path)), agent="acme~writer", folder=folder)
+    loop.run(before.execute(platform, "acme~lab", follow=platform.follow))  # type: ignore[arg-type]
+    leave_progress(before, folder)
+    path = case_file(tmp_path, CASES.replace("tone: kind", "tone: brief"))
+    after = FileRun(read_config(path), agent="acme~writer", folder=folder)
+    assert {key[0] for key in after.plan().all_missing(after.experiment.answers_by_key)} == {"kind"}
+
+
+def test_failures_of_an_agent_fail_their_cells_alone(tmp_path: Path) -> None:
+    platform = LabPlatform(lambda settings, text: RuntimeError("down") if text == "Bye!" else "kind")
+    results = run(case_file(tmp_path), platform)
+    assert [row.status for row in results.rows].count("error") == 1
+    assert "down" in next(row.grade.error or "" for row in results.rows if row.status == "error")
+
+
+def test_braces_that_are_left_in_a_message_are_text(tmp_path: Path) -> None:
+    text = "prompts: ['{% raw %}What is {{this}}?{% endraw %}']\ntests: [{assert: [{type: contains, value: What}]}]"
+    platform = LabPlatform()
+    assert statuses(run(case_file(tmp_path, text), platform)) == [("passed", 1.0)]
+    assert platform.questions() == ["What is {{this}}?"]
+
+
+JUDGED = """
+prompts: ["{{q}}"]
+tests:
+  - {vars: {q: one}, assert: [{type: llm-rubric, value: It is polite.}]}
+  - {vars: {q: two}, assert: [{type: llm-rubric, value: It is polite.}]}
+  - {vars: {q: three}, assert: [{type: llm-rubric, value: It is polite.}]}
+"""
+
+
+def test_an_agent_of_the_platform_judges(tmp_path: Path) -> None:
+    platform = LabPlatform()
+    platform.add_agent("acme~judge", system_prompt="judge")
+
+    def reply(settings: Any, text: str) -> str | BaseException:
+        if settings["system_prompt"] != "judge":
+            return f"reply to {text}"
+        if "reply to three" in text:
+            return RuntimeError("the judge is ill")
+        return json.dumps({"pass": "reply to one" in text, "score": 0.7, "reason": "because"})
+
+    platform.reply = reply
+    results = run(case_file(tmp_path, JUDGED), platform, judge="acme~judge")
+    assert statuses(results) == [("passed", 0.7), ("failed", 0.7), ("failed", 0.0)]
+    assert results.rows[1].grade.reason == "because"
+    assert "the judge is ill" in results.rows[2].grade.reason
+    assert results.facts["judge"].startswith("acme~judge 1.0.0, prompt ")
+
+
+COSTS = """
+prompts: ["{{q}}"]
+tests:
+  - {vars: {q: one}, assert: [{type: cost, threshold: 1}]}
+  - {vars: {q: two}, assert: [{type: cost, threshold: 0.5}]}
+  - {vars: {q: three}, assert: [{type: not-cost, threshold: 0.5}]}
+"""
+
+
+def test_costs_are_those_of_the_users_prices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    platform = LabPlatform()
+    platform.usage = {"usage": {"prompt_tokens": 60, "completion_tokens": 40, "model": "small"}}
+    path = case_file(tmp_path, COSTS)
+    unknown = run(path, platform)
+    assert [row.status for row in unknown.rows] == ["error"] * 3
+    assert "the cost of the reply is not known" in (unknown.rows[0].grade.error or "")
+    prices = tmp_path / "prices.yaml"
+    prices.write_text("small: [10000, 10000]")
+    known = run(path, platform, prices=prices)
+    assert statuses(known) == [("passed", 1.0), ("failed", 0.0), ("passed", 1.0)]
+    assert json.loads(known.as_json())["results"]["results"][0]["cost"] == 1.0
+    monkeypatch.setenv("AGENTBOOK_PRICES", str(prices))
+    assert statuses(run(path, platform)) == statuses(known)
+    few = run(path, platform, max_cost=1.5, concurrency=1)
+    assert [row.status for row in few.rows] == ["passed", "error", "error"]
+    prices.write_text("small: cheap")
+    with pytest.raises(ConfigError, match="prices needs two numbers from 0 on for the model 'small'"):
+        run(path, platform)
+
+
+def test_a_pause_is_told_where_the_progress_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(pauses, "WINDOW_S", 30.01)
+    platform = LabPlatform()
+    platform.start_refusals = [limited()]
+    assert run(case_file(tmp_path), platform, progress=True).pass_rate == 7 / 8
+    assert "paused until " in capsys.readouterr().err
+
+
+def test_reports_hold_the_failures_and_no_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AGENTBOOK_API_KEY", "k1:planted-secret")
+    platform = LabPlatform(lambda settings, text: f"<script>\x00 planted-secret {text}")
+    folder = tmp_path / "out"
+    run(case_file(tmp_path), platform, folder=folder)
+    texts = {path.name: path.read_text("utf-8") for path in folder.iterdir()}
+    assert set(texts) == {"results.json", "junit.xml", "report.html"}
+    assert not any("planted-secret" in text for text in texts.values())
+    assert "<script>" not in texts["report.html"]
+    assert "greetings &lt;b&gt;" in texts["report.html"]
+    suites = ET.fromstring(texts["junit.xml"])
+    assert (suites.get("tests"), suites.get("failures"), suites.get("errors")) == ("8", "2", "0")
+    assert "contains kind" in (next(suites.iter("failure")).text or "")
+    stats = json.loads(texts["results.json"])["results"]["stats"]
+    assert stats == {"successes": 6, "failures": 2, "errors": 0}
+
+
+def test_a_file_without_an_agent_or_workspace_says_what_to_name(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="--agent"):
+        FileRun(read_config(case_file(tmp_path)))
+
+    class Account:
+        class me:  # noqa: N801 - the client's noun
+            @staticmethod
+            def workspaces(limit: int) -> list[dict[str, str]]:
+                return [{"id": "1", "full_name": "a~x"}, {"id": "2", "full_name": "a~y"}]
+
+    with pytest.raises(ConfigError, match="a~x, a~y: name one with --workspace"):
+        find_workspace(Account())  # type: ignore[arg-type]
+
+
+def test_a_file_with_stored_replies_asks_nobody(tmp_path: Path) -> None:
+    text = "prompts: [hi]\ntests: [{providerOutput: Hello, assert: [{type: contains, value: Hell}]}]"
+
+    def connect() -> Any:
+        raise AssertionError("nothing is to be asked")
+
+    results, notes = evaluate(case_file(tmp_path, text), connect)
+    assert (statuses(results), notes) == ([("passed", 1.0)], [])

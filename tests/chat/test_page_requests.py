@@ -1,0 +1,136 @@
+"""What a page asks for: sessions, an export, a test input."""
+
+from __future__ import annotations
+
+import json
+import threading
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from agentbook.api.record import Record
+from agentbook.chat.model.transcript import Transcript
+from agentbook.chat.panel import ChatPanel
+from agentbook.chat.prompt_lab.additions import read_additions, to_frame
+from chat.fakes import OTHER, SESSION, FakePlatform
+from chat.panels import PagePerson, make
+
+pytestmark = pytest.mark.python_versions
+
+
+class TestSet:
+    """The inputs of a prompt lab."""
+
+    __test__ = False
+
+    def __init__(self) -> None:
+        self.inputs: list[str] = []
+
+    def preview_inputs(self, turns: Any) -> pd.DataFrame:
+        return to_frame(read_additions(turns))
+
+    def add_inputs(self, turns: Any) -> pd.DataFrame:
+        rows = self.preview_inputs(turns)
+        self.inputs += rows["input"].tolist()
+        return rows
+
+
+class Asking(PagePerson):
+    """A page that asks, and waits for the answer to that number."""
+
+    def __init__(self, panel: ChatPanel) -> None:
+        super().__init__(panel)
+        self._sent = self.record()
+        self._count = 0
+
+    def ask(self, **message: Any) -> dict[str, Any]:
+        self._count += 1
+        number, arrived = f"v{self._count}", threading.Event()
+        widget = self._panel._views.page.widget
+        send = widget.send
+
+        def listen(reply: dict[str, Any], buffers: Any = None) -> None:
+            send(reply, buffers)
+            if reply.get("number") == number:
+                arrived.set()
+
+        widget.send = listen
+        self.say(**message, number=number)
+        assert arrived.wait(30)
+        return next(each for each in self._sent if each.get("number") == number)
+
+
+def test_the_page_finds_sessions_by_words_and_time(platform: FakePlatform, panel: ChatPanel) -> None:
+    panel.ask("What is a turn?")
+    platform.other_sessions = [Record(id=OTHER, name="Refund of order 7", created_at="2020-10-03T08:15:00Z")]
+    page = Asking(panel)
+    reply = page.ask(do="find", search="")
+    [session_id, title, time, is_current], other = reply["entries"]
+    assert other == [OTHER, "Refund of order 7", "3 Oct 08:15", False]
+    assert (reply["kind"], session_id, title, is_current) == ("sessions", SESSION, "What is a turn?", True)
+    assert time == panel.find_sessions()[0].time
+    assert page.ask(do="find", search="order refund")["entries"] == [other]
+    assert page.ask(do="find", search="nothing like it")["entries"] == []
+
+
+@pytest.mark.parametrize("suffix", [".md", ".html", ".json", ".ipynb"])
+def test_the_page_gets_the_conversation_as_a_file(platform: FakePlatform, panel: ChatPanel, suffix: str) -> None:
+    panel.ask("What is a turn?")
+    page = Asking(panel)
+    assert page.exports
+    file = page.ask(do="export", suffix=suffix)
+    assert file["name"].startswith("guide-20")
+    assert file["name"].endswith(suffix)
+    assert file["text"] == panel.conversation.as_transcript().to_text(suffix)
+    assert "You said: What is a turn?" in file["text"]
+    if suffix == ".json":
+        assert Transcript.from_data(json.loads(file["text"])) == panel.conversation.as_transcript()
+
+
+def test_an_unknown_form_is_refused_in_words(panel: ChatPanel) -> None:
+    page = Asking(panel)
+    assert not page.exports
+    assert ".md, .html, .json, .ipynb" in page.ask(do="export", suffix="../../x")["error"]
+
+
+def test_a_turn_becomes_a_test_input_after_a_look(platform: FakePlatform) -> None:
+    test_set = TestSet()
+    panel = ChatPanel(platform, workspace="acme~lab", agent="guide", follow=platform.follow, lab=test_set)  # type: ignore[arg-type]
+    panel.ask("I am ada@acme.test. Why?")
+    page = Asking(panel)
+    assert page.collects
+    turn = page.id_of()
+    look = page.ask(do="collect", turn=turn, confirm=False)
+    assert look["collected"] == {"text": "I am […]. Why?", "masked": "an e-mail address", "added": False, "inputs": 0}
+    assert test_set.inputs == []
+    assert page.ask(do="collect", turn=turn, confirm=True)["collected"]["inputs"] == 1
+    assert test_set.inputs == ["I am […]. Why?"]
+    panel.close()
+
+
+def test_where_an_input_is_from_is_kept(platform: FakePlatform) -> None:
+    rows: list[pd.DataFrame] = []
+
+    class Kept(TestSet):
+        def add_inputs(self, turns: Any) -> pd.DataFrame:
+            rows.append(super().add_inputs(turns))
+            return rows[-1]
+
+    panel = ChatPanel(platform, workspace="acme~lab", agent="guide", follow=platform.follow, lab=Kept())  # type: ignore[arg-type]
+    turn = panel.ask("Why?")
+    page = Asking(panel)
+    page.ask(do="collect", turn=page.id_of(), confirm=True)
+    assert rows[0].loc[0, ["session_id", "message_id", "agent"]].tolist() == [SESSION, turn.message_id, "guide"]
+    panel.close()
+
+
+def test_without_a_test_set_nothing_is_offered(platform: FakePlatform) -> None:
+    panel = make(platform)
+    panel.ask("Why?")
+    page = PagePerson(panel)
+    assert not page.collects
+    sent = page.record()
+    page.say(do="collect", turn=page.id_of(), confirm=True, number="v1")
+    assert sent == []
+    panel.close()

@@ -1,0 +1,114 @@
+"""A long history reaches a page from its end, in parts, each turn rendered once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from agentbook.chat.html import message_html
+from agentbook.chat.model.exchange import Exchange
+from agentbook.chat.widgets import page_log
+from agentbook.chat.widgets.page_log import CHUNK, CHUNK_CHARACTERS, PageLog
+from agentbook.chat.widgets.page_state import PageState
+from agentbook.events.turns import Turn
+from chat.fakes import SESSION, FakePlatform
+from chat.panels import long_history, make, on_loop
+
+pytestmark = pytest.mark.python_versions
+
+
+def answered(n: int, text: str = "") -> Exchange:
+    return Exchange(Turn(SESSION, status="answered", prompt=f"Question {n}", text=text or f"Answer **{n}**."))
+
+
+@dataclass
+class Page:
+    """The patches of a log, drawn until nothing is missing."""
+
+    exchanges: list[Exchange]
+
+    def __post_init__(self) -> None:
+        self.state = PageState()
+        self.log = PageLog(self.state)
+        self.patches: list[dict[str, Any]] = []
+
+    def draw(self, changed: set[Exchange] = frozenset()) -> dict[str, Any]:  # type: ignore[assignment]
+        self.log.draw(self.exchanges, set(changed), "guide", True)
+        patch = self.state.take_patch()
+        assert patch is not None
+        self.patches.append(patch)
+        return patch
+
+    def finish(self) -> None:
+        while self.log.missing:
+            self.draw()
+
+    @property
+    def order(self) -> list[str]:
+        return [turn for turn, _ in self.state.snapshot()["turns"]]
+
+
+def test_two_thousand_turns_are_rendered_once_and_sent_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    rendered: Counter[str] = Counter()
+    render = message_html.render
+
+    def record(text: str, *options: Any) -> str:
+        rendered[text] += 1
+        return render(text, *options)
+
+    message_html._render_cached.cache_clear()
+    monkeypatch.setattr(message_html, "render", record)
+    page = Page([answered(n) for n in range(2000)])
+    first = page.draw()
+    [arranged] = [op for op in first["ops"] if op[0] == "turns"]
+    assert len(arranged[3]) == CHUNK
+    assert page.order == [page.log.id_of(exchange) for exchange in page.exchanges[-CHUNK:]]
+    page.finish()
+    assert len(page.patches) == 2000 / CHUNK
+    assert page.order == [page.log.id_of(exchange) for exchange in page.exchanges]
+    htmls = Counter(op[1] for patch in page.patches for op in patch["ops"] if op[0] == "html" and op[2] == "whole")
+    assert set(htmls.values()) == {1}
+    # The last turn is drawn in parts, whatever its status.
+    assert len(rendered) == 1999
+    assert set(rendered.values()) == {1}
+
+
+def test_a_part_has_a_bounded_size() -> None:
+    long = "word " * (CHUNK_CHARACTERS // 20)
+    page = Page([answered(n, f"{n} {long}") for n in range(30)])
+    first = page.draw()
+    assert 1 <= len(page.order) <= 5
+    assert len(str(first)) < 3 * CHUNK_CHARACTERS  # the text, its HTML, and the tags
+    page.finish()
+    assert len(page.order) == 30
+
+
+def test_what_is_asked_before_the_history_is_complete_stays_last() -> None:
+    page = Page([answered(n) for n in range(3 * CHUNK)])
+    page.draw()
+    page.exchanges.append(answered(9999))
+    page.draw({page.exchanges[-1]})
+    assert page.order[-1] == page.log.id_of(page.exchanges[-1])
+    assert len(page.order) == 2 * CHUNK + 1
+    page.finish()
+    assert page.order == [page.log.id_of(exchange) for exchange in page.exchanges]
+    page.exchanges[:] = [answered(n) for n in range(2 * CHUNK)]  # another session
+    page.draw()
+    assert len(page.order) == CHUNK
+
+
+def test_a_panel_completes_its_history_by_itself(platform: FakePlatform, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page_log, "CHUNK", 10)
+    long_history(platform, 45)
+    panel = make(platform, session=SESSION)
+    panel.ask("One more")
+    state = panel._views.page.state
+    for _ in range(20):  # each time, what the toolkit's thread has planned comes before
+        on_loop(lambda: None)
+    turns = state.snapshot()["turns"]
+    assert len(turns) == 46
+    assert "One more" in turns[-1][1]["html"]["question"]
+    panel.close()

@@ -1,0 +1,167 @@
+"""Reading and writing evaluation files: what runs, what is refused, and where it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agentbook.evaluation import cells, js_regex
+from agentbook.evaluation.asserts import edit_distance, grade
+from agentbook.evaluation.grade import Reply, Services
+from agentbook.evaluation.model import Assertion, Case, Config, Prompt
+from agentbook.evaluation.read import read_config
+from agentbook.evaluation.source import ConfigError
+from agentbook.evaluation.template import TemplateError, render
+from agentbook.evaluation.write import write_config
+
+PEERS = Path(__file__).parents[1] / "peers" / "promptfoo"
+
+
+def config_file(folder: Path, text: str) -> Path:
+    path = folder / "cases.yaml"
+    path.write_text(text, "utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "message"),
+    [
+        ("prompts: [hi]\ntests:\n- assert:\n  - type: javascript\n    value: 'true'", 4, "runs JavaScript.*`python`"),
+        ("prompts: [hi]\ntests:\n- assert:\n  - {type: contians, value: a}", 4, "did you mean 'contains'"),
+        ("prompts: [hi]\ntests:\n- assert: [{type: regex, value: '(?=a)*'}]", 3, "repeats a lookahead"),
+        ("prompts: [hi]\ntests:\n- assert: [{type: regex, value: '(?:(a)|b)*\\1'}]", 3, "JavaScript empties"),
+        ("prompts: [hi]\ntests:\n- assert: [{type: regex, value: '(?i:a)'}]", 3, "version of Node"),
+        ("prompts: [hi]\ntests:\n- asert: []", 3, "did you mean `assert`"),
+        ("prompts: [hi]\ntest: []", 2, "did you mean `tests`"),
+        ("tests: []", 1, "no `prompts`"),
+        ("prompts: [hi]\ntests:\n- vars: {a: 1}\n  threshold: high", 4, "a number is needed"),
+        ("prompts: [hi]\ntests: file://missing.csv", 2, "no file 'missing.csv'"),
+        ("prompts: [file://missing.txt]", 1, "no file 'missing.txt'"),
+        ("prompts: [hi]\nprompts: [ho]", 2, "repeated"),
+        ("prompts: [hi]\ntests: [", 2, "not valid YAML"),
+        ("prompts: ['{{ a | batch(2) }}']", 1, "'batch' is not supported"),
+        ("prompts: [hi]\nevaluateOptions: {repeat: 0}", 2, "repeat must be a number"),
+        ("prompts: [hi]\nextensions: [file://a.js]", 2, "`extensions` cannot be used"),
+        ("prompts: [hi]\ntests:\n- vars: {a: 1}\n  options:\n    transform: output.trim()", 5, "transforms run code"),
+        ("prompts: [hi]\ntests:\n- assert: [{type: python, value: file://no.py}]", 3, "no file 'no.py'"),
+        ("- a list", 1, "names with values are needed"),
+    ],
+)
+def test_what_cannot_run_is_refused_with_its_line(tmp_path: Path, text: str, line: int, message: str) -> None:
+    with pytest.raises(ConfigError, match=message) as refused:
+        read_config(config_file(tmp_path, text))
+    assert f"cases.yaml, line {line}" in str(refused.value)
+
+
+def test_an_unreadable_file_names_itself(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"nothing\.yaml: the file cannot be read"):
+        read_config(tmp_path / "nothing.yaml")
+    (tmp_path / "rows.csv").write_text("a,b\n1,2,3\n")
+    with pytest.raises(ConfigError, match=r"rows\.csv, line 2: 3 columns"):
+        read_config(config_file(tmp_path, "prompts: [hi]\ntests: rows.csv"))
+    (tmp_path / "rows.csv").write_text("a,__expected\n1,javascript: true\n")
+    with pytest.raises(ConfigError, match="runs JavaScript"):
+        read_config(config_file(tmp_path, "prompts: [hi]\ntests: rows.csv"))
+
+
+@pytest.mark.parametrize("name", ["asserts", "matrix", "templates", "rows"])
+def test_a_file_is_the_same_after_writing_it(tmp_path: Path, name: str) -> None:
+    config = read_config(PEERS / f"{name}.yaml")
+    again = read_config(write_config(PEERS / f".{name}.again.yaml", config))
+    (PEERS / f".{name}.again.yaml").unlink()
+    assert [prompt.text for prompt in again.prompts] == [prompt.text for prompt in config.prompts]
+    assert again.cases == config.cases
+    assert again.default == config.default
+
+
+def test_texts_that_yaml_takes_for_something_else_are_quoted(tmp_path: Path) -> None:
+    texts = ["1e3", "yes", "0o17", "null", "2026-01-01", "a\nb\n", " x", "# no comment", "{{a}}", "😀", "1:30"]
+    config = Config((Prompt("ask", "{{a}}"),), tuple(Case({"a": text}) for text in texts), agent="acme~writer")
+    path = write_config(tmp_path / "out.yaml", config)
+    assert [case.vars["a"] for case in read_config(path).cases] == texts
+    assert read_config(path).agent == "acme~writer"
+
+
+def test_yaml_is_read_as_version_1_2(tmp_path: Path) -> None:
+    path = config_file(tmp_path, "prompts: [hi]\ntests: [{vars: {a: yes, b: 1e3, c: 012, d: 1:30, e: 0o17, f: ~}}]")
+    assert read_config(path).cases[0].vars == {"a": "yes", "b": 1000.0, "c": 12, "d": "1:30", "e": 15, "f": None}
+
+
+def test_a_question_within_braces_is_text(tmp_path: Path) -> None:
+    path = config_file(tmp_path, "prompts: [Why?, '{{q}}']\ntests: [{vars: {q: What is it?, b: a?b, c: [x?, y]}}]")
+    assert read_config(path).prompts[0].text == "Why?"
+    assert read_config(path).cases[0].vars == {"q": "What is it?", "b": "a?b", "c": ["x?", "y"]}
+
+
+def test_a_key_in_a_file_is_neither_kept_nor_written(tmp_path: Path) -> None:
+    text = (
+        "prompts: [hi]\nproviders: [{id: openai:gpt, config: {apiKey: sk-planted}}]\nenv: {OPENAI_API_KEY: sk-planted}"
+    )
+    config = read_config(config_file(tmp_path, text))
+    assert len(config.notes) == 2
+    assert "sk-planted" not in repr(config)
+    assert "sk-planted" not in write_config(tmp_path / "out.yaml", config).read_text()
+
+
+def test_a_template_fills_in_no_secret_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AGENTBOOK_API_KEY", "id:planted")
+    monkeypatch.setenv("AGENTBOOK_PLACE", "here")
+    assert render("{{ env.AGENTBOOK_PLACE }}", {}) == "here"
+    with pytest.raises(TemplateError, match="looks like a secret"):
+        render("{{ env.AGENTBOOK_API_KEY }}", {})
+    for attempt in ("{{ env.data }}", "{{ ''.__class__ }}", "{{ env.__init__.__globals__ }}", "{{ [].append }}"):
+        assert "planted" not in render(attempt, {})
+        assert render(attempt, {}) == ""
+
+
+def test_a_broken_assert_fails_its_cell_alone() -> None:
+    def broken(message: str) -> str:
+        raise RuntimeError("the judge is ill")
+
+    case = Case(asserts=(Assertion("llm-rubric", "polite"),))
+    result = grade(case, Reply("x"), Services(ask_judge=broken))
+    assert (result.passed, result.score, result.error) == (False, 0.0, "RuntimeError: the judge is ill")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "error"),
+    [
+        ("a**", js_regex.InvalidPattern), ("a{2,1}", js_regex.InvalidPattern), ("[b-a]", js_regex.InvalidPattern),
+        ("(?<a>x)(?<a>y)", js_regex.InvalidPattern), ("a\\", js_regex.InvalidPattern), (")", js_regex.InvalidPattern),
+        ("(?>a)", js_regex.InvalidPattern), ("a{1}{2}", js_regex.InvalidPattern), ("^*", js_regex.InvalidPattern),
+        ("(?<=a+)b", js_regex.UnsupportedPattern), ("\\1(a)", js_regex.UnsupportedPattern),
+    ],
+)  # fmt: skip
+def test_patterns_that_javascript_or_python_refuse(pattern: str, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        js_regex.translate(pattern)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "expected"),
+    [
+        (r"\cA", "\x01", True), (r"\x41\u0042", "AB", True), (r"\u{2}", "uu", True), (r"[\b]", "\b", True),
+        (r"\0", "\0", True), (r"\101", "A", True), (r"[\d-x]", "-", True), (r"[^\S]", " ", True), (r"[\W]", "é", True),
+        (r"(?:)", "", True), (r"a|", "b", True), (r"[[]", "[", True), (r"[&&a]", "&", True), (r"[a--]", "a", False),
+        (r"\/", "/", True), (r"\k<a>", "k<a>", True), (r"(?<a>x)\k<a>", "xx", True), (r".", "\r", False),
+    ],
+)  # fmt: skip
+def test_patterns_mean_what_they_mean_in_javascript(pattern: str, text: str, expected: bool) -> None:
+    if pattern == "[a--]":  # a range from a to - is out of order
+        with pytest.raises(js_regex.InvalidPattern):
+            js_regex.translate(pattern)
+    else:
+        assert js_regex.search(pattern, text) is expected
+
+
+def test_a_matrix_multiplies_lists_and_repeats(tmp_path: Path) -> None:
+    text = "prompts: ['{{a}}{{b}}']\ntests: [{vars: {a: [x, y], b: [1, 2]}}]\nevaluateOptions: {repeat: 2}"
+    atoms = cells.expand(read_config(config_file(tmp_path, text)))
+    assert [cells.render(cell.prompt, cell.case) for cell in atoms] == ["x1,2", "y1,2", "x1,2", "y1,2"]
+    assert [(cell.number, cell.repeat) for cell in atoms] == [(0, 1), (1, 1), (2, 2), (3, 2)]
+
+
+def test_distances_of_long_texts_are_fast_enough_to_give_up() -> None:
+    assert edit_distance("a" * 200_000, "b" * 100_000, limit=5) > 5
+    assert edit_distance("x" + "a" * 50_000, "a" * 50_000 + "x", limit=5) == 2

@@ -1,0 +1,275 @@
+"""The charts of what one asks next: rates, questions, spans, people, steps."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ET
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import agentbook as ab
+from agentbook.api.event_ids import first_id_at
+from agentbook.frames import plot
+from agentbook.frames.parse.frame import to_frame
+from agentbook.frames.plot import prompt_latency_chart, waterfall_chart
+from frames.plot.test_groups import legend_of, turns_of
+from frames.plot.test_plot import events_of
+
+START = datetime(2026, 10, 3, 8, tzinfo=UTC)
+
+
+def tooltip_fields(drawing: Any) -> set[str]:
+    return {field["title"] for field in _walk(drawing.chart.to_dict(), "tooltip")}
+
+
+def _walk(node: Any, key: str) -> list[Any]:
+    if isinstance(node, dict):
+        return [item for name, value in node.items() for item in (value if name == key else _walk(value, key))]
+    return [item for value in node for item in _walk(value, key)] if isinstance(node, list) else []
+
+
+# -- latency --
+
+
+def test_latency_draws_the_statistic_that_is_asked_for() -> None:
+    table = turns_of([40])
+    for stat, value, words in (("p50", 20.5, "median 20.5 s"), ("p95", 38.05, "95th percentile 38"), ("mean", 20.5, "mean"),
+                               ("max", 40.0, "maximum 40 s"), ("p99.9", 39.961, "99.9th percentile 40 s")):  # fmt: skip
+        drawing = plot.latency(table, stat=stat, freq="W")
+        assert words in drawing.text
+        assert drawing.data[f"{stat}_s"].max() <= 40
+        whole = plot.latency(table, stat=stat, freq="Y")
+        assert whole.data[f"{stat}_s"].to_list() == pytest.approx([value])
+        assert [row["value_s"] for row in _values(whole)] == pytest.approx([value])
+    with pytest.raises(ValueError, match=r"plot\.latency knows no stat 'p95_s' \(did you mean 'p95'"):
+        plot.latency(table, stat="p95_s")
+
+
+def _values(drawing: Any) -> list[dict[str, Any]]:
+    datasets: dict[str, list[dict[str, Any]]] = drawing.chart.to_dict()["datasets"]
+    return max(datasets.values(), key=len)
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [plot.latency, plot.failure_rate, plot.prompt_latency, plot.initiators, plot.failures, plot.activity_heatmap],
+    ids=lambda draw: str(draw.__name__),
+)
+def test_a_span_means_the_same_for_every_chart(draw: Any) -> None:
+    data: Any = events_of() if draw is plot.activity_heatmap else turns_of([48])
+    whole, half = draw(data), draw(data, since="2026-10-02", until="2026-10-03T06:00:00Z")
+    assert whole.text != half.text
+    with pytest.raises(ValueError, match="since must be before until"):
+        draw(data, since="2026-10-03", until="2026-10-01")
+    with pytest.raises(ValueError, match="since must say its time zone"):
+        draw(data, since="2026-10-03T10:00")
+    with pytest.raises(TypeError, match="needs"):
+        draw(3)
+
+
+@pytest.mark.parametrize("draw", [plot.latency, plot.failure_rate, plot.prompt_latency, plot.initiators, plot.turn_timeline],
+                         ids=lambda draw: str(draw.__name__))  # fmt: skip
+def test_charts_take_whatever_is_tabular(draw: Any) -> None:
+    events = events_of(sessions=1)
+    assert draw(ab.export.__globals__["to_arrow"](events)).text == draw(events).text
+
+    class History:
+        turns, events_ = ab.turns(events), events
+
+    history = History()
+    history.events = events  # type: ignore[attr-defined]
+    assert draw(history).text == draw(events).text
+
+
+# -- failure_rate --
+
+
+def test_the_rate_of_failures_is_of_the_turns_of_the_period_and_group() -> None:
+    table = turns_of([8, 8])
+    table["status"] = ["failed", *["answered"] * 7, "failed", "failed", *["answered"] * 6]
+    table["failure"] = ["error", *[None] * 7, "budget", "error", *[None] * 6]
+    overall = plot.failure_rate(table, freq="1D")
+    assert overall.data[["n", "turns", "sessions", "share"]].to_numpy().tolist() == [[16, 3, 3, 3 / 16]]
+    by_agent = plot.failure_rate(table, by="agent", freq="1D").data
+    assert by_agent[["agent", "n", "share"]].to_numpy().tolist() == [["agent 00", 8, 1 / 8], ["agent 01", 8, 2 / 8]]
+    by_kind = plot.failure_rate(table, by="kind", freq="1D").data
+    assert by_kind[["kind", "n", "share"]].to_numpy().tolist() == [["budget", 16, 1 / 16], ["error", 16, 2 / 16]]
+    assert overall.text == "3 of 16 turns failed (18.8 %). Highest rate: 18.8 % (Thu 2026-10-01)."
+
+
+def test_a_period_without_a_failure_of_a_kind_has_the_rate_zero() -> None:
+    rows = plot.failure_rate(events_of(10, sessions=1), by="kind", freq="3h").data
+    assert rows[["kind", "turns", "share"]].to_numpy().tolist() == [["turn_timeout", 1, 0.5]] * 2
+    assert plot.failure_rate(turns_of([5]), by="kind").data.empty
+    ET.fromstring(plot.failure_rate(turns_of([5]), by="kind").svg())
+
+
+# -- prompt_latency --
+
+
+def test_turns_carry_who_asked_what_and_the_selection_is_of_turns() -> None:
+    table = turns_of([30], prompt="Why?\n\n" * 40, workspace="ops", initiator="Ada")
+    drawing = plot.prompt_latency(table)
+    assert {"workspace", "agent", "session", "asked by", "turn", "question", "characters", "seconds"} <= tooltip_fields(
+        drawing
+    )
+    [question] = {row["question"] for row in _values(drawing)}
+    assert len(question) == 80
+    assert question.startswith("Why? Why? ")
+    drawing.select({"brush": {"chars": [10, 12]}})
+    assert drawing.selection["session_id"].to_list() == ["s9", "s10", "s11"]
+    assert list(drawing.selection) == list(table)
+
+
+def test_the_correlation_is_of_all_turns_and_some_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prompt_latency_chart, "MAX_POINTS", 10)
+    drawing = plot.prompt_latency(turns_of([100]))
+    assert drawing.text == (
+        "100 answered turns by length of the question. Rank correlation with latency: 1.00 "
+        "(95 % interval 1.00 to 1.00). 10 of them are drawn."
+    )
+    assert len(drawing.data) == 10
+    assert drawing.data["latency_s"].iloc[[0, -1]].to_list() == [1.0, 100.0]
+
+
+def test_many_turns_stay_few_bytes() -> None:
+    drawing = plot.prompt_latency(turns_of([20_000], prompt="What happened last week? " * 9))
+    assert len(json.dumps(drawing.live_spec())) < 200_000
+    assert len(json.dumps(drawing._repr_mimebundle_())) < 300_000
+
+
+# -- comparison --
+
+
+def compared_turns() -> pd.DataFrame:
+    table = turns_of([200])
+    table["asked_at"] = pd.date_range("2026-10-01", periods=200, freq="2h", tz="UTC")
+    late = table["asked_at"] >= pd.Timestamp("2026-10-09", tz="UTC")
+    table["latency_s"] = np.where(late, 9.0, 3.0) + np.arange(200) % 7 / 10
+    return table.assign(replied_at=table["asked_at"] + pd.to_timedelta(table["latency_s"], unit="s"))
+
+
+def test_spans_are_compared_with_what_is_more_than_noise() -> None:
+    spans: Any = {"a": ("2026-10-01", "2026-10-09"), "b": ("2026-10-09", "2026-10-17")}
+    drawing = plot.comparison(compared_turns(), **spans, metric=["latency", "turns"])
+    assert drawing.text.startswith("2 changes, 1 of them more than noise: latency_p50_s +18")
+    table = ab.compare_periods(compared_turns(), **spans, metric=["latency", "turns"])
+    assert plot.comparison(table).svg() == drawing.svg()
+    assert {"before", "after", "change", "standard errors", "n", "this is"} <= tooltip_fields(drawing)
+    by_agent = plot.comparison(compared_turns(), **spans, by="agent")
+    assert by_agent.data["agent"].to_list() == ["agent 00"]
+
+
+def test_what_was_zero_before_is_said_and_not_drawn() -> None:
+    table = ab.compare_periods(events_of(5, sessions=2), as_of="2026-10-04T00:00:00Z")
+    drawing = plot.comparison(table)
+    assert drawing.data["ratio"].notna().all()
+    ET.fromstring(drawing.svg())
+    assert "NaN" not in drawing.svg()
+
+
+# -- usage --
+
+
+def test_who_asks_most_comes_first_and_the_rest_is_other() -> None:
+    table = turns_of([12], initiator_name=["Ada", "Ada", "CI", None] * 3, initiator_id=["u1", "u1", "k1", "s1"] * 3)
+    table["initiator_type"] = ["user", "user", "api_key", "schedule"] * 3
+    drawing = plot.initiators(table)
+    assert drawing.text == "12 turns of 3 initiators. Most: Ada 6, CI 3, s1 3."
+    assert drawing.data.equals(ab.initiators(table))
+    few = plot.initiators(table, top=1)
+    assert few.data["initiator_id"].to_list() == ["u1", "other", "other"]
+    assert [(row["name"], row["kind"]) for row in _values(few)] == [
+        *(("Ada", "user"), ("other", "api_key"), ("other", "schedule")),
+    ]
+    assert few.text == drawing.text
+
+
+def test_two_people_of_one_name_have_bars_of_their_own() -> None:
+    table = turns_of([4], initiator_name="Ada", initiator_id=["0a1b2c3d4e", "9f8e7d6c5b"] * 2)
+    assert sorted(row["name"] for row in _values(plot.initiators(table))) == ["Ada 0a1b2c3d", "Ada 9f8e7d6c"]
+
+
+# -- waterfall --
+
+
+def event(seconds: float, kind: str, content: Any, author: str | None = None) -> dict[str, Any]:
+    at = START + timedelta(seconds=seconds)
+    item = {"id": first_id_at(at), "type": kind, "content": content, "created_at": at.isoformat()}
+    return {**item, "author": {"type": author}} if author else item
+
+
+def tool_events() -> pd.DataFrame:
+    items = [
+        event(0, "message", {"text": "How many?"}, "user"),
+        event(1, "tool_call", {"tool": "sql", "arguments": {"limit": 5}, "call_id": "c1"}),
+        event(3, "tool_result", {"tool": "sql", "result": [1, 2], "call_id": "c1"}),
+        event(4, "tool_call", {"tool": "search", "arguments": {"q": '"</script>'}, "call_id": "c2"}),
+        event(6, "tool_result", {"tool": "search", "error": "timed out", "call_id": "c2"}),
+        event(9, "runtime_done", {"text": "Two."}),
+        event(20, "message", {"text": "And now?"}, "user"),
+        event(21, "tool_call", {"tool": "sql", "arguments": {}, "call_id": "c3"}),
+    ]
+    return to_frame("events", [json.dumps({"items": items}).encode()], context={"session_id": "s1"})
+
+
+def test_a_waterfall_has_a_bar_for_the_turn_and_for_each_step() -> None:
+    drawing = plot.waterfall(tool_events(), turn=1)
+    assert drawing.text == "Turn 1 of session s1: 2 steps, 1 done, 1 failed. The longest is sql (2 s)."
+    bars = [(row["label"].strip(), row["kind"], row["from_s"], row["to_s"]) for row in _values(drawing)]
+    assert bars == [("sql", "tool", 1, 3), ("search", "failed", 4, 6), ("How many?", "turn", 0, 9)]
+    assert {"arguments", "result", "error", "status", "takes (s)"} <= tooltip_fields(drawing)
+    assert drawing.data["name"].to_list() == ["sql", "search"]
+    drawing.select({"click": {"_row": [1, 2]}})
+    assert drawing.selection["name"].to_list() == ["search"], "the bar of the turn is not a step"
+    root = ET.fromstring(drawing.svg())
+    assert {"How many?", "sql", "search"} <= {element.text for element in root.iter()}
+
+
+def test_a_waterfall_of_steps_alone_is_of_the_same_steps() -> None:
+    steps = ab.steps(tool_events())
+    alone = plot.waterfall(steps, "s1", turn=1)
+    assert [(row["label"], row["from_s"]) for row in _values(alone)] == [("sql", 0.0), ("search", 3.0)]
+    assert alone.data.equals(plot.waterfall(tool_events(), turn=1).data)
+
+
+def test_which_turn_must_be_said_and_an_open_step_has_no_end() -> None:
+    with pytest.raises(ValueError, match="2 turns of the session have steps: choose one, such as turn=1"):
+        plot.waterfall(tool_events())
+    with pytest.raises(ValueError, match=r"Turn 7 of the session has no steps; those that have: 1, 2\."):
+        plot.waterfall(tool_events(), turn=7)
+    assert repr(plot.waterfall(tool_events().iloc[[0, 5]])) == "No steps of session s1."
+    opened = plot.waterfall(tool_events(), turn=2)
+    assert opened.text == "Turn 2 of session s1: 1 step, 1 open."
+    assert [row["kind"] for row in _values(opened)] == ["open", "turn"]
+
+
+def test_a_long_turn_is_drawn_in_part_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waterfall_chart, "MAX_STEPS", 1)
+    drawing = plot.waterfall(tool_events(), turn=1)
+    assert drawing.text.endswith("The first 1 are drawn.")
+    assert len(drawing.data) == 1
+
+
+# -- all of them --
+
+
+@pytest.mark.parametrize(
+    "draw", [plot.latency, plot.failure_rate, plot.prompt_latency, plot.initiators], ids=lambda draw: str(draw.__name__)
+)
+def test_nothing_is_drawn_too(draw: Any) -> None:
+    for empty in (events_of(0), ab.turns(events_of(0))):
+        drawing = draw(empty)
+        ET.fromstring(drawing.svg())
+        assert "NaN" not in drawing.svg()
+        assert drawing.data.empty
+    ET.fromstring(plot.comparison(events_of(0)).svg())
+
+
+def test_legends_name_each_group_once() -> None:
+    legend = legend_of(plot.failure_rate(events_of(), by="workspace_id", freq="1D"))
+    assert set(legend) == {"w0", "w1", "w2"}

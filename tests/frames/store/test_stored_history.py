@@ -1,0 +1,345 @@
+"""A store keeps a whole history, and what is new costs a page."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pandas as pd
+import pytest
+
+import agentbook as ab
+from agentbook.frames.history import catalog
+from agentbook.frames.history.load import history_of
+from agentbook.frames.store import reader
+from agentbook.frames.store.storage import StoreError
+from agentbook.frames.store.store import Store
+from frames.accounts import Account, busy_account
+from support.fake_platform.core import event_id
+from support.fake_platform.over_http import HttpPlatform
+
+NOTHING_NEW = {
+    "openapi.yaml": 1,  # once per client
+    "accounts/acme/workspaces": 1,
+    "workspaces/lab/sessions": 1,
+    "workspaces/desk/sessions": 1,
+    "agents": 1,
+    "accounts/acme/credentials": 1,
+}
+
+
+@pytest.fixture
+def platform() -> Account:
+    return busy_account()
+
+
+@pytest.fixture
+def store(platform: Account, tmp_path: Path) -> Store:
+    """A store that has just been synced."""
+    store = Store(tmp_path / "store")
+    report = store.sync(platform.client(), account="acme")
+    assert (report.events, report.sessions, report.unchanged) == (12, 6, 0)
+    platform.paths.clear()
+    return store
+
+
+def test_a_history_of_a_store_is_that_of_the_platform(platform: Account, store: Store) -> None:
+    loaded, stored = ab.load_history(platform.client(), "acme"), Store(store.path).history()
+    assert stored.account == "acme"
+    assert stored.complete
+    for name in ("workspaces", "sessions", "agents", "credentials", "events", "turns"):
+        ours, theirs = getattr(stored, name), getattr(loaded, name)
+        order = [key for key in ("session_id", "id", "turn") if key in ours]
+        pd.testing.assert_frame_equal(
+            ours.sort_values(order, ignore_index=True), theirs.sort_values(order, ignore_index=True)
+        )
+    assert set(stored.turns["agent"]) == {"helper"}
+    assert set(stored.turns["workspace"]) == {"acme~lab", "acme~desk"}
+
+
+def test_nothing_new_takes_one_page_per_workspace(platform: Account, store: Store) -> None:
+    report = store.sync(platform.client())
+    assert dict(platform.paths) == NOTHING_NEW
+    assert (report.events, report.sessions, report.unchanged) == (0, 6, 6)
+    assert report.requests == 5
+
+
+def test_only_a_session_that_changed_is_read(platform: Account, store: Store) -> None:
+    platform.say("s1", 30)
+    platform.say("fresh", 31, workspace="lab")
+    assert store.sync(platform.client()).events == 4
+    assert platform.event_requests() == {"s1": 1, "fresh": 1}
+    assert store.history().turns["status"].tolist() == ["answered"] * 8
+    platform.paths.clear()
+    store.sync(platform.client())
+    assert platform.event_requests() == {}
+
+
+@pytest.mark.parametrize("reason", ["more changes than are asked for", "not sorted", "a session is gone", "no totals"])
+def test_a_list_whose_latest_changes_do_not_tell_all_is_read_whole(
+    platform: Account, store: Store, monkeypatch: pytest.MonkeyPatch, reason: str
+) -> None:
+    if reason == "more changes than are asked for":
+        monkeypatch.setattr(catalog, "WINDOW", 2)
+        for name in ("s0", "s2", "s4"):
+            platform.say(name, 40)
+    elif reason == "not sorted":
+        monkeypatch.setattr(catalog, "WINDOW", 2)
+        platform.sorts = False
+        platform.say("s4", 40)
+    elif reason == "a session is gone":
+        monkeypatch.setattr(catalog, "WINDOW", 1)
+        platform.workspaces = {**platform.workspaces, "lab": ["s2", "s4"]}
+        platform.say("s4", 40)
+    else:
+        platform.totals = False
+        platform.say("s4", 40)
+    store.sync(platform.client())
+    sessions = store.history().sessions
+    assert sorted(sessions.loc[sessions["workspace_id"] == "lab", "id"]) == sorted(platform.workspaces["lab"])
+    everything = sorted(event for ids in platform.sessions.values() for event in ids)
+    assert sorted(store.events()["id"]) == everything
+
+
+def test_changes_beyond_a_window_are_merged_with_what_is_known(
+    platform: Account, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(catalog, "WINDOW", 2)
+    platform.say("s4", 40)
+    store.sync(platform.client())
+    assert platform.paths["workspaces/lab/sessions"] == 1, "s4 and an older one that did not change"
+    assert sorted(store.history().sessions["id"]) == [f"s{n}" for n in range(6)]
+
+
+def test_a_session_that_changed_just_now_is_read_once_more(
+    platform: Account, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A platform may show a change before its events."""
+    platform.say("s1", 60)
+    just_then = platform.millisecond(60 * 60_000 + 2000) / 1000
+    monkeypatch.setattr("agentbook.frames.load.steps.time.time", lambda: just_then)
+    assert store.sync(platform.client()).events == 2
+    platform.paths.clear()
+    assert store.sync(platform.client()).unchanged == 6
+    assert platform.event_requests() == {}
+    platform.add("s1", event_id(60 * 60_000 + 900, 77))  # written late; `updated_at` stays
+    monkeypatch.setattr("agentbook.frames.load.steps.time.time", lambda: just_then + 3600)
+    assert store.sync(platform.client()).late == 1
+    assert platform.event_requests() == {"s1": 1}
+    platform.paths.clear()
+    store.sync(platform.client())
+    assert platform.event_requests() == {}
+
+
+def test_a_list_that_does_not_show_replies_is_not_trusted(tmp_path: Path) -> None:
+    """Here `updated_at` is the time of the latest question."""
+    platform, store = busy_account(), Store(tmp_path / "other")
+    questions = {name: moment - 1000 - 60_000 for name, moment in (platform.updated or {}).items()}
+    platform.updated = questions
+    store.sync(platform.client(), account="acme")
+    platform.add("s0", event_id(90 * 60_000, 90))
+    assert store.sync(platform.client()).events == 1
+    assert store.sync(platform.client()).unchanged == 0
+    platform.say("s1", 100)  # one that fits does not restore the trust
+    assert store.sync(platform.client()).events == 2
+    assert store.sync(platform.client()).unchanged == 0
+
+
+def test_an_open_question_is_read_again_until_replies_are_known_to_show(tmp_path: Path) -> None:
+    platform, store = Account({}), Store(tmp_path / "other")
+    platform.agents = []
+    platform.add("s0", event_id(0, 0))
+    platform.updated, platform.workspaces = {"s0": 0}, {"lab": ["s0"]}
+    store.sync(platform.client(), account="acme")
+    platform.add("s0", event_id(60_000, 1))  # the reply; nothing shows it
+    assert store.sync(platform.client()).events == 1
+
+
+def test_without_updated_at_each_session_is_read(platform: Account, tmp_path: Path) -> None:
+    platform.updated = None
+    store = Store(tmp_path / "other")
+    store.sync(platform.client(), account="acme")
+    platform.paths.clear()
+    assert store.sync(platform.client()).unchanged == 0
+    assert len(platform.event_requests()) == 6
+
+
+def test_a_full_sync_reads_everything_again(platform: Account, store: Store) -> None:
+    platform.add("s0", event_id(0, 99))
+    assert store.sync(platform.client()).events == 0
+    assert store.sync(platform.client(), full=True).late == 1
+
+
+def test_a_new_store_gets_all_that_the_credential_sees(platform: Account, tmp_path: Path) -> None:
+    store = Store(tmp_path / "new")
+    assert store.sync(platform.client()).events == 12
+    assert store.history().account is None
+    platform.paths.clear()
+    assert store.sync(platform.client()).unchanged == 6
+    assert platform.event_requests() == {}
+
+
+def test_lists_of_sessions_show_what_changed_too(platform: Account, tmp_path: Path) -> None:
+    client, store = platform.client(), Store(tmp_path / "other")
+    assert store.sync(client, client.sessions.list("lab")).events == 6
+    platform.paths.clear()
+    assert store.sync(client, client.sessions.list("lab")).unchanged == 3
+    assert store.sync(client, workspace="lab").unchanged == 3
+    assert platform.event_requests() == {}
+    platform.say("later", 50, workspace="lab")
+    assert store.sync(client).events == 2, "a workspace that was synced is stored up to date"
+    assert platform.event_requests() == {"later": 1}
+
+
+def test_sessions_synced_by_their_ids_have_no_names(platform: Account, store: Store) -> None:
+    platform.add("alone", event_id(5, 5))
+    store.sync(platform.client(), "alone")
+    history = store.history()
+    assert "alone" in set(history.sessions["id"])
+    assert "1 sessions were synced without their lists" in history.missing["names"]
+    platform.paths.clear()
+    store.sync(platform.client())
+    assert platform.event_requests() == {"alone": 1}
+
+
+def test_one_kind_of_source_is_passed(platform: Account, store: Store) -> None:
+    with pytest.raises(ValueError, match=r"Pass sessions, or workspace= .* or account="):
+        store.sync(platform.client(), "s1", account="acme")
+
+
+def test_a_span_of_a_stored_history(platform: Account, store: Store) -> None:
+    history = store.history(since=platform.moment(3 * 60_000))
+    assert sorted(set(history.events["session_id"])) == ["s3", "s4", "s5"]
+    with pytest.raises(ValueError, match="since must be before until"):
+        store.history(since="1d", until="2d")
+
+
+# -- SQL ---------------------------------------------------------------------------
+
+
+def test_sql_sees_the_history_and_the_frames_that_are_passed(store: Store) -> None:
+    pytest.importorskip("duckdb", reason="DuckDB is not installed: pip install 'agentbook[duckdb]'")
+    teams = pd.DataFrame({"workspace": ["acme~lab"], "team": ["blue"]})
+    sql = """
+        SELECT team, count(*) AS turns, $factor * median(latency_s) AS latency FROM Turns JOIN teams USING (workspace)
+        GROUP BY team
+    """
+    assert store.query(sql, teams=teams, factor=2).values.tolist() == [["blue", 3, 2.0]]
+    counts = {
+        name: store.query(f"SELECT count(*) AS n FROM {name}")["n"][0]
+        for name in ("events", "turns", "sessions", "agents", "workspaces", "credentials")
+    }
+    assert counts == {"events": 12, "turns": 6, "sessions": 6, "agents": 1, "workspaces": 2, "credentials": 0}
+    with pytest.raises(ValueError, match="has a table 'Turns' of its own"):
+        store.query(sql, Turns=teams)
+
+
+def test_sql_sees_no_variable_that_was_not_passed(store: Store) -> None:
+    duckdb = pytest.importorskip("duckdb", reason="DuckDB is not installed: pip install 'agentbook[duckdb]'")
+    secrets = pd.DataFrame({"key": ["k"]})
+    assert "secrets" in locals()
+    assert len(secrets) == 1
+    for name in ("secrets", "source", "frames"):  # of this function, and of the store's own
+        with pytest.raises(duckdb.CatalogException, match=f"{name} does not exist"):
+            store.query(f"SELECT * FROM {name}")
+
+
+# -- what goes wrong ---------------------------------------------------------------
+
+
+def test_a_list_that_cannot_be_read_changes_nothing(platform: Account, store: Store) -> None:
+    before = store.history()
+    with pytest.raises(ab.NotFound):
+        store.sync(platform.client(), account="stranger")
+    assert repr(store.history()) == repr(before)
+
+
+def test_an_interrupted_sync_keeps_what_came(platform: Account, tmp_path: Path) -> None:
+    respond = platform.respond
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if "s3/events" in request.url.path:
+            raise KeyboardInterrupt
+        return respond(request)
+
+    store = Store(tmp_path / "other")
+    client = ab.Client("https://h/v1", http_client=httpx.Client(transport=httpx.MockTransport(answer)))
+    with pytest.raises(KeyboardInterrupt):
+        store.sync(client, account="acme")
+    stored = store.history()
+    assert 0 < len(stored.events) < 12
+    assert len(stored.sessions) == 6
+    assert store.sync(platform.client()).events == 12 - len(stored.events)
+
+
+def test_what_a_killed_sync_leaves_is_removed(platform: Account, store: Store) -> None:
+    folder, name = Path(store.path), f".writing-{'0' * 32}"
+    leftovers = [folder / name, folder / "tables" / name, folder / "tables" / f"agents-{'1' * 32}.parquet"]
+    for path in leftovers:
+        path.write_bytes(b"half")
+    (folder / "notes.txt").write_text("the owner's")
+    problems = store.verify()
+    assert len(problems) == 3
+    assert problems["problem"].str.contains("the next sync removes it").all()
+    store.sync(platform.client())
+    assert not any(path.exists() for path in leftovers)
+    assert (folder / "notes.txt").exists()
+    assert len(store.verify()) == 0
+
+
+def test_a_damaged_table_is_named_and_read_again(platform: Account, store: Store) -> None:
+    [path] = (Path(store.path) / "tables").glob("sessions-*")
+    path.write_bytes(b"not what was written")
+    with pytest.raises(StoreError, match=r"sessions-.* is damaged"):
+        store.history()
+    assert store.verify(repair=True)["file"].tolist() == [f"tables/{path.name}"]
+    assert "store.sync(client, account=...)" in store.history().missing["names"]
+    store.sync(platform.client())
+    assert store.history().complete
+    assert len(store.verify()) == 0
+
+
+def test_a_manifest_names_only_tables_that_a_store_writes(store: Store) -> None:
+    manifest = Path(store.path) / "manifest.json"
+    manifest.write_text(manifest.read_text().replace("tables/sessions-", "../sessions-"))
+    with pytest.raises(StoreError, match="is damaged"):
+        Store(store.path)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="modes are those of POSIX")
+def test_only_the_owner_can_read_the_tables(store: Store) -> None:
+    assert {path.stat().st_mode & 0o077 for path in Path(store.path, "tables").iterdir()} == {0}
+
+
+def test_stores_of_before_keep_working(tmp_path: Path) -> None:
+    """A manifest without histories, as an earlier agentbook wrote it."""
+    platform, store = HttpPlatform({"s": [event_id(1, 1)]}), Store(tmp_path)
+    store.sync(platform.client(), "s")
+    text = (tmp_path / "manifest.json").read_text()
+    for later in (',"histories":{}', ',"workspaces":[]'):
+        assert later in text
+        text = text.replace(later, "")
+    (tmp_path / "manifest.json").write_text(text)
+    assert store.sync(platform.client()).sessions == 1
+    assert len(store.history().events) == 1
+
+
+def test_queries_of_one_state_of_the_store_compute_its_turns_once(
+    platform: Account, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("duckdb", reason="DuckDB is not installed: pip install 'agentbook[duckdb]'")
+    computed = []
+
+    def counted(*args: Any) -> Any:
+        computed.append(args)
+        return history_of(*args)
+
+    monkeypatch.setattr(reader, "history_of", counted)
+    for _ in range(3):
+        assert store.query("SELECT count(*) AS n FROM turns")["n"].tolist() == [6]
+    assert len(computed) == 1
+    store.sync(platform.client())
+    assert store.query("SELECT count(*) AS n FROM turns")["n"].tolist() == [6]
+    assert len(computed) == 2

@@ -1,0 +1,152 @@
+"""The report of a history: one page that loads and runs nothing."""
+
+from __future__ import annotations
+
+import html
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import agentbook as ab
+from agentbook.frames.history.findings import findings
+from agentbook.frames.history.report import report_html, table_html
+from frames.accounts import busy_account
+from support.fake_platform.core import event_id
+from support.fake_platform.over_http import HttpPlatform
+
+HOUR = 3_600_000
+HOSTILE = "<img src=x onerror=alert(1)></td></table><script>alert(2)</script>"
+
+
+class Elements(HTMLParser):
+    """The elements of a page with their attributes, and its text."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+    def named(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.elements if name == tag]
+
+
+def history_of(latencies: list[int]) -> ab.History:
+    """Sessions an hour apart; each asks three times and waits so many seconds."""
+    platform = HttpPlatform({})
+    for number, seconds in enumerate(latencies):
+        start = number * HOUR
+        for turn in range(3):
+            question_at = start + turn * 600_000
+            platform.add(
+                f"s{number}", event_id(question_at, 2 * turn), event_id(question_at + seconds * 1000, 2 * turn + 1)
+            )
+    names = [f"s{number}" for number in range(len(latencies))]
+    events = ab.load_events(platform.client(), names)
+    sessions = pd.DataFrame({"id": names, "workspace_id": "w", "agent_id": "a", "initiator_id": "u", "name": names})
+    agents = pd.DataFrame({"id": ["a"], "name": ["helper"], "owner_name": ["acme"]})
+    workspaces = ab.load_history(busy_account().client(), "acme").workspaces.head(1).assign(id="w")
+    return ab.History(events, sessions, agents=agents, workspaces=workspaces)
+
+
+def texts(history: ab.History, kind: str = "") -> list[str]:
+    return [finding.text for finding in findings(history) if finding.kind.startswith(kind)]
+
+
+def test_an_agent_that_became_slower_by_more_than_noise_is_named() -> None:
+    slower = history_of([2, 3] * 10 + [9, 8] * 10)
+    [sentence] = [text for text in texts(slower, "look") if "slowly" in text]
+    assert re.match(r"helper answers more slowly: median 3 s before, 8\.5 s now \(2\.8 times\), comparing", sentence)
+    steady = history_of([2, 3] * 20)
+    assert any("No agent became slower by more than noise" in text for text in texts(steady, "fine"))
+
+
+def test_what_is_missing_or_unanswered_is_named() -> None:
+    history = history_of([2] * 4)
+    events = history.events.iloc[:-1]  # the last reply
+    events.attrs["agentbook"] = {"loaded_at": "2030-01-01T00:00:00+00:00"}
+    late = ab.History(events, history.sessions, agents=history.agents, missing={"credentials": "no <scope>"})
+    assert any(
+        text.startswith("1 question has no answer, to helper (1); the latest of") for text in texts(late, "look")
+    )
+    assert "Not complete: credentials: no <scope>" in texts(late, "look")
+    page = report_html(late)
+    assert "no &lt;scope&gt;" in page
+    assert "Questions without an answer" in page
+
+
+def test_texts_are_texts(tmp_path: Path) -> None:
+    history = history_of([2] * 4)
+    events = history.events.assign(text=HOSTILE)
+    named = history.agents.assign(name=HOSTILE)
+    hostile = ab.History(events, history.sessions.assign(name=HOSTILE), agents=named, workspaces=history.workspaces)
+    page = ab.export(hostile, tmp_path / "x.html").read_text("utf-8")
+    parsed = Elements(page)
+    assert not parsed.named("script")
+    assert HOSTILE in parsed.text
+    assert all((image["src"] or "").startswith("data:image/svg+xml;base64,") for image in parsed.named("img"))
+    for _, attributes in parsed.elements:
+        assert not any(name.startswith("on") for name in attributes)
+        assert not {"href", "src"} & attributes.keys() or attributes.get("src", "").startswith("data:")  # type: ignore[union-attr]
+    assert "default-src 'none'" in page
+
+
+def test_the_page_is_semantic(tmp_path: Path) -> None:
+    pytest.importorskip("altair", reason="charts need the extra lab")
+    page = history_of([2, 3] * 4).report(tmp_path / "x.html").read_text("utf-8")
+    parsed = Elements(page)
+    assert [len(parsed.named(tag)) for tag in ("html", "main", "header", "footer", "h1")] == [1] * 5
+    assert len(parsed.named("figcaption")) == len(parsed.named("figure")) == len(parsed.named("img")) == 3
+    assert len(parsed.named("caption")) == len(parsed.named("table"))
+    assert {cell.get("scope") for cell in parsed.named("th")} == {"col"}
+    labels = {section["aria-labelledby"] for section in parsed.named("section")}
+    assert labels <= {attributes.get("id") for _, attributes in parsed.elements}
+    assert "helper" in parsed.text
+
+
+def test_an_empty_history_has_a_report_too(tmp_path: Path) -> None:
+    empty = ab.History(history_of([1]).events.iloc[:0])
+    text = Elements(empty.report(tmp_path / "x.html").read_text("utf-8")).text
+    assert "No workspaces: create one with client.workspaces.create(name)" in text
+    assert "There are no turns." in text
+    assert "There is nothing to draw." in text
+    assert "Slowest turns: none." in text
+
+
+def test_without_altair_the_rest_is_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def missing(*_: object) -> None:
+        raise ImportError("Charts need Altair. Install them with: pip install 'agentbook[lab]'")
+
+    monkeypatch.setattr("agentbook.frames.history.report.activity_heatmap", missing)
+    page = history_of([2] * 4).report(tmp_path / "x.html").read_text("utf-8")
+    assert html.escape("pip install 'agentbook[lab]'") in page
+    assert "Slowest turns" in page
+
+
+def test_only_a_page_can_be_written_and_only_as_a_whole(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    history = history_of([1])
+    with pytest.raises(ValueError, match=r"ab\.export\(history\.turns, path\)"):
+        ab.export(history, tmp_path / "x.csv")
+    path = tmp_path / "x.html"
+    path.write_text("before")
+    monkeypatch.setattr("agentbook.frames.history.report.findings", lambda history: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        history.report(path)
+    assert [each.read_text() for each in tmp_path.iterdir()] == ["before"]
+
+
+def test_long_texts_and_tables_are_cut_and_say_so() -> None:
+    table = table_html(pd.DataFrame({"n": range(50), "text": "x" * 1000}), "Rows", rows=3)
+    assert "Rows (3 of 50)" in table
+    assert table.count("<tr>") == 4
+    assert "x" * 199 + "…" in table
+    assert "x" * 200 not in table

@@ -1,0 +1,239 @@
+"""Every public function takes whatever is tabular, and says what to pass instead of
+anything else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import httpx
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import agentbook as ab
+from agentbook.frames.export import to_arrow
+from agentbook.frames.tabular import frame_of
+from frames.analysis.test_bad_input import same
+from support.fake_platform.core import event_id
+
+AS_OF = "2030-01-01"
+EVENTS = [
+    {
+        "id": event_id(9000 * n, n), "created_at": f"2026-10-03T08:{n:02d}:00Z", "content": {"text": "?"},
+        **({"type": "message", "author": {"type": "user", "id": "u"}} if n % 2 == 0 else {"type": "runtime_done"}),
+    }
+    for n in range(6)
+]  # fmt: skip
+ITEMS: dict[str, list[dict[str, Any]]] = {
+    "events": EVENTS,
+    "credentials": [{"id": "c1", "integration": "github", "owner_id": "o", "webhook_enabled": True}],
+    "workspaces": [{"id": "w1", "name": "lab", "owner_id": "o", "created_at": "2026-10-03T08:15:00Z"}],
+    "contexts": [{"id": "x1", "status": "DRAFT", "created_at": "2026-10-03T08:15:00Z"}],
+    "sessions": [{"id": "s1", "workspace_id": "w1"}],
+}
+LISTS: dict[str, Callable[[Any], Any]] = {
+    "events": lambda client: client.sessions.events("s1"),
+    "credentials": lambda client: client.credentials.list("acme"),
+    "workspaces": lambda client: client.workspaces.list("acme"),
+    "contexts": lambda client: client.workspaces.contexts("w1"),
+    "sessions": lambda client: client.sessions.list("w1"),
+}
+
+
+def answer(request: httpx.Request) -> httpx.Response:
+    if request.url.path.endswith("openapi.yaml"):
+        return httpx.Response(200, text="paths: {'/workspaces/{w}/sessions': {get: {}}}")
+    items = ITEMS[request.url.path.rpartition("/")[2]]
+    return httpx.Response(200, json={"items": items, "pagination": {"total_count": len(items), "has_more": False}})
+
+
+def listing(resource: str) -> Any:
+    return LISTS[resource](ab.Client("https://h/v1", http_client=httpx.Client(transport=httpx.MockTransport(answer))))
+
+
+def awaited(resource: str) -> Any:
+    transport = httpx.MockTransport(answer)
+    return LISTS[resource](ab.AsyncClient("https://h/v1", http_client=httpx.AsyncClient(transport=transport)))
+
+
+def loaded(resource: str) -> pd.DataFrame:
+    frame: pd.DataFrame = listing(resource).to_pandas()
+    frame.attrs["agentbook"]["loaded_at"] = "2026-11-01T00:00:00+00:00"
+    return frame
+
+
+def public_functions() -> dict[str, Callable[..., Any]]:
+    """The analyses and charts, by the names their messages use."""
+    functions = {name: getattr(ab, name) for name in ab.__all__} | {
+        f"plot.{name}": getattr(ab.plot, name) for name in ab.plot.__all__
+    }
+    homes = ("agentbook.frames.analysis", "agentbook.frames.plot")
+    return {
+        name: call for name, call in functions.items() if inspect.isfunction(call) and call.__module__.startswith(homes)
+    }
+
+
+class OnlyInterchange:
+    """A table of a library that offers ``__dataframe__`` alone."""
+
+    def __init__(self, table: Any) -> None:
+        self._table = table
+
+    def __dataframe__(self, nan_as_null: bool = False, allow_copy: bool = True) -> Any:
+        return self._table.__dataframe__(nan_as_null, allow_copy)
+
+
+def to_polars(frame: pd.DataFrame) -> Any:
+    polars = pytest.importorskip("polars")
+    return polars.from_arrow(to_arrow(frame))
+
+
+KINDS: dict[str, Callable[[pd.DataFrame, str], Any]] = {
+    "listing": lambda _frame, resource: listing(resource),
+    "history": lambda frame, resource: SimpleNamespace(
+        **{resource: frame}, turns=ab.turns(frame) if resource == "events" else None
+    ),
+    "pandas": lambda frame, _resource: frame,
+    "pandas with Arrow's dtypes": lambda frame, _resource: frame.convert_dtypes(dtype_backend="pyarrow"),
+    "polars": lambda frame, _resource: to_polars(frame),
+    "table": lambda frame, _resource: to_arrow(frame),
+    "batch": lambda frame, _resource: to_arrow(frame).combine_chunks().to_batches()[0],
+    "reader": lambda frame, _resource: to_arrow(frame).to_reader(),
+    "to_pandas": lambda frame, _resource: SimpleNamespace(to_pandas=lambda: frame),
+    # This protocol knows no lists.
+    "interchange": lambda frame, _resource: OnlyInterchange(
+        to_arrow(frame.drop(columns="policy_resources", errors="ignore"))
+    ),
+}
+TAKES: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "turns": ("events", lambda data: ab.turns(data, as_of=AS_OF)),
+    "session_summary": ("events", lambda data: ab.session_summary(data, as_of=AS_OF)),
+    "activity": ("events", ab.activity),
+    "hour_of_week": ("events", ab.hour_of_week),
+    "failures": ("events", lambda data: ab.failures(data, as_of=AS_OF)),
+    "activity_gaps": ("events", lambda data: ab.activity_gaps(data, longer_than="1s")),
+    "idle_sessions": ("events", lambda data: ab.idle_sessions(data, as_of=AS_OF)),
+    "compare_periods": ("events", lambda data: ab.compare_periods(data, as_of=AS_OF, period="1000D")),
+    "with_cost": ("events", lambda data: ab.with_cost(data, {"*": (1, 2)})),
+    "plot.credentials": ("credentials", ab.plot.credentials),
+    "with_sessions": ("events", lambda data: ab.with_sessions(data, loaded("sessions"))),
+    "with_sessions (sessions)": ("sessions", lambda data: ab.with_sessions(loaded("events"), data)),
+    "credential_report": ("credentials", lambda data: ab.credential_report(data, now=AS_OF)),
+    "credential_report (workspaces)": (
+        "workspaces", lambda data: ab.credential_report(loaded("credentials"), data, now=AS_OF)
+    ),
+    "credential_report (candidates)": (
+        "credentials", lambda data: ab.credential_report(loaded("credentials"), candidates=data, now=AS_OF)
+    ),
+    "credential_summary": ("credentials", lambda data: ab.credential_summary(data, now=AS_OF)),
+    "context_status": ("contexts", lambda data: ab.context_status(data, as_of=AS_OF)),
+}  # fmt: skip
+
+
+def required_parameters(call: Callable[..., Any]) -> int:
+    return sum(
+        parameter.default is parameter.empty and parameter.kind is not parameter.VAR_POSITIONAL
+        for parameter in inspect.signature(call).parameters.values()
+    )
+
+
+TAKES = {
+    **{name: ("events", call) for name, call in public_functions().items() if required_parameters(call) == 1},
+    **TAKES,
+}
+del TAKES["credential_findings"]
+
+
+def table_of(result: Any) -> pd.DataFrame:
+    """A frame, or the rows of a chart."""
+    return result if isinstance(result, pd.DataFrame) else result.data  # type: ignore[no-any-return]
+
+
+def pairs() -> list[tuple[str, str]]:
+    """Each function with three kinds of tables, and each kind with many functions.
+
+    One place reads them all: what has to be shown of a function is that it asks there.
+    """
+    kinds = list(KINDS)
+    return [(name, kinds[(number + step) % len(kinds)]) for number, name in enumerate(TAKES) for step in (0, 3, 6)]
+
+
+@pytest.mark.parametrize(("name", "kind"), pairs())
+def test_a_function_takes_every_kind_of_table(name: str, kind: str) -> None:
+    resource, call = TAKES[name]
+    frame = loaded(resource)
+    same(table_of(call(KINDS[kind](frame, resource))), table_of(call(frame)))
+
+
+@pytest.mark.parametrize("name", TAKES)
+def test_anything_else_is_answered_with_the_call_that_makes_a_table(name: str) -> None:
+    resource, call = TAKES[name]
+    for wrong in (None, "s1", [], ITEMS[resource], {"id": ["e1"]}, ab.Client("https://h/v1"), pd.Series(["e1"])):
+        if name.endswith(")") and wrong is None:
+            continue
+        with pytest.raises(TypeError) as raised:
+            call(wrong)
+        message = str(raised.value)
+        assert message.startswith(f"{name} needs a DataFrame, not a {type(wrong).__name__}: ")
+        assert message.endswith(" makes one.")
+        assert "ab.load_events(client" in message or ".to_pandas()" in message
+
+
+@pytest.mark.parametrize("name", TAKES)
+def test_a_list_of_an_async_client_is_to_be_awaited(name: str) -> None:
+    resource, call = TAKES[name]
+    with pytest.raises(TypeError, match=r"not a AsyncListing: await its to_pandas\(\) first"):
+        call(awaited(resource))
+    coroutine = awaited(resource).to_pandas()
+    with pytest.raises(TypeError, match=r"not a coroutine: await it first"):
+        call(coroutine)
+    coroutine.close()
+    call(asyncio.run(awaited(resource).to_pandas()))
+
+
+def test_a_frame_keeps_its_provenance_and_a_table_gives_it_back() -> None:
+    frame = loaded("events")
+    for kind in ("pandas", "table", "reader"):
+        assert frame_of(KINDS[kind](frame, "events"), caller="turns").attrs == frame.attrs
+
+
+def test_times_are_utc_and_texts_are_strings_whatever_sends_them() -> None:
+    table = pa.table(
+        {
+            "at": pa.array([0], pa.timestamp("ns", tz="Asia/Tokyo")), "text": pa.array(["a"], pa.string_view()),
+            "tags": pa.array([["a"]], pa.large_list(pa.string())), "count": pa.array([1], pa.uint8()),
+            "kind": pa.array(["a"]).dictionary_encode(), "nothing": pa.nulls(1),
+        }
+    )  # fmt: skip
+    dtypes = {name: str(dtype) for name, dtype in frame_of(table, caller="turns").dtypes.items()}
+    assert dtypes == {
+        "at": "datetime64[us, UTC]", "text": "str", "tags": "list<item: large_string>[pyarrow]", "count": "Int64",
+        "kind": "category", "nothing": "str",
+    }  # fmt: skip
+
+
+def test_a_lazy_frame_is_to_be_computed_first() -> None:
+    lazy = SimpleNamespace(collect=lambda: None)
+    with pytest.raises(TypeError, match=r"not a SimpleNamespace: call its collect\(\) first"):
+        ab.turns(lazy)
+
+
+def test_a_reader_that_fails_says_why() -> None:
+    def batches() -> Any:
+        yield pa.record_batch({"id": ["e1"]})
+        raise OSError("the disk is gone")
+
+    reader = pa.RecordBatchReader.from_batches(pa.schema({"id": pa.string()}), batches())
+    with pytest.raises(OSError, match="the disk is gone"):
+        ab.turns(reader)
+
+
+def test_a_single_column_is_no_table() -> None:
+    for column in (pa.chunked_array([["a"]]), pa.array(["a"])):
+        with pytest.raises(TypeError, match=r"not a \w+Array: ab\.load_events\(client, sessions\) makes one"):
+            ab.turns(column)

@@ -1,0 +1,341 @@
+"""A history stays up to date, and what goes wrong meanwhile is survived and shown."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import queue
+import subprocess
+import sys
+import textwrap
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pandas as pd
+import pytest
+
+import agentbook as ab
+from agentbook.live import watch as watching
+from agentbook.live.schedule import MAX_BACKOFF_S, Clock, Schedule
+from agentbook.live.view import View, html_of
+from frames.accounts import Account, busy_account
+
+WAIT_S = 60  # for what comes at once unless something is wrong
+
+
+class ManualClock(Clock):
+    """Clocks that a test turns; `asleep` gets the seconds of each sleep."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._monotonic, self._wall = 1000.0, 1_800_000_000.0
+        self._sleepers: list[tuple[float, asyncio.AbstractEventLoop, asyncio.Event]] = []
+        self.asleep: queue.Queue[float] = queue.Queue()
+
+    def monotonic(self) -> float:
+        return self._monotonic
+
+    def wall(self) -> float:
+        return self._wall
+
+    async def sleep(self, seconds: float, event: asyncio.Event) -> None:
+        woken = asyncio.Event()
+        with self._lock:
+            self._sleepers.append((self._monotonic + seconds, asyncio.get_running_loop(), woken))
+        self.asleep.put(seconds)
+        await woken.wait()
+
+    def turn(self, seconds: float, *, wall: float | None = None) -> None:
+        """Let time pass; `wall` seconds by the clock on the wall."""
+        with self._lock:
+            self._monotonic += seconds
+            self._wall += seconds if wall is None else wall
+            due = [sleeper for sleeper in self._sleepers if sleeper[0] <= self._monotonic]
+            self._sleepers = [sleeper for sleeper in self._sleepers if sleeper not in due]
+        for _, loop, woken in due:
+            loop.call_soon_threadsafe(woken.set)
+
+    def turn_until_asleep(self, seconds: float, *, wall: float | None = None) -> None:
+        """Let time pass, and wait until the watch sleeps again."""
+        self.turn(seconds, wall=wall)
+        self.asleep.get(timeout=WAIT_S)
+
+
+class Watched:
+    """A platform and a watch of it."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, every: str) -> None:
+        self.platform = busy_account()
+        self.clock = ManualClock()
+        self.fault: Callable[[httpx.Request], httpx.Response | None] = lambda request: None
+        monkeypatch.setattr(watching, "Clock", lambda: self.clock)
+        monkeypatch.setattr(watching, "GATE_POLL_S", 0.005)
+        monkeypatch.setattr("agentbook.api.policy.BACKOFF_S", 0.001)
+        monkeypatch.setattr("agentbook.api.rate_limit.WINDOW_S", 0.001)
+        transport = httpx.MockTransport(lambda request: self.fault(request) or self.platform.respond(request))
+        self.client = ab.Client("https://h/v1", http_client=httpx.Client(transport=transport))
+        self.watch = ab.watch(self.client, account="acme", every=every)
+        self.clock.asleep.get(timeout=WAIT_S)
+        self.statuses: queue.Queue[Any] = queue.Queue()
+        self.watch.on_status(self.statuses.put)
+        self.platform.paths.clear()
+
+    def state(self) -> str:
+        return str(self.statuses.get(timeout=WAIT_S).state)
+
+
+@pytest.fixture
+def watched(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Watched]:
+    every = getattr(request, "param", "10s")
+    watched = Watched(monkeypatch, every)
+    yield watched
+    watched.watch.stop()
+
+
+def test_what_is_new_arrives_with_one_request_per_workspace_and_session(watched: Watched) -> None:
+    histories: queue.Queue[ab.History] = queue.Queue()
+    watched.watch.on_change(histories.put)
+    before = watched.watch.history
+    watched.clock.turn_until_asleep(5)
+    assert not watched.platform.paths, "not due yet"
+    watched.clock.turn_until_asleep(5)
+    assert dict(watched.platform.paths) == {"workspaces/lab/sessions": 1, "workspaces/desk/sessions": 1}
+    assert watched.watch.history is before
+    watched.platform.say("s1", 30)
+    watched.clock.turn(5)
+    watched.clock.asleep.get(timeout=WAIT_S)
+    watched.clock.turn(5)
+    history = histories.get(timeout=WAIT_S)
+    assert watched.watch.history is history
+    assert watched.platform.event_requests() == {"s1": 1}
+    assert len(history.turns) == len(before.turns) + 1 == 7
+    assert set(history.turns["agent"]) == {"helper"}
+    pd.testing.assert_frame_equal(history.events, ab.load_history(watched.client, "acme").events.pipe(by_session))
+
+
+def by_session(events: pd.DataFrame) -> pd.DataFrame:
+    return events.sort_values(["session_id", "id"], ignore_index=True)
+
+
+def test_a_lost_network_is_shown_and_survived(watched: Watched) -> None:
+    def cut(request: httpx.Request) -> httpx.Response:
+        raise httpx.ConnectError("the cable is cut", request=request)
+
+    watched.fault = cut
+    watched.platform.say("s1", 30)
+    watched.clock.turn_until_asleep(10)
+    assert watched.state() == "offline"
+    assert "the cable is cut" in watched.watch.status.reason
+    assert len(watched.watch.history.turns) == 6
+    watched.fault = lambda request: None
+    watched.clock.turn_until_asleep(10)
+    assert watched.state() == "watching"
+    assert len(watched.watch.history.turns) == 7
+
+
+def test_a_network_lost_between_two_requests_loses_nothing(watched: Watched) -> None:
+    def cut(request: httpx.Request) -> httpx.Response | None:
+        if request.url.path.endswith("s3/events"):
+            raise httpx.ReadError("reset", request=request)
+        return None
+
+    watched.fault = cut
+    for name in ("s1", "s3"):
+        watched.platform.say(name, 30)
+    watched.clock.turn_until_asleep(10)
+    assert watched.state() == "offline"
+    watched.fault = lambda request: None
+    watched.platform.paths.clear()
+    watched.clock.turn_until_asleep(10)
+    assert watched.state() == "watching"
+    assert watched.platform.event_requests() == {"s3": 1}
+    assert not watched.watch.history.events.duplicated(["session_id", "id"]).any()
+    assert len(watched.watch.history.turns) == 8
+
+
+def test_a_rate_limit_is_shown_while_it_lasts(watched: Watched) -> None:
+    refused, goes_on = threading.Event(), threading.Event()
+
+    def limit(request: httpx.Request) -> httpx.Response | None:
+        if not refused.is_set():
+            refused.set()
+            return httpx.Response(429, json={"error": "TooManyRequests", "message": "Rate limit exceeded."})
+        goes_on.wait(WAIT_S)  # the probe
+        return None
+
+    watched.fault = limit
+    watched.clock.turn(10)
+    assert watched.state() == "rate limited"
+    goes_on.set()
+    assert watched.state() == "watching"
+
+
+@pytest.mark.parametrize("watched", ["1h"], indirect=True)
+def test_a_computer_that_slept_looks_at_once(watched: Watched) -> None:
+    watched.platform.say("s1", 30)
+    watched.clock.turn_until_asleep(5)
+    assert not watched.platform.paths
+    watched.clock.turn_until_asleep(5, wall=8 * 3600)
+    assert watched.platform.event_requests() == {"s1": 1}
+    watched.clock.turn_until_asleep(5, wall=-9 * 3600)
+    watched.clock.turn_until_asleep(3600, wall=3600)
+    assert watched.platform.paths["workspaces/lab/sessions"] == 2, "a clock that is set back delays nothing"
+
+
+def test_attempts_get_rarer_but_never_rarer_than_a_minute() -> None:
+    clock = ManualClock()
+    schedule = Schedule(10.0, clock)
+    delays = []
+    for failures in range(7):
+        schedule.looked(failures=failures)
+        delays.append(schedule.remaining_s())
+    assert delays == [10, 10, 20, 40, MAX_BACKOFF_S, MAX_BACKOFF_S, MAX_BACKOFF_S]
+    hourly = Schedule(3600.0, clock)
+    hourly.looked(failures=9)
+    assert hourly.remaining_s() == 3600
+
+
+def test_a_callback_that_raises_is_logged_and_stops_nothing(watched: Watched, caplog: pytest.LogCaptureFixture) -> None:
+    histories: queue.Queue[ab.History] = queue.Queue()
+
+    def fail(history: ab.History) -> None:
+        raise ZeroDivisionError("of the analyst")
+
+    watched.watch.on_change(fail)
+    end = watched.watch.on_change(histories.put)
+    with caplog.at_level(logging.ERROR, "agentbook"):
+        watched.platform.say("s1", 30)
+        watched.clock.turn_until_asleep(10)
+        assert len(histories.get(timeout=WAIT_S).turns) == 7
+    assert "of the analyst" in caplog.text
+    end()
+    watched.platform.say("s1", 31)
+    watched.clock.turn_until_asleep(10)
+    assert histories.empty()
+    assert len(watched.watch.history.turns) == 8
+
+
+def test_after_stop_nothing_is_asked(watched: Watched) -> None:
+    watched.watch.stop("enough")
+    watched.watch.stop()
+    assert watched.state() == "stopped"
+    assert watched.statuses.empty()
+    watched.clock.turn(100)
+    assert "stopped (enough)" in repr(watched.watch)
+    assert not watched.platform.paths
+
+
+def test_a_revoked_key_ends_the_watch_and_says_why(watched: Watched) -> None:
+    watched.fault = lambda request: httpx.Response(401, json={"error": "Unauthorized", "message": "Unknown key."})
+    watched.clock.turn(10)
+    assert watched.state() == "stopped"
+    assert "Call ab.watch again" in watched.watch.status.reason
+
+
+def test_a_cell_that_is_run_again_replaces_its_watch(watched: Watched) -> None:
+    again = ab.watch(watched.client, account="acme")
+    assert watched.state() == "stopped"
+    assert "replaced" in watched.watch.status.reason
+    watched.client.close()
+    assert again.status.state == "stopped"
+    assert "client was closed" in again.status.reason
+
+
+def test_some_workspaces_of_a_span() -> None:
+    platform = busy_account()
+    with ab.watch(platform.client(), "acme~lab", since=platform.moment(3 * 60_000)) as watch:
+        assert sorted(set(watch.history.events["session_id"])) == ["s4"]
+        assert watch.history.workspaces["full_name"].tolist() == ["acme~lab"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"every": "soon"}, "every must be a length of time"),
+        ({"every": 10}, "a number has no unit"),
+        ({"every": "10ms"}, "a second or more"),
+        ({"since": "never"}, "since must be a time"),
+    ],
+)
+def test_an_invalid_argument_is_named(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        ab.watch(Account({}, workspaces={}).client(), **options)
+
+
+def test_it_ends_with_the_process() -> None:
+    code = """
+        import agentbook as ab
+        from frames.accounts import busy_account
+        watch = ab.watch(busy_account().client(), account="acme", every="1h")
+        print(len(watch.history.turns), flush=True)
+    """
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+    ended = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=WAIT_S, env=environment
+    )
+    assert (ended.stdout.strip(), ended.stderr, ended.returncode) == ("6", "", 0)
+
+
+# -- what is displayed -------------------------------------------------------------
+
+
+class Display:
+    """Stands in for IPython's display: the bundle of each display and update."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.bundles: list[dict[str, str]] = []
+        monkeypatch.setattr("IPython.display.display", self)
+        monkeypatch.setattr("agentbook.live.view.in_notebook", lambda: True)
+
+    def __call__(self, bundle: dict[str, str], **options: Any) -> Display:
+        assert options == {"raw": True, "display_id": True}
+        self.bundles.append(bundle)
+        return self
+
+    def update(self, bundle: dict[str, str], *, raw: bool) -> None:
+        assert raw
+        self.bundles.append(bundle)
+
+
+def test_what_is_shown_is_redrawn_in_place(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = Display(monkeypatch)
+    watched.watch.show(lambda history: history.turns[["agent"]].head(len(history.turns)))
+    assert shown.bundles[-1]["text/html"].count("helper") == 6
+    watched.platform.say("s1", 30)
+    watched.clock.turn_until_asleep(10)
+    assert shown.bundles[-1]["text/html"].count("helper") == 7
+    assert "● watching since" in shown.bundles[-1]["text/plain"]
+    watched.watch.stop("by <me>")
+    assert "■ stopped since" in shown.bundles[-1]["text/html"]
+    assert "by &lt;me&gt;" in shown.bundles[-1]["text/html"]
+    assert shown.bundles[-1]["text/html"].count("helper") == 7, "the last drawing stays"
+
+
+def test_a_drawing_that_fails_is_shown_as_its_reason(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = Display(monkeypatch)
+    watched.watch.show(lambda history: history.nonsense)  # type: ignore[attr-defined]
+    assert "Cannot be drawn: AttributeError" in shown.bundles[-1]["text/plain"]
+
+
+def test_anything_can_be_shown() -> None:
+    class Chart:
+        def html(self) -> str:
+            return "<img>"
+
+    assert html_of(Chart()) == "<img>"
+    assert html_of("a < b") == "<pre>a &lt; b</pre>"
+    assert "<table" in html_of(pd.DataFrame({"a": [1]}))
+
+
+def test_a_view_outside_of_a_notebook_is_silent(watched: Watched) -> None:
+    view = View(None)
+    view.draw(watched.watch.history)
+    view.tell(watched.watch.status)
+    dropped = weakref.ref(view)
+    del view
+    assert dropped() is None

@@ -1,0 +1,135 @@
+"""What platforms on one database share: access, request windows, budgets, faults."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentbook.service import admin
+from agentbook.service.cluster.request_pieces import take_pieces
+from agentbook.service.engines.base import LlmCall, LlmUsage, Reply, TurnRequest
+from agentbook.service.engines.meter import RunLimits
+from service.databases import VARIABLE, Cluster
+from service.world import PLATFORMS, World, error
+
+pytestmark = [pytest.mark.dependencies, pytest.mark.anyio]
+
+Worlds = Callable[..., Any]
+
+
+@pytest.fixture
+def worlds(cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Worlds:
+    """Opens a world of two platforms on PostgreSQL."""
+    monkeypatch.setenv(VARIABLE, cluster.url)
+    monkeypatch.setenv(PLATFORMS, "2")
+
+    @asynccontextmanager
+    async def open_world(**options: Any) -> AsyncIterator[World]:
+        world = World(tmp_path / "data", **options)
+        await world.start_platforms()
+        try:
+            yield world
+        finally:
+            await world.aclose()
+
+    return open_world
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(30):
+        while not condition():
+            await asyncio.sleep(0.002)
+
+
+async def test_every_platform_checks_its_sockets_once_access_has_changed(worlds: Worlds) -> None:
+    async with worlds() as world:
+        key = world.key("acme", "agents:read")
+        before = [platform.hub.access_changes for platform in world.platforms]
+        admin.revoke_key(world.store, key)  # as the command line does
+        await until(
+            lambda: all(
+                platform.hub.access_changes > count for platform, count in zip(world.platforms, before, strict=True)
+            )
+        )
+        assert {(await world.get("/agents", key)).status_code for _ in world.platforms} == {401}
+
+
+async def test_a_key_has_one_request_window_on_all_of_them(worlds: Worlds) -> None:
+    async with worlds(requests_per_minute=20) as world:
+        other = world.key("acme", "agents:read")
+        answers = [await world.get("/agents", world.full) for _ in range(60)]
+        admitted = [answer.status_code for answer in answers].count(200)
+        minutes = {row["minute"] for row in world.rows("request_windows")}
+        assert 20 <= admitted <= 20 * len(minutes), "another minute may have begun meanwhile"
+        assert {error(answer)[0] for answer in answers if answer.status_code != 200} == {429}
+        assert (await world.get("/agents", other)).status_code == 200
+
+
+async def test_old_request_windows_are_deleted(worlds: Worlds) -> None:
+    async with worlds() as world:
+        for minute in (1, 2, 3):
+            await world.store.count(lambda db, minute=minute: take_pieces(db, minute, {"a": 2, "b": 1}))
+        assert await world.store.count(lambda db: take_pieces(db, 3, {"b": 5})) == {"b": 6}
+        rows = {(row["minute"], row["counted"]): row["taken"] for row in world.rows("request_windows")}
+        assert rows == {(2, "a"): 2, (2, "b"): 1, (3, "a"): 2, (3, "b"): 6}
+
+
+class Spender:
+    """Asks a model twice; between the two calls it waits for `released`."""
+
+    def __init__(self) -> None:
+        self.released = asyncio.Event()
+        self.spent = asyncio.Event()
+
+    def __call__(self, _name: str) -> Spender:
+        return self
+
+    async def run(self, turn: TurnRequest) -> AsyncIterator[Any]:
+        yield LlmCall(1)
+        yield LlmUsage(60)
+        self.spent.set()
+        if turn.message == "wait":
+            await self.released.wait()
+        yield LlmCall(1)
+        yield Reply("done")
+
+
+async def test_a_budget_counts_what_turns_elsewhere_are_using(worlds: Worlds) -> None:
+    engine = Spender()
+    async with worlds(engines=engine, limits=RunLimits(workspace_budget=100)) as world:
+        world.workspace()
+        world.agent_row()
+        waiting = await world.start("wait")
+        await engine.spent.wait()
+        # The first turn has used 60 and stored nothing yet; this one runs elsewhere.
+        other = await world.start("go")
+        async with asyncio.timeout(30):
+            while len(events := await world.events(other)) < 2:
+                await asyncio.sleep(0.01)
+        assert events[-1]["content"]["message"] == "WORKSPACE budget exceeded for 'lab'"
+        engine.released.set()
+        async with asyncio.timeout(30):
+            while len(events := await world.events(waiting)) < 2:
+                await asyncio.sleep(0.01)
+        assert events[-1]["type"] == "runtime_error", "the other turn's 60 count here"
+        assert {row["tokens"] for row in world.rows("spending") if row["scope"] == "WORKSPACE"} == {120}
+
+
+async def test_one_of_two_publications_at_the_same_time_succeeds(worlds: Worlds) -> None:
+    async with worlds() as world:
+        agent = world.agent_row(template="LLM")
+        version = world.add(
+            "agent_versions",
+            agent_id=agent,
+            creator_id=world.accounts["acme"],
+            type="COMMITTED",
+            version_number="1.0.0",
+        )
+        path = f"/agents/helper/versions/{version}/publish"
+        answers = await asyncio.gather(*(world.post(path, {}, world.full) for _ in range(6)))
+        assert sorted(answer.status_code for answer in answers)[1:] == [409] * 5

@@ -1,0 +1,70 @@
+"""The events of tool runs and sub-agents say what ran, when, and within what."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+
+from agentbook import steps as steps_of
+from agentbook.frames.parse import to_frame
+from agentbook.service.engines.base import LlmCall, LlmUsage, SubtaskStarted, ToolDone, ToolStarted
+from agentbook.service.engines.meter import RunLimits
+from agentbook.service.turns.execution import without_contents
+from service.engines.engine_runs import request
+
+from .test_run_limits import StepsEngine, platform
+
+pytestmark = pytest.mark.anyio
+
+LONG = "x" * 500 + "\ud800"
+STEPS = [
+    ToolStarted("search", {"query": "x \ud800"}), ToolDone("search", [1, None]),
+    SubtaskStarted("helper"), ToolStarted("sql"), LlmCall(1), LlmUsage(60, model="m"), ToolDone("sql"),
+    ToolStarted(LONG, {"n": float("nan")}), ToolDone(LONG, "y" * 20_000),
+    ToolDone("helper", {"reply": "42"}), ToolDone("never announced"),
+]  # fmt: skip
+
+
+async def test_events_of_tool_runs_are_the_steps_of_the_turn(tmp_path: Path) -> None:
+    async with platform(tmp_path, StepsEngine(STEPS), RunLimits()) as world:
+        session = await world.start("go", None)
+        await world.idle()
+        events = await world.events(session, None)
+    *runs, reply = events[1:]
+    assert all(run["content"] == {} and run["type"] == "runtime_done" for run in runs), "as specified"
+    assert reply["usage"] == {"total_tokens": 60, "model": "m"}
+    assert "step" not in reply
+    steps = [run["step"] for run in runs]
+    assert [(step["kind"], step["name"]) for step in steps] == [
+        ("tool", "search"), ("tool", "sql"), ("tool", "x" * 200), ("task", "helper"), ("tool", "never announced"),
+    ]  # fmt: skip
+    helper = runs[3]["task_id"]
+    assert [step.get("parent_id") for step in steps] == [None, helper, helper, None, None]
+    # Events have their times in milliseconds.
+    assert all(
+        step["started_at"] <= step["ended_at"] and step["ended_at"][:23] <= run["created_at"][:23]
+        for step, run in zip(steps, runs, strict=True)
+    )
+    assert [step.get("arguments") for step in steps] == [{"query": "x ?"}, None, "not a JSON value", None, None]
+    results = [step.get("result") for step in steps]
+    assert results[:2] + results[3:] == [[1, None], None, {"reply": "42"}, None]
+    assert len(results[2]) < 8_100
+    assert results[2].endswith("… (20,002 characters)")
+    frame = to_frame("events", [json.dumps({"items": events}).encode()], context={"session_id": session})
+    table = steps_of(frame)
+    assert sorted(zip(table["name"], table["kind"], table["depth"], strict=True)) == sorted(
+        (step["name"], step["kind"], int("parent_id" in step)) for step in steps
+    )
+    assert (table["duration_s"] >= 0).all()
+
+
+def test_steps_of_an_agent_with_a_foreign_prompt_say_nothing_of_it() -> None:
+    for step in (ToolStarted("a", {"x": "prompt"}), SubtaskStarted("a", {"x": "prompt"}), ToolDone("a", "prompt")):
+        assert "prompt" in repr(step)
+        assert "prompt" not in repr(without_contents(step))
+    cases = {(None, False): False, ("Be kind.", True): False, ("Be kind.", False): True}
+    for (prompt, visible), hides in cases.items():
+        assert dataclasses.replace(request("hi"), system_prompt=prompt, prompt_is_visible=visible).hides_steps is hides

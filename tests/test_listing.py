@@ -1,0 +1,165 @@
+"""What a listing shows in a notebook, and its items by position."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import Any
+
+import httpx
+import pytest
+
+import agentbook as ab
+
+HOSTILE = "<img src=x onerror=alert(1)> $x$"
+SECRET = "5up3rs3cret-value"
+
+
+class Platform:
+    """Lists `count` agents, by limit and offset."""
+
+    def __init__(self, count: int = 25, *, totals: bool = True, page_limit: int = 1000) -> None:
+        self.items: list[dict[str, Any]] = [{"id": f"a{n:02d}", "name": f"agent {n}"} for n in range(count)]
+        self.totals, self.page_limit = totals, page_limit
+        self.queries: list[dict[str, str]] = []
+
+    def respond(self, request: httpx.Request) -> httpx.Response:
+        query = dict(request.url.params)
+        self.queries.append(query)
+        items = [item for item in self.items if item["id"] > query.get("from_id", "")]
+        offset = int(query.get("offset", 0))
+        page = items[offset : offset + min(int(query.get("limit", 20)), self.page_limit)]
+        pagination = {"total_count": len(items)} if self.totals else {}
+        more = offset + len(page) < len(items)
+        return httpx.Response(200, json={"items": page, "pagination": {**pagination, "has_more": more}})
+
+    def client(self) -> ab.Client:
+        return ab.Client("https://h/v1", http_client=httpx.Client(transport=httpx.MockTransport(self.respond)))
+
+    def async_client(self) -> ab.AsyncClient:
+        transport = httpx.MockTransport(self.respond)
+        return ab.AsyncClient("https://h/v1", http_client=httpx.AsyncClient(transport=transport))
+
+
+SLICES = [
+    slice(None), slice(3), slice(3, 7), slice(20, None), slice(20, 99), slice(7, 3), slice(40, 50), slice(-3, None),
+    slice(None, -20), slice(-99, 2), slice(0, 0), slice(2, 9, 1),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("totals", [True, False])
+@pytest.mark.parametrize("page_limit", [1000, 6])
+@pytest.mark.parametrize("limit", [None, 12])
+def test_positions_and_slices_are_those_of_a_list(limit: int | None, page_limit: int, totals: bool) -> None:
+    platform = Platform(totals=totals, page_limit=page_limit)
+    for listing in (platform.client().agents.list(limit=limit), platform.client().sessions.events("s", limit=limit)):
+        expected = [item["id"] for item in platform.items][:limit]
+        for position in (0, 5, len(expected) - 1, -1, -len(expected)):
+            assert listing[position].id == expected[position], position
+        for position in (len(expected), 99, -len(expected) - 1):
+            with pytest.raises(IndexError, match=rf"has no item {position}: it has {len(expected)}"):
+                listing[position]
+        for part in SLICES:
+            assert [record.id for record in listing[part]] == expected[part], part
+        assert listing[5:][2].id == expected[7]
+        assert [record.id for record in listing[2:9][1:-1]] == expected[2:9][1:-1]
+        assert listing[2:5].to_pandas()["id"].to_list() == expected[2:5]
+        assert len(listing[2:5]) == 3
+
+
+def test_a_slice_requests_only_its_items() -> None:
+    platform = Platform()
+    agents = platform.client().agents.list(search="x")
+    part = agents[10:13]
+    assert platform.queries == [], "a slice alone requests nothing"
+    assert [agent.name for agent in part] == ["agent 10", "agent 11", "agent 12"]
+    assert platform.queries == [{"search": "x", "limit": "3", "offset": "10"}]
+    assert agents[3].name == "agent 3"
+    assert agents[-1].name == "agent 24"
+    assert len(platform.queries) == 2, "positions share the first page"
+
+
+def test_an_index_that_makes_no_sense_says_what_to_do() -> None:
+    agents = Platform().client().agents.list()
+    with pytest.raises(ValueError, match=r"has no steps, and 2 is one: load the list .* frame\.iloc\[::2\]"):
+        agents[::2]
+    with pytest.raises(ValueError, match="-1 is one"):
+        agents[::-1]
+    for wrong in ("name", 1.0, None, slice("a", None)):
+        with pytest.raises(TypeError, match=r"is indexed by position, as in listing\[0\] or listing\[:10\], not by"):
+            agents[wrong]
+
+
+def test_an_awaited_listing_says_how_to_read_it() -> None:
+    agents = Platform().async_client().agents.list()
+
+    async def read() -> list[str]:
+        part = agents[5:7]
+        return [agent.id async for agent in part] + [(await agents[3:4].first()).id]  # type: ignore[union-attr]
+
+    assert asyncio.run(read()) == ["a05", "a06", "a03"]
+    for call in (lambda: agents[3], lambda: agents[-2:]):
+        with pytest.raises(TypeError, match=r"await listing\[3:4\]\.first\(\)"):
+            call()
+    with pytest.raises(TypeError, match="is read with `async for`"):
+        list(agents)
+    with pytest.raises(TypeError, match=r"is counted with `await listing\.count\(\)`"):
+        len(agents)
+    assert agents, "what is not loaded is not taken for empty"
+    assert "await listing.to_pandas()" in agents._repr_html_()
+
+
+# -- in a notebook -----------------------------------------------------------------
+
+
+def test_showing_a_list_requests_nothing() -> None:
+    platform = Platform()
+    agents = platform.client().agents.list(search="x")
+    assert repr(agents) == "<Listing of agents.list(search='x'): not fetched yet>"
+    html = agents._repr_html_()
+    assert "nothing is fetched yet" in html
+    assert "<code>listing.to_pandas()</code>" in html
+    assert platform.queries == []
+
+
+def test_a_notebook_shows_the_first_rows_the_count_and_how_to_load() -> None:
+    platform = Platform()
+    agents = platform.client().agents.list()
+    len(agents)
+    html = agents._repr_html_()
+    assert "25 items, the first 10 of them here" in html
+    assert html.count("<tr>") == 11
+    assert re.findall(r"<th[^>]*>(\w+)</th>", html) == ["name", "id"], "columns without a value are left out"
+    assert "<code>listing.to_pandas()</code>" in html
+    assert len(platform.queries) == 1
+    empty = Platform(0).client().agents.list()
+    assert not empty
+    assert "0 items</p><p>Load" in empty._repr_html_()
+
+
+def test_texts_of_agents_are_escaped_and_shortened() -> None:
+    platform = Platform(1)
+    platform.items = [{"id": "a", "name": HOSTILE, "description": "word\n" * 100, "owner": {"name": "<b>"}}]
+    agents = platform.client().agents.list(search=HOSTILE)
+    assert "<img" not in agents._repr_html_()
+    assert agents.first() is not None
+    html = agents._repr_html_()
+    assert "<img" not in html
+    assert "<b>&lt;" not in html.replace("<b>agents", "")
+    assert "&lt;img src=x onerror=alert(1)&gt; $x$</td>" in html
+    assert "mathjax_ignore" in html
+    assert "word word" in html
+    assert "…</td>" in html
+
+
+def test_no_secret_of_a_credential_is_shown() -> None:
+    platform = Platform(1)
+    platform.items = [
+        {"id": "c", "name": "crm", "integration": {"name": "crm", "client_secret": SECRET}, "params": {"token": SECRET},
+         "webhook_url": f"https://u:{SECRET}@h.example/{SECRET}", "webhook_owner_identifier": SECRET}
+    ]  # fmt: skip
+    credentials = platform.client().credentials.list("acme")
+    assert len(credentials) == 1
+    html = credentials._repr_html_()
+    assert SECRET not in html
+    assert "h.example" in html

@@ -1,0 +1,66 @@
+"""Every link of the site leads to a page, a file or a place that is there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+NOT_LINKS = {"#"}  # buttons of the theme
+
+
+@dataclass
+class Page(HTMLParser):
+    """The links and anchors of a page."""
+
+    links: list[str] = field(default_factory=list)
+    anchors: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        super().__init__()
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        values = dict(attributes)
+        self.anchors |= {name for key in ("id", "name") if (name := values.get(key))}
+        if link := values.get("href") or values.get("src"):
+            self.links.append(link)
+
+
+def read(path: Path) -> Page:
+    page = Page()
+    page.feed(path.read_text("utf-8"))
+    return page
+
+
+def broken_links(site: Path) -> Iterator[str]:
+    """The internal links that lead nowhere, each with its page."""
+    static = site / "_static"  # files of the theme, which are no pages
+    pages = {path: read(path) for path in site.rglob("*.html") if static not in path.parents}
+    for path, page in pages.items():
+        for link in set(page.links) - NOT_LINKS:
+            address = urlsplit(link)
+            if address.scheme or address.netloc:
+                continue
+            target = (path.parent / unquote(address.path)).resolve() if address.path else path
+            if not target.is_file():
+                yield f"{path.relative_to(site)}: {link}: no such file"
+            elif address.fragment and target in pages and unquote(address.fragment) not in pages[target].anchors:
+                yield f"{path.relative_to(site)}: {link}: no such anchor"
+
+
+def test_every_internal_link_and_anchor_resolves(site: Path) -> None:
+    assert sorted(broken_links(site.resolve())) == []
+
+
+@pytest.mark.parametrize(
+    ("link", "problem"),
+    [("b.html", None), ("b.html#there", None), ("b.html#gone", "no such anchor"), ("c.html", "no such file")],
+)
+def test_a_broken_link_is_reported(tmp_path: Path, link: str, problem: str | None) -> None:
+    (tmp_path / "a.html").write_text(f'<a href="{link}">x</a><a href="https://elsewhere.example/#x">y</a>')
+    (tmp_path / "b.html").write_text('<h1 id="there">B</h1>')
+    assert list(broken_links(tmp_path)) == ([f"a.html: {link}: {problem}"] if problem else [])

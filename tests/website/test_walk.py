@@ -1,0 +1,125 @@
+"""A reader walks from the front page to a docstring, a chart and a chat.
+
+The site is opened from the disk, without a server and without a network.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from support.browser import browser_or_skip, running_browser
+
+pytestmark = pytest.mark.browser
+
+NARROW = 400  # pixels
+NARROW_PAGES = (
+    "index",
+    "gallery",
+    "reference",
+    "06-analyses",
+    "reference/rest-api",
+    "reference/commands",
+    "about/architecture",
+    "about/performance",
+    "tutorials/01-first-look",
+    "generated/agentbook.load_history",
+)
+
+
+@pytest.fixture(scope="module")
+def page(site: Path) -> Iterator[Page]:
+    browser_or_skip()
+    with running_browser() as browser:
+        context = browser.new_context(reduced_motion="reduce")
+        context.set_default_timeout(20_000)
+        yield context.new_page()
+
+
+@pytest.fixture
+def front(page: Page, site: Path) -> Iterator[Page]:
+    """The front page. The test fails if a page requests anything from outside."""
+    outside: list[str] = []
+
+    def record(url: str) -> None:
+        if not url.startswith(("file:", "data:", "blob:")):
+            outside.append(url)
+
+    page.on("request", lambda request: record(request.url))
+    page.set_viewport_size({"width": 1300, "height": 1000})
+    page.goto((site / "index.html").as_uri())
+    yield page
+    assert outside == []
+
+
+def follow(page: Page, name: str) -> None:
+    page.get_by_role("main").get_by_role("link", name=name, exact=True).first.click()
+
+
+def press_card(page: Page, text: str) -> None:
+    """Press the upper edge of a card, where no other link is."""
+    page.locator(".sd-card").filter(has_text=text).first.click(position={"x": 40, "y": 12})
+
+
+def test_a_reader_walks_from_the_front_page_to_a_docstring(front: Page) -> None:
+    press_card(front, "Look up")
+    follow(front, "turns")
+    expect(front.locator("h1")).to_contain_text("ab.turns")
+    docstring = front.locator("dl.py.function")
+    expect(docstring).to_contain_text("Parameters")
+    expect(docstring.get_by_role("table").first).to_contain_text("latency_s")
+    frame = docstring.get_by_role("link", name="DataFrame").first
+    expect(frame).to_have_attribute("href", re.compile(r"^https://pandas\.pydata\.org/.*pandas\.DataFrame"))
+
+
+def test_a_reader_walks_from_the_front_page_to_a_chart_and_a_chat(front: Page) -> None:
+    press_card(front, "Learn")
+    follow(front, "A first look")
+    chart = front.locator('.cell_output img[src^="data:image/svg+xml"]').first
+    chart.scroll_into_view_if_needed()
+    box = chart.bounding_box()
+    assert box is not None
+    assert box["width"] > 400
+    assert chart.evaluate("chart => chart.decode().then(() => chart.naturalWidth > 0)")
+    chat = front.locator(".cell_output .ab-static").first
+    expect(chat.get_by_role("heading", level=5).first).to_have_text("You")
+    expect(chat).to_contain_text("What is a turn?")
+
+
+def test_a_picture_of_the_gallery_leads_to_its_cell(front: Page) -> None:
+    press_card(front, "each with the cell")
+    call = front.locator(".sd-card code").first.inner_text()
+    press_card(front, "A first look")
+    cell = front.locator(":target")
+    expect(cell).to_contain_text(call)
+    expect(cell).to_be_in_viewport()
+
+
+def test_code_in_the_manual_leads_to_the_reference(front: Page, site: Path) -> None:
+    front.goto((site / "04-streaming.html").as_uri())
+    front.get_by_role("main").get_by_role("link", name="client.sessions.stream", exact=True).first.click()
+    expect(front.locator(":target")).to_contain_text("stream(")
+
+
+def test_the_search_finds_a_name_and_an_operation(front: Page) -> None:
+    for words, target in (("load_history", "agentbook.load_history.html"), ("listAgents", "rest-api.html")):
+        front.locator("button.search-button-field:visible").first.click()
+        front.locator("input[type=search]:visible").first.fill(words)
+        front.keyboard.press("Enter")
+        expect(front.locator(f'#search-results a[href*="{target}"]').first).to_be_visible()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_no_page_is_wider_than_a_phone(front: Page, site: Path, scheme: str) -> None:
+    front.set_viewport_size({"width": NARROW, "height": 900})
+    front.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+    widths = {}
+    for name in NARROW_PAGES:
+        front.goto((site / f"{name}.html").as_uri())
+        expect(front.locator("html")).to_have_attribute("data-theme", scheme)
+        widths[name] = front.evaluate("() => document.documentElement.scrollWidth")
+    assert {name: width for name, width in widths.items() if width > NARROW} == {}
