@@ -18,7 +18,7 @@ from agentbook.chat.compare.view import static_html
 from agentbook.chat.compare.widget import Compare
 from agentbook.chat.html import static_transcript
 from agentbook.events import loop
-from chat.compare.agents import Agents, PageReader, buttons, eventually, shout, words
+from chat.compare.agents import Agents, PageReader, buttons, eventually, never, shout, words
 from chat.fakes import FakePlatform, echo, refused
 from chat.panels import on_loop, widgets_in
 
@@ -111,6 +111,34 @@ def test_a_retry_keeps_what_was_streamed_before(agents: Agents, make: Any) -> No
     compare.ask("Hello")
     assert words(compare).count("Let me") == 1
     again.close()
+
+
+def test_answers_stream_and_none_waits_for_another(make: Any, agents: Agents) -> None:
+    proceed = asyncio.Event()
+
+    async def slow(platform: FakePlatform, text: str) -> None:
+        await never(platform, text)
+        await proceed.wait()
+        platform.reply("Let me think.")
+
+    agents.answers["slow"] = slow
+    compare = make("shout", "slow")
+    asking = threading.Thread(target=compare.ask, args=("Hello",))
+    asking.start()
+    eventually(compare, lambda: [side.get("body", "") != "" for side in sides(compare)] == [True, True])
+    first, second = sides(compare)
+    assert "HELLO" in first["body"]
+    assert (first["data"]["pending"], second["data"]["pending"]) == (False, True)
+    assert "Let me" in second["body"]
+    on_loop(proceed.set)
+    asking.join(60)
+    assert "Let me think." in sides(compare)[1]["body"]
+
+
+def sides(compare: Compare) -> list[dict[str, Any]]:
+    """The replies of the only round; none before it is on the page."""
+    page = PageReader(compare)
+    return page.columns() if any("columns" in turn["data"] for turn in page.turns.values()) else []
 
 
 def test_an_agent_may_occur_more_than_once(make: Any, agents: Agents) -> None:
