@@ -284,58 +284,17 @@ def test_every_module_says_what_lives_there(module: str) -> None:
 
 # What the code used to call things: a reader needed a glossary for it. None of these
 # comes back, with or without leading underscores.
-RETIRED = {
-    # modules and classes
-    *(
-        "Walk",
-        "Gate",
-        "Fetch",
-        "Got",
-        "Stretch",
-        "Pace",
-        "Picture",
-        "Place",
-        "place_of",
-        "Trouble",
-        "Standing",
-        "Written",
-        "Ledger",
-    ),
-    *(
-        "Bench",
-        "Trials",
-        "StaticTwin",
-        "Heartbeat",
-        "doors",
-        "bubbles",
-        "looks",
-        "ledger",
-        "upkeep",
-        "stretches",
-        "scribe_agent",
-    ),
-    *(
-        "heartbeat",
-        "quoting",
-        "sendable",
-        "speaking",
-        "wiretext",
-        "gate_of",
-        "twin",
-        "mint",
-        "rhythm",
-        "presence",
-        "standing",
-        "written",
-    ),
-    # variables
-    *("found", "said", "given", "one", "asked", "told", "what", "kept", "left", "most", "got", "wanted"),
-    # methods
-    *("go_on", "note_the_end", "settle", "take", "look_for_ends", "leave", "renew"),
-}
+RETIRED_MODULES_AND_CLASSES = """
+    Walk Gate Fetch Got Stretch Pace Picture Place Trouble Standing Written Ledger Bench Trials
+    StaticTwin Heartbeat doors bubbles looks ledger upkeep stretches scribe_agent heartbeat quoting
+    sendable speaking wiretext gates gate_of twin mint rhythm presence standing written places place_of
+"""
+RETIRED_VARIABLES = "found said given one asked told what kept left most got wanted gate place"
+RETIRED_METHODS = "go_on note_the_end settle take look_for_ends leave renew"
+RETIRED = {*f"{RETIRED_MODULES_AND_CLASSES} {RETIRED_VARIABLES} {RETIRED_METHODS}".split()}
 
 # Nor are they parts of names in src/, except of these: a time, and what HTTP calls it.
-RETIRED_PARTS = {"found", "said", "given", "asked", "told", "kept", "left", "most", "got", "wanted"}
+RETIRED_PARTS = {*RETIRED_VARIABLES.split(), "gates", "places"} - {"one", "what"}
 WHOLE = {"asked_at", "not_found", "url_not_found"}
 
 
@@ -384,6 +343,17 @@ def test_no_retired_name_is_part_of_one() -> None:
         for path in files_of(SRC)
         for name, line in identifiers(tree_of(path))
         if (word := name.strip("_")) not in WHOLE and RETIRED_PARTS.intersection(word.lower().split("_"))
+    ]
+    assert uses == []
+
+
+def test_no_module_of_the_page_gives_a_retired_name() -> None:
+    declared = re.compile(r"\b(?:const|let|function|class)\s+(\w+)|^  (\w+)\(.*\{$", re.MULTILINE)
+    uses = [
+        f"{path.relative_to(SRC)}: {name}"
+        for path in sorted(SRC.glob("**/assets/*.js"))
+        for name in map("".join, declared.findall(path.read_text(encoding="utf-8")))
+        if name in RETIRED
     ]
     assert uses == []
 

@@ -113,14 +113,14 @@ class Simulation:
 
     def __init__(self, allotment: int, latency_s: float = 0.05) -> None:
         self.now = 17.0  # somewhere within a minute
-        self.gate = RateLimitGate(lambda: self.now)
+        self.rate_limit = RateLimitGate(lambda: self.now)
         self.allotment = allotment
         self.latency_s = latency_s
         self.counts: dict[int, int] = {}
         self.sent: list[float] = []
         self.refused: list[float] = []
         self.settings = Settings(
-            "https://h/v1", None, self.gate, 30.0, 100_000.0, lambda: self.now, lambda: self.now, random.Random(0)
+            "https://h/v1", None, self.rate_limit, 30.0, 100_000.0, lambda: self.now, lambda: self.now, random.Random(0)
         )
 
     def answer(self, at: float) -> Any:
@@ -172,7 +172,7 @@ def test_nothing_leaves_through_a_closed_gate() -> None:
     closed_sends = []
 
     def observe(at: float) -> None:
-        if world.gate.closed:
+        if world.rate_limit.closed:
             closed_sends.append(at)
 
     world.run([me.get() for _ in range(450)], workers=16, observe=observe)

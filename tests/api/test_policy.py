@@ -62,7 +62,7 @@ def test_a_run_limit_is_not_waited_for() -> None:
     with pytest.raises(ab.ExecutionLimit):
         world.run(sessions.send("s", "hello"))
     assert len(world.sent) == 1
-    assert not world.gate.closed
+    assert not world.rate_limit.closed
 
 
 @pytest.mark.proves("429: wait for the next minute")
@@ -178,12 +178,12 @@ def test_a_reply_without_a_length_that_was_cut_short_is_read_again() -> None:
 
 def test_an_interrupted_probe_makes_room_for_another() -> None:
     world = World()
-    world.gate.refused(None)
+    world.rate_limit.refused(None)
     world.now = 61.0
     steps = exchange(me.get(), world.settings, World.no_openapi)
     assert isinstance(next(steps), Send)
     steps.close()
-    assert world.gate.admit() == 0.0
+    assert world.rate_limit.admit() == 0.0
 
 
 DEEP = b"[" * 100_000 + b"]" * 100_000

@@ -4,7 +4,7 @@ import pytest
 
 import agentbook as ab
 from agentbook.api.error_replies import from_reply
-from agentbook.api.rate_limit import MIN_WAIT_S, PROBE_POLL_S, WINDOW_S, RateLimitGate, rate_limit_gate, retry_after_s
+from agentbook.api.rate_limit import MIN_WAIT_S, PROBE_POLL_S, WINDOW_S, RateLimitGate, retry_after_s, shared_rate_limit
 
 pytestmark = pytest.mark.python_versions
 
@@ -20,47 +20,47 @@ class Clock:
 
 
 def test_an_open_gate_lets_everything_through() -> None:
-    gate = RateLimitGate(Clock())
-    assert [gate.admit() for _ in range(5)] == [0.0] * 5
+    rate_limit = RateLimitGate(Clock())
+    assert [rate_limit.admit() for _ in range(5)] == [0.0] * 5
 
 
 @pytest.mark.proves("429 TooManyRequests")
 def test_a_refusal_closes_it_until_the_servers_next_minute() -> None:
     clock = Clock()
-    gate = RateLimitGate(clock)
-    assert gate.admit() == 0.0
-    gate.refused(DATE.format(42))
-    assert gate.closed
-    assert gate.admit() == 18.0
+    rate_limit = RateLimitGate(clock)
+    assert rate_limit.admit() == 0.0
+    rate_limit.refused(DATE.format(42))
+    assert rate_limit.closed
+    assert rate_limit.admit() == 18.0
     clock.now += 17.9
-    assert 0 < gate.admit() < 0.2
+    assert 0 < rate_limit.admit() < 0.2
 
 
 @pytest.mark.proves("429: wait for the next minute")
 def test_one_probe_goes_first_and_the_others_follow_when_it_passed() -> None:
     clock = Clock()
-    gate = RateLimitGate(clock)
-    gate.refused(DATE.format(59))
+    rate_limit = RateLimitGate(clock)
+    rate_limit.refused(DATE.format(59))
     clock.now += 1.0
-    assert gate.admit() == 0.0  # the probe
-    assert gate.admit() == PROBE_POLL_S
-    gate.passed()
-    assert not gate.closed
-    waits = [gate.admit() for _ in range(3)]
+    assert rate_limit.admit() == 0.0  # the probe
+    assert rate_limit.admit() == PROBE_POLL_S
+    rate_limit.passed()
+    assert not rate_limit.closed
+    waits = [rate_limit.admit() for _ in range(3)]
     assert all(0 < wait <= 0.05 for wait in waits)  # a ramp, not a burst
     clock.now += 0.06
-    assert gate.admit() == 0.0
+    assert rate_limit.admit() == 0.0
 
 
 @pytest.mark.proves("429: wait for the next minute")
 def test_a_refused_probe_waits_a_whole_minute_from_then() -> None:
     clock = Clock()
-    gate = RateLimitGate(clock)
-    gate.refused(DATE.format(50))
+    rate_limit = RateLimitGate(clock)
+    rate_limit.refused(DATE.format(50))
     clock.now += 10
-    assert gate.admit() == 0.0
-    gate.refused(DATE.format(50))
-    assert gate.admit() == WINDOW_S
+    assert rate_limit.admit() == 0.0
+    rate_limit.refused(DATE.format(50))
+    assert rate_limit.admit() == WINDOW_S
 
 
 @pytest.mark.parametrize(("header", "wait"), [("7", 7.0), ("0", MIN_WAIT_S), ("soon", 18.0), ("", 18.0), ("²", 18.0)])
@@ -68,9 +68,9 @@ def test_a_gateways_retry_after_counts_instead_of_the_minute(header: str, wait: 
     headers = {"retry-after": header, "date": DATE.format(42)}
     refused = from_reply(429, headers, b"<html>slow down</html>", operation="me.get")
     assert isinstance(refused, ab.RateLimited)
-    gate = RateLimitGate(Clock())
-    gate.refused(refused.date, refused, retry_after_s=refused.retry_after_s)
-    assert gate.admit() == wait
+    rate_limit = RateLimitGate(Clock())
+    rate_limit.refused(refused.date, refused, retry_after_s=refused.retry_after_s)
+    assert rate_limit.admit() == wait
 
 
 def test_a_retry_after_with_a_date_needs_no_common_clock() -> None:
@@ -81,26 +81,26 @@ def test_a_retry_after_with_a_date_needs_no_common_clock() -> None:
 
 def test_a_lost_probe_makes_room_for_another() -> None:
     clock = Clock()
-    gate = RateLimitGate(clock)
-    gate.refused(None)
+    rate_limit = RateLimitGate(clock)
+    rate_limit.refused(None)
     clock.now += WINDOW_S
-    assert gate.admit() == 0.0
-    gate.lost()
-    assert gate.admit() == 0.0
+    assert rate_limit.admit() == 0.0
+    rate_limit.lost()
+    assert rate_limit.admit() == 0.0
 
 
 def test_refusals_of_requests_under_way_do_not_move_it() -> None:
     clock = Clock()
-    gate = RateLimitGate(clock)
+    rate_limit = RateLimitGate(clock)
     for second in (50, 51, 52):
-        assert gate.admit() == (0.0 if second == 50 else 10.0)
-        gate.refused(DATE.format(second))
-    assert gate.admit() == 10.0
+        assert rate_limit.admit() == (0.0 if second == 50 else 10.0)
+        rate_limit.refused(DATE.format(second))
+    assert rate_limit.admit() == 10.0
 
 
 def test_a_credential_has_one_gate_in_the_process() -> None:
     clock = Clock()
-    gate = rate_limit_gate("https://h/v1", "key:a", clock)
-    assert rate_limit_gate("https://h/v1", "key:a", clock) is gate
-    assert rate_limit_gate("https://h/v1", "key:b", clock) is not gate
-    assert rate_limit_gate("http://other/v1", "key:a", clock) is not gate
+    rate_limit = shared_rate_limit("https://h/v1", "key:a", clock)
+    assert shared_rate_limit("https://h/v1", "key:a", clock) is rate_limit
+    assert shared_rate_limit("https://h/v1", "key:b", clock) is not rate_limit
+    assert shared_rate_limit("http://other/v1", "key:a", clock) is not rate_limit

@@ -32,11 +32,11 @@ class World:
         self.sent: list[Send] = []
         self.slept: list[float] = []
         clock = lambda: self.now  # noqa: E731
-        self.gate = RateLimitGate(clock)
+        self.rate_limit = RateLimitGate(clock)
         self.settings = Settings(
             "https://h/v1",
             key and ApiKey(key),
-            self.gate,
+            self.rate_limit,
             30.0,
             deadline_s,
             clock,

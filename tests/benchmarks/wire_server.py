@@ -41,14 +41,14 @@ def make_events(session: int, count: int, step_ms: int) -> tuple[list[str], list
         hexa = f"{START_MS + step_ms * n + session:012x}"
         event = f"{hexa[:8]}-{hexa[8:]}-7{draw.getrandbits(12):03x}-8{draw.getrandbits(60):015x}"
         event = f"{event[:23]}-{event[23:]}"
-        place, kind, author = n % TURN, "runtime_done", ""
-        if place in (QUESTION, REPLY):
+        step, kind, author = n % TURN, "runtime_done", ""
+        if step in (QUESTION, REPLY):
             begin = draw.randrange(len(PROSE) - 40)
             content = '{"text":"' + " ".join(PROSE[begin : begin + draw.randint(5, 30)]) + '"}'
-            name = "api_key" if place == QUESTION else "agent"
-            kind = "message" if place == QUESTION else kind
+            name = "api_key" if step == QUESTION else "agent"
+            kind = "message" if step == QUESTION else kind
             author = f'"author":{{"type":"{name}","id":"{owner}"}},'
-        elif place in EMPTY:
+        elif step in EMPTY:
             content = "{}"
         else:
             kind, content = "tool_call", draw.choice(TOOL_CALLS)

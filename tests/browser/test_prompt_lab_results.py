@@ -71,11 +71,11 @@ def lab_of(inputs: int) -> PromptLab:
     lab.check({"Source": "Source", "session": "session"})
     lab.inputs = [f"Question {n} about sessions?" for n in range(inputs)]
     for number, text in enumerate(lab.inputs):
-        for place, name in enumerate(VARIANTS):
+        for position, name in enumerate(VARIANTS):
             reply = f"**{name}** says that a session is a conversation, no. {number}.\n\n- It has events.\n- It ends."
-            passed = (number + place) % 5 != 0
-            answer = Answer(name, text, status="answered", reply=reply, latency_s=1.0 + (number * 7 + place) % 13)
-            answer.verdicts = {"Source": Verdict(passed), "session": Verdict(True, 0.25 * ((number + place) % 5))}
+            passed = (number + position) % 5 != 0
+            answer = Answer(name, text, status="answered", reply=reply, latency_s=1.0 + (number * 7 + position) % 13)
+            answer.verdicts = {"Source": Verdict(passed), "session": Verdict(True, 0.25 * ((number + position) % 5))}
             lab.experiment.record(answer)
     return lab
 

@@ -74,7 +74,7 @@ class Watched:
         self.clock = ManualClock()
         self.fault: Callable[[httpx.Request], httpx.Response | None] = lambda request: None
         monkeypatch.setattr(watching, "Clock", lambda: self.clock)
-        monkeypatch.setattr(watching, "GATE_POLL_S", 0.005)
+        monkeypatch.setattr(watching, "RATE_LIMIT_POLL_S", 0.005)
         monkeypatch.setattr("agentbook.api.policy.BACKOFF_S", 0.001)
         monkeypatch.setattr("agentbook.api.rate_limit.WINDOW_S", 0.001)
         transport = httpx.MockTransport(lambda request: self.fault(request) or self.platform.respond(request))

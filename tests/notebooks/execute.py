@@ -58,13 +58,13 @@ def environment(home: Path) -> dict[str, str]:
         for name, value in os.environ.items()
         if name not in ("AGENTBOOK_BASE_URL", "AGENTBOOK_API_KEY") and not name.startswith("OPENAI_")
     }
-    places = (
+    names = (
         "JUPYTER_CONFIG_DIR",
         "JUPYTER_RUNTIME_DIR",
         "IPYTHONDIR",
         "XDG_CONFIG_HOME",
     )  # the last holds OAuth tokens
-    private = {name: str(home / name.lower()) for name in places}
+    private = {name: str(home / name.lower()) for name in names}
     return {**inherited, **private, **SEEDED, "AGENTBOOK_DATA": str(home / "data")}
 
 

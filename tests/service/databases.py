@@ -122,9 +122,11 @@ def _execute(url: str, sql: str) -> None:
 
 def server_binaries() -> Path | None:
     """Return the directory of initdb and postgres, or None. Not on PATH on Debian."""
-    directories = [Path(place).parent for place in [shutil.which("initdb")] if place]
+    directories = [Path(folder).parent for folder in [shutil.which("initdb")] if folder]
     directories += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
-    return next((place for place in directories if (place / "initdb").exists() and (place / "postgres").exists()), None)
+    return next(
+        (folder for folder in directories if (folder / "initdb").exists() and (folder / "postgres").exists()), None
+    )
 
 
 class Cluster:
@@ -139,21 +141,21 @@ class Cluster:
     def __init__(self, binaries: Path, *, durable: bool = False) -> None:
         self._binaries = binaries
         self._speed = "" if durable else "-c fsync=off -c full_page_writes=off"
-        self.place = Path(tempfile.mkdtemp(prefix="agentbook-pg-"))
+        self.folder = Path(tempfile.mkdtemp(prefix="agentbook-pg-"))
         # PostgreSQL refuses to run as root; there the system's own user for it does.
         self._user = "postgres" if os.geteuid() == 0 else None
         if self._user:
             account = pwd.getpwnam(self._user)
-            os.chown(self.place, account.pw_uid, account.pw_gid)
+            os.chown(self.folder, account.pw_uid, account.pw_gid)
         self._remover = self._start_remover()
-        self._run("initdb", "-D", str(self.place / "data"), "-U", "postgres", "-A", "trust", "-N", "-E", "UTF8")
-        self.url = f"postgresql+psycopg://postgres@/postgres?host={self.place}"
+        self._run("initdb", "-D", str(self.folder / "data"), "-U", "postgres", "-A", "trust", "-N", "-E", "UTF8")
+        self.url = f"postgresql+psycopg://postgres@/postgres?host={self.folder}"
         self.start()
 
     def _start_remover(self) -> subprocess.Popen[bytes]:
         """Stop the server and remove its files once the pipe closes or this dies."""
-        stop = [self._binaries / "pg_ctl", "-D", self.place / "data", "-m", "immediate", "-w", "stop"]
-        quoted = shlex.join(map(str, stop)), shlex.quote(str(self.place))
+        stop = [self._binaries / "pg_ctl", "-D", self.folder / "data", "-m", "immediate", "-w", "stop"]
+        quoted = shlex.join(map(str, stop)), shlex.quote(str(self.folder))
         return subprocess.Popen(
             ["/bin/sh", "-c", "cat; {}; rm -rf {}".format(*quoted)],
             user=self._user,
@@ -166,19 +168,19 @@ class Cluster:
         )
 
     def start(self) -> None:
-        options = f"-k {self.place} -c listen_addresses='' {self._speed} -c max_connections=200"
-        log = str(self.place / "log")
-        self._run("pg_ctl", "-D", str(self.place / "data"), "-l", log, "-w", "-o", options, "start")
+        options = f"-k {self.folder} -c listen_addresses='' {self._speed} -c max_connections=200"
+        log = str(self.folder / "log")
+        self._run("pg_ctl", "-D", str(self.folder / "data"), "-l", log, "-w", "-o", options, "start")
 
     def stop(self) -> None:
-        self._run("pg_ctl", "-D", str(self.place / "data"), "-m", "immediate", "-w", "stop")
+        self._run("pg_ctl", "-D", str(self.folder / "data"), "-m", "immediate", "-w", "stop")
 
     def _run(self, program: str, *arguments: str) -> None:
         subprocess.run(
             [self._binaries / program, *arguments],
             user=self._user,
             group=self._user,
-            cwd=self.place,
+            cwd=self.folder,
             check=True,
             timeout=60,
             stdin=subprocess.DEVNULL,

@@ -14,13 +14,13 @@ class Scripted:
 
     ``draft:x`` writes x, ``tool:x`` runs a tool, ``open:x`` begins one and leaves it,
     ``hang`` waits for ever, ``crash`` raises, ``timeout`` raises TimeoutError,
-    ``limit`` fails, ``silent`` ends without a reply, ``wait:x`` waits for `gates[x]`,
+    ``limit`` fails, ``silent`` ends without a reply, ``wait:x`` waits for `signals[x]`,
     ``file:x`` until the file x is there (from another process). Anything else, and the
     end, replies with what it knows about its turn.
     """
 
     def __init__(self) -> None:
-        self.gates: dict[str, asyncio.Event] = {}
+        self.signals: dict[str, asyncio.Event] = {}
         self.turns: list[TurnRequest] = []
         self.cancelled = 0
 
@@ -37,7 +37,7 @@ class Scripted:
             elif verb == "open":
                 yield ToolStarted(rest)
             elif verb == "wait":
-                await self.gates.setdefault(rest, asyncio.Event()).wait()
+                await self.signals.setdefault(rest, asyncio.Event()).wait()
             elif verb == "file":
                 while not Path(rest).exists():
                     await asyncio.sleep(0.005)

@@ -180,11 +180,11 @@ def test_an_unreachable_server_is_reported_in_one_line(tmp_path: Path) -> None:
 
 
 def test_every_directory_has_a_database_of_its_own_which_is_empty(cluster: Cluster, tmp_path: Path) -> None:
-    places = [tmp_path / name / name for name in ("a", "b")]
-    urls = [database_url(cluster.url, place) for place in (*places, places[0])]
+    folders = [tmp_path / name / name for name in ("a", "b")]
+    urls = [database_url(cluster.url, folder) for folder in (*folders, folders[0])]
     assert len(set(urls)) == 2
-    for place in places:
-        with contextlib.closing(Store(place, database_url(cluster.url, place))) as store:
+    for folder in folders:
+        with contextlib.closing(Store(folder, database_url(cluster.url, folder))) as store:
             admin.create_account(store, "acme", "organization")
     give_back(tmp_path / "a")
     later = tmp_path / "later"
@@ -202,7 +202,7 @@ def test_the_server_ends_with_a_process_that_is_killed() -> None:
         f"from pathlib import Path; from service.databases import Cluster; running = Cluster(Path({str(binaries)!r}))"
     )
     child = subprocess.Popen(
-        [sys.executable, "-c", f"{script}; print(running.place, flush=True); input()"],
+        [sys.executable, "-c", f"{script}; print(running.folder, flush=True); input()"],
         env={**os.environ, "PYTHONPATH": str(HERE.parent)},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -210,10 +210,10 @@ def test_the_server_ends_with_a_process_that_is_killed() -> None:
     )
     with child:
         assert child.stdout is not None
-        place = Path(child.stdout.readline().strip())
-        server = int((place / "data" / "postmaster.pid").read_text().split()[0])
+        folder = Path(child.stdout.readline().strip())
+        server = int((folder / "data" / "postmaster.pid").read_text().split()[0])
         child.kill()
-    while place.exists() or discovery_file.is_alive(server):
+    while folder.exists() or discovery_file.is_alive(server):
         time.sleep(0.01)
 
 

@@ -27,7 +27,7 @@ from .page import Page
 from .pagination import Pagination, Passes
 from .policy import Exchange, Settings, exchange
 from .prefetch import prefetch, prefetch_async
-from .rate_limit import RateLimitGate, rate_limit_gate
+from .rate_limit import RateLimitGate, shared_rate_limit
 from .record import Record
 from .redaction import hidden, revealed
 from .transport import AsyncTransport, Network, SyncTransport
@@ -71,8 +71,8 @@ class _Base(ABC):
                 f"{type(credentials).__name__}. The credentials of another client are its .auth."
             )
         identity = credentials.identity if credentials is not None else "anonymous"
-        gate = rate_limit_gate(base_url, identity, time.monotonic)
-        self._settings = Settings(base_url, credentials, gate, timeout_s, deadline_s)
+        rate_limit = shared_rate_limit(base_url, identity, time.monotonic)
+        self._settings = Settings(base_url, credentials, rate_limit, timeout_s, deadline_s)
         self.network = Network(tls, revealed(proxy))
         self._openapi: Mapping[str, Any] | None = None
         self._set_up(http_client)
@@ -92,9 +92,9 @@ class _Base(ABC):
         return self._settings.credentials
 
     @property
-    def gate(self) -> RateLimitGate:
+    def rate_limit(self) -> RateLimitGate:
         """The rate-limit gate of this credential, shared with its WebSockets."""
-        return self._settings.gate
+        return self._settings.rate_limit
 
     @property
     def timeout_s(self) -> float:

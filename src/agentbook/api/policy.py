@@ -93,7 +93,7 @@ class Settings:
 
     base_url: str
     credentials: Credentials | None
-    gate: RateLimitGate
+    rate_limit: RateLimitGate
     timeout_s: float = 30.0
     deadline_s: float = 180.0
     monotonic: Callable[[], float] = time.monotonic
@@ -196,7 +196,7 @@ def _send_until_answered(call: Call[Any], settings: Settings, ends_at: float) ->
     lost: NoReply | None = None
     while True:
         try:
-            yield from _wait_for_gate(call, settings, ends_at, error)
+            yield from _wait_for_rate_limit(call, settings, ends_at, error)
         except DeadlineExceeded as late:
             if uncertain is None:
                 raise
@@ -210,10 +210,10 @@ def _send_until_answered(call: Call[Any], settings: Settings, ends_at: float) ->
         try:
             outcome = yield replace(send, timeout_s=min(settings.timeout_s, remaining))
         except GeneratorExit:
-            settings.gate.lost()  # interrupted: if this was the probe, let another request probe
+            settings.rate_limit.lost()  # interrupted: if this was the probe, let another request probe
             raise
         if isinstance(outcome, Reply) and outcome.status < 300:
-            settings.gate.passed()
+            settings.rate_limit.passed()
             return outcome
         outcome = _redacted(outcome, redactor)
         error = _failure(call, settings, outcome)
@@ -267,18 +267,20 @@ def _redacted(outcome: Any, redactor: Redactor) -> Any:
     return replace(outcome, reason=redactor.text(outcome.reason)) if isinstance(outcome, NoReply) else outcome
 
 
-def _wait_for_gate(call: Call[Any], settings: Settings, ends_at: float, last: AgentbookError | None) -> Exchange[None]:
+def _wait_for_rate_limit(
+    call: Call[Any], settings: Settings, ends_at: float, last: AgentbookError | None
+) -> Exchange[None]:
     """Wait until the gate admits a request, within the deadline."""
-    while wait := settings.gate.admit():
+    while wait := settings.rate_limit.admit():
         if wait >= ends_at - settings.monotonic():
             raise DeadlineExceeded(
                 f"{call.operation}: the rate limit lasts another {wait:.0f} s, beyond the deadline of {settings.deadline_s:g} s. "
                 "Raise deadline_s, or call again after the next full minute.",
                 operation=call.operation,
-            ) from settings.gate.refusal or last
+            ) from settings.rate_limit.refusal or last
         yield Sleep(wait)
     if settings.monotonic() >= ends_at:
-        settings.gate.lost()
+        settings.rate_limit.lost()
         if last is not None and not isinstance(last, RateLimited):
             raise last
         raise _deadline_exceeded(call, settings) from last
@@ -295,7 +297,7 @@ def _failure(call: Call[Any], settings: Settings, outcome: Reply | NoReply | boo
     """The typed error of an outcome, which the gate is told of."""
     if isinstance(outcome, Reply):
         if 300 <= outcome.status < 400:
-            settings.gate.passed()
+            settings.rate_limit.passed()
             return ApiError(
                 f"{call.operation}: the platform redirected elsewhere ({outcome.status}), which is not followed, since the "
                 "credential would travel along. Check base_url.",
@@ -312,11 +314,11 @@ def _failure(call: Call[Any], settings: Settings, outcome: Reply | NoReply | boo
             check=call.check,
         )
         if isinstance(error, RateLimited) and call.patient:
-            settings.gate.refused(error.date, error, retry_after_s=error.retry_after_s)
+            settings.rate_limit.refused(error.date, error, retry_after_s=error.retry_after_s)
         else:
-            settings.gate.passed()
+            settings.rate_limit.passed()
         return error
-    settings.gate.lost()
+    settings.rate_limit.lost()
     reason = outcome.reason if isinstance(outcome, NoReply) else "no reply"
     if call.write and isinstance(outcome, NoReply) and outcome.sent:
         return OutcomeUnknown(

@@ -142,14 +142,14 @@ def _second_of(date: str | None) -> int | None:
         return None
 
 
-_gates: weakref.WeakValueDictionary[tuple[str, str], RateLimitGate] = weakref.WeakValueDictionary()
-_gates_lock = threading.Lock()
+_rate_limits: weakref.WeakValueDictionary[tuple[str, str], RateLimitGate] = weakref.WeakValueDictionary()
+_rate_limits_lock = threading.Lock()
 
 
-def rate_limit_gate(origin: str, identity: str, monotonic: Callable[[], float]) -> RateLimitGate:
+def shared_rate_limit(origin: str, identity: str, monotonic: Callable[[], float]) -> RateLimitGate:
     """The gate of a credential on a platform."""
-    with _gates_lock:
-        gate = _gates.get((origin, identity))
-        if gate is None:
-            gate = _gates[origin, identity] = RateLimitGate(monotonic)
-        return gate
+    with _rate_limits_lock:
+        rate_limit = _rate_limits.get((origin, identity))
+        if rate_limit is None:
+            rate_limit = _rate_limits[origin, identity] = RateLimitGate(monotonic)
+        return rate_limit

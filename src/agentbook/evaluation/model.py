@@ -23,7 +23,7 @@ class Assertion:
         0 for an assert that never fails.
     metric : str or None
         Name under which its score is reported.
-    place : str
+    location : str
         Where it stands in the file.
     """
 
@@ -34,7 +34,7 @@ class Assertion:
     metric: str | None = None
     rubric_prompt: Any = None
     children: tuple[Assertion, ...] = ()
-    place: str = field(default="", compare=False)
+    location: str = field(default="", compare=False)
 
     @property
     def base(self) -> str:
@@ -111,7 +111,7 @@ class Case:
     reply: Any = None
     options: Mapping[str, Any] = field(default_factory=dict)
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    place: str = field(default="", compare=False)
+    location: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -221,7 +221,7 @@ class _Reader:
             yield self._case(Source(path, data), (), data, f"{path.name} row {number}")
 
     def _case(
-        self, source: Source, steps: Steps, data: Any, place: str | None = None, *, is_default: bool = False
+        self, source: Source, steps: Steps, data: Any, location: str | None = None, *, is_default: bool = False
     ) -> Case:
         data = parts.mapping(source, steps, source.value if data is None and not steps else data)
         self.notes += parts.check_keys(source, steps, data, _CASE_USED, _CASE_REFUSED)
@@ -238,7 +238,7 @@ class _Reader:
             reply=data.get("providerOutput"),
             options={name: value for name, value in options.items() if name != "provider"},
             metadata=parts.mapping(source, (*steps, "metadata"), data.get("metadata") or {}),
-            place=place or f"line {source.line(steps)}",
+            location=location or f"line {source.line(steps)}",
         )
 
     def _vars(self, source: Source, steps: Steps, data: Any) -> dict[str, Any]:

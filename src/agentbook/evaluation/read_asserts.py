@@ -93,7 +93,7 @@ class AssertReader:
             metric=data.get("metric"),
             rubric_prompt=data.get("rubricPrompt"),
             children=tuple(children),
-            place=f"line {source.line(steps)}",
+            location=f"line {source.line(steps)}",
         )
         _check_value(source, (*steps, "value"), assertion)
         return assertion

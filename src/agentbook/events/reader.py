@@ -217,7 +217,7 @@ class _Reader:
         self._from_id_refused = False
         self._opened_at = 0.0
         self._refusals = 0  # sockets in a row that the platform closed right after opening
-        self._gate = connection.gate
+        self._rate_limit = connection.rate_limit
 
     async def events(self) -> AsyncGenerator[Record]:
         auth = self._connection.auth
@@ -240,12 +240,12 @@ class _Reader:
 
     async def _stream(self) -> AsyncGenerator[Record]:
         """The events of one connection: missed ones, then live ones, until it ends."""
-        await self._wait_for_gate()
+        await self._wait_for_rate_limit()
         from_id = None if self._from_id_refused else self._cursor.resume_from()
         types = None if self._types is None else sorted(self._types | {"runtime_done"})
         try:
             async with open_socket(self._connection, self._session_id, from_id=from_id, types=types) as socket:
-                self._gate.passed()
+                self._rate_limit.passed()
                 self._opened_at = time.monotonic()
                 async with aclosing(self._read_list()) as missed:
                     async for event in missed:
@@ -255,7 +255,7 @@ class _Reader:
                     async for event in received:
                         yield event
         except (InvalidInput, NotFound):
-            self._gate.passed()
+            self._rate_limit.passed()
             # The platform may refuse a cursor (from_id made from an instant, say), and
             # the list read replaces it. If it refuses the session or the types, it
             # refuses the next handshake too.
@@ -264,10 +264,10 @@ class _Reader:
             self._from_id_refused = True
         except RateLimited as refused:
             waits = copy(refused)  # without this traceback
-            self._gate.refused(refused.date, waits, retry_after_s=refused.retry_after_s)
+            self._rate_limit.refused(refused.date, waits, retry_after_s=refused.retry_after_s)
             raise
         except ApiError:
-            self._gate.passed()
+            self._rate_limit.passed()
             raise
 
     async def _receive(self, socket: Socket) -> AsyncGenerator[Record]:
@@ -346,9 +346,9 @@ class _Reader:
         kind = event.get("type")
         return self._types is None or (isinstance(kind, str) and kind in self._types)
 
-    async def _wait_for_gate(self) -> None:
+    async def _wait_for_rate_limit(self) -> None:
         """Wait at the credential's rate-limit gate, as every request does."""
-        while wait_s := self._gate.admit():  # noqa: ASYNC110 - shared by threads and loops, it says how long
+        while wait_s := self._rate_limit.admit():  # noqa: ASYNC110 - shared by threads and loops, it says how long
             await asyncio.sleep(wait_s)
 
     def _count_refusal(self, disconnected: Disconnected) -> None:
@@ -367,7 +367,7 @@ class _Reader:
     async def _wait(self, error: Exception) -> None:
         self._on_state("reconnecting")
         if isinstance(error, (ApiError, ConnectionFailed)) and not isinstance(error, RateLimited):
-            self._gate.lost()
+            self._rate_limit.lost()
         if isinstance(error, ConnectionFailed) and not error.retryable and not self._opened_at:
             raise error  # a certificate that was accepted before may be accepted again
         if time.monotonic() - self._contact_at > GIVE_UP_S:

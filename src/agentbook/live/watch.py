@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 SLICE_S = 5.0  # after which a sleep of the machine is noticed
 DETAILS_S = 300.0  # how often workspaces, agents and credentials are read again
-GATE_POLL_S = 1.0  # how often requests under way are checked for a rate limit
+RATE_LIMIT_POLL_S = 1.0  # how often requests under way are checked for a rate limit
 MIN_EVERY_S = 1.0
 _FATAL = (Unauthorized, Forbidden, NotFound)  # of the lists: looking again does not help
 
@@ -231,7 +231,7 @@ class Watch:
                 failures += 1
                 if not isinstance(error, AgentbookError):
                     log.exception("A watch failed, and tries again.")
-                is_limited = isinstance(error, RateLimited) or self._client.gate.closed
+                is_limited = isinstance(error, RateLimited) or self._client.rate_limit.closed
                 self._set_status("rate limited" if is_limited else "offline", str(error) or type(error).__name__)
             if self._status.state == "stopped":
                 return
@@ -243,8 +243,8 @@ class Watch:
         reading = asyncio.ensure_future(drive_async(steps, self._fetch))
         try:
             while not reading.done():
-                await asyncio.wait({reading}, timeout=GATE_POLL_S)
-                refusal = self._client.gate.refusal
+                await asyncio.wait({reading}, timeout=RATE_LIMIT_POLL_S)
+                refusal = self._client.rate_limit.refusal
                 if refusal is not None and not reading.done():
                     self._set_status("rate limited", str(refusal))
         finally:

@@ -6,7 +6,7 @@ import pytest
 
 from chat.prompt_lab.test_layers import imported
 
-MODELS = ("axes", "code", "columns", "conversation", "crossfilter", "filters", "model", "picture", "source", "views")
+MODELS = ("axes", "code", "columns", "conversation", "crossfilter", "filters", "model", "svg", "source", "views")
 
 
 @pytest.mark.parametrize("module", [*MODELS, "static_html"])

@@ -127,26 +127,26 @@ class Oracle:
             return "unsigned"
         return "idle" if credential["has_active_webhook_triggers"] is False else "signed"
 
-    def places(self, credential: Any) -> dict[str, list[str]] | None:
+    def access(self, credential: Any) -> dict[str, list[str]] | None:
         pool = self.pool(credential)
         if pool == "unknown":
             return None
         access: dict[str, list[str]] = {"open_in": [], "open_if_granted": [], "closed_in": []}
-        for place in self.workspaces:
-            if pool == "account" and place["owner_id"] != credential["owner_id"]:
+        for workspace in self.workspaces:
+            if pool == "account" and workspace["owner_id"] != credential["owner_id"]:
                 continue
             wrong = "MEMBER" if pool == "account" else "SHARED"
-            if place["archived"] or place["required_credentials_mode"] == wrong:
-                access["closed_in"].append(place["name"])
-            elif pool == "account" and place["restrict_account_credentials"]:
-                access["open_if_granted"].append(place["name"])
+            if workspace["archived"] or workspace["required_credentials_mode"] == wrong:
+                access["closed_in"].append(workspace["name"])
+            elif pool == "account" and workspace["restrict_account_credentials"]:
+                access["open_if_granted"].append(workspace["name"])
             else:
-                access["open_in"].append(place["name"])
+                access["open_in"].append(workspace["name"])
         return access
 
     def findings(self, credential: Any) -> set[tuple[str, str]]:
         on = bool(credential["webhook_enabled"])
-        same, places = self.same(credential), self.places(credential)
+        same, access = self.same(credential), self.access(credential)
         since = (NOW - credential["updated"]).days
         never = credential["created"] == credential["updated"]
         checks = {
@@ -163,7 +163,7 @@ class Oracle:
             ("never_updated", "medium"): never and credential["age"] > 180,
             ("not_updated", "medium"): not never and since > 365,
             ("not_updated", "low"): not never and 180 < since <= 365,
-            ("closed_everywhere", "low"): places is not None and not places["open_in"] + places["open_if_granted"],
+            ("closed_everywhere", "low"): access is not None and not access["open_in"] + access["open_if_granted"],
             ("no_parameters", "low"): not credential["params"],
         }
         return {check for check, holds in checks.items() if holds}
@@ -172,8 +172,8 @@ class Oracle:
 @settings(max_examples=20)
 @given(CREDENTIALS, WORKSPACES)
 def test_the_report_is_what_plain_python_says(credentials: list[Any], workspaces: list[Any]) -> None:
-    items, places = wire(credentials, workspaces)
-    report = credential_report(frame("credentials", items), frame("workspaces", places), NOW)
+    items, workspace_items = wire(credentials, workspaces)
+    report = credential_report(frame("credentials", items), frame("workspaces", workspace_items), NOW)
     oracle = Oracle(credentials, workspaces)
     assert report["id"].to_list() == [credential["id"] for credential in credentials]
     for credential, row in zip(credentials, report.to_dict("records"), strict=True):
@@ -190,7 +190,7 @@ def test_the_report_is_what_plain_python_says(credentials: list[Any], workspaces
         )
         assert row["alike"] == oracle.alike(credential)
         assert row["webhook"] == oracle.webhook(credential)
-        access = oracle.places(credential)
+        access = oracle.access(credential)
         for name in ("open_in", "open_if_granted", "closed_in"):
             assert (row[name] if isinstance(row[name], list) else None) == (access and access[name]), name
         expected = oracle.findings(credential)
@@ -206,8 +206,8 @@ def test_the_report_is_what_plain_python_says(credentials: list[Any], workspaces
 @settings(max_examples=20)
 @given(CREDENTIALS, WORKSPACES, st.sampled_from(["integration", "owner_id", "pool", "severity"]))
 def test_the_summary_is_what_plain_python_counts(credentials: list[Any], workspaces: list[Any], by: str) -> None:
-    items, places = wire(credentials, workspaces)
-    report = credential_report(frame("credentials", items), frame("workspaces", places), NOW)
+    items, workspace_items = wire(credentials, workspaces)
+    report = credential_report(frame("credentials", items), frame("workspaces", workspace_items), NOW)
     groups: dict[Any, list[Any]] = defaultdict(list)
     for row in report.to_dict("records"):
         groups[None if pd.isna(row[by]) else row[by]].append(row)

@@ -166,8 +166,8 @@ def test_context_status(rows: list[Any]) -> None:
         assert row["workspaces"] == len({context[4] for _, context in members})
         assert row["tasks"] == len({n % 3 for n, _ in members})
         assert row["published"] == sum(context[5] is not None for _, context in members)
-        for place, name in enumerate(("with_summary", "with_generated", "with_manual"), 1):
-            assert row[name] == sum((context[place] or "").strip() != "" for _, context in members)
+        for position, name in enumerate(("with_summary", "with_generated", "with_manual"), 1):
+            assert row[name] == sum((context[position] or "").strip() != "" for _, context in members)
         assert row["age_p50_days"] == pytest.approx(statistics.median(context[6] for _, context in members))
 
 

@@ -407,7 +407,7 @@ def test_unknown_fields_with_names_of_secrets_are_masked_in_every_frame() -> Non
 
 @given(st.lists(st.sampled_from(range(len(AGENTS))), min_size=1, max_size=6))
 def test_values_of_undocumented_types_are_read_alike_together_and_alone(numbers: list[int]) -> None:
-    items = [{"id": str(place), **AGENTS[number]} for place, number in enumerate(numbers)]
+    items = [{"id": str(position), **AGENTS[number]} for position, number in enumerate(numbers)]
     together = to_frame("agents", [page(*items)])
     alone = pd.concat([to_frame("agents", [page(item)]) for item in items], ignore_index=True)
     for name in together:

@@ -174,7 +174,7 @@ async def test_a_socket_sees_the_turn_of_another_process(never_reconciled: None,
         async with listening(second, session) as late, listening(first, session) as local:
             await until(lambda: late.drafted == local.drafted == "Hello")
             assert all(draft["replayed"] for draft in late.drafts)
-            first.agent.gates.setdefault("go", asyncio.Event()).set()
+            first.agent.signals.setdefault("go", asyncio.Event()).set()
             whole = "Hello" + "é" * 9000
             await until(lambda: early.drafted == late.drafted == local.drafted == whole)
             for draft in (draft["content"] for draft in early.drafts if "delta" in draft["content"]):
@@ -182,7 +182,7 @@ async def test_a_socket_sees_the_turn_of_another_process(never_reconciled: None,
                 offset += len(draft["delta"])
             changes = [{"tool": "read", "state": state} for state in ("running", "done")]
             await until(lambda: changes[1] in [draft["content"] for draft in early.drafts])
-            first.agent.gates.setdefault("on", asyncio.Event()).set()
+            first.agent.signals.setdefault("on", asyncio.Event()).set()
             await until(lambda: len(early.events) == len(late.events) + 1 == 3)
             assert early.events == (await first.events(session))[2:]
         assert second.platform.hub.channel(session).live is None  # type: ignore[union-attr]
@@ -193,11 +193,11 @@ async def test_the_first_socket_of_a_process_is_sent_what_was_drafted(
 ) -> None:
     first, second = worlds
     session = await first.start("open:search draft:Hello wait:go draft:! hang")
-    await until(lambda: "go" in first.agent.gates)
+    await until(lambda: "go" in first.agent.signals)
     async with listening(second, session) as late:
         await until(lambda: late.drafted == "Hello")
         assert all(draft["replayed"] for draft in late.drafts)
-        first.agent.gates.setdefault("go", asyncio.Event()).set()
+        first.agent.signals.setdefault("go", asyncio.Event()).set()
         await until(lambda: late.drafted == "Hello!")
         assert "replayed" not in late.drafts[-1]
 
@@ -207,14 +207,14 @@ async def test_drafts_that_were_lost_are_asked_for_again(
 ) -> None:
     first, second = worlds
     session = await first.start("draft:Hel wait:go draft:lo wait:on draft:! hang")
-    await until(lambda: "go" in first.agent.gates)
+    await until(lambda: "go" in first.agent.signals)
     async with listening(second, session) as listener:
         await until(lambda: listener.drafted == "Hel")
         publish = first.platform.bus.publish
         lost: list[Any] = []
         monkeypatch.setattr(first.platform.bus, "publish", lambda *message: lost.append(message))
-        first.agent.gates.setdefault("go", asyncio.Event()).set()
+        first.agent.signals.setdefault("go", asyncio.Event()).set()
         await until(lambda: lost)
         monkeypatch.setattr(first.platform.bus, "publish", publish)
-        first.agent.gates.setdefault("on", asyncio.Event()).set()
+        first.agent.signals.setdefault("on", asyncio.Event()).set()
         await until(lambda: listener.drafted == "Hello!")

@@ -31,9 +31,9 @@ ROOM = "32m"
 class SmallDisk:
     """A file system of `ROOM` that PostgreSQL may use."""
 
-    def __init__(self, place: Path) -> None:
-        self.place = place
-        self._ballast = place / "ballast"
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._ballast = folder / "ballast"
 
     def fill(self) -> None:
         """Leave no byte free."""
@@ -47,19 +47,19 @@ class SmallDisk:
 
 @pytest.fixture
 def disk(cluster: Cluster) -> Iterator[SmallDisk]:
-    place = cluster.place / "small-disk"
-    place.mkdir()
+    folder = cluster.folder / "small-disk"
+    folder.mkdir()
     mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", f"size={ROOM}", "tmpfs", str(place)], capture_output=True, text=True
+        ["mount", "-t", "tmpfs", "-o", f"size={ROOM}", "tmpfs", str(folder)], capture_output=True, text=True
     )
     if mounted.returncode != 0:
-        place.rmdir()
+        folder.rmdir()
         pytest.skip(f"no file system can be mounted here: {mounted.stderr.strip()}")
     try:
-        yield SmallDisk(place)
+        yield SmallDisk(folder)
     finally:
-        subprocess.run(["umount", "--lazy", str(place)], check=True)
-        place.rmdir()
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+        folder.rmdir()
 
 
 def _plain(url: str) -> str:
@@ -69,7 +69,7 @@ def _plain(url: str) -> str:
 @pytest.fixture
 def url(cluster: Cluster, disk: SmallDisk) -> Iterator[str]:
     """Of a database that lies on the small disk; the server's log lies elsewhere."""
-    files = disk.place / "files"
+    files = disk.folder / "files"
     files.mkdir()
     shutil.chown(files, "postgres", pwd.getpwnam("postgres").pw_gid)
     with psycopg.connect(_plain(cluster.url), autocommit=True) as admin:

@@ -42,8 +42,8 @@ def end_lease(world: World) -> None:
     world.store.write_now(lambda tx: tx.db.execute(processes.delete().where(is_this)))
 
 
-def open_gate(world: World, name: str) -> None:
-    world.agent.gates.setdefault(name, asyncio.Event()).set()
+def send_signal(world: World, name: str) -> None:
+    world.agent.signals.setdefault(name, asyncio.Event()).set()
 
 
 def answers(events: list[dict[str, Any]]) -> list[str]:
@@ -60,7 +60,7 @@ async def test_turns_that_wait_are_counted_by_the_process_that_runs_the_one_befo
         await send(world, sessions[0], "hello")
     assert [await world.platform.turns.count_waiting() for world in worlds] == [2, 0]
     for world in worlds:
-        open_gate(world, "a")
+        send_signal(world, "a")
     await until(lambda: not worlds[0].rows("pending_turns"))
     assert [await world.platform.turns.count_waiting() for world in worlds] == [0, 0]
 
@@ -88,13 +88,13 @@ async def test_each_session_keeps_its_order_whoever_takes_the_messages(worlds: l
 async def test_the_turns_of_a_dead_process_end_once_and_the_queue_goes_on(worlds: list[World]) -> None:
     first, second = worlds
     session = await second.start("tool:a wait:go")
-    await until(lambda: "go" in second.agent.gates)
+    await until(lambda: "go" in second.agent.signals)
     await send(first, session, "behind")
     await send(second, session, "last")
     second.platform.turns.refuse()
     end_lease(second)
     await until(lambda: not first.rows("pending_turns"))
-    open_gate(second, "go")  # it was alive after all; its answer comes too late
+    send_signal(second, "go")  # it was alive after all; its answer comes too late
     await second.idle()
     events = await first.events(session)
     assert types(events) == ["message"] * 3 + ["runtime_error"] + ["runtime_done"] * 2
@@ -106,13 +106,13 @@ async def test_the_turns_of_a_dead_process_end_once_and_the_queue_goes_on(worlds
 async def test_a_process_that_drains_leaves_what_waits_to_another(worlds: list[World]) -> None:
     first, second = worlds
     session = await second.start("wait:go")
-    await until(lambda: "go" in second.agent.gates)
+    await until(lambda: "go" in second.agent.signals)
     await send(second, session, "behind")
     draining = asyncio.create_task(second.platform.drain(60))
     await until(lambda: second.platform.draining)
     refused = await second.post(f"/sessions/{session}/events", {"content": "no"}, second.full)
     assert refused.status_code == 503
-    open_gate(second, "go")
+    send_signal(second, "go")
     await draining
     await until(lambda: not first.rows("pending_turns"))
     assert answers(await first.events(session)) == ["You said 'wait:go'", "You said 'behind'"]
@@ -134,9 +134,9 @@ async def test_the_turns_of_a_process_that_stops_end_at_once(worlds: list[World]
 async def test_a_start_leaves_the_turns_of_others_alone(worlds: list[World]) -> None:
     first, second = worlds
     session = await second.start("wait:go")
-    await until(lambda: "go" in second.agent.gates)
+    await until(lambda: "go" in second.agent.signals)
     assert first.platform.turns.end_interrupted_turns() == 0
-    open_gate(second, "go")
+    send_signal(second, "go")
     await second.idle()
     assert types(await first.events(session)) == ["message", "runtime_done"]
 

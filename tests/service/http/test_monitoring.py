@@ -147,7 +147,7 @@ async def test_a_service_that_drains_ends_its_turns_and_takes_no_new_ones(
     assert (await world.post(f"/sessions/{session}/events", {"content": "again"}, world.full)).status_code == 503
     assert not draining.done()
     assert (await metrics(http))["agentbook_turns_running"] == 1
-    world.agent.gates.setdefault("door", asyncio.Event()).set()
+    world.agent.signals.setdefault("door", asyncio.Event()).set()
     await draining
     assert [event["type"] for event in await world.events(session)] == ["message", "runtime_done"]
 

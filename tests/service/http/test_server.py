@@ -23,9 +23,9 @@ SCOPES = ("sessions:write", "workspaces:write", "agents:write")
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    place = tmp_path / "data"
-    command("accounts", "create", "acme", "--type", "organization", data=place)
-    return place
+    folder = tmp_path / "data"
+    command("accounts", "create", "acme", "--type", "organization", data=folder)
+    return folder
 
 
 def test_it_announces_itself_and_removes_its_file_on_exit(data: Path) -> None:
@@ -94,10 +94,10 @@ def test_a_busy_port_is_reported_in_one_line_and_nothing_is_written(tmp_path: Pa
 
 def test_a_data_directory_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    place = tmp_path / "file" / "data"
-    refused = command("serve", "--port", "0", "--data", str(place), data=tmp_path, check=False)
+    folder = tmp_path / "file" / "data"
+    refused = command("serve", "--port", "0", "--data", str(folder), data=tmp_path, check=False)
     assert (refused.returncode, refused.stderr.count("\n")) == (1, 1)
-    assert refused.stderr.startswith(f"agentbook: Cannot write to the data directory {place} (")
+    assert refused.stderr.startswith(f"agentbook: Cannot write to the data directory {folder} (")
 
 
 def test_keys_are_managed_while_it_runs(data: Path) -> None:

@@ -21,7 +21,7 @@ async def test_every_turn_and_tool_run_is_a_task(world: World, lab: str) -> None
     path = f"/sessions/{session}/events"
     await world.post(path, {"content": "limit"}, world.full)
     await world.idle()
-    await world.post(path, {"content": "wait:gate"}, world.full)
+    await world.post(path, {"content": "wait:go"}, world.full)
     world.add(
         "events",
         session_id=session,
@@ -48,7 +48,7 @@ async def test_every_turn_and_tool_run_is_a_task(world: World, lab: str) -> None
     page = (await world.get(f"/sessions/{session}/tasks", world.full, limit=1, offset=1)).json()
     assert page["items"] == tasks[1:2]
     assert page["pagination"] == {"total_count": 6, "limit": 1, "offset": 1, "has_more": True}
-    world.agent.gates.setdefault("gate", asyncio.Event()).set()  # the turn may not have reached the gate yet
+    world.agent.signals.setdefault("go", asyncio.Event()).set()  # the turn may not have reached its wait yet
     await world.idle()
 
 

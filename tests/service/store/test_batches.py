@@ -119,7 +119,7 @@ async def test_a_turn_is_taken_along_with_the_message_of_the_same_batch(counted:
         assert queue.remove(tx, started[0], goes_on=True)
 
     await counted.write_together(lambda tx: ask(tx, text="second"), end, sessions=["s"])
-    following = queue.next("s")
-    assert following is not None
-    assert following.text == "second"
+    second = queue.next("s")
+    assert second is not None
+    assert second.text == "second"
     assert started[1:] == []

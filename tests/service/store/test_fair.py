@@ -16,13 +16,13 @@ pytestmark = pytest.mark.anyio
 
 
 async def run_in_turn(queue: FairQueue, holders: str) -> tuple[str, int]:
-    """The order in which places were held, and how many at a time."""
+    """The order in which slots were held, and how many at a time."""
     order: list[str] = []
     holding = highest = 0
 
     async def hold(holder: str) -> None:
         nonlocal holding, highest
-        async with queue.place(holder):
+        async with queue.slot(holder):
             order.append(holder)
             holding += 1
             highest = max(highest, holding)
@@ -38,7 +38,7 @@ async def test_a_crowd_delays_another_by_one_turn() -> None:
     assert await run_in_turn(FairQueue(1, each=1), "aaaaaabbc") == ("aabcabaaa", 1)
 
 
-async def test_one_holds_only_a_part_of_the_places() -> None:
+async def test_one_holds_only_a_part_of_the_slots() -> None:
     queue = FairQueue(4, each=2)
     assert await run_in_turn(queue, "a" * 9) == ("a" * 9, 2)
     assert await run_in_turn(queue, "abcd" * 9) == ("abcd" * 9, 4)
@@ -50,7 +50,7 @@ async def test_a_smaller_share_is_kept_to_and_forgotten() -> None:
 
     async def hold() -> None:
         nonlocal highest, holding
-        async with queue.place("a", share=1):
+        async with queue.slot("a", share=1):
             holding += 1
             highest = max(highest, holding)
             await asyncio.sleep(0)
@@ -88,11 +88,11 @@ async def test_reads_without_a_credential_keep_a_single_thread_busy(world: World
     assert await busy_threads(world.store, anonymous=False) == 2
 
 
-async def test_whoever_gives_up_leaves_no_place_taken() -> None:
+async def test_whoever_gives_up_leaves_no_slot_taken() -> None:
     queue = FairQueue(1, each=1)
 
     async def hold(ended: asyncio.Event) -> None:
-        async with queue.place("a"):
+        async with queue.slot("a"):
             await ended.wait()
 
     ended = asyncio.Event()
@@ -102,7 +102,7 @@ async def test_whoever_gives_up_leaves_no_place_taken() -> None:
     tasks[1].cancel()  # while it waits
     await asyncio.sleep(0)
     assert queue.waiting == 2
-    tasks[0].cancel()  # gives its place to tasks[2] ...
+    tasks[0].cancel()  # gives its slot to tasks[2] ...
     await asyncio.sleep(0)
     tasks[2].cancel()  # ... which gives up at the same moment
     ended.set()
@@ -111,17 +111,17 @@ async def test_whoever_gives_up_leaves_no_place_taken() -> None:
         assert await run_in_turn(queue, "abc") == ("abc", 1)
 
 
-async def test_whoever_queues_behind_one_that_gives_up_gets_the_free_place() -> None:
+async def test_whoever_queues_behind_one_that_gives_up_gets_the_free_slot() -> None:
     queue = FairQueue(1, each=1)
 
     async def hold(ended: asyncio.Event) -> None:
-        async with queue.place("a"):
+        async with queue.slot("a"):
             await ended.wait()
 
     ended = asyncio.Event()
     holding, waiting = (asyncio.create_task(hold(ended)) for _ in range(2))
     await asyncio.sleep(0)
-    # In one turn of the loop: the only one in the queue gives up, the place becomes
+    # In one turn of the loop: the only one in the queue gives up, the slot becomes
     # free, and another comes before that one has left the queue.
     asyncio.get_running_loop().call_soon(waiting.cancel)
     ended.set()

@@ -48,7 +48,7 @@ async def test_sessions_run_in_parallel(filled: World) -> None:
     sessions = [await filled.start("wait:go") for _ in range(40)]
     await wait_for_turns(filled, 40)
     assert len(filled.rows("pending_turns")) == 40
-    filled.agent.gates.setdefault("go", asyncio.Event()).set()
+    filled.agent.signals.setdefault("go", asyncio.Event()).set()
     await idle(filled)
     assert [len(replies(await filled.events(session))) for session in sessions] == [1] * 40
 

@@ -62,11 +62,11 @@ async def test_a_turn_past_the_ceiling(tmp_path: Path) -> None:
 
 async def test_nothing_is_stored_while_a_turn_runs(filled: World) -> None:
     session = await filled.start("tool:a draft:b wait:go")
-    while "go" not in filled.agent.gates:
+    while "go" not in filled.agent.signals:
         await asyncio.sleep(0)
     assert [event["type"] for event in await filled.events(session)] == ["message"]
     assert len(filled.rows("pending_turns")) == 1
-    filled.agent.gates.setdefault("go", asyncio.Event()).set()  # the turn may not have reached the gate yet
+    filled.agent.signals.setdefault("go", asyncio.Event()).set()  # the turn may not have reached its wait yet
     await filled.idle()
     assert [event["type"] for event in await filled.events(session)] == ["message", "runtime_done", "runtime_done"]
     assert filled.rows("pending_turns") == []
@@ -80,7 +80,7 @@ async def test_turns_of_a_session_run_in_order_and_sessions_in_parallel(filled: 
     while len(await filled.events(other)) < 2:
         await asyncio.sleep(0)
     assert len(await filled.events(slow)) == 3
-    filled.agent.gates.setdefault("go", asyncio.Event()).set()  # the turn may not have reached the gate yet
+    filled.agent.signals.setdefault("go", asyncio.Event()).set()  # the turn may not have reached its wait yet
     await filled.idle()
     texts = [event["content"]["text"] for event in await filled.events(slow)]
     assert texts[:3] == ["wait:go", "second", "third"]
@@ -134,7 +134,7 @@ async def test_an_answer_is_retried_until_the_store_accepts_it(
     filled: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     session = await filled.start("wait:go")
-    while "go" not in filled.agent.gates:
+    while "go" not in filled.agent.signals:
         await asyncio.sleep(0)
     write, refused = filled.store.write, 0
 
@@ -147,7 +147,7 @@ async def test_an_answer_is_retried_until_the_store_accepts_it(
 
     monkeypatch.setattr(filled.store, "write", full_disk)
     monkeypatch.setattr("agentbook.service.turns.runner._RETRY_S", (0.0,))
-    filled.agent.gates.setdefault("go", asyncio.Event()).set()  # the turn may not have reached the gate yet
+    filled.agent.signals.setdefault("go", asyncio.Event()).set()  # the turn may not have reached its wait yet
     await filled.idle()
     assert refused == 2
     assert len(await filled.events(session)) == 2

@@ -9,7 +9,7 @@ from ..html.sanitize import plain
 from ..html.static_transcript import empty_element, static_element
 from .conversation import OpenedConversation
 from .filters import duration
-from .picture import description, picture
+from .svg import description, render_svg
 
 _TABLE_ROWS = 10
 _SHORT = 4  # columns that are not wrapped
@@ -22,7 +22,7 @@ def explorer_html(
     if emptiness:
         return empty_element(uid, emptiness)
     text = description(fixed, current)
-    svg = b64encode(picture(fixed, current, text).encode()).decode()
+    svg = b64encode(render_svg(fixed, current, text).encode()).decode()
     image = f'<img alt="{plain(text)}" src="data:image/svg+xml;base64,{svg}" style="max-width: 100%">'
     conversation = ""
     if opened is not None:

@@ -85,7 +85,7 @@ def _filter_attribute(tag: str, name: str, value: str) -> str | None:
 
 # What some reader might take for the beginning of a tag, a comment or an autolink.
 _TAG = re.compile(r"<(?=[A-Za-z/!?])")
-_PICTURE = re.compile(r"!(?=\[)")
+_IMAGE = re.compile(r"!(?=\[)")
 _MARKUP = re.compile(r"[\\`*_\[\]<>()#&|~!$:@]")
 MAX_PARSED = 64_000
 # Languages whose code some readers run to draw a picture.
@@ -123,7 +123,7 @@ def quote(text: str) -> str:
     text = _DRAWN_FENCE.sub(r"\g<fence>text", visible(text))
     # Entities, because a reader that turns bare addresses into links takes a backslash
     # for a part of the address before it.
-    for candidate in (text, _PICTURE.sub("&#33;", _TAG.sub("&lt;", text))):
+    for candidate in (text, _IMAGE.sub("&#33;", _TAG.sub("&lt;", text))):
         if _is_harmless(candidate):
             # Quoted, because an unclosed fence, or a heading, then ends with its
             # message.

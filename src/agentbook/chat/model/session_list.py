@@ -153,11 +153,11 @@ class SessionList:
         conversation = self._conversation
         listing = client.sessions.list(conversation.workspace, sort_by="-created_at", limit=limit)
         records = [record async for record in listing if ref(record) not in conversation.sessions]
-        gate = asyncio.Semaphore(TITLES_AT_ONCE)
+        slots = asyncio.Semaphore(TITLES_AT_ONCE)
 
         async def entry(record: Any) -> SessionEntry:
             session_id, created_at = ref(record), record.get("created_at")
-            async with gate:
+            async with slots:
                 title = record.get("name") or await self._first_words(client, session_id)
             time = parse_moment(created_at) if isinstance(created_at, str) else None
             return SessionEntry(session_id, shorten(str(title)) or _unnamed(session_id), time)

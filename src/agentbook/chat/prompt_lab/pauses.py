@@ -68,20 +68,20 @@ class Pauses:
     @contextlib.asynccontextmanager
     async def watching(self, client: AsyncClient) -> AsyncGenerator[None]:
         """Say until when the client itself waits, too, which sends again by itself."""
-        watcher = asyncio.create_task(self._watch(getattr(client, "gate", None)))
+        watcher = asyncio.create_task(self._watch(getattr(client, "rate_limit", None)))
         try:
             yield
         finally:
             for task in (watcher, *self._timers):
                 task.cancel()
 
-    async def _watch(self, gate: Any) -> None:
+    async def _watch(self, rate_limit: Any) -> None:
         paused = False
-        while gate is not None:
-            if gate.closed != paused:
-                paused = gate.closed
+        while rate_limit is not None:
+            if rate_limit.closed != paused:
+                paused = rate_limit.closed
                 if paused:
-                    self._say(gate.opens_in_s)
+                    self._say(rate_limit.opens_in_s)
                 else:
                     self._notify("")
             await asyncio.sleep(POLL_S)

@@ -24,7 +24,7 @@ def names_in(text: str | None) -> list[str]:
     return list(dict.fromkeys(match[2] for match in _TEMPLATE.finditer(text or "") if match[2]))
 
 
-def fill(text: str, row: Mapping[str, Any], place: str = "The text") -> str:
+def fill(text: str, row: Mapping[str, Any], location: str = "The text") -> str:
     """The text with the row's values in place of the names.
 
     Parameters
@@ -32,7 +32,7 @@ def fill(text: str, row: Mapping[str, Any], place: str = "The text") -> str:
     text : str
     row : mapping of str to object
         Values by column. None is filled in as nothing.
-    place : str
+    location : str
         Where the text stands, for the message.
 
     Raises
@@ -53,7 +53,7 @@ def fill(text: str, row: Mapping[str, Any], place: str = "The text") -> str:
     if missing:
         columns = f"there are {', '.join(row)}" if row else "there are no columns"
         raise ValueError(
-            f"{place} names {{{{{missing[0]}}}}}, and there is no such column: {columns}. Correct the name, pass the "
+            f"{location} names {{{{{missing[0]}}}}}, and there is no such column: {columns}. Correct the name, pass the "
             "columns with rows=, or write {% raw %}…{% endraw %} around what is to be sent as it is."
         )
     return _TEMPLATE.sub(lambda match: match[1] if match[2] is None else _text(row[match[2]]), text)

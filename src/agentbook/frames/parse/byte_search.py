@@ -40,9 +40,9 @@ def positions_of_each(data: Any, words: tuple[bytes, ...]) -> list[Positions]:
     [[5, 11], [2, 7, 13]]
     """
     signs = np.frombuffer(data, np.uint8)
-    places = _rare_places(words)
+    offsets = _rare_offsets(words)
     positions_by_sign: dict[int, list[Positions]] = {
-        word[place]: [_NOWHERE] for word, place in zip(words, places, strict=True)
+        word[offset]: [_NOWHERE] for word, offset in zip(words, offsets, strict=True)
     }
     equal = np.empty(min(len(signs), _BLOCK), np.bool_)
     for start in range(0, len(signs), _BLOCK):
@@ -54,7 +54,8 @@ def positions_of_each(data: Any, words: tuple[bytes, ...]) -> list[Positions]:
                 positions.append(np.flatnonzero(flags) + start)
     at = {sign: np.concatenate(positions) for sign, positions in positions_by_sign.items()}
     return [
-        _whole_words(signs, at[word[place]] - place, word, place) for word, place in zip(words, places, strict=True)
+        _whole_words(signs, at[word[offset]] - offset, word, offset)
+        for word, offset in zip(words, offsets, strict=True)
     ]
 
 
@@ -70,13 +71,13 @@ def _whole_words(signs: npt.NDArray[np.uint8], at: Positions, word: bytes, known
 
 
 @functools.cache
-def _rare_places(words: tuple[bytes, ...]) -> list[int]:
-    """The place of each word's rarest byte; of several, one that words share."""
-    places: list[int] = []
+def _rare_offsets(words: tuple[bytes, ...]) -> list[int]:
+    """The offset of each word's rarest byte; of several, one that words share."""
+    offsets: list[int] = []
     for word in words:
-        chosen = [other[place] for other, place in zip(words, places, strict=False)]
-        places.append(max(range(len(word)), key=lambda n: (_rarity(word[n]), word[n] in chosen)))
-    return places
+        chosen = [other[offset] for other, offset in zip(words, offsets, strict=False)]
+        offsets.append(max(range(len(word)), key=lambda n: (_rarity(word[n]), word[n] in chosen)))
+    return offsets
 
 
 def _rarity(sign: int) -> int:

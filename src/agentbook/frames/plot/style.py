@@ -55,13 +55,13 @@ def _deferred_grammar() -> Iterator[None]:
     if _GRAMMAR in sys.modules or "jsonschema" in sys.modules or find_spec(_GRAMMAR) is None:
         yield
         return
-    stand_in = ModuleType(_GRAMMAR)
-    vars(stand_in)["is_valid_syntax"] = lambda *args: import_module(_GRAMMAR).is_valid_syntax(*args)
-    sys.modules[_GRAMMAR] = stand_in
+    lazy_module = ModuleType(_GRAMMAR)
+    vars(lazy_module)["is_valid_syntax"] = lambda *args: import_module(_GRAMMAR).is_valid_syntax(*args)
+    sys.modules[_GRAMMAR] = lazy_module
     try:
         yield
     finally:
-        if sys.modules.get(_GRAMMAR) is stand_in:
+        if sys.modules.get(_GRAMMAR) is lazy_module:
             del sys.modules[_GRAMMAR]
 
 

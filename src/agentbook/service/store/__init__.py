@@ -124,7 +124,7 @@ class Store:
                 self._inline = self.engine.connect()
             with self._inline.begin():
                 return work(self._inline)
-        async with self._read_turns.place(reader, 1 if anonymous and self._is_sqlite else None):
+        async with self._read_turns.slot(reader, 1 if anonymous and self._is_sqlite else None):
             return await anyio.to_thread.run_sync(self.read_now, work, limiter=self._readers)
 
     @property

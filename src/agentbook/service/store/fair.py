@@ -1,4 +1,4 @@
-"""Places that those who ask for many share with those who ask for few."""
+"""Slots that those who ask for many share with those who ask for few."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from contextlib import asynccontextmanager
 
 
 class FairQueue:
-    """A number of places, given to those who wait in turn.
+    """A number of slots, given to those who wait in turn.
 
-    Whoever waits for a hundred places delays the others by no more than whoever waits
-    for one: each gets the next place after all the others got theirs.
+    Whoever waits for a hundred slots delays the others by no more than whoever waits
+    for one: each gets the next slot after all the others got theirs.
 
     Parameters
     ----------
-    places
+    slots
         How many there are.
     each
         How many of them one may hold at a time.
     """
 
-    def __init__(self, places: int, each: int) -> None:
-        self._free = places
+    def __init__(self, slots: int, each: int) -> None:
+        self._free = slots
         self._each = each
         self._shares: dict[Hashable, int] = {}  # of those that hold or wait for less than `each`
         self._held: Counter[Hashable] = Counter()
@@ -31,15 +31,15 @@ class FairQueue:
 
     @property
     def waiting(self) -> int:
-        """How many wait for a place."""
+        """How many wait for a slot."""
         return sum(map(len, self._queues.values()))
 
     @asynccontextmanager
-    async def place(self, holder: Hashable, share: int | None = None) -> AsyncIterator[None]:
-        """Wait for a place, and hold it; `share` is how many this holder may have."""
+    async def slot(self, holder: Hashable, share: int | None = None) -> AsyncIterator[None]:
+        """Wait for a slot, and hold it; `share` is how many this holder may have."""
         if share is not None:
             self._shares[holder] = share
-        if holder not in self._queues and self._has_place(holder):
+        if holder not in self._queues and self._has_slot(holder):
             self._occupy(holder)
         else:
             await self._wait(holder)
@@ -60,12 +60,12 @@ class FairQueue:
                 if not queue:
                     del self._queues[holder]
                     self._forget_share(holder)
-                self._give_free_places()  # others of this holder may have queued behind it alone
-            else:  # the place was given at the same moment
+                self._give_free_slots()  # others of this holder may have queued behind it alone
+            else:  # the slot was given at the same moment
                 self._release(holder)
             raise
 
-    def _has_place(self, holder: Hashable) -> bool:
+    def _has_slot(self, holder: Hashable) -> bool:
         return self._free > 0 and self._held[holder] < self._shares.get(holder, self._each)
 
     def _occupy(self, holder: Hashable) -> None:
@@ -78,18 +78,18 @@ class FairQueue:
         if not self._held[holder]:
             del self._held[holder]
         self._forget_share(holder)
-        self._give_free_places()
+        self._give_free_slots()
 
     def _forget_share(self, holder: Hashable) -> None:
         if holder not in self._held and holder not in self._queues:
             self._shares.pop(holder, None)
 
-    def _give_free_places(self) -> None:
-        for following in list(self._queues):
+    def _give_free_slots(self) -> None:
+        for holder in list(self._queues):
             if not self._free:
                 break
-            if self._has_place(following):
-                self._give(following)
+            if self._has_slot(holder):
+                self._give(holder)
 
     def _give(self, holder: Hashable) -> None:
         queue = self._queues.pop(holder)

@@ -164,10 +164,10 @@ class SharedTurnQueue(TurnQueue):
         return int(db.exec_driver_sql(_COUNT_WAITING, (self._process_id,)).scalar_one())
 
     def _take_next(self, tx: Transaction, session_id: str) -> None:
-        following = _turns(tx.execute(_TAKE_NEXT, (self._process_id, session_id)))
-        if following:
+        next_turns = _turns(tx.execute(_TAKE_NEXT, (self._process_id, session_id)))
+        if next_turns:
             tx.finish_inserting()
-        turns = [_with_text(tx.db, turn) for turn in following]
+        turns = [_with_text(tx.db, turn) for turn in next_turns]
         tx.after_commit(lambda: self._next.update({turn.session_id: turn for turn in turns}))
 
 

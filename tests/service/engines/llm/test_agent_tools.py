@@ -245,10 +245,10 @@ async def test_a_sub_agents_spending_counts_within_its_turn(tmp_path: Path, fake
 
 
 async def test_turns_that_run_at_a_time_share_a_budget(tmp_path: Path, fake: FakeOpenAI) -> None:
-    gate = threading.Event()
+    release = threading.Event()
     async with lab(tmp_path, fake, RunLimits(workspace_budget=20)) as made:
         made.agent("quick")
-        fake.script_answers(calls(memory("list"), tokens=15), text("Slow", gate, " and steady.", tokens=1))
+        fake.script_answers(calls(memory("list"), tokens=15), text("Slow", release, " and steady.", tokens=1))
         await made.world.start("go", agent="lead")
         try:
             while len(fake.requests) < 2:
@@ -264,6 +264,6 @@ async def test_turns_that_run_at_a_time_share_a_budget(tmp_path: Path, fake: Fak
                 await asyncio.sleep(0.001)
             assert events[-1]["content"]["message"] == "WORKSPACE budget exceeded for 'lab'"
         finally:
-            gate.set()
+            release.set()
         await made.world.idle()
         assert {row["tokens"] for row in made.world.rows("spending") if row["scope"] == "WORKSPACE"} == {28}

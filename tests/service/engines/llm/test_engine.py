@@ -89,16 +89,16 @@ def test_an_answer_is_streamed_and_counted(fake: FakeOpenAI) -> None:
 
 
 def test_drafts_arrive_while_the_model_writes(fake: FakeOpenAI) -> None:
-    gates = [threading.Event(), threading.Event()]
-    fake.script_answers(text("one", gates[0], " two", gates[1], " three"))
+    signals = [threading.Event(), threading.Event()]
+    fake.script_answers(text("one", signals[0], " two", signals[1], " three"))
 
     async def watch() -> list[str]:
         drafts = []
         async for step in llm(fake).run(turn()):
             if isinstance(step, Draft):
                 drafts.append(step.text)
-                if len(drafts) <= len(gates):
-                    gates[len(drafts) - 1].set()  # the model continues only after its words were shown
+                if len(drafts) <= len(signals):
+                    signals[len(drafts) - 1].set()  # the model continues only after its words were shown
         return drafts
 
     assert asyncio.run(watch()) == ["one", " two", " three"]

@@ -153,9 +153,9 @@ def test_a_failure_ends_the_turn_but_not_the_session(stack: Stack, script: list[
 
 
 def test_a_hanging_model_does_not_delay_other_sessions(stack: Stack) -> None:
-    gate = threading.Event()
+    release = threading.Event()
     slow, quick = stack.session(), stack.session()
-    stack.fake.script_answers(text("Slow", gate, " and steady."), text("Quick."))
+    stack.fake.script_answers(text("Slow", release, " and steady."), text("Quick."))
     stack.client.sessions.send(slow, "Take your time.")
     try:
         while not stack.fake.requests:  # the slow one takes the first answer
@@ -163,4 +163,4 @@ def test_a_hanging_model_does_not_delay_other_sessions(stack: Stack) -> None:
         assert stack.client.sessions.ask(quick, "Hurry.", timeout_s=60).text == "Quick."
         assert stack.agent_events(slow) == []
     finally:
-        gate.set()
+        release.set()

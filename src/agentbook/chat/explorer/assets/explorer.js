@@ -48,7 +48,7 @@ function connect(model) {
     redraw("notice");
   }
 
-  function pump() {
+  function sendNext() {
     if (waiting !== null || !queue.size) return;
     const [kind, message] = queue.entries().next().value;
     queue.delete(kind);
@@ -60,7 +60,7 @@ function connect(model) {
     connection.send({ ...message, number: waiting, version: state.fixed.version, changes: state.current.changes });
   }
 
-  function settle(number) {
+  function finish(number) {
     if (waiting === null || number !== waiting) return;
     answered = waiting;
     waiting = null;
@@ -72,16 +72,16 @@ function connect(model) {
     if (message.kind === "snapshot") {
       if (message.version < state.version) return null;
       replace(message);
-      settle(waiting); // its answer may be among what was missed
+      finish(waiting); // its answer may be among what was missed
       redraw("fixed");
-      pump();
+      sendNext();
       return true;
     }
     if (!Number.isInteger(message.version)) return null;
-    settle(message.number);
+    finish(message.number);
     if (message.version > state.version + 1) return false;
     if (message.version === state.version + 1) update(message);
-    pump();
+    sendNext();
     return true;
   }
 
@@ -114,7 +114,7 @@ function connect(model) {
 
   const ask = (message) => {
     queue.set(message.kind, message);
-    pump();
+    sendNext();
   };
   const act = {
     select(part) {

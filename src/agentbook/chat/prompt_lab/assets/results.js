@@ -156,11 +156,11 @@ function show({ state, views, act }, el) {
     const made = elements.get(id);
     const row = state.rows.get(id);
     const focused = made.contains(document.activeElement) ? document.activeElement : null;
-    const place =
+    const column =
       focused && focused.closest(".ab-r-cell") ? [...made.children].indexOf(focused.closest(".ab-r-cell")) : -1;
     const action = focused && focused.dataset.act;
     const repeat = focused && focused.closest("[data-repeat]") ? focused.closest("[data-repeat]").dataset.repeat : null;
-    const currentPlace = current && made.contains(current) ? [...made.children].indexOf(current) : -1;
+    const currentColumn = current && made.contains(current) ? [...made.children].indexOf(current) : -1;
     const bodies = bodiesOf(id);
     if (!bodies) act.render(id, look.against);
     const input = element(
@@ -198,8 +198,8 @@ function show({ state, views, act }, el) {
     made.replaceChildren(input, ...cells);
     made.filled = true;
     made.complete = bodies ? against() : null; // else it is filled again when they come
-    if (currentPlace >= 0) makeCurrent(made.children[currentPlace]);
-    if (focused) refocus(made.children[place], focused, action, repeat);
+    if (currentColumn >= 0) makeCurrent(made.children[currentColumn]);
+    if (focused) refocus(made.children[column], focused, action, repeat);
   }
   function refocus(cell, focused, action, repeat) {
     const within = repeat && cell ? cell.querySelector(`[data-repeat="${repeat}"]`) : cell;

@@ -10,8 +10,8 @@ export function collectView(look, add, cancel, closes = true) {
   const text = element("blockquote", { class: "ab-collect-text", dir: "auto" });
   const note = element("div", { class: "ab-collect-note", role: "status" });
   const confirm = button("Add", add);
-  const leave = button("Cancel", cancel);
-  const root = element("div", { class: "ab-collect", hidden: "" }, text, note, confirm, leave);
+  const dismiss = button("Cancel", cancel);
+  const root = element("div", { class: "ab-collect", hidden: "" }, text, note, confirm, dismiss);
 
   /* Show what the kernel says would be added, or was; null for nothing. */
   function draw(collected) {
@@ -25,13 +25,13 @@ export function collectView(look, add, cancel, closes = true) {
     else if (collected.added) write(note, `Added: the test set has ${collected.inputs} inputs.`);
     else write(note, `This becomes a test input, with its session as its origin.${masked}`);
     confirm.hidden = !asks;
-    leave.hidden = !asks && !closes;
-    write(leave, asks ? "Cancel" : "Close");
+    dismiss.hidden = !asks && !closes;
+    write(dismiss, asks ? "Cancel" : "Close");
   }
 
   /* Returns whether there is a button that could take the focus. */
   function focus() {
-    const first = [confirm, leave].find((each) => !each.hidden);
+    const first = [confirm, dismiss].find((each) => !each.hidden);
     first?.focus({ preventScroll: true });
     return Boolean(first);
   }

@@ -128,7 +128,7 @@ function show({ state, views, send, gone, typeset }, el) {
   const make = (id, viewOf) => (isRound(id) ? roundView(act, viewOf, isReply) : columnView(id, act, typeset));
   const head = headLine(act);
   const log = logView(state, act.edit, make, (order) => order.filter(isRound));
-  const composer = composerView(act, log.said, ["Send to all", "Send the message to every agent (Enter)"]);
+  const composer = composerView(act, log.sentMessages, ["Send to all", "Send the message to every agent (Enter)"]);
   const banner = bannerView();
   const status = statusView();
   const bottom = element("div", { class: "ab-bottom" }, banner.root, status.root, composer.root);

@@ -4,8 +4,8 @@ import { isComposing } from "./keys.js";
 
 const NARROW = 420; // pixels, below which the keys in the placeholder would take more lines than a message
 
-/* `act` sends and stops; `said` returns the messages that were sent, oldest first. `words` are those of Send. */
-export function composerView(act, said, words = ["Send", "Send the message (Enter)"]) {
+/* `act` sends and stops; `sentMessages` returns the messages that were sent, oldest first. `words` are those of Send. */
+export function composerView(act, sentMessages, words = ["Send", "Send the message (Enter)"]) {
   const box = element("textarea", { rows: 1, "aria-label": "Message", autocomplete: "off" });
   const stop = element(
     "button",
@@ -83,7 +83,7 @@ export function composerView(act, said, words = ["Send", "Send the message (Ente
   put.number = -1;
 
   function recall(step) {
-    const messages = said();
+    const messages = sentMessages();
     const from = recalled ?? messages.length;
     const to = from + step;
     if (to < 0 || to > messages.length || !messages.length) return false;

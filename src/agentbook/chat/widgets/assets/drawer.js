@@ -9,12 +9,12 @@ export function drawerView(back) {
     { type: "button", class: "ab-button ab-new", title: "Close (Esc)", onclick: () => shut(true) },
     "Close",
   );
-  const place = element("div");
+  const body = element("div");
   const root = element(
     "div",
     { class: "ab-drawer", role: "group", hidden: "" },
     element("div", { class: "ab-drawer-title" }, title, close),
-    place,
+    body,
   );
   let [opener, content] = [null, null];
 
@@ -28,7 +28,7 @@ export function drawerView(back) {
     [opener, content] = [by, made];
     write(title, name);
     root.setAttribute("aria-label", name);
-    place.replaceChildren(made);
+    body.replaceChildren(made);
     root.hidden = false;
     mark(true);
   }
@@ -39,7 +39,7 @@ export function drawerView(back) {
     root.hidden = true;
     content = null;
     mark(false);
-    place.replaceChildren();
+    body.replaceChildren();
     if (refocus && opener?.isConnected && !opener.hidden) opener.focus({ preventScroll: true });
     else if (refocus) back();
     return true;

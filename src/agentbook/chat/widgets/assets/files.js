@@ -7,7 +7,7 @@ const FORMS = [
   [".json", "JSON", "With all events; ab.Conversation.from_json reads it back"],
   [".ipynb", "Notebook", "A notebook with a cell for each message"],
 ];
-const KEPT_MS = 60_000; // until a saved file's text is let go
+const URL_LIFETIME_MS = 60_000; // until a saved file's text is let go
 
 /* `ask` asks the kernel for a file and returns the number of the question. */
 export function filesView(ask) {
@@ -59,5 +59,5 @@ function save(name, type, text) {
   document.body.append(link);
   link.click();
   link.remove();
-  setTimeout(() => URL.revokeObjectURL(url), KEPT_MS);
+  setTimeout(() => URL.revokeObjectURL(url), URL_LIFETIME_MS);
 }

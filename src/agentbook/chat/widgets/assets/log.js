@@ -80,6 +80,6 @@ export function logView(state, edit, make, rows = (order) => order) {
     drawLatest();
   }
 
-  const said = () => [...inner.querySelectorAll(".ab-me .ab-said")].map((each) => each.textContent);
-  return { root, draw, toEnd, said };
+  const sentMessages = () => [...inner.querySelectorAll(".ab-me .ab-said")].map((each) => each.textContent);
+  return { root, draw, toEnd, sentMessages };
 }

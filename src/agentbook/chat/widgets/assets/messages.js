@@ -7,16 +7,16 @@ const SAYS_MS = 1500;
 function sourceOf(button) {
   const code = button.closest(".ab-code");
   if (code) return code.querySelector("pre").textContent;
-  const asked = button.closest(".ab-me");
-  return asked ? asked.querySelector(".ab-said").textContent : (button.getAttribute("data-text") ?? "");
+  const question = button.closest(".ab-me");
+  return question ? question.querySelector(".ab-said").textContent : (button.getAttribute("data-text") ?? "");
 }
 
 function explain(event) {
   const button = event.target.closest?.(".ab-act");
   if (!button || button.title) return;
-  const what = button.closest(".ab-code") ? "code" : "message";
+  const kind = button.closest(".ab-code") ? "code" : "message";
   button.title = button.matches(".ab-copy")
-    ? `Copy this ${what}`
+    ? `Copy this ${kind}`
     : "Edit and send again: a new message, as the platform has no way to change one";
 }
 

@@ -83,7 +83,7 @@ function show({ state, views, send, gone, typeset }, el) {
     return { root: view.root, draw };
   }
   const log = logView(state, act.edit, spokenTurn);
-  const composer = composerView(act, log.said);
+  const composer = composerView(act, log.sentMessages);
   const banner = bannerView();
   const status = statusView();
   const failure = element("div", { class: "ab-grow" });

@@ -39,8 +39,8 @@ export function sessionsView(find, choose) {
     number = null;
     const entries = Array.isArray(message.entries) ? message.entries.filter(isEntry) : [];
     list.replaceChildren(...entries.map(item));
-    const found = entries.length === 1 ? "1 session" : `${entries.length} sessions`;
-    write(note, message.error ? String(message.error) : entries.length ? found : "No session has these words.");
+    const count = entries.length === 1 ? "1 session" : `${entries.length} sessions`;
+    write(note, message.error ? String(message.error) : entries.length ? count : "No session has these words.");
   }
 
   search.addEventListener("input", () => {

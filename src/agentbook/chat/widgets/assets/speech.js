@@ -5,7 +5,7 @@ live itself would be read again from its beginning with every few words.
 import { element } from "./dom.js";
 
 const PAUSE_MS = 1000;
-const KEPT = 20; // sentences that stay in the region
+const MAX_SENTENCES = 20; // that stay in the region
 const END = /[.!?…:;。！？](?=["')\]]*\s)|\n(?=\S)/gu;
 
 /* How much of a growing text consists of whole sentences, from `from` on. */
@@ -25,7 +25,7 @@ export function speaker() {
     const words = text.replace(/\s+/g, " ").trim();
     if (!words) return;
     root.append(element("p", {}, words));
-    while (root.childElementCount > KEPT) root.firstElementChild.remove();
+    while (root.childElementCount > MAX_SENTENCES) root.firstElementChild.remove();
   }
 
   /* A reply has grown. `read` returns its text; `complete` means that no more comes. */

@@ -13,13 +13,13 @@ const OPTIONS = { actions: false, renderer: "svg", tooltip: { id: "ab-chart-tool
 const SELECTED = "agentbook-chart-selected"; // an event of the window: equal charts of two kernels share it
 
 function initialize({ model }) {
-  const drawings = new Map(); // picture -> Drawing
-  const specs = new WeakMap(); // picture -> its chart's specification
-  const asked = new WeakSet();
+  const drawings = new Map(); // image -> Drawing
+  const specs = new WeakMap(); // image -> its chart's specification
+  const requested = new WeakSet();
   const failed = new WeakSet();
   const names = new Set(); // of the charts that this kernel has
   let vega = null;
-  let frame = 0;
+  let nextLook = 0;
 
   const send = (message, onFailure = () => {}) => {
     try {
@@ -43,39 +43,39 @@ function initialize({ model }) {
   };
 
   const look = () => {
-    frame = 0;
-    for (const [picture, drawing] of drawings) {
-      if (!picture.isConnected || !drawing.holder.isConnected) {
-        drawings.delete(picture);
+    nextLook = 0;
+    for (const [image, drawing] of drawings) {
+      if (!image.isConnected || !drawing.holder.isConnected) {
+        drawings.delete(image);
         drawing.remove();
       }
     }
     const unknown = new Set();
-    for (const picture of document.querySelectorAll(PICTURES)) {
-      if (picture.abDrawing || failed.has(picture)) continue;
-      const name = NAME.exec(picture.className)?.[1];
-      if (specs.has(picture)) draw(picture, name);
-      else if (name && !asked.has(picture)) {
-        asked.add(picture);
+    for (const image of document.querySelectorAll(PICTURES)) {
+      if (image.abDrawing || failed.has(image)) continue;
+      const name = NAME.exec(image.className)?.[1];
+      if (specs.has(image)) draw(image, name);
+      else if (name && !requested.has(image)) {
+        requested.add(image);
         unknown.add(name);
       }
     }
     if (unknown.size) send({ type: "charts", names: [...unknown] });
   };
   const lookSoon = () => {
-    frame ||= requestAnimationFrame(look);
+    nextLook ||= requestAnimationFrame(look);
   };
 
-  const draw = (picture, name) => {
-    const drawing = new Drawing(picture, specs.get(picture), (selection) => {
+  const draw = (image, name) => {
+    const drawing = new Drawing(image, specs.get(image), (selection) => {
       window.dispatchEvent(new CustomEvent(SELECTED, { detail: { name, selection } }));
     });
-    drawings.set(picture, drawing);
+    drawings.set(image, drawing);
     loadVega()
       .then((embed) => drawing.draw(embed))
       .catch((error) => {
-        failed.add(picture);
-        drawings.delete(picture);
+        failed.add(image);
+        drawings.delete(image);
         drawing.remove();
         console.warn("agentbook: a chart stays a picture.", error);
       });
@@ -84,8 +84,8 @@ function initialize({ model }) {
   const receive = (message) => {
     if (message.type !== "chart") return;
     names.add(message.name);
-    for (const picture of document.querySelectorAll(`${PICTURES}-${message.name}`)) {
-      specs.set(picture, message.spec);
+    for (const image of document.querySelectorAll(`${PICTURES}-${message.name}`)) {
+      specs.set(image, message.spec);
     }
     lookSoon();
   };
@@ -101,7 +101,7 @@ function initialize({ model }) {
   return () => {
     observer.disconnect();
     window.removeEventListener(SELECTED, report);
-    cancelAnimationFrame(frame);
+    cancelAnimationFrame(nextLook);
     for (const drawing of drawings.values()) drawing.remove();
     drawings.clear();
   };
@@ -119,19 +119,19 @@ async function importVega(compressed) {
 }
 
 class Drawing {
-  constructor(picture, spec, onSelect) {
-    this.picture = picture;
+  constructor(image, spec, onSelect) {
+    this.image = image;
     this.spec = spec;
     this.onSelect = onSelect;
     this.result = null;
     this.width = 0; // that it is drawn for
-    picture.abDrawing = this;
+    image.abDrawing = this;
     this.holder = document.createElement("div");
     this.holder.className = "ab-live-chart";
     this.holder.setAttribute("role", "figure");
-    this.holder.setAttribute("aria-label", picture.alt);
+    this.holder.setAttribute("aria-label", image.alt);
     this.holder.hidden = true;
-    picture.after(this.holder);
+    image.after(this.holder);
   }
 
   async draw(embed) {
@@ -140,19 +140,19 @@ class Drawing {
     this.observer = new ResizeObserver(() => {
       clearTimeout(this.resizing);
       this.resizing = setTimeout(() => {
-        const place = this.place();
-        if (place && Math.min(place, this.natural()) !== this.width) this.redraw().catch(() => this.remove());
+        const available = this.available();
+        if (available && Math.min(available, this.natural()) !== this.width) this.redraw().catch(() => this.remove());
       }, PAUSE_MS);
     });
     this.observer.observe(this.holder.parentElement);
   }
 
   natural() {
-    return this.picture.naturalWidth || Infinity;
+    return this.image.naturalWidth || Infinity;
   }
 
   /** The width that the page has for the chart; 0 while it is out of view. */
-  place() {
+  available() {
     const parent = this.holder.parentElement;
     if (!parent?.clientWidth) return 0;
     const style = getComputedStyle(parent);
@@ -160,26 +160,26 @@ class Drawing {
   }
 
   async redraw() {
-    const place = this.place() || Infinity;
-    this.width = Math.min(place, this.natural());
-    const stacks = place < 0.7 * this.natural();
+    const available = this.available() || Infinity;
+    this.width = Math.min(available, this.natural());
+    const stacks = available < 0.7 * this.natural();
     const parts = stacks ? stacked(this.spec) : this.spec;
-    const spec = place < this.natural() ? compacted(parts, place, this.natural()) : parts;
-    let lost = parts === this.spec && place < this.natural() ? this.natural() - place : 0;
+    const spec = available < this.natural() ? compacted(parts, available, this.natural()) : parts;
+    let lost = parts === this.spec && available < this.natural() ? this.natural() - available : 0;
     // Labels do not shrink with the plot, so what remains too wide is measured.
     for (let attempt = 0; attempt < 3; attempt += 1) {
       const result = await this.embed(this.holder, narrowed(spec, lost), OPTIONS);
       this.result?.finalize();
       this.result = result;
-      const excess = Number(this.holder.querySelector("svg.marks")?.getAttribute("width")) - place;
+      const excess = Number(this.holder.querySelector("svg.marks")?.getAttribute("width")) - available;
       if (!(excess > 0)) break;
       lost += excess;
     }
-    if (!this.picture.isConnected) return this.remove();
+    if (!this.image.isConnected) return this.remove();
     for (const { name, select } of this.spec.params ?? []) {
       if (select) this.result.view.addSignalListener(name, () => this.reportSoon());
     }
-    this.picture.style.display = "none";
+    this.image.style.display = "none";
     this.holder.hidden = false;
   }
 
@@ -201,8 +201,8 @@ class Drawing {
     this.result?.finalize();
     this.result = null;
     this.holder.remove();
-    this.picture.style.display = "";
-    this.picture.abDrawing = null;
+    this.image.style.display = "";
+    this.image.abDrawing = null;
   }
 }
 
@@ -217,12 +217,12 @@ function stacked(spec) {
 const AXIS = 76; // points that the labels of an axis take at most, beside a combination's titles
 
 /** The specification with fewer columns in its legends, and titles of one line each. */
-function compacted(spec, place, natural) {
-  const columns = (count) => Math.max(1, Math.floor((count * place) / natural));
+function compacted(spec, available, natural) {
+  const columns = (count) => Math.max(1, Math.floor((count * available) / natural));
   const copy = JSON.parse(JSON.stringify(spec), (key, value) =>
     key === "legend" && value?.columns ? { ...value, columns: columns(value.columns) } : value,
   );
-  const limit = copy.hconcat || copy.vconcat ? place - AXIS : place;
+  const limit = copy.hconcat || copy.vconcat ? available - AXIS : available;
   copy.config = { ...copy.config, title: { ...copy.config?.title, limit } };
   return copy;
 }

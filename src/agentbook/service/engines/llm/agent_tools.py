@@ -19,7 +19,7 @@ from .completion_stream import ToolCall
 from .tools import CALL_AGENT, MEMORY, BadArguments, Tool, parse_arguments, run_tool, text_argument
 
 
-class _Saved(msgspec.Struct):
+class _State(msgspec.Struct):
     memory: dict[str, str] = {}
 
 
@@ -45,7 +45,7 @@ class Memory:
 
     def __init__(self, state: str | None) -> None:
         try:
-            notes = msgspec.json.decode(state or "{}", type=_Saved).memory
+            notes = msgspec.json.decode(state or "{}", type=_State).memory
         except msgspec.DecodeError:  # another engine's state: the agent was configured anew
             notes = {}
         self._notes = notes

@@ -24,7 +24,7 @@ _STRIP = 34  # height of the counts above the axis of time
 _MAX_BARS = 9
 
 
-def picture(fixed: dict[str, Any], current: dict[str, Any], text: str) -> str:
+def render_svg(fixed: dict[str, Any], current: dict[str, Any], text: str) -> str:
     """The views as SVG. Equal values give equal bytes."""
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}" '
@@ -194,7 +194,7 @@ def _text(x: float, y: float, text: str, anchor: str, more: str = "") -> str:
 
 
 def description(fixed: dict[str, Any], current: dict[str, Any]) -> str:
-    """What the picture shows, in words."""
+    """What the drawing shows, in words."""
     text = f"{current['sentence']}."
     if chips := [words for _, words in current["chips"]]:
         text += f" Selected: {'; '.join(chips)}."
