@@ -43,7 +43,7 @@ class PagePerson:
     @property
     def snapshot(self) -> dict[str, Any]:
         draw_now(self._panel)
-        return self._panel._views.page.state.snapshot()
+        return self._panel._views.page.chat.state.snapshot()
 
     def __getattr__(self, name: str) -> Any:
         """A field, such as `status`."""
@@ -51,7 +51,7 @@ class PagePerson:
 
     def say(self, **message: Any) -> None:
         """A message of the page, as it comes from its socket."""
-        self._panel._views.page.widget._handle_custom_msg(message, [])
+        self._panel._views.page.chat.widget._handle_custom_msg(message, [])
 
     def turn(self, exchange: Exchange | None = None) -> dict[str, Any]:
         """A turn with its parts, by default the first."""
@@ -81,7 +81,7 @@ class PagePerson:
     def record(self) -> list[dict[str, Any]]:
         """The messages that the page gets from now on."""
         sent: list[dict[str, Any]] = []
-        widget = self._panel._views.page.widget
+        widget = self._panel._views.page.chat.widget
         send = widget.send
 
         def record(message: dict[str, Any], buffers: Any = None) -> None:

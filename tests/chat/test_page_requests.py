@@ -47,7 +47,7 @@ class Asking(PagePerson):
     def ask(self, **message: Any) -> dict[str, Any]:
         self._count += 1
         number, arrived = f"v{self._count}", threading.Event()
-        widget = self._panel._views.page.widget
+        widget = self._panel._views.page.chat.widget
         send = widget.send
 
         def listen(reply: dict[str, Any], buffers: Any = None) -> None:

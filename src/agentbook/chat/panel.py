@@ -33,7 +33,7 @@ from .model.subscription import Follow
 from .page_requests import PageRequests
 from .session_switch import SessionSwitch
 from .text import replace_surrogates
-from .widgets.actions import Actions
+from .widgets.actions import ChatActions, PanelActions
 from .widgets.parts import close_all
 from .widgets.throttle import Throttle
 from .widgets.views import PanelViews
@@ -132,14 +132,17 @@ class ChatPanel(widgets.VBox):  # type: ignore[misc]
         uid = f"ap-{uuid.uuid4().hex[:12]}"
         self._static = StaticTranscript(uid, panel_html)
         requests = PageRequests(self.conversation, lab)
-        actions = Actions(
+        chat = ChatActions(
             send=lambda text, answer: self._hand_over(self._send_from_box, text, answer),
             stop=self.stop,
+            switch_pictures=lambda: self._hand_over(self._toggle_pictures),
+            retry=lambda exchange: loop.submit(self._retry(exchange)),
+        )
+        actions = PanelActions(
+            chat=chat,
             reconnect=self.resume,
             start=lambda: self._hand_over(self._switch.begin),
             open=lambda session_id: self._hand_over(self._switch.open, session_id),
-            switch_pictures=lambda: self._hand_over(self._toggle_pictures),
-            retry=lambda exchange: loop.submit(self._retry(exchange)),
             find=requests.find,
             export=requests.export,
             collect=None if lab is None else requests.collect,
@@ -150,7 +153,7 @@ class ChatPanel(widgets.VBox):  # type: ignore[misc]
         self._throttle = Throttle(self._draw, lambda: self._views.open_characters() / OPEN_CHARACTERS_PER_S)
         self._switch = SessionSwitch(self.conversation)
         self._saving, self._ended = SavingPace(), False
-        super().__init__([self._views.page.widget], layout=widgets.Layout(width="100%", max_width="980px"))
+        super().__init__([self._views.page.chat.widget], layout=widgets.Layout(width="100%", max_width="980px"))
         self.add_class("ab-frame")
         self.conversation.listen(self._note)
         self._views.draw(set())

@@ -228,7 +228,7 @@ def test_the_page_sends_once(make: Any, monkeypatch: pytest.MonkeyPatch) -> None
     compare = make("echo", "never")
     page = PageReader(compare)
     answers: list[tuple[str, bool]] = []
-    widget = compare._views.page.widget
+    widget = compare._views.page.chat.widget
     monkeypatch.setattr(widget, "send", lambda message: answers.append((message["kind"], message.get("accepted"))))
     page.write("Typed")
     page.write("Typed")  # a double click sends once
@@ -277,7 +277,7 @@ def test_a_page_is_told_of_each_round_once(make: Any, monkeypatch: pytest.Monkey
     page = PageReader(compare)
     assert page.fields  # all is drawn
     patches: list[dict[str, Any]] = []
-    monkeypatch.setattr(compare._views.page.widget, "send", patches.append)
+    monkeypatch.setattr(compare._views.page.chat.widget, "send", patches.append)
     compare.ask("Second")
     assert page.fields["status"][0] == "All answered. Which is better?"
     known = {"r1", "t1", "t2"}
@@ -304,7 +304,7 @@ def test_a_page_is_told_of_each_round_once(make: Any, monkeypatch: pytest.Monkey
 def test_garbage_from_a_page_is_ignored(make: Any, message: Any) -> None:
     compare = make("echo", "shout")
     compare.ask("First")
-    compare._views.page.widget._handle_custom_msg(message, [])
+    compare._views.page.chat.widget._handle_custom_msg(message, [])
     assert PageReader(compare).fields["preferred"] == ""
     assert len(compare.rounds) == 1
 

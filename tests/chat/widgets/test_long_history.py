@@ -105,7 +105,7 @@ def test_a_panel_completes_its_history_by_itself(platform: FakePlatform, monkeyp
     long_history(platform, 45)
     panel = make(platform, session=SESSION)
     panel.ask("One more")
-    state = panel._views.page.state
+    state = panel._views.page.chat.state
     for _ in range(20):  # each time, what the toolkit's thread has planned comes before
         on_loop(lambda: None)
     turns = state.snapshot()["turns"]

@@ -185,6 +185,6 @@ def test_a_new_widget_for_a_page_that_does_not_hear_shows_everything(panel: Chat
     ],
 )
 def test_garbage_from_a_page_is_ignored(panel: ChatPanel, message: Any) -> None:
-    panel._views.page.widget._handle_custom_msg(message, [])
+    panel._views.page.chat.widget._handle_custom_msg(message, [])
     draw_now(panel)
     assert panel.conversation.exchanges == []

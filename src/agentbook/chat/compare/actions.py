@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
+from ..widgets.actions import ChatActions
 from .comparison import Choice, Round
 
 
@@ -15,17 +15,10 @@ class CompareActions:
 
     Attributes
     ----------
-    send : callable
-        Receives the text of a message, and what to call with whether it was taken.
-    stop, switch_pictures : callable
-    retry : callable
-        Receives the exchange.
+    chat : ChatActions
     prefer : callable
         Receives a round and a choice; made a second time, it takes the first back.
     """
 
-    send: Callable[[str, Callable[[bool], None]], object]
-    stop: Callable[[], object]
-    switch_pictures: Callable[[], object]
-    retry: Callable[[Any], object]
+    chat: ChatActions
     prefer: Callable[[Round, Choice], object]

@@ -21,6 +21,7 @@ from typing import Any
 from ..html import message_html
 from ..html.protocols import ExchangeLike
 from ..html.style import live_css, read_asset
+from ..widgets.chat_page import ChatPage
 from ..widgets.esm import ASSETS, read_module
 from ..widgets.fields import KEYS, pictures_label
 from ..widgets.page_log import OpenTurn
@@ -46,40 +47,26 @@ class ComparePage:
     Parameters
     ----------
     actions : CompareActions
-    style : str
-        CSS that holds while the page shows the comparison.
-    height : str
-        CSS height of the log.
     images : bool
         Whether pictures in replies are fetched.
-    on_hello : callable
-        As of `PageView`.
+    style, height, on_hello
+        As of `ChatPage`.
 
     Attributes
     ----------
-    widget : CompareView
-    state : PageState
+    chat : ChatPage
     images : bool
     """
 
     def __init__(self, actions: CompareActions, style: str, height: str, *, images: bool, on_hello: OnHello) -> None:
-        self._actions, self._on_hello = actions, on_hello
+        self._actions = actions
         self.images = images
-        self.state = PageState()
-        self.state.set_fields(style=style, height=height, empty=message_html.EMPTY)
         self._rounds: dict[str, Round] = {}
         self._replies: dict[ExchangeLike, OpenTurn] = {}
         self._count = 0
-        self.widget = self._view()
-
-    def _view(self) -> CompareView:
-        return CompareView(self.state.snapshot, self._receive, self._on_hello)
-
-    def replace(self) -> CompareView:
-        """A new widget in place of one that a page does not hear."""
-        before, self.widget = self.widget, self._view()
-        before.close()
-        return self.widget
+        self.chat = ChatPage(
+            CompareView, actions.chat, self._exchange, self._receive, on_hello, style=style, height=height
+        )
 
     # Drawing
 
@@ -96,18 +83,16 @@ class ComparePage:
 
     def draw(self, comparison: Comparison) -> None:
         """Update the page."""
-        with self.state.lock:
+        with self.chat.drawing() as state:
             self._arrange(comparison.rounds)
             for id, round_ in self._rounds.items():
-                self._draw_round(comparison, id, round_)
-            self.state.set_fields(**self._fields(comparison))
-            patch = self.state.take_patch()
-        if patch is not None:
-            self.widget.send(patch)
+                self._draw_round(state, comparison, id, round_)
+            state.set_fields(**self._fields(comparison))
 
     def _fields(self, comparison: Comparison) -> dict[str, Any]:
         closed = is_closed(comparison)
         return {
+            "empty": message_html.EMPTY,
             "name": names(comparison),
             "preferred": tally(comparison),
             "pictures": self._pictures_label(),
@@ -134,22 +119,22 @@ class ComparePage:
             for exchange in round_.exchanges:
                 self._replies[exchange] = before.get(exchange) or self._reply(exchange)
                 order.append(self._replies[exchange].id)
-        self.state.arrange(order)
+        self.chat.state.arrange(order)
 
     def _reply(self, exchange: ExchangeLike) -> OpenTurn:
         self._count += 1
         return OpenTurn(exchange, f"t{self._count}", images=self.images, asks=False)
 
-    def _draw_round(self, comparison: Comparison, id: str, round_: Round) -> None:
+    def _draw_round(self, state: PageState, comparison: Comparison, id: str, round_: Round) -> None:
         labels = comparison.shown_labels(round_)
         replies = [self._replies[exchange] for exchange in round_.exchanges]
         for side, reply in enumerate(replies):
-            reply.draw(self.state, labels[side], not is_closed(comparison))
+            reply.draw(state, labels[side], not is_closed(comparison))
             attempts = message_html.earlier_attempts(comparison.cut_off(round_, side))
-            self.state.set_html(reply.id, "attempts", attempts)
-            self.state.set_data(reply.id, choice=_choice(id, round_, side, labels))
-        self.state.set_html(id, "question", question(round_))
-        self.state.set_data(
+            state.set_html(reply.id, "attempts", attempts)
+            state.set_data(reply.id, choice=_choice(id, round_, side, labels))
+        state.set_html(id, "question", question(round_))
+        state.set_data(
             id,
             columns=[replies[side].id for side in round_.order],
             choices=[_choice(id, round_, choice, labels) for choice in (TIE, NONE)],
@@ -160,27 +145,13 @@ class ComparePage:
 
     def _receive(self, message: dict[str, Any]) -> None:
         match message:
-            case {"do": "send", "text": str(text), "number": str(number)}:
-                self._actions.send(text, lambda accepted: self._answer(number, accepted))
-            case {"do": "retry", "turn": str(turn)}:
-                exchange = self._exchange(turn)
-                if exchange is not None:
-                    self._actions.retry(exchange)
             case {"do": "prefer", "round": str(id), "choice": int() | "tie" | "none" as choice}:
                 round_ = self._rounds.get(id)
                 if round_ is not None:
                     self._actions.prefer(round_, choice)
-            case {"do": "stop"}:
-                self._actions.stop()
-            case {"do": "pictures"}:
-                self._actions.switch_pictures()
 
     def _exchange(self, turn: str) -> ExchangeLike | None:
-        with self.state.lock:
-            return next((exchange for exchange, reply in self._replies.items() if reply.id == turn), None)
-
-    def _answer(self, number: str, accepted: bool) -> None:
-        self.widget.send({"kind": "answer", "number": number, "accepted": accepted})
+        return next((exchange for exchange, reply in self._replies.items() if reply.id == turn), None)
 
 
 def _choice(id: str, round_: Round, choice: Choice, labels: Sequence[str]) -> dict[str, Any]:

@@ -41,8 +41,8 @@ class RoundView:
         self.round = round_
         self._parts = parts
         self._images = images
-        self._on_retry = actions.retry
-        self.sides = [LiveView(exchange, parts, actions.retry, images=images) for exchange in round_.exchanges]
+        self._on_retry = actions.chat.retry
+        self.sides = [LiveView(exchange, parts, actions.chat.retry, images=images) for exchange in round_.exchanges]
         self.choices: dict[Choice, Any] = {
             choice: button("", "ab-prefer", "", partial(actions.prefer, round_, choice))
             for choice in (*range(len(self.sides)), TIE, NONE)
@@ -117,17 +117,13 @@ class ComparePlain:
     def __init__(self, actions: CompareActions, uid: str, height: str, *, images: bool) -> None:
         self._parts = parts = Parts()
         self._actions, self._images = actions, images
-        self._pictures = pictures_switch(actions.switch_pictures)
+        self._pictures = pictures_switch(actions.chat.switch_pictures)
         self.views: list[RoundView] = []
         self._head = parts.html("", "ab-headline")
         self._inner = parts.box([parts.html(message_html.EMPTY)], "ab-inner")
         self._status = parts.html("", "ab-status")
         self.composer = Composer(
-            parts,
-            lambda text: actions.send(text, self._sent),
-            actions.stop,
-            send_label="Send to all",
-            send_tooltip="Send the message to every agent",
+            parts, actions.chat, send_label="Send to all", send_tooltip="Send the message to every agent"
         )
         children = [
             parts.html(live_style(uid) + STYLE),
@@ -136,10 +132,6 @@ class ComparePlain:
             parts.box([parts.html(WHY_PLAIN), self._status, self.composer.widget], "ab-bottom"),
         ]
         self.widget: Any = parts.box(children, "ab-chat", "ab-compare")
-
-    def _sent(self, accepted: bool) -> None:
-        if accepted:
-            self.composer.clear()
 
     def load_pictures(self, images: bool) -> None:
         """Fetch pictures from the next update on, or stop doing so."""

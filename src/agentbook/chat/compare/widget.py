@@ -21,6 +21,7 @@ from ..html.style import hide_static
 from ..model.lookup import agent_list
 from ..model.subscription import Follow
 from ..text import replace_surrogates
+from ..widgets.actions import ChatActions
 from ..widgets.parts import close_all
 from ..widgets.throttle import Throttle
 from ..widgets.view_switch import ViewSwitch
@@ -130,11 +131,14 @@ class Compare(widgets.VBox):  # type: ignore[misc]
         self._first_labels = comparison.labels
         uid = f"ap-{uuid.uuid4().hex[:12]}"
         self._static = StaticTranscript(uid, static_html)
-        actions = CompareActions(
+        chat = ChatActions(
             send=lambda text, answer: self._hand_over(self._send_from_box, text, answer),
             stop=self.stop,
             switch_pictures=lambda: self._hand_over(self._toggle_pictures),
             retry=lambda exchange: loop.submit(comparison.retry(exchange)),
+        )
+        actions = CompareActions(
+            chat=chat,
             prefer=lambda round_, choice: self._hand_over(self._prefer_if_allowed, round_, choice),
         )
 
@@ -150,7 +154,7 @@ class Compare(widgets.VBox):  # type: ignore[misc]
         )
         self._throttle = Throttle(self._draw, self._pause_s)
         self._ended = False
-        super().__init__([self._views.page.widget], layout=widgets.Layout(width="100%"))
+        super().__init__([self._views.page.chat.widget], layout=widgets.Layout(width="100%"))
         self.add_class("ab-frame")
         self._views.page.draw(comparison)
         comparison.listen(self._throttle.note)

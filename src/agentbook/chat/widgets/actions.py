@@ -1,4 +1,4 @@
-"""What a person can do in a panel, as the views of it know it."""
+"""What a person can do in a chat, as the views of it know it."""
 
 from __future__ import annotations
 
@@ -6,25 +6,39 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ..html.protocols import ExchangeLike
-
 # Receives what a page is told.
 Answer = Callable[[dict[str, Any]], None]
 
 
 @dataclass(frozen=True)
-class Actions:
-    """What happens when a person presses something; called on any thread.
+class ChatActions:
+    """What a person can do in a panel and in a comparison; called on any thread.
 
     Attributes
     ----------
     send : callable
         Receives the text of a message, and what to call with whether it was taken.
-    stop, reconnect, start, switch_pictures : callable
-    open : callable
-        Receives the id of a session; empty for a new one.
+    stop, switch_pictures : callable
     retry : callable
         Receives the exchange.
+    """
+
+    send: Callable[[str, Callable[[bool], None]], object]
+    stop: Callable[[], object]
+    switch_pictures: Callable[[], object]
+    retry: Callable[[Any], object]
+
+
+@dataclass(frozen=True)
+class PanelActions:
+    """What happens when a person presses something; called on any thread.
+
+    Attributes
+    ----------
+    chat : ChatActions
+    reconnect, start : callable
+    open : callable
+        Receives the id of a session; empty for a new one.
     find : callable
         Receives the words to search for, and what to call with the sessions.
     export : callable
@@ -34,13 +48,10 @@ class Actions:
         added, and what to call with that. None without a test set.
     """
 
-    send: Callable[[str, Callable[[bool], None]], object]
-    stop: Callable[[], object]
+    chat: ChatActions
     reconnect: Callable[[], object]
     start: Callable[[], object]
     open: Callable[[str], object]
-    switch_pictures: Callable[[], object]
-    retry: Callable[[ExchangeLike], object]
     find: Callable[[str, Answer], object]
     export: Callable[[str, Answer], object]
     collect: Callable[[Any, bool, Answer], object] | None = None

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from ..html.protocols import ConversationLike, ExchangeLike
-from .actions import Actions
+from .actions import Answer, PanelActions
+from .chat_page import ChatPage
 from .fields import PanelFields, pictures_label
 from .page_log import PageLog
-from .page_state import PageState
+from .page_view import OnHello
 from .panel import PanelView
 
 
@@ -18,36 +18,28 @@ class PanelPage:
 
     Parameters
     ----------
-    actions : Actions
-    style : str
-        CSS that holds while the page shows the panel.
-    height : str
-        CSS height of the log.
+    actions : PanelActions
     images : bool
         Whether pictures in replies are fetched.
-    on_hello : callable
-        Receives what a page says when its module runs: its name, and how often it has
-        said so. Called on any thread.
+    style, height, on_hello
+        As of `ChatPage`.
 
     Attributes
     ----------
-    widget : PanelView
-    state : PageState
+    chat : ChatPage
     log : PageLog
     """
 
-    def __init__(
-        self, actions: Actions, style: str, height: str, *, images: bool, on_hello: Callable[[str, int], object]
-    ) -> None:
-        self._actions, self._on_hello = actions, on_hello
-        self.state = PageState()
-        self.log = PageLog(self.state, images=images)
-        self.state.set_fields(style=style, height=height)
+    def __init__(self, actions: PanelActions, style: str, height: str, *, images: bool, on_hello: OnHello) -> None:
+        self._actions = actions
+        self.chat = ChatPage(
+            PanelView, actions.chat, self._exchange, self._receive, on_hello, style=style, height=height
+        )
+        self.log = PageLog(self.chat.state, images=images)
         self._box: dict[str, Any] = {"number": 0, "text": "", "added": ""}
-        self.widget = self._view()
 
-    def _view(self) -> PanelView:
-        return PanelView(self.state.snapshot, self._receive, self._on_hello)
+    def _exchange(self, turn: str) -> ExchangeLike | None:
+        return self.log.exchange(turn)
 
     def write(self, text: str, *, add: bool = False) -> None:
         """Put a text into the box of the next drawing; `add` it, or replace the box.
@@ -61,12 +53,9 @@ class PanelPage:
 
     def draw(self, conversation: ConversationLike, changed: set[ExchangeLike]) -> None:
         """Update the page; `changed` are the exchanges to draw again."""
-        with self.state.lock:
+        with self.chat.drawing() as state:
             self.log.draw(conversation.exchanges, changed, conversation.agent_name, not conversation.read_only)
-            self.state.set_fields(**self._fields(conversation))
-            patch = self.state.take_patch()
-        if patch is not None:
-            self.widget.send(patch)
+            state.set_fields(**self._fields(conversation))
 
     def _fields(self, conversation: ConversationLike) -> dict[str, Any]:
         fields = PanelFields.of(conversation)
@@ -85,49 +74,26 @@ class PanelPage:
             "composer": {"busy": fields.busy, "closed": fields.closed, "placeholder": fields.placeholder, "stop": STOP},
         }
 
-    def replace(self) -> PanelView:
-        """A new widget in place of one that a page does not hear."""
-        before, self.widget = self.widget, self._view()
-        before.close()
-        return self.widget
-
     def _receive(self, message: dict[str, Any]) -> None:
         actions = self._actions
         match message:
-            case {"do": "send", "text": str(text), "number": str(number)}:
-                actions.send(text, lambda accepted: self._answer(number, accepted))
-            case {"do": "retry", "turn": str(turn)}:
-                exchange = self._exchange(turn)
-                if exchange is not None:
-                    actions.retry(exchange)
             case {"do": "find", "search": str(search), "number": str(number)}:
-                actions.find(search, lambda reply: self._reply("sessions", number, reply))
+                actions.find(search, self._answer("sessions", number))
             case {"do": "export", "suffix": str(suffix), "number": str(number)}:
-                actions.export(suffix, lambda reply: self._reply("file", number, reply))
+                actions.export(suffix, self._answer("file", number))
             case {"do": "collect", "turn": str(turn), "confirm": bool(confirm), "number": str(number)}:
-                exchange = self._exchange(turn)
+                exchange = self.chat.exchange(turn)
                 if exchange is not None and actions.collect is not None:
-                    actions.collect(exchange, confirm, lambda reply: self._reply("collected", number, reply))
+                    actions.collect(exchange, confirm, self._answer("collected", number))
             case {"do": "session", "session": str(session_id)}:
                 actions.open(session_id)
-            case {"do": "stop"}:
-                actions.stop()
             case {"do": "reconnect"}:
                 actions.reconnect()
             case {"do": "new"}:
                 actions.start()
-            case {"do": "pictures"}:
-                actions.switch_pictures()
 
-    def _exchange(self, turn: str) -> ExchangeLike | None:
-        with self.state.lock:
-            return self.log.exchange(turn)
-
-    def _answer(self, number: str, accepted: bool) -> None:
-        self._reply("answer", number, {"accepted": accepted})
-
-    def _reply(self, kind: str, number: str, reply: dict[str, Any]) -> None:
-        self.widget.send({"kind": kind, "number": number, **reply})
+    def _answer(self, kind: str, number: str) -> Answer:
+        return lambda reply: self.chat.answer(kind, number, **reply)
 
 
 STOP = "Stop listening; the agent may still finish (Esc)"

@@ -22,6 +22,7 @@ from typing import Any
 
 import ipywidgets as widgets
 
+from .actions import ChatActions
 from .fields import pictures_label
 
 
@@ -113,9 +114,7 @@ class Composer:
     Parameters
     ----------
     parts : Parts
-    on_send : callable
-        Receives the text of the box.
-    on_stop : callable
+    actions : ChatActions
     send_label, send_tooltip, stop_tooltip : str
 
     Attributes
@@ -128,8 +127,7 @@ class Composer:
     def __init__(
         self,
         parts: Parts,
-        on_send: Callable[[str], object],
-        on_stop: Callable[[], object],
+        actions: ChatActions,
         *,
         send_label: str = "Send",
         send_tooltip: str = "Send the message (Enter)",
@@ -141,17 +139,17 @@ class Composer:
         self.input = widgets.Textarea(description="Message", continuous_update=False, rows=1, layout=layout)
         self.input.add_class("ab-input")
         answer_while_busy(self.input)
-        self.stop = button("Stop", "ab-stop", stop_tooltip, on_stop)
-        self.send = button(send_label, "ab-send", send_tooltip, lambda: on_send(self.input.value))
+        self.stop = button("Stop", "ab-stop", stop_tooltip, actions.stop)
+        self.send = button(send_label, "ab-send", send_tooltip, lambda: actions.send(self.input.value, self._sent))
         self.widget: Any = parts.row([self.input, self.stop, self.send], "ab-composer")
 
     def append(self, text: str) -> None:
         """Add a paragraph to the text of the box."""
         self.input.value = "\n\n".join(filter(None, (self.input.value.rstrip(), text)))
 
-    def clear(self) -> None:
-        """Empty the text box."""
-        self.input.value = ""
+    def _sent(self, accepted: bool) -> None:
+        if accepted:
+            self.input.value = ""
 
     def draw(self, *, busy: bool, closed: bool, placeholder: str) -> None:
         """Update what can be written and pressed."""

@@ -15,7 +15,7 @@ from ..html.message_html import status_html
 from ..html.protocols import ConversationLike, ExchangeLike
 from ..html.sanitize import plain
 from ..html.style import live_style
-from .actions import Actions
+from .actions import PanelActions
 from .fields import KEYS, PanelFields
 from .history import History
 from .parts import (
@@ -41,7 +41,7 @@ class PlainView:
 
     Parameters
     ----------
-    actions : Actions
+    actions : PanelActions
     uid : str
         Of the panel's static transcript, which the view hides.
     height : str
@@ -55,20 +55,20 @@ class PlainView:
     history : History
     """
 
-    def __init__(self, actions: Actions, uid: str, height: str, *, images: bool) -> None:
+    def __init__(self, actions: PanelActions, uid: str, height: str, *, images: bool) -> None:
         parts = Parts()
         self._head = parts.html("", "ab-headline")
         self._session = _session_dropdown(actions)
         self._new = button("New session", "ab-new", "Start over; you can return to this session", actions.start)
-        self._pictures = pictures_switch(actions.switch_pictures)
+        self._pictures = pictures_switch(actions.chat.switch_pictures)
         top = parts.row([self._head, self._pictures, self._session, self._new], "ab-head")
         inner = parts.box([parts.html(message_html.EMPTY)], "ab-inner")
-        self.history = History(parts, inner, actions.retry, images=images)
+        self.history = History(parts, inner, actions.chat.retry, images=images)
         self._notice_text = parts.html()
         reconnect = button("Reconnect", "ab-retry", "Read the session again and continue", actions.reconnect)
         self._notice = parts.row([self._notice_text, reconnect], "ab-notice")
         self._status = parts.html("", "ab-status")
-        self._composer = Composer(parts, lambda text: actions.send(text, self._sent), actions.stop)
+        self._composer = Composer(parts, actions.chat)
         bottom = parts.box([self._notice, parts.html(WHY_PLAIN), self._status, self._composer.widget], "ab-bottom")
         self.widget: Any = parts.box([parts.html(live_style(uid)), top, log_box(inner, height), bottom], "ab-chat")
 
@@ -101,16 +101,12 @@ class PlainView:
         else:
             self._composer.input.value = text
 
-    def _sent(self, accepted: bool) -> None:
-        if accepted:
-            self._composer.clear()
-
     def close(self) -> None:
         """Close all widgets."""
         close_all(self.widget)
 
 
-def _session_dropdown(actions: Actions) -> Any:
+def _session_dropdown(actions: PanelActions) -> Any:
     dropdown = widgets.Dropdown(description="Session", layout=widgets.Layout(width="auto"))
     dropdown.add_class("ab-sessions")
     # Changes on the toolkit's thread are our own; a person's choice arrives on others.

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Generic, Protocol, TypeVar
 
+from .chat_page import ChatPage
 from .page_check import PageCheck
-from .page_view import OnHello, PageView
+from .page_view import OnHello
 
 
 class PageLike(Protocol):
-    """Draws into a `PageView`."""
+    """Draws into the page of a chat."""
 
     @property
-    def widget(self) -> PageView: ...
-    def replace(self) -> PageView: ...
+    def chat(self) -> ChatPage: ...
 
 
 class PlainLike(Protocol):
@@ -61,12 +61,12 @@ class ViewSwitch(Generic[PageT, PlainT]):
         self.page = make_page(self.check.hello)
 
     def _show_probe(self, probe: Any) -> None:
-        view = self.page.widget if self.plain is None else self.plain.widget
+        view = self.page.chat.widget if self.plain is None else self.plain.widget
         self._show(view) if probe is None else self._show(view, probe)
 
     def replace_page(self) -> None:
         """Show a new widget, because a page does not hear this one."""
-        self._show(self.page.replace())
+        self._show(self.page.chat.replace())
 
     def show_plain(self) -> None:
         """Show plain widgets."""
@@ -75,7 +75,7 @@ class ViewSwitch(Generic[PageT, PlainT]):
 
     def show_page(self) -> None:
         """Show the module's view again."""
-        self._show(self.page.widget)
+        self._show(self.page.chat.widget)
         if self.plain is not None:
             self.plain.close()
             self.plain = None

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from ..html.protocols import ConversationLike, ExchangeLike
 from ..html.style import hide_static
-from .actions import Actions
+from .actions import PanelActions
 from .page import PanelPage
 from .plain import PlainView
 from .view_switch import ViewSwitch
@@ -18,7 +18,7 @@ class PanelViews:
     Parameters
     ----------
     conversation : Conversation
-    actions : Actions
+    actions : PanelActions
     uid : str
         Of the panel's static transcript, which a view hides.
     height : str
@@ -36,7 +36,7 @@ class PanelViews:
     def __init__(
         self,
         conversation: ConversationLike,
-        actions: Actions,
+        actions: PanelActions,
         uid: str,
         height: str,
         *,

@@ -2,15 +2,12 @@
 Agents side by side in a page: rounds of one message and several replies, made of the
 parts of a panel. `chat/compare/page.py` documents the messages.
 */
-import { element, set, setHtml, write } from "./dom.js";
-import { bannerView, statusView } from "./status.js";
-import { composerView } from "./composer.js";
-import { keepKeys } from "./keys.js";
-import { logView } from "./log.js";
-import { emptyChanges } from "./protocol.js";
-import { asker, connectState } from "./shared.js";
-import { turnView } from "./turn.js";
+import { chatFrame } from "./chat.js";
 import { widgetModule } from "./connection.js";
+import { element, set, setHtml, write } from "./dom.js";
+import { picturesButton } from "./pictures.js";
+import { connectState } from "./shared.js";
+import { turnView } from "./turn.js";
 
 const asArray = (value) => (Array.isArray(value) ? value : []);
 
@@ -89,82 +86,37 @@ function roundView(act, viewOf, isThere) {
 function headLine(act) {
   const name = element("span", { class: "ab-name" });
   const preferred = element("span", { class: "ab-session", dir: "auto" });
-  const pictures = element("button", {
-    type: "button",
-    class: "ab-button ab-pictures",
-    hidden: "",
-    onclick: () => act.pictures(),
-  });
+  const pictures = picturesButton(act);
   const title = element("div", { class: "ab-headline" }, element("div", { class: "ab-title" }, name, preferred));
-  const root = element("div", { class: "ab-head" }, title, pictures);
+  const root = element("div", { class: "ab-head" }, title, pictures.root);
   function draw(fields, gone) {
     write(name, String(fields.name ?? ""));
     write(preferred, fields.preferred ? `preferred: ${fields.preferred}` : "");
-    pictures.hidden = !fields.pictures || gone;
-    write(pictures, String(fields.pictures?.[0] ?? ""));
-    set(pictures, "title", fields.pictures?.[1] ?? null);
+    pictures.draw(fields.pictures, gone);
   }
   return { root, draw };
 }
 
-function show({ state, views, send, gone, typeset }, el) {
-  const ask = asker(send);
-  const act = {
-    send(text) {
-      log.toEnd();
-      return ask({ do: "send", text });
-    },
-    stop: () => send({ do: "stop" }),
-    pictures: () => send({ do: "pictures" }),
-    edit: (text) => composer.fill(text),
-    retry(turn) {
-      send({ do: "retry", turn });
-      composer.focus();
-    },
-    prefer: (round, choice) => send({ do: "prefer", round, choice }),
-  };
+function show(page, el) {
+  const { state, send, typeset } = page;
   const isRound = (id) => state.turns.get(id)?.data.has("columns");
   const isReply = (id) => state.turns.has(id) && !isRound(id);
-  const make = (id, viewOf) => (isRound(id) ? roundView(act, viewOf, isReply) : columnView(id, act, typeset));
+  const chat = chatFrame(
+    page,
+    (id, viewOf) => (isRound(id) ? roundView(act, viewOf, isReply) : columnView(id, act, typeset)),
+    (order) => order.filter(isRound),
+    ["Send to all", "Send the message to every agent (Enter)"],
+  );
+  const act = { ...chat.act, prefer: (round, choice) => send({ do: "prefer", round, choice }) };
   const head = headLine(act);
-  const log = logView(state, act.edit, make, (order) => order.filter(isRound));
-  const composer = composerView(act, log.sentMessages, ["Send to all", "Send the message to every agent (Enter)"]);
-  const banner = bannerView();
-  const status = statusView();
-  const bottom = element("div", { class: "ab-bottom" }, banner.root, status.root, composer.root);
-  const style = element("style");
   const root = element(
     "div",
     { class: "ab-chat ab-module ab-compare", role: "region", "aria-label": "Comparison of agents" },
     head.root,
-    log.root,
-    bottom,
+    chat.log.root,
+    chat.bottom(),
   );
-  const endKeys = keepKeys(root, () => composer.stop());
-
-  function draw(changes) {
-    const { fields } = state;
-    log.draw(changes);
-    if (!changes.all && !changes.fields.size) return;
-    if (changes.all) write(style, String(fields.style ?? ""));
-    head.draw(fields, Boolean(gone()));
-    banner.draw(gone());
-    root.classList.toggle("ab-gone", Boolean(gone()));
-    status.draw(fields.status, gone());
-    composer.draw(fields.composer, Boolean(gone()));
-  }
-
-  function answered({ kind, number, accepted }) {
-    if (kind === "answer") composer.answered(number, accepted === true);
-  }
-  const view = { draw, answered };
-  el.append(style, root);
-  views.add(view);
-  draw({ ...emptyChanges(), all: true });
-  return () => {
-    views.delete(view);
-    endKeys();
-  };
+  return chat.mount(el, root, head.draw);
 }
 
 export default widgetModule(connectState, show);

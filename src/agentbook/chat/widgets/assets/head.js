@@ -1,16 +1,12 @@
 /* The line above the conversation: who it is with, and what can be done with it. */
 import { element, set, write } from "./dom.js";
 import { drawerButton } from "./drawer.js";
+import { picturesButton } from "./pictures.js";
 
 export function headView(state, act) {
   const name = element("span", { class: "ab-name" });
   const label = element("span", { class: "ab-session", dir: "auto" });
-  const pictures = element("button", {
-    type: "button",
-    class: "ab-button ab-pictures",
-    hidden: "",
-    onclick: () => act.pictures(),
-  });
+  const pictures = picturesButton(act);
   const files = drawerButton("ab-export", "Export", "Save the conversation as a file", () => act.openFiles(files));
   const sessions = drawerButton("ab-find", "Sessions", "Return to an earlier session", () =>
     act.openSessions(sessions),
@@ -27,7 +23,7 @@ export function headView(state, act) {
     "New session",
   );
   const title = element("div", { class: "ab-headline" }, element("div", { class: "ab-title" }, name, label));
-  const root = element("div", { class: "ab-head" }, title, pictures, files, sessions, fresh);
+  const root = element("div", { class: "ab-head" }, title, pictures.root, files, sessions, fresh);
 
   function draw(gone) {
     const { fields } = state;
@@ -35,9 +31,7 @@ export function headView(state, act) {
     write(label, String(fields.session?.[0] ?? ""));
     set(label, "title", fields.session?.[1] ?? null);
     label.hidden = !fields.session;
-    pictures.hidden = !fields.pictures || gone;
-    write(pictures, String(fields.pictures?.[0] ?? ""));
-    set(pictures, "title", fields.pictures?.[1] ?? null);
+    pictures.draw(fields.pictures, gone);
     files.hidden = !fields.exports || gone;
     sessions.hidden = !fields.finds || gone;
     fresh.hidden = !fields.fresh || gone;

@@ -3,40 +3,37 @@ A chat panel in a page. The kernel renders, sanitizes and numbers its patches
 (`chat/widgets/panel.py` documents them); this keeps the page equal to them, and does
 what only a page can do: keys, scrolling, copying, and what a screen reader hears.
 */
-import { element, set, setHtml, write } from "./dom.js";
-import { bannerView, statusView } from "./status.js";
+import { chatFrame } from "./chat.js";
 import { collectView } from "./collect.js";
-import { composerView } from "./composer.js";
+import { widgetModule } from "./connection.js";
+import { element, set, setHtml } from "./dom.js";
 import { drawerView } from "./drawer.js";
 import { filesView } from "./files.js";
 import { headView } from "./head.js";
-import { keepKeys } from "./keys.js";
-import { logView } from "./log.js";
-import { emptyChanges } from "./protocol.js";
 import { sessionsView } from "./sessions.js";
-import { asker, connectState } from "./shared.js";
+import { connectState } from "./shared.js";
 import { speaker } from "./speech.js";
 import { turnView } from "./turn.js";
-import { widgetModule } from "./connection.js";
 
 /* One view of a model: fills `el`, and returns what ends it. */
-function show({ state, views, send, gone, typeset }, el) {
-  const ask = asker(send);
+function show(page, el) {
+  const { state, send, typeset } = page;
+  const speech = speaker();
+  function spokenTurn(id) {
+    const view = turnView(id, act, typeset, () => Boolean(state.fields.collects));
+    function draw(turn) {
+      view.draw(turn);
+      if (!turn.html.has("whole")) speech.grown(id, view.read, !turn.data.get("pending"));
+    }
+    return { root: view.root, draw };
+  }
+  const chat = chatFrame(page, spokenTurn);
+  const { ask, composer } = chat;
   const act = {
-    send(text) {
-      log.toEnd();
-      return ask({ do: "send", text });
-    },
-    stop: () => send({ do: "stop" }),
+    ...chat.act,
     reconnect: () => send({ do: "reconnect" }),
-    pictures: () => send({ do: "pictures" }),
-    edit: (text) => composer.fill(text),
     fresh() {
       send({ do: "new" });
-      composer.focus();
-    },
-    retry(turn) {
-      send({ do: "retry", turn });
       composer.focus();
     },
     openFiles(by) {
@@ -72,20 +69,7 @@ function show({ state, views, send, gone, typeset }, el) {
     () => drawer.shut(true),
     false, // the drawer has a button that closes it
   );
-  const speech = speaker();
   const head = headView(state, act);
-  function spokenTurn(id) {
-    const view = turnView(id, act, typeset, () => Boolean(state.fields.collects));
-    function draw(turn) {
-      view.draw(turn);
-      if (!turn.html.has("whole")) speech.grown(id, view.read, !turn.data.get("pending"));
-    }
-    return { root: view.root, draw };
-  }
-  const log = logView(state, act.edit, spokenTurn);
-  const composer = composerView(act, log.sentMessages);
-  const banner = bannerView();
-  const status = statusView();
   const failure = element("div", { class: "ab-grow" });
   const reconnect = element(
     "button",
@@ -98,39 +82,28 @@ function show({ state, views, send, gone, typeset }, el) {
     "Reconnect",
   );
   const notice = element("div", { class: "ab-notice", hidden: "" }, failure, reconnect);
-  const bottom = element("div", { class: "ab-bottom" }, banner.root, notice, status.root, composer.root);
-  const style = element("style");
   const root = element(
     "div",
     { class: "ab-chat ab-module", role: "region", "aria-label": "Chat" },
     head.root,
     drawer.root,
-    log.root,
-    bottom,
+    chat.log.root,
+    chat.bottom(notice),
     speech.root,
   );
-  const endKeys = keepKeys(root, () => drawer.shut(true) || composer.stop());
   let noticeHtml = "";
 
-  function drawNotice(html) {
-    notice.hidden = !html || Boolean(gone());
+  function drawNotice(html, gone) {
+    notice.hidden = !html || gone;
     if (html === noticeHtml) return;
     noticeHtml = html;
     setHtml(failure, html);
   }
 
-  function draw(changes) {
-    const { fields } = state;
-    log.draw(changes);
-    if (!changes.all && !changes.fields.size) return;
-    if (changes.all) write(style, String(fields.style ?? ""));
-    head.draw(Boolean(gone()));
-    drawNotice(String(fields.notice ?? ""));
-    banner.draw(gone());
-    root.classList.toggle("ab-gone", Boolean(gone()));
-    if (gone()) drawer.shut(false);
-    status.draw(fields.status, gone());
-    composer.draw(fields.composer, Boolean(gone()));
+  function drawFields(fields, gone) {
+    head.draw(gone);
+    drawNotice(String(fields.notice ?? ""), gone);
+    if (gone) drawer.shut(false);
     composer.put(fields.box);
     set(root, "aria-label", fields.name ? `Chat with ${fields.name}` : "Chat");
   }
@@ -142,20 +115,10 @@ function show({ state, views, send, gone, typeset }, el) {
     if (!input.focus()) drawer.focus();
   }
 
-  const answers = {
-    answer: ({ number, accepted }) => composer.answered(number, accepted === true),
-    sessions: sessions.answered,
-    file: files.answered,
-    collected: drawCollected,
-  };
-  const answered = (message) => (Object.hasOwn(answers, message.kind) ? answers[message.kind](message) : undefined);
-  const view = { draw, answered };
-  el.append(style, root);
-  views.add(view);
-  draw({ ...emptyChanges(), all: true });
+  const answers = { sessions: sessions.answered, file: files.answered, collected: drawCollected };
+  const end = chat.mount(el, root, drawFields, answers, () => drawer.shut(true));
   return () => {
-    views.delete(view);
-    endKeys();
+    end();
     sessions.end();
     speech.end();
   };
