@@ -6,16 +6,18 @@ longer than making a client.
 
 from __future__ import annotations
 
+import functools
 import os
 import ssl
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import httpcore
 import httpx
 
+from .connection_pool import ConnectionPool
 from .errors import AgentbookError
 
 # Less than the 5 s after which uvicorn and Node close an idle connection: a write sent
@@ -108,31 +110,37 @@ class DeadlineTransport(httpx.BaseTransport):
     """
 
     def __init__(self, tls: ssl.SSLContext | bool) -> None:
-        self._pool = httpcore.ConnectionPool(
-            ssl_context=tls if isinstance(tls, ssl.SSLContext) else None,
-            max_connections=MAX_CONNECTIONS,
-            keepalive_expiry=KEEP_ALIVE_S,
-            network_backend=_DeadlineBackend(),
-        )
+        backend = _DeadlineBackend()
+
+        def make(origin: httpcore.Origin) -> httpcore.HTTPConnection:
+            context = tls if isinstance(tls, ssl.SSLContext) else None
+            return httpcore.HTTPConnection(origin, context, KEEP_ALIVE_S, network_backend=backend)
+
+        self._pool = ConnectionPool(make, MAX_CONNECTIONS, KEEP_ALIVE_S)
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        _reply.ends_at = time.monotonic() + request.extensions["timeout"]["read"]
-        url = request.url
-        response = self._pool.handle_request(
-            httpcore.Request(
-                request.method,
-                httpcore.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path),
-                headers=request.headers.raw,
-                content=request.stream,
-                extensions=request.extensions,
+        timeouts, url = request.extensions["timeout"], request.url
+        _reply.ends_at = time.monotonic() + timeouts["read"]
+        target = httpcore.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path)
+        connection = self._pool.take(target.origin, timeouts["pool"])
+        try:
+            response = connection.handle_request(
+                httpcore.Request(
+                    request.method,
+                    target,
+                    headers=request.headers.raw,
+                    content=request.stream,
+                    extensions=request.extensions,
+                )
             )
-        )
+        except BaseException:
+            self._pool.give_back(connection)
+            raise
         # httpx logs the text of the status line, where platforms may repeat the
         # credential.
         extensions = {name: value for name, value in response.extensions.items() if name != "reason_phrase"}
-        return httpx.Response(
-            response.status, headers=response.headers, stream=_ReplyStream(response), extensions=extensions
-        )
+        stream = _ReplyStream(response, functools.partial(self._pool.give_back, connection))
+        return httpx.Response(response.status, headers=response.headers, stream=stream, extensions=extensions)
 
     def close(self) -> None:
         self._pool.close()
@@ -148,14 +156,18 @@ _reply = _ReplyState()
 
 
 class _ReplyStream(httpx.SyncByteStream):
-    def __init__(self, response: httpcore.Response) -> None:
+    def __init__(self, response: httpcore.Response, on_close: Callable[[], None]) -> None:
         self._response = response
+        self._on_close = on_close
 
     def __iter__(self) -> Iterator[bytes]:
         yield from self._response.iter_stream()
 
     def close(self) -> None:
-        self._response.close()
+        try:
+            self._response.close()
+        finally:
+            self._on_close()
 
 
 class _DeadlineBackend(httpcore.SyncBackend):

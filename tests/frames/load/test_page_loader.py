@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 import agentbook as ab
+from agentbook.api.endpoints import agents
 from agentbook.api.endpoints.sessions import events
 from agentbook.api.page import Page
 from agentbook.frames.load.concurrency import ConcurrencyLimit
@@ -66,6 +67,29 @@ def test_a_session_is_split_as_soon_as_its_first_page_is_there() -> None:
     assert len(requests) >= 8, "all at the same time, the newest event among them"
     assert starts[0] == IDS[9]
     assert IDS[150] < starts[-1] < IDS[199], "from the density of the first page"
+
+
+def test_further_sessions_wait_for_a_thread_while_pages_are_parsed() -> None:
+    sessions = [ListLoad(f"s{n}", events(f"s{n}")) for n in range(500)]
+    loader = PageLoader(sessions, FrameBuilder("events"), lambda load: None, concurrency=4)
+    [first] = loader.next_requests(ahead=True)
+    items = [{"id": event_id} for event_id in IDS[:10]]
+    body = json.dumps({"items": items, "pagination": {"has_more": False}}).encode().ljust(100_000)
+    loader.receive(Fetched(first, Page.parse(body), wait_s=0.05, cost_s=0.001))
+    assert len(loader.next_requests()) == 4
+    assert len(loader.next_requests(ahead=True)) == 80, "8 MB of such pages"
+    assert loader.next_requests(ahead=True) == []
+
+
+def test_pages_by_offset_do_not_wait() -> None:
+    """After a page that comes short, they would be requested in vain."""
+    load = ListLoad("agents", agents.list_(), strict=False)
+    loader = PageLoader([load], FrameBuilder("agents"), lambda load: None, concurrency=4)
+    [first] = loader.next_requests(ahead=True)
+    items = [{"id": event_id} for event_id in IDS[:10]]
+    body = json.dumps({"items": items, "pagination": {"total_count": 1000, "has_more": True}}).encode()
+    loader.receive(Fetched(first, Page.parse(body), wait_s=0.05, cost_s=0.001))
+    assert len(loader.next_requests(ahead=True)) == 4
 
 
 @pytest.mark.anyio

@@ -9,12 +9,12 @@ load, not inside one.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import queue
 import signal
 import threading
 import time
-from collections.abc import Awaitable, Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Awaitable, Callable, Iterable
 from types import FrameType
 from typing import Any, Self, TypeVar
 
@@ -32,27 +32,67 @@ def fetch_pages(loader: PageLoader, run: Run) -> None:
 
     An interrupt strikes only during these waits; what has arrived is kept.
     """
-    pool: ThreadPoolExecutor | None = None
-    arrived: queue.SimpleQueue[Future[Fetched]] = queue.SimpleQueue()
+    fetchers = _Fetchers(run)
     with shielded() as shield:
         try:
             while not loader.finished:
-                requests = loader.next_requests()
+                requests = loader.next_requests(ahead=True)
                 if len(requests) == loader.under_way == loader.target == 1:
                     # A second thread for a single request would only cost switches.
                     loader.receive(shield.interruptible(_fetch, run, requests[0]))
                     continue
-                for request in requests:
-                    pool = pool or ThreadPoolExecutor(loader.concurrency, thread_name_prefix="agentbook-pages")
-                    pool.submit(_fetch, run, request).add_done_callback(arrived.put)
+                fetchers.submit(requests, loader.target)
                 if loader.under_way:
-                    loader.receive(shield.interruptible(arrived.get).result())
+                    loader.receive(shield.interruptible(fetchers.next_arrived))
         except KeyboardInterrupt:
             loader.parse_small()  # these pages have arrived
             raise
         finally:
-            if pool is not None:
-                pool.shutdown(wait=False, cancel_futures=True)
+            fetchers.stop()
+
+
+class _Fetchers:
+    """Threads that fetch pages.
+
+    Requests wait in a queue, so no thread is idle while the pages that have arrived are
+    parsed.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._requests: queue.SimpleQueue[PageRequest | None] = queue.SimpleQueue()
+        self._arrived: queue.SimpleQueue[Fetched | BaseException] = queue.SimpleQueue()
+        self._threads = 0
+
+    def submit(self, requests: Iterable[PageRequest], threads: int) -> None:
+        """Have the requests made, by up to so many threads."""
+        for request in requests:
+            self._requests.put(request)
+            if self._threads < threads:
+                self._threads += 1
+                threading.Thread(target=self._work, name=f"agentbook-pages-{self._threads}").start()
+
+    def _work(self) -> None:
+        while (request := self._requests.get()) is not None:
+            try:
+                self._arrived.put(_fetch(self._run, request))
+            except BaseException as error:
+                self._arrived.put(error)
+
+    def next_arrived(self) -> Fetched:
+        """Wait for the outcome of a request."""
+        outcome = self._arrived.get()
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return outcome
+
+    def stop(self) -> None:
+        """End the threads once their requests are answered; forget those that wait."""
+        with contextlib.suppress(queue.Empty):
+            while True:
+                self._requests.get_nowait()
+        for _ in range(self._threads):
+            self._requests.put(None)
 
 
 def _fetch(run: Run, request: PageRequest) -> Fetched:

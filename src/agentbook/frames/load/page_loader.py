@@ -24,6 +24,7 @@ from .id_ranges import SPLIT_PAGES, IdRange, ListLoad, keep_rows
 
 _SMALL_BYTES = 100_000  # pages up to this size are parsed together with others
 _BATCH_BYTES = 400_000  # of small pages parsed at once: a page of 1,000 events
+_AHEAD_BYTES = 8_000_000  # of pages that may arrive while others are parsed
 
 
 @dataclass(slots=True)
@@ -106,6 +107,7 @@ class PageLoader:
         self._small: list[tuple[IdRange, int, Fetched, Page]] = []  # pages to be parsed together
         self._small_bytes = 0
         self._small_limit = 1
+        self._bytes = 0  # of all pages that were received
         self._parts: list[ListLoad] = []  # to be reported
         self._completed: list[ListLoad] = []
         self.requests = 0
@@ -131,11 +133,19 @@ class PageLoader:
 
     # -- what to request --------------------------------------------------------------
 
-    def next_requests(self) -> list[PageRequest]:
-        """The requests to make now."""
+    def next_requests(self, *, ahead: bool = False) -> list[PageRequest]:
+        """The requests to make now.
+
+        With `ahead` also some of the next ones, for a caller that makes `target` of
+        them at the same time and the others as soon as one of those is answered.
+        """
         requests: list[PageRequest] = []
         target = self._limit.target
-        while self.under_way < target and (request := self._next_request()) is not None:
+        waiting = _AHEAD_BYTES * self.requests // max(self._bytes, 1) if ahead and target > 1 else 0
+        while self.under_way < target + waiting:
+            request = self._next_request() if self.under_way < target else self._next_ahead()
+            if request is None:
+                break
             self.under_way += 1
             if request.call.read == Page.read:  # the ids are not needed
                 request.call = replace(request.call, read=Page.read_envelope)
@@ -147,6 +157,14 @@ class PageLoader:
 
     def _next_request(self) -> PageRequest | None:
         return self._next_page() or self._next_newest() or self._next_half()
+
+    def _next_ahead(self) -> PageRequest | None:
+        """A request that is needed in any case.
+
+        Of pages by offset, those after a page that comes short are requested again.
+        """
+        by_offset = self._ready and not self._ready[0].load.list_call.keyset
+        return None if by_offset else self._next_page()
 
     def _next_page(self) -> PageRequest | None:
         """The next page of a range, else of a new list."""
@@ -197,6 +215,8 @@ class PageLoader:
         self.under_way -= 1
         self.requests += 1
         request = fetched.request
+        if isinstance(fetched.outcome, Page):
+            self._bytes += len(fetched.outcome.body)
         if request.id_range is None:
             self._note_newest(request.load, fetched.outcome)
         elif request.id_range in self._ranges:  # otherwise its list failed or restarted meanwhile

@@ -1,0 +1,100 @@
+"""The connections that carry the requests to one platform.
+
+httpcore's own pool asks the system about every connection, twice per request and under
+a lock. Each question gives up the interpreter, so with many threads most of their time
+goes into waiting for that lock. Here a request looks only at the connection it takes.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+
+import httpcore
+
+
+class ConnectionPool:
+    """Lends connections to requests, one at a time to each. Thread-safe.
+
+    Parameters
+    ----------
+    make : callable
+        Makes a connection to an origin. It connects with its first request.
+    limit : int
+        Maximum number of connections.
+    keep_alive_s : float
+        Seconds for which an idle connection is kept.
+    """
+
+    def __init__(
+        self, make: Callable[[httpcore.Origin], httpcore.HTTPConnection], limit: int, keep_alive_s: float
+    ) -> None:
+        self._make = make
+        self._keep_alive_s = keep_alive_s
+        self._places = threading.Semaphore(limit)
+        self._lock = threading.Lock()  # held for moments: nothing waits or asks the system meanwhile
+        self._lent: set[httpcore.HTTPConnection] = set()
+        # With the time until which each is kept. The one used last is at the end.
+        self._idle: deque[tuple[float, httpcore.HTTPConnection]] = deque()
+        self._closed = False
+
+    def take(self, origin: httpcore.Origin, timeout_s: float) -> httpcore.HTTPConnection:
+        """A connection for one request; `give_back` must follow.
+
+        Raises
+        ------
+        httpcore.PoolTimeout
+            None became free within `timeout_s`.
+        """
+        if not self._places.acquire(timeout=timeout_s):
+            raise httpcore.PoolTimeout("timed out")
+        while (connection := self._take_idle()) is not None:
+            if not connection.has_expired():  # nor closed by the platform meanwhile
+                return connection
+            self._discard(connection)
+        connection = self._make(origin)
+        with self._lock:
+            self._lent.add(connection)
+        return connection
+
+    def _take_idle(self) -> httpcore.HTTPConnection | None:
+        with self._lock:
+            if not self._idle:
+                return None
+            _, connection = self._idle.pop()
+            self._lent.add(connection)
+            return connection
+
+    def give_back(self, connection: httpcore.HTTPConnection) -> None:
+        """Keep a connection for further requests, if it can carry them."""
+        reusable, now = connection.is_available(), time.monotonic()
+        unused = []
+        with self._lock:
+            if connection not in self._lent:
+                return
+            self._lent.remove(connection)
+            if reusable and not self._closed:
+                self._idle.append((now + self._keep_alive_s, connection))
+            else:
+                unused.append(connection)
+            while self._idle and self._idle[0][0] <= now:
+                unused.append(self._idle.popleft()[1])
+        self._places.release()
+        for each in unused:
+            each.close()
+
+    def _discard(self, connection: httpcore.HTTPConnection) -> None:
+        with self._lock:
+            self._lent.discard(connection)
+        connection.close()
+
+    def close(self) -> None:
+        """Close all connections, also those that are lent."""
+        with self._lock:
+            self._closed = True
+            connections = [*self._lent, *(connection for _, connection in self._idle)]
+            self._idle.clear()
+        for connection in connections:
+            connection.close()
