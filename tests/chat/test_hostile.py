@@ -65,7 +65,7 @@ class Reader(HTMLParser):
 
 def assert_harmless(page: str, *, images: bool = False) -> None:
     """Only known elements, attributes and addresses, besides our own style elements."""
-    for style in (live_style(UID), static_style(UID), static_style("transcript"), view.STYLE):
+    for style in (live_style(UID), static_style(UID, page), static_style("transcript", page), view.STYLE):
         page = page.replace(style, "")
     read = Reader(page)
     assert read.others == []

@@ -229,7 +229,7 @@ def test_the_page_sends_once(make: Any, monkeypatch: pytest.MonkeyPatch) -> None
     page = PageReader(compare)
     answers: list[tuple[str, bool]] = []
     widget = compare._views.page.chat.widget
-    monkeypatch.setattr(widget, "send", lambda message: answers.append((message["kind"], message.get("accepted"))))
+    monkeypatch.setattr(widget, "send", lambda message: answers.append((message.get("kind"), message.get("accepted"))))
     page.write("Typed")
     page.write("Typed")  # a double click sends once
     assert page.fields["composer"]["busy"]  # read on the toolkit's thread, after both messages

@@ -164,3 +164,19 @@ def test_a_saved_history_is_not_rendered_again(platform: FakePlatform) -> None:
 def test_outside_a_notebook_nothing_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     StaticTranscript(UID).show(conversation().exchanges, "guide")
     assert capsys.readouterr().out == ""
+
+
+def test_a_transcript_brings_the_rules_that_it_uses() -> None:
+    talk, platform = Conversation(None, session=SESSION), FakePlatform()
+    talk.feed(platform.persist("message", {"text": "Numbers?"}, KEY))
+    talk.feed(platform.reply("None."))
+    short = static_html(talk.exchanges, "guide", UID)
+    talk.feed(platform.persist("message", {"text": "Numbers?"}, KEY))
+    talk.feed(platform.reply("```python\nimport x\n```\n\n| a |\n|---|\n| 1 |\n\n$x^2$"))
+    rich = static_html(talk.exchanges, "guide", UID)
+    for used in (".ab-said", ".ab-me .ab-who", ".ab-static", ".jupyter-widgets-error"):
+        assert used in short
+    for used in (".ab-lang", ".hl-kn"):
+        assert used in rich.partition("</style>")[0]
+        assert used not in short
+        assert ".ab-typing" not in rich

@@ -96,9 +96,9 @@ test("a choice names its round and side, and shows what the kernel says of it", 
     { do: "prefer", round: "r1", choice: "tie" },
   ]);
   const pressed = choice(1, { label: "✓ two preferred", pressed: true });
-  page.receive({ kind: "patch", version: 2, ops: [["data", "t2", "choice", pressed]] });
+  page.receive({ version: 2, ops: [["data", "t2", "choice", pressed]] });
   assert.equal(page.find(".ab-column.ab-chosen .ab-pressed").textContent, "✓ two preferred");
-  page.receive({ kind: "patch", version: 3, ops: [["data", "t2", "choice", choice(1, { enabled: false })]] });
+  page.receive({ version: 3, ops: [["data", "t2", "choice", choice(1, { enabled: false })]] });
   assert.equal(page.find(".ab-chosen"), null);
   assert.ok(page.find(".ab-column button.ab-prefer").disabled);
   page.end();
@@ -109,11 +109,11 @@ test("a retry replaces one column, and nothing else moves", () => {
   const other = page.find(".ab-column:last-child");
   const ops = [
     ["turns", 2, 1, ["t3"]],
-    ["html", "t3", "attempts", 0, '<div class="ab-attempt">cut off</div>'],
+    ["html", "t3", "attempts", 0, 0, '<div class="ab-attempt">cut off</div>'],
     ["data", "t3", "pending", true],
     ["data", "r1", "columns", ["t3", "t1"]],
   ];
-  page.receive({ kind: "patch", version: 2, ops });
+  page.receive({ version: 2, ops });
   assert.equal(page.find(".ab-column:first-child .ab-attempt").textContent, "cut off");
   assert.equal(page.find(".ab-column:last-child"), other);
   assert.equal(page.texts(".ab-column").length, 2);

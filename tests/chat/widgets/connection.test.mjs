@@ -70,13 +70,13 @@ test("a page says which version it shows until it is answered", () => {
 test("a snapshot that was overtaken by a message is asked for again, once", () => {
   const model = new Model();
   const { state, connection } = counter(model);
-  model.receive({ kind: "patch", version: 4 });
-  model.receive({ kind: "patch", version: 4 });
+  model.receive({ version: 4 });
+  model.receive({ version: 4 });
   assert.equal(model.hellos.length, 2); // the first of all, and one for the gap
   model.receive({ kind: "snapshot", version: 3 });
   assert.deepEqual([state.version, model.hellos.length], [3, 3]);
   model.receive({ kind: "snapshot", version: 4 });
-  model.receive({ kind: "patch", version: 5 });
+  model.receive({ version: 5 });
   assert.deepEqual([state.version, model.hellos.length], [5, 3]);
   connection.close();
 });

@@ -126,12 +126,12 @@ test(
       const second = panel.show();
       const ops = [
         ["turns", 1, 0, ["t2"]],
-        ["html", "t2", "question", 0, asked("And now?")],
+        ["html", "t2", "question", 0, 0, asked("And now?")],
         ["data", "t2", "pending", true],
-        ["body", "t2", 0, "<p>Well</p>", 0, [11], 0],
+        ["body", "t2", 0, 0, "<p>Well</p>"],
         ["field", "status", ["guide is answering…", true]],
       ];
-      panel.receive({ kind: "patch", version: 2, ops });
+      panel.receive({ version: 2, ops });
       for (const root of [panel.root, second]) {
         const replies = [...root.querySelectorAll(".ab-agent-body")].map((each) => each.textContent);
         assert.deepEqual(replies, ["Hello", "Well"]);
@@ -149,12 +149,12 @@ test(
   using((panel) => {
     assert.deepEqual(panel.said("hello")[0].version, 1);
     panel.receive({ kind: "welcome" });
-    panel.receive({ kind: "patch", version: 3, ops: [] });
-    panel.receive({ kind: "patch", version: 4, ops: [] });
+    panel.receive({ version: 3, ops: [] });
+    panel.receive({ version: 4, ops: [] });
     assert.equal(panel.said("hello").length, 2);
     panel.receive(snapshot(4, [["t1", turn("Hi", "<p>All of it</p>")]]));
     assert.equal(panel.find(".ab-agent-body").textContent, "All of it");
-    panel.receive({ kind: "patch", version: 5, ops: [["turns", 0, 1, []]] });
+    panel.receive({ version: 5, ops: [["turns", 0, 1, []]] });
     assert.equal(panel.find(".ab-inner").textContent, "No messages yet.");
   }),
 );
@@ -164,8 +164,8 @@ test(
   using(
     (panel) => {
       const [first] = panel.root.querySelectorAll(".ab-agent-body > div");
-      const ops = [["body", "t1", 12, "<p>You</p>", 1, [22], 1]];
-      panel.receive({ kind: "patch", version: 2, ops });
+      const ops = [["body", "t1", 12, 0, "<p>You</p>", 1, [22], 1]];
+      panel.receive({ version: 2, ops });
       const pieces = panel.root.querySelectorAll(".ab-agent-body > div");
       assert.equal(pieces[0], first);
       assert.deepEqual(
@@ -211,7 +211,7 @@ test(
       assert.deepEqual([panel.said("send").length, panel.box.value], [0, "next"]);
       assert.equal(panel.press("Escape", {}, panel.find(".ab-log")).defaultPrevented, true);
       assert.equal(panel.said("stop").length, 1);
-      panel.receive({ kind: "patch", version: 2, ops: [["field", "composer", FIELDS.composer]] });
+      panel.receive({ version: 2, ops: [["field", "composer", FIELDS.composer]] });
       assert.equal(panel.press("Escape").defaultPrevented, false);
       assert.equal(panel.said("stop").length, 1);
     },
@@ -248,7 +248,7 @@ test(
   "what code puts into the box follows what a person wrote, and a late view has all of it",
   using((panel) => {
     const put = (version, number, text, added) =>
-      panel.receive({ kind: "patch", version, ops: [["field", "box", { number, text, added }]] });
+      panel.receive({ version, ops: [["field", "box", { number, text, added }]] });
     put(2, 0, "", "");
     panel.box.value = "Look at this:\n";
     put(3, 1, "a table", "a table");
@@ -372,7 +372,7 @@ test(
     for (const name of Object.keys(FIELDS)) {
       for (const value of values) {
         version += 1;
-        panel.receive({ kind: "patch", version, ops: [["field", name, value]] });
+        panel.receive({ version, ops: [["field", name, value]] });
       }
     }
     for (const message of [null, 1, "patch", [], {}, { kind: "patch" }, { kind: "answer" }]) panel.receive(message);
@@ -389,7 +389,7 @@ test(
       steps.open = true;
       panel.find("summary").focus();
       const head = "<details><summary>2 steps</summary>more</details>";
-      panel.receive({ kind: "patch", version: 2, ops: [["html", "t1", "head", 0, head]] });
+      panel.receive({ version: 2, ops: [["html", "t1", "head", 0, 0, head]] });
       assert.notEqual(panel.find("details"), steps);
       assert.equal(panel.find("details").open, true);
       assert.equal(document.activeElement, panel.find("summary"));
@@ -431,9 +431,9 @@ test(
   using(
     (panel) => {
       const spoken = () => [...panel.root.querySelectorAll(".ab-spoken p")].map((each) => each.textContent);
-      panel.receive({ kind: "patch", version: 2, ops: [["body", "t2", 6, "new. An end</p>", 0, [21], 0]] });
+      panel.receive({ version: 2, ops: [["body", "t2", 6, 4, "new. An end</p>", 0, [21], 0]] });
       assert.deepEqual(spoken(), []);
-      panel.receive({ kind: "patch", version: 3, ops: [["data", "t2", "pending", false]] });
+      panel.receive({ version: 3, ops: [["data", "t2", "pending", false]] });
       assert.deepEqual(spoken(), ["Thinew. An end"]);
     },
     snapshot(1, [
@@ -573,7 +573,7 @@ test(
       const { placeholder } = panel.box;
       assert.equal(placeholder, "Message Dr. Enter. Enter sends, Shift+Enter adds a line");
       Object.defineProperty(panel.find(".ab-composer"), "clientWidth", { value: 280 });
-      panel.receive({ kind: "patch", version: 2, ops: [["field", "status", ["Ready.", false]]] });
+      panel.receive({ version: 2, ops: [["field", "status", ["Ready.", false]]] });
       assert.equal(panel.box.placeholder, "Message Dr. Enter");
     },
     snapshot(1, [], {

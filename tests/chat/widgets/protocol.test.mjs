@@ -20,7 +20,7 @@ const SNAPSHOT = {
   fields: { name: "guide" },
   turns: [["t1", { html: { question: "<p>Hi</p>" }, data: { pending: true }, body: "<p>a</p>", cuts: [8], final: 0 }]],
 };
-const patch = (version, ...ops) => ({ kind: "patch", version, ops });
+const patch = (version, ...ops) => ({ version, ops });
 
 function opened() {
   const state = emptyState();
@@ -41,11 +41,15 @@ function plainly(state) {
 test("patches are applied in their order", () => {
   const state = opened();
   const changes = emptyChanges();
-  const next = patch(4, ["body", "t1", 4, "bc</p><p>d</p>", 0, [10, 18], 1], ["field", "status", ["Ready.", false]]);
+  const next = patch(4, ["body", "t1", 4, 4, "bc</p><p>d</p>", 0, [10, 18], 1], ["field", "status", ["Ready.", false]]);
   assert.equal(applyPatch(state, next, changes), APPLIED);
   assert.deepEqual(piecesOf(state.turns.get("t1")), ["<p>abc</p>", "<p>d</p>"]);
   assert.deepEqual([...changes.turns.get("t1")], ["body"]);
   assert.deepEqual([...changes.fields], ["status"]);
+  const grown = patch(5, ["body", "t1", 14, 0, "!"], ["html", "t1", "question", 3, 2, "Ho"]);
+  assert.equal(applyPatch(state, grown, changes), APPLIED);
+  assert.deepEqual(piecesOf(state.turns.get("t1")), ["<p>abc</p>", "<p>d!</p>"]);
+  assert.equal(state.turns.get("t1").html.get("question"), "<p>Ho</p>");
 });
 
 test("a repeated or older patch changes nothing", () => {
@@ -69,13 +73,18 @@ test("a patch that comes too early is missed, and a snapshot heals", () => {
 
 test("a patch that does not fit asks for a snapshot", () => {
   const wrong = [
-    ["html", "t9", "question", 0, "x"],
-    ["html", "t1", "question", 99, "x"],
-    ["html", "t1", "question", -1, "x"],
-    ["html", "t1", "question", 0, 7],
-    ["body", "t1", 0, "<p>x</p>", 0, [3], 0],
-    ["body", "t1", 0, "<p>x</p>", 5, [8], 0],
-    ["body", "t1", 0, "abc", 0, [2, 1, 3], 0],
+    ["html", "t9", "question", 0, 0, "x"],
+    ["html", "t1", "question", 99, 0, "x"],
+    ["html", "t1", "question", -1, 0, "x"],
+    ["html", "t1", "question", 3, 7, "x"],
+    ["html", "t1", "question", 0, null, "x"],
+    ["html", "t1", "question", 0, 0, 7],
+    ["body", "t9", 0, 0, "x"],
+    ["body", "t1", 0, 9, "x"],
+    ["body", "t1", 0, 8, "x", 0],
+    ["body", "t1", 0, 8, "<p>x</p>", 0, [3], 0],
+    ["body", "t1", 0, 8, "<p>x</p>", 5, [8], 0],
+    ["body", "t1", 0, 8, "abc", 0, [2, 1, 3], 0],
     ["turns", 4, 0, ["t2"]],
     ["turns", 0, 9, []],
     ["turns", 0, 0, ["t1"]],

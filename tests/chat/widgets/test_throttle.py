@@ -111,6 +111,43 @@ def test_the_pause_is_computed_once_per_drawing(loop: Virtual) -> None:
     assert len(calls) <= len(times) + 1
 
 
+def drawn_in_a_hurry(loop: Virtual, noted: list[tuple[float, bool]], cost_s: float = 0.0) -> list[float]:
+    """As `drawn`, for changes of which some are in a hurry."""
+    start, times = loop.now, []
+
+    def draw() -> None:
+        times.append(loop.now - start)
+        loop.now += cost_s
+
+    async def note_changes() -> None:
+        pace = Throttle(draw, lambda: 1.0)
+        for at, hurry in noted:
+            if start + at > loop.now:
+                await asyncio.sleep(start + at - loop.now)
+            pace.note(hurry=hurry)
+        await asyncio.sleep(5)
+
+    loop.run_until_complete(note_changes())
+    loop.close()
+    return times
+
+
+def test_the_end_of_a_reply_is_drawn_at_once(loop: Virtual) -> None:
+    noted = [(0.0, False), (0.01, False), (0.02, True), (0.021, True), (0.03, False)]
+    assert drawn_in_a_hurry(loop, noted) == pytest.approx([0, 0.02, 0.07], abs=1e-6)
+
+
+def test_many_ends_are_drawn_twenty_times_a_second(loop: Virtual) -> None:
+    times = drawn_in_a_hurry(loop, [(n * 0.001, True) for n in range(1000)])
+    assert gaps(times) == pytest.approx([FLUSH_S] * len(gaps(times)), abs=1e-6)
+    assert 20 <= len(times) <= 21
+
+
+def test_the_end_waits_for_the_rest_after_a_slow_drawing(loop: Virtual) -> None:
+    times = drawn_in_a_hurry(loop, [(0.0, False), (0.11, True)], cost_s=0.1)
+    assert times == pytest.approx([0, 0.1 * (1 + REST)], abs=1e-6)
+
+
 def test_nothing_is_drawn_after_the_end(loop: Virtual) -> None:
     drew = []
 

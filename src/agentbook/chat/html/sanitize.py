@@ -61,8 +61,12 @@ def clean(fragment: str, *, images: bool = False) -> str:
     >>> clean('<p onclick="run()">hi<script>run()</script></p>')
     '<p>hi</p>'
     """
-    return nh3.clean(
-        fragment,
+    return _cleaner(images).clean(fragment)
+
+
+@lru_cache(maxsize=2)
+def _cleaner(images: bool) -> nh3.Cleaner:
+    return nh3.Cleaner(
         tags=_TAGS | {"img"} if images else _TAGS,
         attributes={**_ATTRIBUTES, "img": _PICTURE_ATTRIBUTES} if images else _ATTRIBUTES,
         attribute_filter=_filter_attribute,

@@ -77,7 +77,8 @@ def static_element(uid: str, html: str, *classes: str) -> str:
     MathJax ignores it except for the formulas detected in it.
     """
     names = " ".join([f"{uid}-static", "ab-static", *classes, NOT_TYPESET])
-    return f'<div class="{names}">{static_style(uid)}{html}</div>'
+    opening = f'<div class="{names}">'
+    return f"{opening}{static_style(uid, opening + html)}{html}</div>"
 
 
 def empty_element(uid: str, text: str) -> str:

@@ -8,8 +8,14 @@ variable has a fallback for pages without JupyterLab.
 from __future__ import annotations
 
 import re
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
+
+_CLASSES = re.compile(r'class="([^"]*)"')
+_CLASS = re.compile(r"\.([A-Za-z][\w-]*)")
+_NEGATED = re.compile(r":not\([^()]*\)")
+# A rule, or an at-rule with the rules in it.
+_RULE = re.compile(r"[^{}]+\{(?:[^{}]|\{[^{}]*\})*\}")
 
 
 def panel_css() -> str:
@@ -39,14 +45,35 @@ def hide_static(uid: str) -> str:
     return f"{static} {{ display: none; }} .jp-OutputArea-child:has(> .jp-OutputArea-output > {static}) {{ display: none; }}"
 
 
-def static_style(uid: str) -> str:
-    """The style element of a static transcript.
+def static_style(uid: str, html: str) -> str:
+    """The style element of a static transcript: the rules that its HTML uses.
 
-    It also hides the output in which a live panel was.
+    Each update of the transcript sends them, and each notebook stores them. They also
+    hide the output in which a live panel was.
     """
     before = f".jp-OutputArea-child:has(+ .jp-OutputArea-child .{uid}-static)"
     gone = f"{before} .jupyter-widgets-error, {before} > .jp-OutputArea-output:not(:has(.ab-chat, .ab-explorer))"
-    return f"<style>{panel_css()} {read_asset('static.css')} {gone} {{ display: none; }}</style>"
+    classes = frozenset(name for names in set(_CLASSES.findall(html)) for name in names.split())
+    return f"<style>{_used_rules(classes)} {gone} {{ display: none; }}</style>"
+
+
+@lru_cache(maxsize=64)
+def _used_rules(classes: frozenset[str]) -> str:
+    """The rules of static transcripts without those of other classes."""
+    return "".join(rule for rule, uses in _static_rules() if any(names <= classes for names in uses))
+
+
+@cache
+def _static_rules() -> list[tuple[str, list[frozenset[str]]]]:
+    """Each rule, with the classes that each of its selectors names."""
+    rules = [rule.strip() for rule in _RULE.findall(f"{panel_css()} {read_asset('static.css')}")]
+    return [
+        (
+            rule,
+            [frozenset(_CLASS.findall(selector)) for selector in _NEGATED.sub("", rule.partition("{")[0]).split(",")],
+        )
+        for rule in rules
+    ]
 
 
 @cache

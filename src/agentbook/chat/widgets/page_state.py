@@ -45,10 +45,10 @@ class PageState:
     >>> state.arrange(["t1"])
     >>> state.set_body("t1", ["<p>Hello</p>"])
     >>> state.take_patch()["ops"]
-    [['turns', 0, 0, ['t1']], ['body', 't1', 0, '<p>Hello</p>', 0, [12], 0]]
+    [['turns', 0, 0, ['t1']], ['body', 't1', 0, 0, '<p>Hello</p>']]
     >>> state.set_body("t1", ["<p>Hello you</p>"])
     >>> state.take_patch()
-    {'kind': 'patch', 'version': 2, 'ops': [['body', 't1', 8, ' you</p>', 0, [16], 0]]}
+    {'version': 2, 'ops': [['body', 't1', 8, 0, ' you']]}
     """
 
     def __init__(self) -> None:
@@ -79,13 +79,12 @@ class PageState:
         self._turns = {turn: self._turns.get(turn) or _Turn() for turn in order}
 
     def set_html(self, turn: str, part: str, html: str) -> None:
-        """Set a part of a turn to safe HTML; only its changed end is sent."""
+        """Set a part of a turn to safe HTML; only what changed of it is sent."""
         values = self._turns[turn].html
         before = values.get(part, "")
         if html != before:
-            same = _common_length(before, html)
             values[part] = html
-            self._ops.append(["html", turn, part, _units(html[:same]), html[same:]])
+            self._ops.append(["html", turn, part, *_splice(before, html)])
 
     def set_data(self, turn: str, **values: Any) -> None:
         """Set what a turn has besides HTML, by name, to values of JSON."""
@@ -98,22 +97,23 @@ class PageState:
     def set_body(self, turn: str, pieces: Sequence[str], final: int = 0) -> None:
         """Set the reply of a turn to pieces of safe HTML.
 
-        The first `final` of them stay as they are. Only the changed end is sent, and
+        The first `final` of them stay as they are. Only what changed is sent, and
         pieces that are merely cut in another place are not sent again.
         """
         values = self._turns[turn]
         pieces = [piece for piece in pieces if piece]
         first = _common_length(values.pieces, pieces)
         before, after = "".join(values.pieces[first:]), "".join(pieces[first:])
-        same = _common_length(before, after)
         base = values.cuts[first - 1] if first else 0
         cuts = values.cuts[:first]
         for piece in pieces[first:]:
             cuts.append((cuts[-1] if cuts else 0) + _units(piece))
         if cuts == values.cuts and before == after and final == values.final:
             return
+        grown = cuts[:-1] == values.cuts[:-1] and bool(cuts) and final == values.final
         values.pieces, values.cuts, values.final = pieces, cuts, final
-        self._ops.append(["body", turn, base + _units(after[:same]), after[same:], first, cuts[first:], final])
+        start, removed, text = _splice(before, after)
+        self._ops.append(["body", turn, base + start, removed, text, *([] if grown else [first, cuts[first:], final])])
 
     def take_patch(self) -> dict[str, Any] | None:
         """The changes since the last patch as a message; None without any."""
@@ -121,13 +121,21 @@ class PageState:
             return None
         self.version += 1
         ops, self._ops = self._ops, []
-        return {"kind": "patch", "version": self.version, "ops": ops}
+        return {"version": self.version, "ops": ops}
 
     def snapshot(self) -> dict[str, Any]:
         """All of it as a message; waits until whoever changes it has finished."""
         with self.lock:
             turns = [[turn, self._turns[turn].as_values()] for turn in self._order]
             return {"kind": "snapshot", "version": self.version, "fields": dict(self._fields), "turns": turns}
+
+
+def _splice(before: str, after: str) -> tuple[int, int, str]:
+    """How `before` becomes `after`: from which unit on, how many go, and what comes."""
+    start = _common_length(before, after)
+    ended, begun = before[start:], after[start:]
+    end = _common_length(ended[::-1], begun[::-1])
+    return _units(after[:start]), _units(ended[: len(ended) - end]), begun[: len(begun) - end]
 
 
 def _units(text: str) -> int:

@@ -10,16 +10,19 @@ From the kernel
     Everything as it is. A turn has ``html`` (parts by name), ``data`` (values by name),
     ``body`` (the HTML of its reply), ``cuts`` (where the pieces of the body end) and
     ``final`` (how many of them no longer change). All positions are in UTF-16 units.
-``{"kind": "patch", "version": 8, "ops": [...]}``
-    The changes since version 7:
+``{"version": 8, "ops": [...]}``
+    A patch, the changes since version 7. It is sent 20 times a second and names no
+    kind, to be short:
 
     - ``["field", name, value]`` of what surrounds the turns; ``box`` is what code puts
       into the box: its number, all of it since the last message, and what was added;
     - ``["turns", start, removed, [ids]]`` replaces some of the order of the turns;
-    - ``["html", turn, part, same, text]``: the first `same` units stay, `text` follows;
+    - ``["html", turn, part, start, removed, text]``: `text` takes the place of the
+      `removed` units from `start` on;
     - ``["data", turn, name, value]``;
-    - ``["body", turn, same, text, first, cuts, final]``: as ``html``, and the first
-      `first` cuts stay.
+    - ``["body", turn, start, removed, text, first, cuts, final]``: as ``html``, and
+      `cuts` follow the first `first` cuts; without the last three, only the end of the
+      last piece has changed.
 ``{"kind": "answer", "number": n, "accepted": true}``
     Whether message `n` of a view was taken; if not, it stays in its box.
 ``{"kind": "sessions", "number": n, "entries": [[id, title, time, is_current], ...]}``

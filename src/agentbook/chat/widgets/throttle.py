@@ -36,16 +36,26 @@ class Throttle:
         self._draw = draw
         self._pause_s = pause_s
         self._scheduled: asyncio.TimerHandle | None = None
-        self._last = self._rested_at = self._next = 0.0
+        self._last = self._rested_at = self._next = self._hurried = 0.0
         self._ended = False
 
-    def note(self) -> None:
-        """Note that something has changed, to draw it soon."""
+    def note(self, *, hurry: bool = False) -> None:
+        """Note that something has changed, to draw it soon; with `hurry`, at once.
+
+        For the end of a reply, which nothing follows that it could be drawn with. At
+        most 20 times a second, too.
+        """
         if self._ended:
+            return
+        now = asyncio.get_running_loop().time()
+        if hurry:
+            when = max(now, self._rested_at, self._hurried + FLUSH_S)
+            if self._scheduled is None or when < self._scheduled.when():
+                self._hurried = when
+                self._schedule(when)
             return
         if self._scheduled is None:
             self._next = max(self._last + max(FLUSH_S, self._pause_s()), self._rested_at)
-        now = asyncio.get_running_loop().time()
         if now >= self._next - SLACK_S:
             self._schedule(now)
         elif self._scheduled is None:

@@ -51,6 +51,12 @@ export function applySnapshot(state, message) {
   return APPLIED;
 }
 
+/* A text in which some units are replaced; null if that does not fit. */
+function spliced(before, start, removed, text) {
+  if (!isText(before) || !isCount(start) || !isCount(removed) || !isText(text)) return null;
+  return start + removed > before.length ? null : before.slice(0, start) + text + before.slice(start + removed);
+}
+
 const CHANGE = {
   field(state, changes, name, value) {
     if (!isText(name)) return false;
@@ -68,11 +74,11 @@ const CHANGE = {
     changes.order = true;
     return true;
   },
-  html(state, changes, id, part, same, text) {
+  html(state, changes, id, part, start, removed, text) {
     const turn = state.turns.get(id);
-    const before = turn?.html.get(part) ?? "";
-    if (!turn || !isText(part) || !isCount(same) || same > before.length || !isText(text)) return false;
-    turn.html.set(part, before.slice(0, same) + text);
+    const html = spliced(turn?.html.get(part) ?? "", start, removed, text);
+    if (!turn || !isText(part) || html === null) return false;
+    turn.html.set(part, html);
     changed(changes, id).add(part);
     return true;
   },
@@ -83,11 +89,12 @@ const CHANGE = {
     changed(changes, id).add(name);
     return true;
   },
-  body(state, changes, id, same, text, first, cuts, final) {
+  body(state, changes, id, start, removed, text, ...where) {
     const turn = state.turns.get(id);
-    if (!turn || !isCount(same) || same > turn.body.length || !isText(text) || !isCount(final)) return false;
-    if (!isCount(first) || first > turn.cuts.length || !Array.isArray(cuts)) return false;
-    const body = turn.body.slice(0, same) + text;
+    const body = spliced(turn?.body, start, removed, text);
+    if (body === null) return false;
+    const [first, cuts, final] = where.length ? where : [Math.max(turn.cuts.length - 1, 0), [body.length], turn.final];
+    if (!isCount(first) || first > turn.cuts.length || !Array.isArray(cuts) || !isCount(final)) return false;
     const all = [...turn.cuts.slice(0, first), ...cuts];
     if (!isAscending(all, body.length)) return false;
     Object.assign(turn, { body, cuts: all, final });

@@ -17,7 +17,7 @@ export function connectState(model) {
     if (kind === "snapshot") {
       if (applySnapshot(state, message) !== APPLIED) return null;
       redraw(all());
-    } else if (kind === "patch") {
+    } else if (Array.isArray(message?.ops)) {
       const changes = emptyChanges();
       const outcome = applyPatch(state, message, changes);
       if (outcome === MISSED) return false;
