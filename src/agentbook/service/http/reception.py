@@ -25,16 +25,20 @@ from ..proxies import counted_address
 from ..web.endpoints import COOKIE
 
 MAX_WAITING = 256  # connections that were accepted, and wait
-_ACCEPTED = 32  # in one turn of the loop; as many are looked at
+# In one turn of the loop; as many are looked at. Accepting, looking at and refusing
+# them takes 4 ms. Whoever stands at the end of a queue of thousands also waits for all
+# else that happens in each turn, so there should be few until then.
+_ACCEPTED = 128
 _SIGNED, _UNSIGNED = 16, 1  # admitted in one turn
 # While the listener's queue is long, those without a credential are admitted in one
 # turn of so many only: each may bring a request that takes longer than the whole turn,
 # and somebody with a credential may stand at the end of the queue.
-_HELD_TURNS = 8
+_HELD_TURNS = 4
 _PAUSE_S = 1.0  # until connections are accepted again, after one found no free file
 _LOOK_BYTES = 4096
+_PEEK = int(socket.MSG_PEEK) | int(getattr(socket, "MSG_DONTWAIT", 0))  # Windows has none, and no `Reception`
 # A header, or the cookie of a person who may be signed in.
-_CREDENTIALS = (b"\r\nauthorization:", COOKIE.encode())
+_HEADER, _COOKIE = b"\r\nauthorization:", COOKIE.encode()
 
 
 class _Arrival(NamedTuple):
@@ -118,13 +122,13 @@ class Reception:
             sent = _look(arrival.connection)
             if sent is None:
                 arrival.connection.close()
-            elif signed and _shows_credential(sent):
+                continue
+            is_signed = _shows_credential(sent)
+            if is_signed and signed:
                 signed -= 1
                 self._admit(arrival)
-            elif _is_anonymous(sent):
-                self._anonymous.append(arrival)
             else:
-                self._waiting.append(arrival)
+                (self._anonymous if is_signed is False else self._waiting).append(arrival)
         for _ in range(self._count_unsigned()):
             if queue := self._anonymous or self._waiting:
                 self._admit(queue.popleft())
@@ -170,23 +174,27 @@ class Reception:
         await self._loop.connect_accepted_socket(self._create_protocol, connection)
 
 
-def _shows_credential(sent: bytes) -> bool:
-    return any(credential in sent for credential in _CREDENTIALS)
+def _shows_credential(sent: bytes) -> bool | None:
+    """Whether a request shows a credential; None if that is still to come.
+
+    None can follow a head that is complete, or strangely long. What stands behind the
+    first head does not count.
+    """
+    head, end, _ = sent.partition(b"\r\n\r\n")
+    head = head.lower()
+    if _HEADER in head or _COOKIE in head:
+        return True
+    return False if end or len(sent) == _LOOK_BYTES else None
 
 
 def _is_silent(arrival: _Arrival) -> bool:
     return not _shows_credential(_look(arrival.connection) or b"")
 
 
-def _is_anonymous(sent: bytes) -> bool:
-    """Whether no credential can follow: the head is complete, or strangely long."""
-    return not _shows_credential(sent) and (b"\r\n\r\n" in sent or len(sent) == _LOOK_BYTES)
-
-
 def _look(connection: socket.socket) -> bytes | None:
     """The beginning of what a connection has sent; None if it was closed."""
     try:
-        return connection.recv(_LOOK_BYTES, socket.MSG_PEEK | socket.MSG_DONTWAIT).lower() or None
+        return connection.recv(_LOOK_BYTES, _PEEK) or None
     except BlockingIOError:
         return b""
     except OSError:
