@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, func, select
+from sqlalchemy import BindParameter, Connection, bindparam, func, select
 
 from ..auth import Principal
 from ..store.tables import (
@@ -34,12 +34,34 @@ def pick(row: Row, *columns: str) -> Record:
     return {column: row[column] for column in columns}
 
 
+# To build these takes longer than to run them, and most records need them.
+_CHOSEN: BindParameter[Any] = bindparam("chosen", expanding=True)
+_fork = agents.alias("fork")
+_ACCOUNTS = select(accounts).where(accounts.c.id.in_(_CHOSEN))
+_MEMBERSHIPS = select(memberships).where(memberships.c.organization_id.in_(_CHOSEN))
+_INSTALLS = (
+    select(agents.c.owner_id, agents.c.is_public, func.count())
+    .join(workspace_agents, workspace_agents.c.agent_id == agents.c.id)
+    .where(agents.c.owner_id.in_(_CHOSEN))
+    .group_by(agents.c.owner_id, agents.c.is_public)
+)
+_FORKS = (
+    select(agents.c.owner_id, _fork.c.is_public, func.count())
+    .join(agent_versions, agent_versions.c.agent_id == agents.c.id)
+    .join(_fork, _fork.c.forked_from_version == agent_versions.c.id)
+    .where(agents.c.owner_id.in_(_CHOSEN))
+    .group_by(agents.c.owner_id, _fork.c.is_public)
+)
+_PEOPLE = select(accounts.c.id, accounts.c.type, accounts.c.name).where(accounts.c.id.in_(_CHOSEN))
+_KEYS = select(api_keys.c.id, api_keys.c.name).where(api_keys.c.id.in_(_CHOSEN))
+
+
 def accounts_by_id(db: Connection, account_ids: Iterable[str | None], viewer: Principal | None) -> dict[str, Record]:
     """Return the Account records of these ids, as `viewer` sees them."""
     chosen = sorted({id_ for id_ in account_ids if id_ is not None})
     if not chosen:
         return {}
-    rows = db.execute(select(accounts).where(accounts.c.id.in_(chosen))).mappings().all()
+    rows = db.execute(_ACCOUNTS, {"chosen": chosen}).mappings().all()
     counts = _Counts(db, chosen, viewer)
     return {row["id"]: _account(row, counts) for row in rows}
 
@@ -48,25 +70,11 @@ class _Counts:
     """The memberships, installs and forks of a page of accounts."""
 
     def __init__(self, db: Connection, chosen: Sequence[str], viewer: Principal | None) -> None:
-        members = select(memberships).where(memberships.c.organization_id.in_(chosen))
-        self.memberships = db.execute(members).mappings().all()
+        params = {"chosen": chosen}
+        self.memberships = db.execute(_MEMBERSHIPS, params).mappings().all()
         self.viewer_id = viewer.account_id if viewer else None
-        installs = (
-            select(agents.c.owner_id, agents.c.is_public, func.count())
-            .join(workspace_agents, workspace_agents.c.agent_id == agents.c.id)
-            .where(agents.c.owner_id.in_(chosen))
-            .group_by(agents.c.owner_id, agents.c.is_public)
-        )
-        fork = agents.alias("fork")
-        forks = (
-            select(agents.c.owner_id, fork.c.is_public, func.count())
-            .join(agent_versions, agent_versions.c.agent_id == agents.c.id)
-            .join(fork, fork.c.forked_from_version == agent_versions.c.id)
-            .where(agents.c.owner_id.in_(chosen))
-            .group_by(agents.c.owner_id, fork.c.is_public)
-        )
-        self.installs = {(owner, bool(public)): count for owner, public, count in db.execute(installs)}
-        self.forks = {(owner, bool(public)): count for owner, public, count in db.execute(forks)}
+        self.installs = {(owner, bool(public)): count for owner, public, count in db.execute(_INSTALLS, params)}
+        self.forks = {(owner, bool(public)): count for owner, public, count in db.execute(_FORKS, params)}
 
 
 def _account(row: Row, counts: _Counts) -> Record:
@@ -100,9 +108,9 @@ def people_by_id(db: Connection, account_ids: Iterable[str | None]) -> dict[str,
     if not chosen:
         return {}
     people: dict[str, Record] = {}
-    for row in db.execute(select(accounts.c.id, accounts.c.type, accounts.c.name).where(accounts.c.id.in_(chosen))):
+    for row in db.execute(_PEOPLE, {"chosen": chosen}):
         people[row.id] = {"id": row.id, "type": row.type, "name": row.name}
-    for key in db.execute(select(api_keys.c.id, api_keys.c.name).where(api_keys.c.id.in_(chosen))):
+    for key in db.execute(_KEYS, {"chosen": chosen}):
         people[key.id] = {"id": key.id, "type": "api_key", "name": key.name}
     return people
 
