@@ -145,6 +145,38 @@ async def test_requests_do_not_pile_up_on_a_connection(world: World, monkeypatch
     assert max(waiting) <= 1 + PIECE_BYTES // len(b"HEAD /v1/1 HTTP/1.1\r\nHost: test\r\n\r\n")
 
 
+async def test_what_is_not_parsed_yet_is_read_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor does a handler that asks for its request's body read on."""
+    buffered = []
+    receive = Connection.data_received
+
+    def data_received(self: Connection, data: bytes) -> None:
+        receive(self, data)
+        buffered.append(len(self._unparsed))
+
+    monkeypatch.setattr(Connection, "data_received", data_received)
+    body = b'{"name":"taken"}'
+    fields = b"Host: test\r\nContent-Type: application/json\r\nContent-Length: %d\r\n" % len(body)
+    credential = b"Authorization: %b\r\n\r\n" % basic(world.full).encode()
+    requests = (b"POST /v1/agents HTTP/1.1\r\n" + fields + credential + body) * 20_000
+    async with listening(world) as address, asyncio.timeout(60):
+        reader, writer = await asyncio.open_connection(*address)
+        writer.write(requests)
+        answers = [status(await _read_answer(reader)) for _ in range(50)]
+        writer.transport.abort()
+    assert answers == [201] + [409] * 49
+    assert max(buffered) < 300_000, "asyncio reads 256 KiB at once"
+
+
+async def _read_answer(reader: asyncio.StreamReader) -> bytes:
+    """The head of a response, after which its body is read."""
+    head = await reader.readuntil(b"\r\n\r\n")
+    length = re.search(rb"content-length: (\d+)", head)
+    assert length is not None
+    await reader.readexactly(int(length[1]))
+    return head
+
+
 async def test_nothing_is_kept_of_what_a_refused_connection_sends_on(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

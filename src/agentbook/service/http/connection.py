@@ -17,6 +17,7 @@ import re
 from typing import ClassVar, NoReturn
 
 from uvicorn._types import ASGISendEvent
+from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.http11 import Request
@@ -102,6 +103,7 @@ class Connection(HttpToolsProtocol):
         self._head_timer, self._body_timer = Timer(), Timer()
         self._reader = ReaderWatch(self.loop, transport, self.stall_s, self.backlog)
         self._unparsed = bytearray()
+        self.flow = _Flow(transport, self._unparsed)
         peer = self.client[0] if self.client else ""
         self._address = counted_address(peer)
         self._is_proxy = peer in self.platform.proxies
@@ -219,6 +221,7 @@ class Connection(HttpToolsProtocol):
             self.transport.close()
             return
         self._parse()
+        self.flow.resume_reading()
         if self._complete and self.cycle.response_complete and not self._unparsed:
             if self._is_proxy:
                 self.admission.remove(self)
@@ -323,6 +326,22 @@ class Connection(HttpToolsProtocol):
             self.admission.lingering += 1
             self._lingers = True
             self.loop.call_later(_LINGER_S, self._close)
+
+
+class _Flow(FlowControl):
+    """Reads no more of a connection while something that has arrived is not parsed.
+
+    Each handler that asks for its request's body would read on otherwise: a megabyte of
+    pipelined requests for every few that are answered.
+    """
+
+    def __init__(self, transport: asyncio.Transport, unparsed: bytearray) -> None:
+        super().__init__(transport)
+        self._unparsed = unparsed
+
+    def resume_reading(self) -> None:
+        if not self._unparsed:
+            super().resume_reading()
 
 
 class Socket(WebSocketsSansIOProtocol):
