@@ -15,9 +15,13 @@ ORIGIN = httpcore.Origin(b"https", b"host", 443)
 class Connection:
     """As `httpcore.HTTPConnection`, after a request that ended well."""
 
-    def __init__(self) -> None:
+    def __init__(self, origin: httpcore.Origin) -> None:
+        self.origin = origin
         self.available = True
         self.expired = self.closed = False
+
+    def can_handle_request(self, origin: httpcore.Origin) -> bool:
+        return origin == self.origin
 
     def is_available(self) -> bool:
         return self.available and not self.closed
@@ -37,55 +41,63 @@ class Pool(ConnectionPool):
         super().__init__(self.make, limit, keep_alive_s)
 
     def make(self, origin: httpcore.Origin) -> Any:
-        assert origin == ORIGIN
-        self.made.append(Connection())
+        self.made.append(Connection(origin))
         return self.made[-1]
 
-    def lend(self) -> Any:
-        return self.take(ORIGIN, 0.0)
+    def borrow(self) -> Any:
+        return self.lend(ORIGIN, 0.0)
 
 
 def test_the_connection_used_last_is_used_again() -> None:
     pool = Pool()
-    first, second = pool.lend(), pool.lend()
+    first, second = pool.borrow(), pool.borrow()
     pool.give_back(first)
     pool.give_back(second)
-    assert [pool.lend(), pool.lend(), pool.lend()] == [second, first, pool.made[2]]
+    assert [pool.borrow(), pool.borrow(), pool.borrow()] == [second, first, pool.made[2]]
 
 
 def test_no_more_connections_are_lent_than_there_may_be() -> None:
     pool = Pool(limit=2)
-    first, _ = pool.lend(), pool.lend()
+    first, _ = pool.borrow(), pool.borrow()
     with pytest.raises(httpcore.PoolTimeout):
-        pool.lend()
+        pool.borrow()
     pool.give_back(first)
     pool.give_back(first)  # twice counts once
-    assert pool.lend() is first
+    assert pool.borrow() is first
     with pytest.raises(httpcore.PoolTimeout):
-        pool.lend()
+        pool.borrow()
 
 
 def test_a_connection_that_the_platform_closed_is_not_used() -> None:
     pool = Pool()
-    connection = pool.lend()
+    connection = pool.borrow()
     pool.give_back(connection)
     connection.expired = True
-    assert pool.lend() is not connection
+    assert pool.borrow() is not connection
+    assert connection.closed
+
+
+def test_a_connection_to_another_host_is_not_used() -> None:
+    pool = Pool(limit=1)
+    connection = pool.borrow()
+    pool.give_back(connection)
+    other = httpcore.Origin(b"https", b"other", 443)
+    assert pool.lend(other, 0.0).origin == other
     assert connection.closed
 
 
 def test_a_connection_whose_request_failed_is_closed() -> None:
     pool = Pool(limit=1)
-    connection = pool.lend()
+    connection = pool.borrow()
     connection.available = False  # a reply that was not read, or no connection at all
     pool.give_back(connection)
     assert connection.closed
-    assert pool.lend() is not connection
+    assert pool.borrow() is not connection
 
 
 def test_idle_connections_are_closed_after_a_time() -> None:
     pool = Pool(keep_alive_s=0.0)
-    connections = [pool.lend() for _ in range(3)]
+    connections = [pool.borrow() for _ in range(3)]
     for connection in connections:
         pool.give_back(connection)
     assert all(connection.closed for connection in connections)
@@ -93,11 +105,11 @@ def test_idle_connections_are_closed_after_a_time() -> None:
 
 def test_closing_the_pool_closes_every_connection() -> None:
     pool = Pool()
-    idle, lent = pool.lend(), pool.lend()
+    idle, lent = pool.borrow(), pool.borrow()
     pool.give_back(idle)
     pool.close()
     assert idle.closed
     assert lent.closed
-    late = pool.lend()
+    late = pool.borrow()
     pool.give_back(late)
     assert late.closed

@@ -2,7 +2,7 @@
 
 httpcore's own pool asks the system about every connection, twice per request and under
 a lock. Each question gives up the interpreter, so with many threads most of their time
-goes into waiting for that lock. Here a request looks only at the connection it takes.
+goes into waiting for that lock. Here a request looks only at the connection it gets.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ class ConnectionPool:
     ) -> None:
         self._make = make
         self._keep_alive_s = keep_alive_s
-        self._places = threading.Semaphore(limit)
+        self._slots = threading.Semaphore(limit)
         self._lock = threading.Lock()  # held for moments: nothing waits or asks the system meanwhile
         self._lent: set[httpcore.HTTPConnection] = set()
         # With the time until which each is kept. The one used last is at the end.
         self._idle: deque[tuple[float, httpcore.HTTPConnection]] = deque()
         self._closed = False
 
-    def take(self, origin: httpcore.Origin, timeout_s: float) -> httpcore.HTTPConnection:
+    def lend(self, origin: httpcore.Origin, timeout_s: float) -> httpcore.HTTPConnection:
         """A connection for one request; `give_back` must follow.
 
         Raises
@@ -48,10 +48,11 @@ class ConnectionPool:
         httpcore.PoolTimeout
             None became free within `timeout_s`.
         """
-        if not self._places.acquire(timeout=timeout_s):
+        if not self._slots.acquire(timeout=timeout_s):
             raise httpcore.PoolTimeout("timed out")
-        while (connection := self._take_idle()) is not None:
-            if not connection.has_expired():  # nor closed by the platform meanwhile
+        while (connection := self._lend_idle()) is not None:
+            # It may be of another host, or the platform has closed it meanwhile.
+            if connection.can_handle_request(origin) and not connection.has_expired():
                 return connection
             self._discard(connection)
         connection = self._make(origin)
@@ -59,7 +60,7 @@ class ConnectionPool:
             self._lent.add(connection)
         return connection
 
-    def _take_idle(self) -> httpcore.HTTPConnection | None:
+    def _lend_idle(self) -> httpcore.HTTPConnection | None:
         with self._lock:
             if not self._idle:
                 return None
@@ -81,7 +82,7 @@ class ConnectionPool:
                 unused.append(connection)
             while self._idle and self._idle[0][0] <= now:
                 unused.append(self._idle.popleft()[1])
-        self._places.release()
+        self._slots.release()
         for each in unused:
             each.close()
 

@@ -122,7 +122,7 @@ class DeadlineTransport(httpx.BaseTransport):
         timeouts, url = request.extensions["timeout"], request.url
         _reply.ends_at = time.monotonic() + timeouts["read"]
         target = httpcore.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path)
-        connection = self._pool.take(target.origin, timeouts["pool"])
+        connection = self._pool.lend(target.origin, timeouts["pool"])
         try:
             response = connection.handle_request(
                 httpcore.Request(
