@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from sqlalchemy import event
 from sqlalchemy.exc import DBAPIError
 
 from agentbook.service.auth import Principal
@@ -17,23 +16,23 @@ from agentbook.service.turns import event_json
 from agentbook.service.turns.queue import PendingTurn, SharedTurnQueue
 from agentbook.service.turns.records import accept
 from service.databases import Cluster, database_url, give_back
+from service.wire_trace import WireTrace
 
 pytestmark = [pytest.mark.dependencies, pytest.mark.anyio]
 
 
 class Counted:
-    """A store, and the statements of its writer so far."""
+    """A store, and what its writer sends."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, trace: Path) -> None:
         self.store = store
-        self.statements: list[str] = []
-        event.listen(store.engine, "before_cursor_execute", self._note)
-
-    def _note(self, _connection: object, _cursor: object, statement: str, *_rest: object) -> None:
-        self.statements.append(statement)
+        self.wire = WireTrace(store, trace)
 
     async def write_together(self, *works: object, sessions: list[str]) -> list[object]:
-        """Have the works run in one batch: they wait while another write runs."""
+        """Have the works run in one batch: they wait while another write runs.
+
+        The commit of that is the first that is sent.
+        """
         running, go = asyncio.Event(), asyncio.Event()
         loop = asyncio.get_running_loop()
 
@@ -43,7 +42,7 @@ class Counted:
 
         holding = asyncio.create_task(self.store.write(hold, sessions=[]))
         await running.wait()
-        self.statements.clear()
+        self.wire.clear()
         writing = asyncio.gather(
             *(self.store.write(work, sessions=sessions) for work in works),  # type: ignore[arg-type]
             return_exceptions=True,
@@ -61,8 +60,10 @@ class Counted:
 @pytest.fixture
 def counted(cluster: Cluster, tmp_path: Path) -> Iterator[Counted]:
     store = Store(tmp_path, database_url(cluster.url, tmp_path))
-    yield Counted(store)
+    made = Counted(store, tmp_path / "trace")
+    yield made
     store.close()
+    made.wire.close()
     give_back(tmp_path)
 
 
@@ -72,14 +73,14 @@ def say(tx: Transaction, session: str = "s", text: str = "x") -> str:
     return events.append(tx, session, "message", "t", lambda id_, at: encode(id=id_, created_at=at)).id
 
 
-async def test_a_batch_takes_as_many_statements_as_one_write(counted: Counted) -> None:
+async def test_a_batch_takes_two_journeys_as_one_write_does(counted: Counted) -> None:
     counts = []
     for number in (1, 50):
         session = f"of-{number}"
         ids = await counted.write_together(*[partial(say, session=session)] * number, sessions=[session])
-        counts.append(len(counted.statements))
+        counts.append((counted.wire.journeys - 1, counted.wire.statements - 1))
         assert counted.events(session) == ids
-    assert counts == [3, 3], "the locks, the newest ids, the rows"
+    assert counts == [(2, 5)] * 2, "the begin, the locks and the newest ids; the rows and the commit"
 
 
 async def test_a_write_that_fails_among_others_fails_alone(counted: Counted) -> None:
@@ -104,7 +105,7 @@ async def test_a_row_that_the_database_refuses_is_one_writes_failure(counted: Co
 async def test_rows_that_would_be_long_together_are_inserted_in_parts(counted: Counted) -> None:
     long = partial(say, text="x" * 1_500_000)
     ids = await counted.write_together(*[long] * 4, sessions=["s"])
-    assert sum("INSERT" in statement for statement in counted.statements) == 2
+    assert (counted.wire.journeys - 1, counted.wire.statements - 1) == (3, 6), "rows twice"
     assert counted.events("s") == ids
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -12,10 +12,12 @@ import psycopg
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sqlalchemy.exc import DBAPIError
 
 from agentbook.service import ids
 from agentbook.service.clock import Clock
 from agentbook.service.store import Published, Store, Transaction, events
+from agentbook.service.store.pipeline import PipelinedTransaction, Statement
 from agentbook.service.store.session_locks import LockedMinter
 from agentbook.service.turns import event_json
 from service.databases import Cluster, database_url, give_back
@@ -141,6 +143,53 @@ async def test_a_write_whose_connection_is_lost_is_done_once(stores: list[Store]
     event = await writing
     stored, _ = await store.read(lambda db: events.after(db, "s", ""))
     assert [stored_event.id for stored_event in stored] == [event.id]
+
+
+@pytest.mark.parametrize("sessions", [["s"], None], ids=["sessions", "anything"])
+async def test_a_write_whose_commit_is_not_answered_is_not_done_again(
+    stores: list[Store], monkeypatch: pytest.MonkeyPatch, sessions: list[str] | None
+) -> None:
+    """The server committed, and its answer is lost."""
+    commit = PipelinedTransaction.commit
+    lost: list[str] = []
+
+    def commit_and_hear_nothing(transaction: PipelinedTransaction, statements: Iterable[Statement]) -> None:
+        commit(transaction, statements)
+        if not lost:
+            lost.append(transaction.id)
+            transaction.connection.invalidate()
+            raise DBAPIError(None, None, Exception("lost on the way"), connection_invalidated=True)
+
+    monkeypatch.setattr(PipelinedTransaction, "commit", commit_and_hear_nothing)
+    event = await stores[0].write(lambda tx: say(tx, "s"), sessions=sessions)
+    assert len(lost) == 1
+    stored, _ = await stores[0].read(lambda db: events.after(db, "s", ""))
+    assert [stored_event.id for stored_event in stored] == [event.id]
+
+
+@pytest.mark.parametrize("sessions", [["s"], None], ids=["sessions", "anything"])
+async def test_a_write_whose_commit_did_not_happen_is_done_again_if_it_may(
+    stores: list[Store], sessions: list[str] | None
+) -> None:
+    """The connection ends while the last statements wait for another transaction."""
+    store = stores[0]
+
+    def work(tx: Transaction) -> None:
+        tx.defer(("a",), _SPEND, ("a",))
+
+    with psycopg.connect(**store.connection_parameters()) as other:
+        other.execute(_SPEND.replace("?", "%s"), ("a",))
+        writing = asyncio.create_task(store.write(work, sessions=sessions))
+        with psycopg.connect(**store.connection_parameters(), autocommit=True) as killer:
+            while not killer.execute(_TERMINATE_WAITING.replace("'advisory'", "'transactionid'")).fetchall():
+                await asyncio.sleep(0.005)
+    if sessions is None:
+        with pytest.raises(DBAPIError):
+            await writing
+    else:
+        await writing
+    tokens = store.read_now(lambda db: db.exec_driver_sql("SELECT tokens FROM spending").scalar())
+    assert tokens == (1 if sessions is None else 2)
 
 
 class Jumping(Clock):

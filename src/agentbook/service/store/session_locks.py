@@ -26,10 +26,14 @@ from sqlalchemy import Connection
 
 from .. import ids
 from ..clock import Clock
+from .pipeline import Statement
 
 _ALL_WRITES = 7233173  # stands for this one purpose, as 7233171 does for the schema
+_TRANSACTION = "pg_current_xact_id()::text"
+_LOCK_ALL = f"SELECT {_TRANSACTION}, pg_advisory_xact_lock({_ALL_WRITES})"
 _LOCK_SESSIONS = (
-    "SELECT CASE number WHEN 1 THEN pg_advisory_xact_lock_shared(key) IS NULL ELSE pg_advisory_xact_lock(key) IS NULL "
+    f"SELECT CASE number WHEN 1 THEN {_TRANSACTION} END, "  # noqa: S608 - constants
+    "CASE number WHEN 1 THEN pg_advisory_xact_lock_shared(key) IS NULL ELSE pg_advisory_xact_lock(key) IS NULL "
     "END FROM unnest(%s::bigint[]) WITH ORDINALITY AS locks (key, number)"
 )
 _NEWEST = (
@@ -40,22 +44,31 @@ _MAX_SEQUENCE = 0xFFF
 
 def lock_all(db: Connection) -> None:
     """Let no other write run until the transaction ends."""
-    db.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_ALL_WRITES})")
+    db.exec_driver_sql(_LOCK_ALL)
 
 
-def lock_sessions(db: Connection, session_ids: Iterable[str]) -> None:
-    """Let no other write touch these sessions until the transaction ends."""
-    keys = sorted({_key(session_id) for session_id in session_ids})
-    db.exec_driver_sql(_LOCK_SESSIONS, ([_ALL_WRITES, *keys],))
+def locks(session_ids: Iterable[str] | None) -> Statement:
+    """Let no other write touch these sessions until the transaction ends; None for any.
+
+    Its first row begins with the id of the transaction.
+    """
+    if session_ids is None:
+        return _LOCK_ALL, ()
+    return _LOCK_SESSIONS, ([_ALL_WRITES, *sorted({_key(session_id) for session_id in session_ids})],)
 
 
 def _key(session_id: str) -> int:
     return int.from_bytes(hashlib.blake2b(session_id.encode(), digest_size=8).digest(), "big", signed=True)
 
 
+def newest(session_ids: Iterable[str]) -> Statement:
+    """The sessions with the newest event id of each, if it has events."""
+    return _NEWEST, (sorted(session_ids),)
+
+
 def newest_ids(db: Connection, session_ids: Iterable[str]) -> dict[str, str | None]:
     """The newest event id of each session; None for one without events."""
-    return {row[0]: row[1] for row in db.exec_driver_sql(_NEWEST, (sorted(session_ids),))}
+    return {row[0]: row[1] for row in db.exec_driver_sql(*newest(session_ids))}
 
 
 class LockedMinter:

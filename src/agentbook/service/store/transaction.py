@@ -79,9 +79,13 @@ class GatheredRows:
 
     def insert(self) -> None:
         """Insert the rows so far."""
+        for sql, parameters in self.statements():
+            self._execute(sql, parameters)
+
+    def statements(self) -> list[tuple[str, tuple[Any, ...]]]:
+        """What inserts the rows so far; the caller does it."""
         rows, self._rows, self._bytes = self._rows, {}, 0
-        for insertion, some in rows.items():
-            self._execute(insertion.by_array, tuple(map(list, zip(*some, strict=True))))
+        return [(insertion.by_array, tuple(map(list, zip(*some, strict=True)))) for insertion, some in rows.items()]
 
 
 class Transaction:

@@ -7,8 +7,8 @@ others and one commit pays for all. A write's caller gets its result after the c
 On PostgreSQL other processes write too. There a batch takes locks first, and writes
 that say which sessions they touch are committed apart from those that do not (see
 `session_locks`). Each statement is a journey, so such a batch runs without savepoints,
-and inserts the events of all its writes at once. Only if that fails is it done again,
-write by write.
+and inserts the events of all its writes at once, on the way to its commit (see
+`pipeline`). Only if that fails is it done again, write by write.
 
 Event ids are created here, inside the transaction. If they were created earlier and
 committed later, a reader with a cursor would lose events for ever (measured: 4,660 of
@@ -31,7 +31,8 @@ from sqlalchemy.exc import DBAPIError
 from .. import ids
 from ..clock import Clock
 from .engine import is_unavailable
-from .session_locks import LockedMinter, lock_all, lock_sessions, newest_ids
+from .pipeline import PinnedConnection, PipelinedTransaction
+from .session_locks import LockedMinter, lock_all, locks, newest
 from .transaction import Execute, GatheredRows, Published, Transaction
 
 T = TypeVar("T")
@@ -129,12 +130,16 @@ class Writer:
     def write_now(self, work: Callable[[Transaction], T]) -> T:
         """Run `work` in its own transaction in this thread (start-up, commands)."""
         with self._engine.begin() as connection:
-            minter = self._minter if self._is_file else self._lock(connection, [None])
+            minter: Minter | LockedMinter = self._minter
+            if not self._is_file:
+                lock_all(connection)
+                minter = LockedMinter(self._clock, {})
             execute = _raw_execute(connection)
             self._clock.begin(connection)
             transaction = Transaction(connection, self._clock, minter, execute)
             result = work(transaction)
-            _execute_deferred(execute, [transaction])
+            for sql, parameters in _deferred([transaction]):
+                execute(sql, parameters)
             return result
 
     def close(self) -> None:
@@ -146,19 +151,23 @@ class Writer:
 
     def _run(self) -> None:
         last = False
-        # A file's connection lasts. A server may have restarted since the last batch:
-        # the pool tries the connection that it hands out.
-        with self._engine.connect() if self._is_file else contextlib.nullcontext() as pinned:
+        if not self._is_file:
+            return self._run_shared()
+        with self._engine.connect() as connection:
             while not last:
                 batch, last = self._next_batch()
-                if pinned is not None:
-                    if batch:
-                        self._commit(pinned, batch)
-                    continue
+                if batch:
+                    self._commit(connection, batch)
+
+    def _run_shared(self) -> None:
+        last = False
+        with contextlib.closing(PinnedConnection(self._engine)) as pinned:
+            while not last:
+                batch, last = self._next_batch()
                 for is_any in (False, True):
                     group = [job for job in batch if (job.sessions is None) is is_any]
                     if group:
-                        self._commit_locked(group)
+                        self._commit_locked(pinned, group)
 
     def _next_batch(self) -> tuple[list[_Job], bool]:
         job = self._jobs.get()
@@ -176,30 +185,40 @@ class Writer:
     def _commit(self, connection: Connection, batch: list[_Job]) -> None:
         try:
             with connection.begin():
-                self._execute(connection, batch, self._minter)
+                for sql, parameters in self._execute(connection, batch, self._minter):
+                    _raw_execute(connection)(sql, parameters)
         except BaseException as error:
             for job in batch:
                 job.error = job.error or error
         self._report(batch)
 
-    def _commit_locked(self, batch: list[_Job]) -> None:
+    def _commit_locked(self, pinned: PinnedConnection, batch: list[_Job]) -> None:
         """Commit a batch on PostgreSQL, where other processes write too."""
         is_repeatable = gathers = batch[0].sessions is not None
         attempt = 1
+        unanswered, loss = "", None  # the transaction whose commit was not answered, and why
         while True:
-            is_ending = False
+            has_run = is_ending = False
             try:
-                with self._engine.connect() as connection, connection.begin() as transaction:
-                    minter = self._lock(connection, [job.sessions for job in batch])
-                    (self._execute_together if gathers else self._execute)(connection, batch, minter)
+                with pinned.transaction() as transaction:
+                    minter, outcome = self._begin(transaction, batch, unanswered)
+                    if outcome == "committed":  # its connection was lost before it could say so
+                        break
+                    if loss is not None and (outcome != "aborted" or not is_repeatable):
+                        raise loss
+                    has_run, unanswered, loss = True, "", None
+                    execute = self._execute_together if gathers else self._execute
+                    statements = execute(transaction.connection, batch, minter)
                     is_ending = True
-                    transaction.commit()
+                    transaction.commit((sql.replace("?", "%s"), parameters) for sql, parameters in statements)
                 break
             except BaseException as error:
-                is_over = is_ending or not is_repeatable
-                if not is_over and attempt < _ATTEMPTS and _is_passing(error):
+                if is_ending and isinstance(error, DBAPIError) and error.connection_invalidated:
+                    unanswered, loss = transaction.id, error
+                may_try = is_repeatable or unanswered or not has_run
+                if may_try and attempt < _ATTEMPTS and _is_passing(error):
                     attempt += 1
-                elif not is_over and gathers and len(batch) > 1:
+                elif gathers and len(batch) > 1 and not unanswered:
                     gathers = False
                 else:
                     for job in batch:
@@ -207,24 +226,32 @@ class Writer:
                     break
         self._report(batch)
 
-    def _lock(self, connection: Connection, touched: Iterable[Collection[str] | None]) -> LockedMinter:
-        """Lock what a batch touches, before its first read."""
-        sessions: set[str] = set()
-        for some in touched:
-            if some is None:
-                lock_all(connection)
-                return LockedMinter(self._clock, {})
-            sessions.update(some)
-        lock_sessions(connection, sessions)
-        return LockedMinter(self._clock, newest_ids(connection, sessions) if sessions else {})
+    def _begin(
+        self, transaction: PipelinedTransaction, batch: list[_Job], unanswered: str
+    ) -> tuple[LockedMinter, str | None]:
+        """Lock what a batch touches, before its first read.
 
-    def _execute(self, connection: Connection, batch: list[_Job], minter: Minter | LockedMinter) -> None:
+        Also returns how the transaction `unanswered` ended.
+        """
+        if any(job.sessions is None for job in batch):
+            _, outcome = transaction.begin(locks(None), unanswered=unanswered)
+            return LockedMinter(self._clock, {}), outcome
+        sessions = {session for job in batch for session in job.sessions or ()}
+        rows, outcome = transaction.begin(locks(sessions), newest(sessions), unanswered=unanswered)
+        return LockedMinter(self._clock, {row[0]: row[1] for row in rows}), outcome
+
+    def _execute(
+        self, connection: Connection, batch: list[_Job], minter: Minter | LockedMinter
+    ) -> list[tuple[str, tuple[Any, ...]]]:
+        """Execute a batch; returns the statements that remain before its commit."""
         execute = _raw_execute(connection)
         for job in batch:
             self._attempt(connection, job, minter, execute, alone=len(batch) == 1)
-        _execute_deferred(execute, [job.transaction for job in batch if job.error is None and job.transaction])
+        return _deferred([job.transaction for job in batch if job.error is None and job.transaction])
 
-    def _execute_together(self, connection: Connection, batch: list[_Job], minter: LockedMinter) -> None:
+    def _execute_together(
+        self, connection: Connection, batch: list[_Job], minter: LockedMinter
+    ) -> list[tuple[str, tuple[Any, ...]]]:
         """Execute a batch whose writes succeed or fail together."""
         execute = _raw_execute(connection)
         rows = GatheredRows(execute)
@@ -235,8 +262,7 @@ class Writer:
             self._clock.begin(connection)
             job.result = job.work(job.transaction)
             transactions.append(job.transaction)
-        rows.insert()
-        _execute_deferred(execute, transactions)
+        return [*rows.statements(), *_deferred(transactions)]
 
     def _attempt(
         self, connection: Connection, job: _Job, minter: Minter | LockedMinter, execute: Execute, *, alone: bool
@@ -282,10 +308,9 @@ class Writer:
                     job.future.set_exception(job.error)
 
 
-def _execute_deferred(execute: Execute, transactions: Iterable[Transaction]) -> None:
+def _deferred(transactions: Iterable[Transaction]) -> list[tuple[str, tuple[Any, ...]]]:
     deferred = [statement for transaction in transactions for statement in transaction.deferred]
-    for _, sql, parameters in sorted(deferred):
-        execute(sql, parameters)
+    return [(sql, parameters) for _, sql, parameters in sorted(deferred)]
 
 
 def _is_passing(error: BaseException) -> bool:
