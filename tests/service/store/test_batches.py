@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
+import msgspec
 import pytest
 from sqlalchemy.exc import DBAPIError
 
@@ -100,6 +101,23 @@ async def test_a_row_that_the_database_refuses_is_one_writes_failure(counted: Co
     first, failed, second = await counted.write_together(say, refused, say, sessions=["s"])
     assert isinstance(failed, DBAPIError)
     assert counted.events("s") == [first, second]
+
+
+async def test_rows_that_are_inserted_together_keep_every_character(counted: Counted) -> None:
+    texts = ["", "NULL", '"{\\}",', "\x1f", "\x00", "\n\t", "é", "\U0001f642", "%s ?"]
+    await counted.write_together(*(partial(say, text=text) for text in texts), sessions=["s"])
+    stored, _ = counted.store.read_now(lambda db: events.after(db, "s", ""))
+    assert [msgspec.json.decode(event.wire)["content"]["text"] for event in stored] == texts
+
+
+async def test_a_row_with_the_separator_of_rows_is_inserted_alone(counted: Counted) -> None:
+    def append(tx: Transaction, wire: str) -> Published:
+        return events.append(tx, "s", "message", "t", lambda _id, _at: wire)
+
+    wires = ["1", "2\x1f3", "4\x1f5"]
+    await counted.write_together(*(partial(append, wire=wire) for wire in wires), sessions=["s"])
+    stored, _ = counted.store.read_now(lambda db: events.after(db, "s", ""))
+    assert [event.wire for event in stored] == wires
 
 
 async def test_rows_that_would_be_long_together_are_inserted_in_parts(counted: Counted) -> None:

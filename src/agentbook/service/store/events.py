@@ -32,12 +32,8 @@ _SMALL_EVENT = 1024
 _HISTORY = 8 << 20  # characters of earlier messages; one LLM request takes no more
 _BATCH = 16  # rows that are fetched at once
 
-_INSERT = "INSERT INTO events (session_id, id, type, task_id, author_type, created_at, size_bytes, wire)"
-_INSERTION = Insertion(
-    f"{_INSERT} VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-    f"{_INSERT} SELECT * FROM unnest(?::text[], ?::text[], ?::text[], ?::text[], ?::text[], "  # noqa: S608 - constants
-    "?::text[], ?::int[], ?::text[])",
-)
+_COLUMNS = ("session_id", "id", "type", "task_id", "author_type", "created_at", "size_bytes", "wire")
+_INSERTION = Insertion("events", _COLUMNS, numbers=("size_bytes",))
 _NEXT = "SELECT id, size_bytes, type, wire FROM events WHERE session_id = ? AND id > ? ORDER BY id LIMIT ?"
 # SQLite reads a row once it is fetched, but PostgreSQL sends all of them: no more than
 # one row beyond the bytes that are wanted. In one statement, as each is a journey.
