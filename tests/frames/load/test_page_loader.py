@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from typing import Any
 
 import httpx
@@ -11,6 +12,7 @@ import pytest
 import agentbook as ab
 from agentbook.api.endpoints import agents
 from agentbook.api.endpoints.sessions import events
+from agentbook.api.event_ids import milliseconds_of
 from agentbook.api.page import Page
 from agentbook.frames.load.concurrency import ConcurrencyLimit
 from agentbook.frames.load.id_ranges import ListLoad
@@ -67,6 +69,9 @@ def test_a_session_is_split_as_soon_as_its_first_page_is_there() -> None:
     assert len(requests) >= 8, "all at the same time, the newest event among them"
     assert starts[0] == IDS[9]
     assert IDS[150] < starts[-1] < IDS[199], "from the density of the first page"
+    lengths_ms = [milliseconds_of(end) - milliseconds_of(start) for start, end in pairwise(starts)]
+    # Only the first is longer: two pages are not worth a split.
+    assert max(lengths_ms[1:]) - min(lengths_ms[1:]) <= len(starts), "all end at about the same time"
 
 
 def test_further_sessions_wait_for_a_thread_while_pages_are_parsed() -> None:

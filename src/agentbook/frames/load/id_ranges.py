@@ -76,15 +76,6 @@ class IdRange:
         self._requested = self._arrived = 0
         self.pagination.resume()
 
-    def expected_rows(self) -> float:
-        """Rows still to come, by the density so far; 0 if it cannot be split."""
-        load, cursor = self.load, self.pagination.cursor
-        if load.newest_ms is None or not load.splittable or not is_persisted(cursor):
-            return 0.0
-        if load.total is None or load.total <= load.rows:
-            return float(self.span_ms())  # no total: the longest range is split, down to two seconds
-        return self.span_ms() * (load.total - load.rows) / max(sum(id_range.span_ms() for id_range in load.ranges), 1)
-
     def span_ms(self) -> int:
         """Milliseconds between the cursor and the end of the range."""
         cursor, end = self.pagination.cursor, self.pagination.end
@@ -92,13 +83,14 @@ class IdRange:
             return 0
         return max((milliseconds_of(end) if end else self.load.newest_ms or 0) - milliseconds_of(cursor), 0)
 
-    def halve(self) -> IdRange | None:
-        """Cut off the later half, by time, as a range of its own; None if too short."""
+    def cut_off(self, share: float) -> IdRange | None:
+        """Cut off the last share of the time, as a new range; None if too short."""
         cursor, span_ms = self.pagination.cursor, self.span_ms()
         if cursor is None or span_ms < 2:
             return None
-        middle = _last_id_of(milliseconds_of(cursor) + span_ms // 2)
-        later = IdRange(self.load, self.pagination.split(middle), split=True)
+        length_ms = min(max(int(share * span_ms), 1), span_ms - 1)
+        start = _last_id_of(milliseconds_of(cursor) + span_ms - length_ms)
+        later = IdRange(self.load, self.pagination.split(start), split=True)
         self.load.ranges.append(later)
         return later
 
@@ -167,6 +159,14 @@ class ListLoad:
         if is_persisted(first) and is_persisted(last):
             begin, end = milliseconds_of(first), milliseconds_of(last)
             self.newest_ms = end + (end - begin) * max(self.total - self.rows, 0) // self.rows
+
+    def rows_per_ms(self) -> float:
+        """Rows to come, by the time between their ids; 0.0 if it cannot be split."""
+        if self.newest_ms is None or not self.splittable:
+            return 0.0
+        if self.total is None or self.total <= self.rows:
+            return 1.0  # no total: the longest range is split, down to two seconds
+        return (self.total - self.rows) / max(sum(id_range.span_ms() for id_range in self.ranges), 1)
 
     def open(self) -> IdRange:
         """Start to read the list, in one range."""

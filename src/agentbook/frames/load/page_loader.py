@@ -156,7 +156,7 @@ class PageLoader:
         return requests
 
     def _next_request(self) -> PageRequest | None:
-        return self._next_page() or self._next_newest() or self._next_half()
+        return self._next_page() or self._next_newest() or self._next_part()
 
     def _next_ahead(self) -> PageRequest | None:
         """A request that is needed in any case.
@@ -175,16 +175,23 @@ class PageLoader:
             self._ready.popleft()
         return self._start(self._queue.popleft()) if self._queue else None
 
-    def _next_half(self) -> PageRequest | None:
-        """The first page of the later half of the longest range."""
-        longest = max(self._ranges, key=IdRange.expected_rows, default=None)
-        if longest is None or longest.expected_rows() <= SPLIT_PAGES * max(longest.load.page_rows, 1):
+    def _next_part(self) -> PageRequest | None:
+        """The first page of a range cut off from the longest one.
+
+        The ranges become as long as they would be if each request that may be made now
+        had its own: all of them then end at about the same time.
+        """
+        rows_per_ms = {load: load.rows_per_ms() for load in {id_range.load for id_range in self._ranges}}
+        rows = [id_range.span_ms() * rows_per_ms[id_range.load] for id_range in self._ranges]
+        longest = max(range(len(rows)), key=rows.__getitem__, default=None)
+        if longest is None or rows[longest] <= SPLIT_PAGES * max(self._ranges[longest].load.page_rows, 1):
             return None
-        half = longest.halve()
-        if half is None or (page := half.next_call()) is None:
+        average = sum(rows) / (len(rows) + self._limit.target - self.under_way)
+        part = self._ranges[longest].cut_off(min(average / rows[longest], 0.5))
+        if part is None or (page := part.next_call()) is None:
             return None
-        self._ranges.append(half)
-        return PageRequest(page[1], half.load, half, page[0])
+        self._ranges.append(part)
+        return PageRequest(page[1], part.load, part, page[0])
 
     def _start(self, load: ListLoad) -> PageRequest | None:
         """The first request of a list; its first page may have been fetched before."""
