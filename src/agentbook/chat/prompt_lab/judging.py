@@ -18,6 +18,7 @@ from .configurator import Notify
 from .cost import Ceiling
 from .criteria import Rubric
 from .experiment import Experiment
+from .own_key import without_own_key
 from .pauses import Pauses
 from .plan import CONCURRENCY, TIMEOUT_S
 from .usage import usage_of
@@ -105,9 +106,11 @@ class Judges:
             usage = usage_of(exchange.turn.events)
             cost, answered = self._ceiling.cost(usage), exchange.turn.status == "answered"
             if not answered:
-                reason = exchange.reason or f"no reply within {self._timeout_s:g} s"
+                reason = (
+                    without_own_key(self._client, exchange.reason or "") or f"no reply within {self._timeout_s:g} s"
+                )
                 raise JudgeFailed(f"The judge {agent} did not answer: {reason}")
-            return exchange.turn.text or ""
+            return without_own_key(self._client, exchange.turn.text or "")
         finally:
             self._ceiling.charge(cost, usage, answered=answered)
             await conversation.aclose()

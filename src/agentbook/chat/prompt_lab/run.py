@@ -29,6 +29,7 @@ from .cost import Ceiling
 from .experiment import Experiment
 from .inputs import Input
 from .offers import offers_drafts, require_parameters
+from .own_key import without_own_key
 from .pauses import Pauses
 from .plan import Plan
 from .usage import usage_of
@@ -339,14 +340,14 @@ class Run:
         answer.asked_at = exchange.turn.asked_at or answer.asked_at
         answer.request_id, answer.reason, answer.still_open = exchange.request_id, None, False
         if exchange.turn.status == "answered":
-            answer.status, answer.reply = "answered", exchange.turn.text
+            answer.status, answer.reply = "answered", without_own_key(self.client, exchange.turn.text or "")
             answer.latency_s = exchange.time_to_reply_s
             answer.steps = len(exchange.steps)
             async with self._judging:  # one at a time and off the loop: a user's function may take long
                 await asyncio.to_thread(answer.judge, list(self.experiment.checks.values()))
         else:
             answer.status = "failed"
-            answer.reason = exchange.reason or (
+            answer.reason = without_own_key(self.client, exchange.reason or "") or (
                 f"No reply within {self.plan.options.timeout_s:g} s. The agent may still finish; "
                 "a retry looks for its reply first."
             )
