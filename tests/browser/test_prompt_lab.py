@@ -114,7 +114,7 @@ def add_and_run_by_mouse(page: Page, root: Locator) -> None:
     assert cells.nth(0).locator("li").count() == 0
     summary = root.get_by_role("region", name="Summary")
     expect(summary.get_by_role("row").nth(2)).to_contain_text(re.compile(r"points\s*2\.0\.1"))
-    chart = root.locator(".ab-picture img")
+    chart = root.locator(".ab-lab-chart img")
     expect(chart).to_have_attribute("alt", re.compile("points: 3 of 3 answered"))
     assert chart.evaluate("image => image.decode().then(() => image.naturalWidth)") > 200
     assert page.page.evaluate("() => window.pwned") is None

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 from playwright.sync_api import Locator, expect
 
-from service.process import Service, command
+from service.process import COMMAND, Service, command
 from support.fake_openai import FakeOpenAI, Scripted, text
 from support.lab import Lab, Page, axe_violations, write_notebook
 
@@ -34,6 +37,7 @@ _ = ab.PromptLab(client, agent=judge).apply(ab.Variant("judge", "You judge repli
 """
 OPEN = """lab = ab.PromptLab(client)
 lab"""
+RESULTS = """print(lab.results[["variant", "input", "passed", "reasoned", "JSON schema"]].to_json(orient="values"))"""
 VERSIONS = """[(v.type, v.settings.get("description"), v.summary) for v in reversed(lab.versions())]"""
 PROSE = "Answer in prose."
 AS_JSON = 'Answer as JSON with the key "answer".'
@@ -79,7 +83,7 @@ def test_from_a_new_agent_to_the_applied_winner(
     key = tmp_path / "key"
     key.write_text(service.key(*SCOPES, account="newcomer"))
     connect = CONNECT.format(runs=str(tmp_path / "runs"), base_url=service.base_url, key=str(key))
-    write_notebook(lab.root / "newcomer.ipynb", [connect, "", ""])
+    write_notebook(lab.root / "newcomer.ipynb", [connect, "", "", ""])
     page.open("newcomer.ipynb")
     page.command("application:toggle-left-area")
     run_cell(page, 0)
@@ -97,8 +101,9 @@ def test_from_a_new_agent_to_the_applied_winner(
     assert len(models.requests) == questions + 6, "three questions, and the judge on each"
     compare_runs(page, root)
     apply_and_undo(page, root)
-    save(root, lab)
+    file = save(root, lab)
     check_versions(page)
+    evaluate(page, file, key.read_text(), service, tmp_path)
     assert root.locator(".ab-failed:visible").count() == 0
     assert page.errors == []
 
@@ -121,11 +126,16 @@ def open_the_lab(page: Page) -> Locator:
 
 
 def create_the_agent(page: Page, root: Locator) -> None:
-    expect(root.locator(".ab-head")).to_contain_text("no agent in no workspace")
+    expect(root.locator(".ab-head")).to_contain_text("no agent yet")
     workspace = root.get_by_label("Workspace")
     expect(workspace).to_have_value("prompt-lab")
     page.screenshot("prompt-lab-new-agent")
     assert axe_violations(root) == []
+    button, heading = root.get_by_role("button", name="Create the agent"), root.get_by_role("heading", name="Variant")
+    above, below = button.bounding_box(), heading.first.bounding_box()
+    assert above is not None
+    assert below is not None
+    assert below["y"] - above["y"] - above["height"] < 40, "an empty status line takes no room"
     keyboard = page.page.keyboard
     root.get_by_label("Name of the agent").focus()
     keyboard.type("helper")
@@ -240,6 +250,14 @@ def look_narrow_and_dark(page: Page, root: Locator) -> None:
         root.evaluate("(root, part) => root.querySelector(part).scrollIntoView({block: 'start'})", part)
         page.screenshot(f"prompt-lab-400-{number}")
     assert axe_violations(root) == []
+    for name, last in (("Summary", "th >> nth=6"), ("Chart", "img")):
+        region = root.get_by_role("region", name=name)
+        region.evaluate(
+            "region => { region.scrollIntoView({block: 'center'}); region.scrollLeft = region.scrollWidth; }"
+        )
+        page.screenshot(f"prompt-lab-400-{name.lower()}")
+        ends = "([part, region]) => part.getBoundingClientRect().right <= region.getBoundingClientRect().right + 1"
+        assert page.page.evaluate(ends, [region.locator(last).element_handle(), region.element_handle()])
     page.set_theme("JupyterLab Light")
     page.page.set_viewport_size(size)
 
@@ -266,11 +284,13 @@ def apply_and_undo(page: Page, root: Locator) -> None:
     root.get_by_text("Undone: the agent runs on its earlier configuration").wait_for()
 
 
-def save(root: Locator, lab: Lab) -> None:
+def save(root: Locator, lab: Lab) -> Path:
     root.get_by_label("File").fill("trial.yaml")
     root.get_by_role("button", name="Save", exact=True).click()
     root.get_by_text("Saved to trial.yaml").wait_for()
-    assert "newcomer~judge" in (lab.root / "trial.yaml").read_text()
+    file = lab.root / "trial.yaml"
+    assert "newcomer~judge" in file.read_text()
+    return file
 
 
 def check_versions(page: Page) -> None:
@@ -284,3 +304,34 @@ def check_versions(page: Page) -> None:
         ("COMMITTED", "", "large"),
         ("COMMITTED", "", "restored from the prompt lab"),
     ]
+
+
+def evaluate(page: Page, file: Path, key: str, service: Service, folder: Path) -> None:
+    """The command passes and fails the saved file as the form does, cell by cell."""
+    run_cell(page, 3, RESULTS)
+    in_the_form = {(variant, text): verdicts for variant, text, *verdicts in json.loads(page.output_text(3))}
+    assert len(in_the_form) == 63
+    environment = {
+        **os.environ, "AGENTBOOK_BASE_URL": service.base_url, "AGENTBOOK_API_KEY": key,
+        "AGENTBOOK_DATA": str(folder / "command"),
+    }  # fmt: skip
+
+    def run_command(*options: str) -> subprocess.CompletedProcess[str]:
+        words = [*COMMAND, "eval", str(file), "--out", str(folder / "out"), "--no-progress", *options]
+        return subprocess.run(words, env=environment, capture_output=True, text=True, timeout=600)
+
+    below, reached = run_command(), run_command("--fail-under", "0.3")
+    assert (below.returncode, reached.returncode) == (100, 0), below.stderr + reached.stderr
+    assert "33.3% of 63 cells passed" in below.stdout
+    rows = json.loads((folder / "out" / "results.json").read_text())["results"]["results"]
+    by_command = {
+        (row["prompt"]["label"], json.loads(row["prompt"]["raw"])[-1]["content"]): [
+            row["success"], *(part["pass"] for part in row["gradingResult"]["componentResults"]),
+        ]
+        for row in rows
+    }  # fmt: skip
+    assert by_command == in_the_form
+    suites = ElementTree.parse(folder / "out" / "junit.xml").getroot()
+    assert (suites.get("tests"), suites.get("failures"), suites.get("errors")) == ("63", "42", "0")
+    files = [file, *(folder / "out").iterdir()]
+    assert key.partition(":")[2] not in "".join(each.read_text() for each in files)

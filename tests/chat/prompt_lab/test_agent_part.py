@@ -37,7 +37,7 @@ def create(view: LabView, name: str, prompt: str = "", model: str = "") -> None:
 
 
 def test_an_empty_account_gets_an_agent_and_a_workspace(platform: LabPlatform, empty: PromptLab, view: LabView) -> None:
-    assert "no agent in no workspace" in words(view.head)
+    assert "no agent yet" in words(view.head)
     assert (hidden(view.agent_form.widget), view.agent_form.workspace.value) == (False, "prompt-lab")
     create(view, "helper")
     until(

@@ -71,7 +71,7 @@ def test_the_static_transcript_has_prompts_figures_and_replies(platform: LabPlat
     empty = static_html(lab.experiment, "acme~writer", "", "uid")
     assert "Prompt lab of acme~writer. There is no variant yet." in empty
     lab.add_variant("kind", "Be kind.")
-    lab.run(["one"], checks=["kind"], progress=False)
+    lab.run(["one"], checks=["kind", "one"], progress=False)
     figures = summary(lab.experiment)
     for html_text in (empty, static_html(lab.experiment, "acme~writer", figures, "uid")):
         assert re.match(r'<div class="uid-static ab-static [^"]*\bmathjax_ignore tex2jax_ignore"', html_text)
@@ -79,6 +79,8 @@ def test_the_static_transcript_has_prompts_figures_and_replies(platform: LabPlat
     text = re.sub(r"<style.*?</style>|<[^>]*>", " ", saved, flags=re.DOTALL)
     for part in ("Prompt lab of acme~writer", "Be kind.", "1 of 1", "one", "Be kind.: one"):
         assert part in text
+    without_styles = re.sub(r"<[^>]*>", "", saved)
+    assert "contains kind passed; contains one passed" in without_styles, "words in a row"
 
 
 def test_the_summary_says_how_far_a_judge_agrees_with_thumbs(lab: PromptLab) -> None:

@@ -62,6 +62,8 @@ def test_stop_keeps_replies_and_run_continues(platform: LabPlatform, lab: Prompt
         True,
     )
     assert (view.run_form.bar.value, view.run_form.bar.max) == (1, 2)
+    until(lambda: words(view.status["run"]) == "Waiting for 1 of 2 replies…")
+    until(lambda: words(view.results.summary) == "The summary follows when the run has ended.")
     view.run_form.stop.click()
     until(
         lambda: "Stopped. The replies so far are kept" in words(view.status["run"]) and not view.run_form.run.disabled

@@ -547,8 +547,8 @@ test(
       document.activeElement.click();
       const add = panel.said("collect")[1];
       assert.deepEqual([add.turn, add.confirm], ["t2", true]);
-      panel.receive({ kind: "collected", number: add.number, collected: { ...input, added: true, inputs: 2 } });
-      assert.match(panel.find(".ab-drawer").textContent, /the test set has 2 inputs/);
+      panel.receive({ kind: "collected", number: add.number, collected: { ...input, added: true } });
+      assert.match(panel.find(".ab-drawer").textContent, /the test set has 1 input\./);
       assert.equal(document.activeElement.textContent, "Close");
       const closes = [...panel.find(".ab-drawer").querySelectorAll("button:not([hidden])")].map((b) => b.textContent);
       assert.deepEqual(closes, ["Close"], "one button closes the drawer");

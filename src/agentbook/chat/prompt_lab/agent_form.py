@@ -13,8 +13,8 @@ from . import html
 from .fields import combobox, text_area, text_field
 
 HINT = (
-    '<div class="ab-foot">This lab has no agent yet. Create one here; an agent cannot be deleted. '
-    "Or name one in the cell: <code>ab.PromptLab(client, agent=…, workspace=…)</code>.</div>"
+    '<div class="ab-foot"><span>This lab has no agent yet. Create one here; an agent cannot be deleted. '
+    "Or name one in the cell: <code>ab.PromptLab(client, agent=…, workspace=…)</code>.</span></div>"
 )
 
 

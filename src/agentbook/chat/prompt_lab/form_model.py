@@ -170,12 +170,21 @@ class FormModel:
     def beginning(self, plan: Plan) -> str:
         """What a run is about to do, in words."""
         missing = len(plan.all_missing(self._experiment.answers_by_key))
-        unjudged = sum(1 for _ in judging.unjudged(self._experiment))
         if missing:
             return f"Asking {missing} question{'s' if missing != 1 else ''}…"
-        if unjudged:
-            return f"Asking the judge about {unjudged} repl{'ies' if unjudged != 1 else 'y'}…"
-        return "All questions are answered."
+        return self._judging() or "All questions are answered."
+
+    def under_way(self, plan: Plan) -> str:
+        """What a run waits for, in words."""
+        answered, failed, total = self.count(plan)
+        if answered + failed == total:
+            return self._judging() or "Ending the run…"
+        failures = f", {failed} failed" if failed else ""
+        return f"Waiting for {total - answered - failed} of {total} replies{failures}…"
+
+    def _judging(self) -> str:
+        unjudged = sum(1 for _ in judging.unjudged(self._experiment))
+        return f"Asking the judge about {unjudged} repl{'ies' if unjudged != 1 else 'y'}…" if unjudged else ""
 
     def read_rows(self, name: str, content: bytes) -> None:
         """Fill names in braces from the columns of a CSV file from now on.

@@ -116,7 +116,8 @@ def _verdicts(answer: Answer, checks: Sequence[str]) -> str:
         chips.append(
             f'<span class="ab-check {kind}"{title}>{plain(name)}{score}<span class="ab-unseen"> {word}</span></span>'
         )
-    return f'<div class="ab-checks">{"".join(chips)}</div>' if chips else ""
+    # Without styles the chips are words in a row.
+    return f'<div class="ab-checks">{"<span class=ab-unseen>; </span>".join(chips)}</div>' if chips else ""
 
 
 def _rating(answer: Answer) -> str:

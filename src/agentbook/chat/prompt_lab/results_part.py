@@ -107,6 +107,8 @@ class ResultsPart:
             message = self._rows.changes(changed)
             if message is not None:
                 self.view.table.view.send(message)
+        if asking and not self._figures.table:
+            self.view.draw_waiting()
         if asking or self._redrawing is not None:
             return
         if self._stale:
@@ -274,7 +276,7 @@ class _Figures:
 def _chart(experiment: Experiment) -> str:
     try:
         return (
-            f'<div class="ab-picture" tabindex="0" role="region" aria-label="Chart">{experiment.chart().html()}</div>'
+            f'<div class="ab-lab-chart" tabindex="0" role="region" aria-label="Chart">{experiment.chart().html()}</div>'
         )
     except ValueError:  # there is no reply yet
         return ""

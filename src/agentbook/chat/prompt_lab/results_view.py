@@ -66,7 +66,8 @@ class ResultsView:
                 parts.row([self.winner, self.apply, self.undo], "ab-lab-row"),
                 self.confirmation.widget,
                 winner_status,
-            ]
+            ],
+            "ab-lab-winner",
         )
         file_row = parts.row([self.path, self.save, self.load], "ab-lab-row")
         body = [self.regressions, self.summary, self.image, self._winning, table]
@@ -99,6 +100,10 @@ class ResultsView:
             self.winner.value = chosen
         elif winners:
             self._default = self.winner.value = leader if leader in winners else winners[0]
+
+    def draw_waiting(self) -> None:
+        """Say that the first replies are on their way."""
+        self.summary.value = '<div class="ab-foot">The summary follows when the run has ended.</div>'
 
     def draw_buttons(self, *, busy: bool, can_undo: bool) -> None:
         """Draw what can be pressed."""

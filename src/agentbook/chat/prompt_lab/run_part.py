@@ -8,6 +8,7 @@ from typing import Any
 
 from .form_context import FormContext
 from .form_model import count_text
+from .plan import Plan
 from .run_form import RunForm
 from .variant_list import VariantList
 
@@ -42,7 +43,8 @@ class RunPart:
     ) -> None:
         self._lab, self._model, self._task, self._on_end = context.lab, context.model, context.task, on_end
         later = context.later
-        self._count: Callable[[], tuple[int, int, int]] | None = None  # of the run started here
+        self._plan: Plan | None = None  # of the run started here
+        self._progress = ""  # what the status line says of it
         self.status = context.status_line()
         self.form = RunForm(
             context.parts,
@@ -61,15 +63,19 @@ class RunPart:
     @property
     def asking(self) -> bool:
         """Whether a run goes on, started here or in code."""
-        return self._count is not None or self._model.asking
+        return self._plan is not None or self._model.asking
 
     # Drawing: on the toolkit's thread
 
     def draw(self, *, busy: bool) -> None:
         """Draw what can be pressed, and how far the run is."""
-        answered, failed, total = (0, 0, 0) if self._count is None else self._count()
-        progress = None if self._count is None else (answered + failed, total)
-        self.form.draw_progress(progress, busy=busy)
+        if self._plan is None:
+            self.form.draw_progress(None, busy=busy)
+            return
+        answered, failed, total = self._model.count(self._plan)
+        self.form.draw_progress((answered + failed, total), busy=busy)
+        if answered + failed and self._task.message(RUN) in ((self._progress, False), ("", False)):
+            self._say_progress(self._model.under_way(self._plan))  # no pause is to be told of
 
     def draw_choices(self) -> None:
         """Draw inputs and checks."""
@@ -119,16 +125,21 @@ class RunPart:
 
     async def _run(self) -> None:
         plan = self._model.plan_from_text(*self.form.read())
-        self._say(self._model.beginning(plan))
-        self._count = lambda: self._model.count(plan)
+        self._say_progress(self._model.beginning(plan))
+        self._plan = plan
         try:
             await self._lab.run(plan, self._say)
         finally:
-            self._count = None
+            self._plan = None
             await asyncio.shield(self._on_end())
         self._task.say(
             " ".join([count_text(*self._model.count(plan)), *self._lab.notes]), RUN, error=self._lab.unrestored
         )
+
+    def _say_progress(self, text: str) -> None:
+        self._progress = text
+        if self._task.message(RUN) != (text, False):
+            self._say(text)
 
     def _say(self, text: str) -> None:
         self._task.say(text, RUN)

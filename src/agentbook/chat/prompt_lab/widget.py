@@ -22,7 +22,7 @@ from ..html.sanitize import plain
 from ..html.static_transcript import show_live
 from ..html.style import live_style
 from ..model.user_errors import explain
-from ..widgets.parts import Parts, close_all
+from ..widgets.parts import Parts, close_all, show
 from ..widgets.throttle import Throttle
 from . import html
 from .agent_part import AGENT, AgentPart
@@ -161,14 +161,16 @@ class LabView(widgets.VBox):  # type: ignore[misc]
 
     def _draw_form(self) -> None:
         lab, busy = self.lab, self._task.busy
-        agents = "no agent" if self._agent.is_missing else "several agents"
-        agent, workspace = plain(lab.agent_name or agents), plain(lab.workspace_name or "no workspace")
-        session = f'<span class="ab-session">{agent} in {workspace}</span>'
+        agent = lab.agent_name or ("no agent yet" if self._agent.is_missing else "several agents")
+        where = f"{agent} in {lab.workspace_name}" if lab.workspace_name else agent
+        session = f'<span class="ab-session">{plain(where)}</span>'
         self.head.value = f'<div class="ab-title"><span class="ab-name">Prompt lab</span>{session}</div>'
         present = {FORM: self._variants.present, RUN: self._run.present}
         for line, widget in self.status.items():
             text, error = self._task.message(line) or ("", False)
-            widget.value = _status_line(text or present.get(line, ""), error, busy=busy and line == self._task.line)
+            text, working = text or present.get(line, ""), busy and line == self._task.line
+            widget.value = _status_line(text, error, busy=working)
+            show(widget, bool(text) or working)  # an empty line would leave a gap
         if self._all_changed:
             self._all_changed = False
             self._draw_choices()

@@ -1,6 +1,8 @@
 /* Adding a turn to a test set, after a look at what would be added. */
 import { element, write } from "./dom.js";
 
+const inputs = (count) => (count === 1 ? "1 input" : `${count} inputs`);
+
 /*
 `add` adds the turn that is shown, `cancel` leaves it. Buttons have the class `look`.
 `closes` says whether what is left at the end needs a button of its own.
@@ -22,7 +24,7 @@ export function collectView(look, add, cancel, closes = true) {
     write(text, String(collected.text ?? ""));
     const masked = collected.masked ? ` Masked: ${collected.masked}.` : "";
     if (collected.error) write(note, String(collected.error));
-    else if (collected.added) write(note, `Added: the test set has ${collected.inputs} inputs.`);
+    else if (collected.added) write(note, `Added: the test set has ${inputs(collected.inputs)}.`);
     else write(note, `This becomes a test input, with its session as its origin.${masked}`);
     confirm.hidden = !asks;
     dismiss.hidden = !asks && !closes;
