@@ -85,7 +85,7 @@ class Notebook(Page):
         )
 
     def paints(self, panel: int = 0) -> list[list[Any]]:
-        """One ``[time_ms, greatest token, status line, questions]`` for each change."""
+        """For each change: time_ms, greatest token, status line, questions, sources."""
         paints: list[list[Any]] = self.page.evaluate("k => window.paints[k] || []", panel)
         return paints
 

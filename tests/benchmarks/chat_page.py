@@ -6,8 +6,8 @@ They record the messages on the wire, and the time at which each change is paint
 from __future__ import annotations
 
 # Records each frame that arrives on a kernel's socket, with its kind. For each panel it
-# records the greatest token number shown, the status line and the number of questions,
-# at the time at which a change is painted.
+# records the greatest token number shown, the status line, the number of questions and
+# that of replies shown as Markdown, at the time at which a change is painted.
 PROBE = """
 (() => {
   const wire = window.wire = {bytes: 0, frames: [], total: 0};
@@ -44,20 +44,22 @@ PROBE = """
       const bodies = panel.querySelectorAll('.ab-agent-body'), body = bodies[bodies.length - 1];
       const line = panel.querySelector('.ab-statusline');
       const tail = body ? body.textContent : '';
-      return [last(tail), line ? line.textContent : '', panel.querySelectorAll('.ab-me').length];
+      const sources = panel.querySelectorAll('.ab-source').length;
+      return [last(tail), line ? line.textContent : '', panel.querySelectorAll('.ab-me').length, sources];
     });
     if (window.watchPeer) {
       const area = document.querySelectorAll('.jp-Notebook .jp-CodeCell')[window.watchPeer - 1];
-      seen.push([area ? last(deep(area.querySelector('.jp-OutputArea') || area, []).join('')) : -1, '', 0]);
+      seen.push([area ? last(deep(area.querySelector('.jp-OutputArea') || area, []).join('')) : -1, '', 0, 0]);
     }
     return seen;
   };
   const painted = () => {
     due = false;
     const now = Date.now();
-    look().forEach(([token, status, asked], k) => {
+    look().forEach(([token, status, asked, sources], k) => {
       const all = window.paints[k] = window.paints[k] || [], before = all[all.length - 1];
-      if (!before || before[1] !== token || before[2] !== status || before[3] !== asked) all.push([now, token, status, asked]);
+      const paint = [now, token, status, asked, sources];
+      if (!before || paint.some((value, n) => n && value !== before[n])) all.push(paint);
     });
   };
   // After the frame: requestAnimationFrame runs before it is painted, a message posted there arrives after, ahead of any timer.

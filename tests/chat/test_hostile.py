@@ -15,6 +15,7 @@ from markdown_it.token import Token
 from agentbook.chat.compare import view
 from agentbook.chat.compare.comparison import Comparison, Round
 from agentbook.chat.html.markdown import IMAGES, render
+from agentbook.chat.html.message_html import exchange_html
 from agentbook.chat.html.sanitize import clean, plain, quote
 from agentbook.chat.html.static_transcript import static_html
 from agentbook.chat.html.style import live_style, static_style
@@ -120,6 +121,8 @@ def compared(*sides: Conversation) -> Comparison:
 
 def assert_every_output_is_harmless(text: str) -> None:
     conversation = in_every_place(text)
+    for exchange in conversation.exchanges:
+        assert_harmless(exchange_html(exchange, text, live=True, source=True))
     assert_harmless(static_html(conversation.exchanges, conversation.agent_name, UID))
     assert_harmless(conversation.to_html())
     assert_markdown_is_harmless(conversation.to_markdown())

@@ -11,6 +11,7 @@ rate.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import uuid
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import ipywidgets as widgets
 
 from .._half_made import repr_when_half_made
+from ..api.errors import DeadlineExceeded
 from ..events import loop
 from ..events.ask import finished
 from ..events.turns import Turn
@@ -377,6 +379,10 @@ class ChatPanel(widgets.VBox):  # type: ignore[misc]
             self._static.update(*self._static_content())
             self._saving.note(text, self._static.size)
 
+    async def _draw_history(self) -> None:
+        for _ in range(2):  # the last turns, and those before them
+            self._throttle.flush()
+
     def _show(self, *children: Any) -> None:
         self.set_trait("children", children)
 
@@ -389,6 +395,9 @@ class ChatPanel(widgets.VBox):  # type: ignore[misc]
         self.conversation.load(READ_TIMEOUT_S)
         if self.conversation.session_id is None:
             loop.submit(self.conversation.read_welcome())
+        # Two threads that both render a long history would keep the reader waiting.
+        with contextlib.suppress(DeadlineExceeded, RuntimeError):
+            loop.run(self._draw_history(), READ_TIMEOUT_S, operation="panel.display")
         self._static.show(*self._static_content())
 
     def _static_content(self) -> tuple[Sequence[Exchange], str, dict[str, list[Exchange]], str]:

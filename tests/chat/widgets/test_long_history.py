@@ -1,4 +1,4 @@
-"""A long history reaches a page from its end, in parts, each turn rendered once."""
+"""A long history reaches a page from its end, and each turn is rendered once."""
 
 from __future__ import annotations
 
@@ -50,6 +50,11 @@ class Page:
     def order(self) -> list[str]:
         return [turn for turn, _ in self.state.snapshot()["turns"]]
 
+    @property
+    def whole(self) -> list[str]:
+        """The HTML of the turns that have one part."""
+        return [turn["html"]["whole"] for _, turn in self.state.snapshot()["turns"] if "whole" in turn["html"]]
+
 
 def test_two_thousand_turns_are_rendered_once_and_sent_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     rendered: Counter[str] = Counter()
@@ -66,24 +71,48 @@ def test_two_thousand_turns_are_rendered_once_and_sent_in_parts(monkeypatch: pyt
     [arranged] = [op for op in first["ops"] if op[0] == "turns"]
     assert len(arranged[3]) == CHUNK
     assert page.order == [page.log.id_of(exchange) for exchange in page.exchanges[-CHUNK:]]
+    page.draw()
+    assert page.order == [page.log.id_of(exchange) for exchange in page.exchanges]
+    assert sum("ab-source" in html for html in page.whole) == 2000 - 2 * CHUNK
+    assert "Answer **7**." in page.whole[7]  # it can be read and found
     page.finish()
     assert len(page.patches) == 2000 / CHUNK
     assert page.order == [page.log.id_of(exchange) for exchange in page.exchanges]
+    assert not any("ab-source" in html for html in page.whole)
     htmls = Counter(op[1] for patch in page.patches for op in patch["ops"] if op[0] == "html" and op[2] == "whole")
-    assert set(htmls.values()) == {1}
+    assert set(htmls.values()) == {1, 2}
     # The last turn is drawn in parts, whatever its status.
     assert len(rendered) == 1999
     assert set(rendered.values()) == {1}
 
 
-def test_a_part_has_a_bounded_size() -> None:
+def test_a_part_has_a_bounded_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page_log, "SOURCE_CHARACTERS", CHUNK_CHARACTERS)
     long = "word " * (CHUNK_CHARACTERS // 20)
     page = Page([answered(n, f"{n} {long}") for n in range(30)])
     first = page.draw()
     assert 1 <= len(page.order) <= 5
     assert len(str(first)) < 3 * CHUNK_CHARACTERS  # the text, its HTML, and the tags
+    second = page.draw()
+    assert len(page.order) < 20
+    assert len(str(second)) < 6 * CHUNK_CHARACTERS
     page.finish()
     assert len(page.order) == 30
+    assert not any("ab-source" in html for html in page.whole)
+
+
+def test_what_was_rendered_stays_so_when_many_turns_follow() -> None:
+    page = Page([answered(n) for n in range(150)])
+    page.draw()
+    page.finish()
+    before = page.whole[:100]
+    page.exchanges += [answered(n) for n in range(150, 150 + 2 * CHUNK + 50)]
+    page.draw()
+    assert page.whole[:100] == before
+    assert page.log.missing
+    page.finish()
+    assert not any("ab-source" in html for html in page.whole)
+    assert page.order == [page.log.id_of(exchange) for exchange in page.exchanges]
 
 
 def test_what_is_asked_before_the_history_is_complete_stays_last() -> None:
@@ -92,7 +121,7 @@ def test_what_is_asked_before_the_history_is_complete_stays_last() -> None:
     page.exchanges.append(answered(9999))
     page.draw({page.exchanges[-1]})
     assert page.order[-1] == page.log.id_of(page.exchanges[-1])
-    assert len(page.order) == 2 * CHUNK + 1
+    assert len(page.order) == 3 * CHUNK + 1
     page.finish()
     assert page.order == [page.log.id_of(exchange) for exchange in page.exchanges]
     page.exchanges[:] = [answered(n) for n in range(2 * CHUNK)]  # another session

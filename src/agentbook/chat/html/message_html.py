@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from .durations import seconds
 from .formulas import NOT_TYPESET
@@ -136,14 +136,21 @@ def retry_button(exchange: ExchangeLike) -> tuple[str, str] | None:
     return TRY_AGAIN, "Send this message again; it is not sent twice if it did arrive"
 
 
-def exchange_html(exchange: ExchangeLike, agent_name: str, *, live: bool = False, images: bool = False) -> str:
-    """A whole exchange, for long histories and for the static transcript."""
+def exchange_html(
+    exchange: ExchangeLike, agent_name: str, *, live: bool = False, images: bool = False, source: bool = False
+) -> str:
+    """A whole exchange, for long histories; with `source`, its Markdown as it is."""
     reply = ""
     if exchange.text or exchange.steps or exchange.status in ("failed", "stopped"):
-        text = body([rendered(exchange.text, images)], live=live) if exchange.text else ""
+        written = _source if source else partial(rendered, images=images)
+        text = body([written(exchange.text)], live=live) if exchange.text else ""
         footer = foot(exchange, live=live) if exchange.status in ("failed", "answered", "stopped") else ""
         reply = f'<div class="ab-agent ab-said">{head(exchange, agent_name, live=live)}{text}{footer}</div>'
     return question(exchange, live=live) + reply
+
+
+def _source(text: str) -> str:
+    return f'<div class="ab-plain ab-source">{plain(text)}</div>'
 
 
 def rendered(text: str, images: bool = False) -> str:

@@ -10,10 +10,13 @@ from ..html.markdown import has_pictures
 from ..html.protocols import ExchangeLike
 from .page_state import PageState
 
-# A long history is drawn from its end, some turns at a time: rendering two thousand
-# takes a second, and a reader looks at the last ones first.
+# A long history is drawn from its end, some turns at a time: rendering the Markdown of
+# two thousand takes a second, and a reader looks at the last ones first. Once those are
+# there, the others are shown as they were written until their turn comes, so that all
+# of them can be read and found.
 CHUNK = 100
 CHUNK_CHARACTERS = 200_000
+SOURCE_CHARACTERS = 2_000_000
 
 
 class OpenTurn:
@@ -32,7 +35,7 @@ class OpenTurn:
 
     def __init__(self, exchange: ExchangeLike, id: str, *, images: bool, asks: bool = True) -> None:
         self.exchange, self.id, self._asks = exchange, id, asks
-        self.pictures = False
+        self.source = self.pictures = False
         self.load_pictures(images)
 
     @property
@@ -80,14 +83,14 @@ class _PastTurn:
 
     def __init__(self, exchange: ExchangeLike, id: str, *, images: bool) -> None:
         self.exchange, self.id = exchange, id
-        self.pictures = False
+        self.source = self.pictures = False
         self._images = images
 
     def load_pictures(self, images: bool) -> None:
         self._images = images
 
     def draw(self, state: PageState, agent_name: str, can_retry: bool) -> None:
-        html = message_html.exchange_html(self.exchange, agent_name, live=True, images=self._images)
+        html = message_html.exchange_html(self.exchange, agent_name, live=True, images=self._images, source=self.source)
         self.pictures = has_pictures(html)
         state.set_html(self.id, "whole", html)
 
@@ -96,8 +99,9 @@ class PageLog:
     """Keeps the turns of a page's state equal to a conversation's exchanges.
 
     Exchanges that were asked elsewhere and had ended before they were first drawn are
-    one part each; the others have several, and a button to retry. Of the turns that are
-    missing before the first one, each drawing adds no more than `CHUNK`.
+    one part each; the others have several, and a button to retry. Each drawing renders
+    no more than `CHUNK` of the turns that were not rendered, from the end on; from the
+    second drawing on, those before them are shown as Markdown.
 
     Parameters
     ----------
@@ -108,7 +112,7 @@ class PageLog:
     Attributes
     ----------
     missing : int
-        How many of the first exchanges the next drawings add.
+        How many of the first exchanges the next drawings render.
     """
 
     def __init__(self, state: PageState, *, images: bool = False) -> None:
@@ -149,10 +153,12 @@ class PageLog:
         self, exchanges: Sequence[ExchangeLike], changed: set[ExchangeLike], agent_name: str, can_retry: bool
     ) -> None:
         """Update the state; `changed` are the exchanges to draw again."""
-        self.missing = self._first_to_draw(exchanges)
-        exchanges = list(exchanges[self.missing :])
-        if exchanges != self._order:
-            changed = changed | self._arrange(exchanges)
+        exchanges = list(exchanges)
+        if self.missing or exchanges != self._order:
+            begun = any(exchange in self._turns for exchange in exchanges)
+            self.missing = self._first_to_render(exchanges)
+            first = self._first_to_show(exchanges) if begun else self.missing
+            changed = changed | self._arrange(exchanges, first)
             self._order = exchanges
         if (agent_name, can_retry) != (self._name, self._can_retry):
             changed, self._name, self._can_retry = set(exchanges), agent_name, can_retry
@@ -161,26 +167,44 @@ class PageLog:
             if exchange in changed and exchange in self._turns:
                 self._turns[exchange].draw(self._state, agent_name, can_retry)
 
-    def _first_to_draw(self, exchanges: Sequence[ExchangeLike]) -> int:
-        """The position of the first exchange of this drawing."""
-        drawn = next((n for n, exchange in enumerate(exchanges) if exchange in self._turns), len(exchanges))
-        end, characters = max(0, drawn - CHUNK), 0
-        for n in range(drawn - 1, end, -1):
-            characters += len(exchanges[n].text)
-            if characters > CHUNK_CHARACTERS:
-                return n
-        return end
+    def _first_to_render(self, exchanges: Sequence[ExchangeLike]) -> int:
+        """The position from which on all exchanges are rendered after this drawing."""
+        count = characters = 0
+        for n in range(len(exchanges) - 1, -1, -1):
+            turn = self._turns.get(exchanges[n])
+            if turn is None or turn.source:
+                count += 1
+                characters += len(exchanges[n].text)
+                if count > CHUNK or (count > 1 and characters > CHUNK_CHARACTERS):
+                    return n + 1
+        return 0
 
-    def _arrange(self, exchanges: list[ExchangeLike]) -> set[ExchangeLike]:
-        """Make missing turns and set the order; returns the new exchanges."""
-        new = {exchange for exchange in exchanges if exchange not in self._turns}
+    def _first_to_show(self, exchanges: Sequence[ExchangeLike]) -> int:
+        """The position of the first exchange that is shown after this drawing."""
+        characters = 0
+        for n in range(self.missing - 1, -1, -1):
+            if exchanges[n] not in self._turns:
+                characters += len(exchanges[n].text)
+                if characters > SOURCE_CHARACTERS:
+                    return n + 1
+        return 0
+
+    def _arrange(self, exchanges: list[ExchangeLike], first: int) -> set[ExchangeLike]:
+        """Make missing turns and set the order; returns what is to be drawn."""
+        draw: set[ExchangeLike] = set()
         for removed in set(self._turns) - set(exchanges):
             del self._turns[removed]
-        for exchange in exchanges:
-            if exchange in new:
+        for n, exchange in enumerate(exchanges[first:], first):
+            turn = self._turns.get(exchange)
+            if turn is None:
                 ended = exchange.turn.status != "open" and not exchange.ours and exchange is not exchanges[-1]
                 self._count += 1
                 kind = _PastTurn if ended else OpenTurn
-                self._turns[exchange] = kind(exchange, f"t{self._count}", images=self.images)
-        self._state.arrange([self._turns[exchange].id for exchange in exchanges])
-        return new
+                turn = self._turns[exchange] = kind(exchange, f"t{self._count}", images=self.images)
+                turn.source = ended and n < self.missing
+                draw.add(exchange)
+            elif turn.source and n >= self.missing:
+                turn.source = False
+                draw.add(exchange)
+        self._state.arrange([self._turns[exchange].id for exchange in exchanges[first:]])
+        return draw

@@ -16,16 +16,9 @@ const collectButton = (onclick) =>
 `typeset` typesets the formulas of an element.
 */
 export function turnView(id, act, typeset, collects = () => false) {
-  const holders = { question: element("div"), head: element("div"), foot: element("div") };
-  const body = element("div", { class: "ab-agent-body" });
-  const retry = element("button", {
-    type: "button",
-    class: "ab-button ab-retry",
-    hidden: "",
-    onclick: () => act.retry(id),
-  });
-  const answer = element("div", { class: "ab-agent" }, holders.head, body, holders.foot, retry);
   const root = element("div", { class: "ab-turn" });
+  const body = element("div", { class: "ab-agent-body" });
+  let holders, retry, answer; // a turn of a long history has none of these
   const shown = new Map();
   const pieces = []; // { made, html, typeset }
 
@@ -35,6 +28,18 @@ export function turnView(id, act, typeset, collects = () => false) {
     setHtml(holder, html);
     if (collects()) holder.querySelector(".ab-me .ab-acts")?.append(collectButton(() => act.collect(id)));
     return true;
+  }
+
+  function open() {
+    holders = { question: element("div"), head: element("div"), foot: element("div") };
+    retry = element("button", {
+      type: "button",
+      class: "ab-button ab-retry",
+      hidden: "",
+      onclick: () => act.retry(id),
+    });
+    answer = element("div", { class: "ab-agent" }, holders.head, body, holders.foot, retry);
+    root.replaceChildren(holders.question, answer);
   }
 
   function drawBody(turn) {
@@ -67,7 +72,7 @@ export function turnView(id, act, typeset, collects = () => false) {
       if (put("whole", root, turn.html.get("whole"))) typeset(root);
       return;
     }
-    if (!answer.isConnected) root.replaceChildren(holders.question, answer);
+    if (!answer) open();
     for (const [part, holder] of Object.entries(holders)) put(part, holder, turn.html.get(part) ?? "");
     drawBody(turn);
     set(root, "class", turn.data.get("pending") ? "ab-turn ab-open" : "ab-turn");
