@@ -101,7 +101,7 @@ def draw_now(panel: ChatPanel) -> None:
 
 def static_page(panel: ChatPanel) -> str:
     """The static transcript of a panel."""
-    return panel_html(*panel._static_content(), "x")
+    return panel_html(*panel._static.content(), "x")
 
 
 def htmls(panel: ChatPanel) -> list[str]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import ipywidgets as widgets
@@ -26,13 +26,13 @@ from ..events.turns import Turn
 from .collecting import TestSet
 from .delegation import method_of
 from .html.protocols import ExchangeLike
-from .html.saving_pace import SavingPace
-from .html.static_transcript import StaticTranscript, panel_html, show_live
+from .html.static_transcript import show_live
 from .model.attachments import Attached, Attachments, with_attachments
 from .model.conversation import Conversation
 from .model.exchange import Exchange
 from .model.subscription import Follow
 from .page_requests import PageRequests
+from .panel_transcript import PanelTranscript
 from .session_switch import SessionSwitch
 from .text import replace_surrogates
 from .widgets.actions import ChatActions, PanelActions
@@ -45,9 +45,6 @@ if TYPE_CHECKING:
 
     from ..client import AsyncClient, Client
 
-# An open code block or table is rendered again with each drawing until it ends: the
-# longer it is, the less often the panel is drawn.
-OPEN_CHARACTERS_PER_S = 160_000
 READ_TIMEOUT_S = 15.0
 LEAVE_TIMEOUT_S = 15.0
 
@@ -132,7 +129,7 @@ class ChatPanel(widgets.VBox):  # type: ignore[misc]
         # of notebooks are compared.
         self._initial_name = self.conversation.agent_name
         uid = f"ap-{uuid.uuid4().hex[:12]}"
-        self._static = StaticTranscript(uid, panel_html)
+        self._static = PanelTranscript(self.conversation, uid)
         requests = PageRequests(self.conversation, lab)
         chat = ChatActions(
             send=lambda text, answer: self._hand_over(self._send_from_box, text, answer),
@@ -152,9 +149,9 @@ class ChatPanel(widgets.VBox):  # type: ignore[misc]
         self._views = PanelViews(self.conversation, actions, uid, height, images=images, show=self._show)
         self._attachments = Attachments(lambda text: self._hand_over(self._add_to_box, text))
         self._changed: set[ExchangeLike] = set()
-        self._throttle = Throttle(self._draw, lambda: self._views.open_characters() / OPEN_CHARACTERS_PER_S)
+        self._throttle = Throttle(self._draw, self._views.pause_s)
         self._switch = SessionSwitch(self.conversation)
-        self._saving, self._ended = SavingPace(), False
+        self._ended = False
         super().__init__([self._views.page.chat.widget], layout=widgets.Layout(width="100%", max_width="980px"))
         self.add_class("ab-frame")
         self.conversation.listen(self._note)
@@ -373,11 +370,7 @@ class ChatPanel(widgets.VBox):  # type: ignore[misc]
         if self._views.page.log.missing:
             loop.get_loop().call_soon(self._throttle.flush)  # events come in between
             return
-        pending = self.conversation.pending
-        text = sum(len(exchange.text) for exchange in pending) if pending else None
-        if self._saving.is_due(text):
-            self._static.update(*self._static_content())
-            self._saving.note(text, self._static.size)
+        self._static.update()
 
     async def _draw_history(self) -> None:
         for _ in range(2):  # the last turns, and those before them
@@ -398,19 +391,7 @@ class ChatPanel(widgets.VBox):  # type: ignore[misc]
         # Two threads that both render a long history would keep the reader waiting.
         with contextlib.suppress(DeadlineExceeded, RuntimeError):
             loop.run(self._draw_history(), READ_TIMEOUT_S, operation="panel.display")
-        self._static.show(*self._static_content())
-
-    def _static_content(self) -> tuple[Sequence[Exchange], str, dict[str, list[Exchange]], str]:
-        """The arguments of `panel_html` before the uid."""
-        conversation, recording = self.conversation, self.conversation.recording
-        if recording is not None:
-            return recording.exchanges, recording.agent_name, {}, ""
-        others = {
-            session_id: list(exchanges)
-            for session_id, exchanges in conversation.sessions.items()
-            if exchanges and session_id != conversation.session_id
-        }
-        return list(conversation.exchanges), conversation.agent_name, others, conversation.incomplete
+        self._static.show()
 
     @repr_when_half_made
     def __repr__(self) -> str:

@@ -21,7 +21,8 @@ import msgspec
 from sqlalchemy import Connection, bindparam, exists, insert, or_, select
 
 from . import errors, ids
-from .store.tables import accounts, api_keys, memberships, oauth_authorizations, oauth_clients, oauth_tokens
+from .store.sign_in_tables import oauth_authorizations, oauth_clients, oauth_tokens
+from .store.tables import accounts, api_keys, memberships
 
 if TYPE_CHECKING:
     from .store import Transaction

@@ -16,12 +16,12 @@ from sqlalchemy import ColumnElement, Connection, Select, and_, delete, func, in
 
 from .errors import OperatorError
 from .store import Transaction
+from .store.sign_in_tables import oauth_authorizations
 from .store.tables import (
     accounts,
     credential_grants,
     credentials,
     memberships,
-    oauth_authorizations,
     workspace_agents,
     workspace_members,
     workspaces,

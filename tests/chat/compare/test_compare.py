@@ -240,7 +240,7 @@ def test_the_page_sends_once(make: Any, monkeypatch: pytest.MonkeyPatch) -> None
 def test_the_plain_view_reads_sends_and_prefers(make: Any, agents: Agents) -> None:
     compare = make("echo", "breaks")
     compare.ask("First")
-    on_loop(compare._views.show_plain)
+    on_loop(compare._views.switch.show_plain)
     assert not any(isinstance(widget, CompareView) for widget in widgets_in(compare))
 
     def named() -> dict[str, Any]:
@@ -267,7 +267,7 @@ def test_the_plain_view_reads_sends_and_prefers(make: Any, agents: Agents) -> No
     eventually(compare, lambda: len(compare.rounds) == 2 and compare.rounds[1].complete)
     assert "You said: Second" in values()
     assert named()["Message"].value == ""
-    on_loop(compare._views.show_page)
+    on_loop(compare._views.switch.show_page)
     assert [isinstance(child, CompareView) for child in compare.children] == [True]
 
 

@@ -19,10 +19,7 @@ from sqlalchemy import insert, select
 from agentbook.service import admin
 from agentbook.service.errors import OperatorError
 from agentbook.service.store import Seeding, Store, Transaction
-from agentbook.service.store.snapshot import restore, snapshot
-from agentbook.service.store.tables import (
-    SCHEMA_VERSION,
-    accounts,
+from agentbook.service.store.sign_in_tables import (
     oauth_answers,
     oauth_authorizations,
     oauth_clients,
@@ -30,6 +27,8 @@ from agentbook.service.store.tables import (
     page_sessions,
     signin_links,
 )
+from agentbook.service.store.snapshot import restore, snapshot
+from agentbook.service.store.tables import SCHEMA_VERSION, accounts
 from service.process import COMMAND, Service, command
 
 pytestmark = pytest.mark.dependencies

@@ -17,20 +17,17 @@ from ..._half_made import repr_when_half_made
 from ...events import loop
 from ...events.turns import Turn
 from ..html.static_transcript import StaticTranscript, show_live
-from ..html.style import hide_static
 from ..model.lookup import agent_list
 from ..model.subscription import Follow
 from ..text import replace_surrogates
 from ..widgets.actions import ChatActions
 from ..widgets.parts import close_all
 from ..widgets.throttle import Throttle
-from ..widgets.view_switch import ViewSwitch
 from . import records
 from .actions import CompareActions
 from .comparison import NONE, TIE, Choice, Comparison, Round
-from .page import ComparePage
-from .plain import ComparePlain
 from .view import static_html
+from .views import CompareViews
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,10 +35,6 @@ if TYPE_CHECKING:
     from ...client import AsyncClient, Client
 
 CLOSE_TIMEOUT_S = 15.0
-OPEN_CHARACTERS_PER_S = 160_000
-# Of plain widgets, each streaming column is a message or two per drawing; together they
-# stay below a hundred a second.
-MESSAGES_PER_S = 80
 
 
 class Compare(widgets.VBox):  # type: ignore[misc]
@@ -142,21 +135,19 @@ class Compare(widgets.VBox):  # type: ignore[misc]
             prefer=lambda round_, choice: self._hand_over(self._prefer_if_allowed, round_, choice),
         )
 
-        def make_plain(page: ComparePage) -> ComparePlain:
-            plain = ComparePlain(actions, uid, height, images=page.images)
-            plain.draw(comparison)
-            return plain
-
-        self._views = ViewSwitch(
-            lambda on_hello: ComparePage(actions, hide_static(uid), height, images=images, on_hello=on_hello),
-            make_plain,
-            lambda *children: self.set_trait("children", children),
+        self._views = CompareViews(
+            comparison,
+            actions,
+            uid,
+            height,
+            images=images,
+            show=lambda *children: self.set_trait("children", children),
         )
-        self._throttle = Throttle(self._draw, self._pause_s)
+        self._throttle = Throttle(self._draw, self._views.pause_s)
         self._ended = False
         super().__init__([self._views.page.chat.widget], layout=widgets.Layout(width="100%"))
         self.add_class("ab-frame")
-        self._views.page.draw(comparison)
+        self._views.draw()
         comparison.listen(self._throttle.note)
 
     # Asking from code
@@ -356,7 +347,7 @@ class Compare(widgets.VBox):  # type: ignore[misc]
         if self.comm is None or self._ended:
             return
         self._ended = True
-        self._views.check.end()
+        self._views.switch.check.end()
         loop.wind_up(self._aclose(), CLOSE_TIMEOUT_S)
         for child in self.children:
             close_all(child)
@@ -372,10 +363,7 @@ class Compare(widgets.VBox):  # type: ignore[misc]
         loop.get_loop().call_soon_threadsafe(work, *arguments)
 
     def _toggle_pictures(self) -> None:
-        images = not self._views.page.images
-        self._views.page.load_pictures(images)
-        if self._views.plain is not None:
-            self._views.plain.load_pictures(images)
+        self._views.switch_pictures()
         self._throttle.note()
 
     def _send_from_box(self, text: str, answer: Callable[[bool], None]) -> None:
@@ -392,14 +380,8 @@ class Compare(widgets.VBox):  # type: ignore[misc]
 
     # Drawing: on the loop's thread
 
-    def _pause_s(self) -> float:
-        columns = 0 if self._views.plain is None else len(self.comparison.pending)
-        return max(columns / MESSAGES_PER_S, self._views.page.open_characters / OPEN_CHARACTERS_PER_S)
-
     def _draw(self) -> None:
-        self._views.page.draw(self.comparison)
-        if self._views.plain is not None:
-            self._views.plain.draw(self.comparison)
+        self._views.draw()
         if not self.comparison.pending:
             self._static.update(self.comparison)
 
@@ -407,7 +389,7 @@ class Compare(widgets.VBox):  # type: ignore[misc]
 
     def _ipython_display_(self, **_: Any) -> None:
         show_live(self)
-        self._views.check.begin()
+        self._views.switch.check.begin()
         self._static.show(self.comparison)
 
     @repr_when_half_made

@@ -10,12 +10,11 @@ and its reply is recorded when it arrives.
 
 from __future__ import annotations
 
-import functools
 import time
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self
 
 from ..._half_made import repr_when_half_made
 from ..._listeners import Listeners
@@ -36,21 +35,9 @@ from .welcome import Welcome
 if TYPE_CHECKING:
     from ...client import AsyncClient, Client
 
-P = ParamSpec("P")
-T = TypeVar("T")
 Listener = Callable[[Exchange | None], None]
 
 READ_TIMEOUT_S = 60.0
-
-
-def _exported(export: Callable[Concatenate[Transcript, P], T]) -> Callable[Concatenate[Conversation, P], T]:
-    """An export of the transcript, after reading what is missing of it."""
-
-    @functools.wraps(export)
-    def method(conversation: Conversation, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return export(conversation._export(), *args, **kwargs)
-
-    return method
 
 
 class Conversation:
@@ -299,22 +286,7 @@ class Conversation:
     def _name_agent(self, name: str) -> None:
         self.agent_name = name or self.agent_name
 
-    def feed(self, event: Event) -> None:
-        """Add one event of the session; a persisted event counts once.
-
-        Parameters
-        ----------
-        event : mapping
-            As the stream delivers it, persisted event or draft. An event of an unknown
-            type is kept and shown as it is.
-
-        Notes
-        -----
-        Raises nothing for an event that lacks fields. Specification: "Events", rules 2
-        to 5.
-        """
-        self._feed.feed(event)
-
+    feed = method_of("_feed", SessionFeed.feed)
     rewind = method_of("_feed", SessionFeed.rewind)
 
     def _on_event(self, event: Event, exchange: Exchange) -> None:
@@ -350,9 +322,10 @@ class Conversation:
     @property
     def transcript(self) -> Transcript:
         """The current session as data; reads what is missing of it first."""
-        return self._export()
+        return self._complete_transcript
 
-    def _export(self) -> Transcript:
+    @property
+    def _complete_transcript(self) -> Transcript:
         self.load()
         if self.incomplete:
             warnings.warn(f"This transcript may lack turns of the session. {self.incomplete}", stacklevel=3)
@@ -372,12 +345,12 @@ class Conversation:
         """
         return self.recording or Transcript(self.exchanges, self.session_id, self.agent_name, self.incomplete)
 
-    to_pandas = _exported(Transcript.to_pandas)
-    to_json = _exported(Transcript.to_json)
-    to_markdown = _exported(Transcript.to_markdown)
-    to_html = _exported(Transcript.to_html)
-    to_notebook = _exported(Transcript.to_notebook)
-    export = _exported(Transcript.export)
+    to_pandas = method_of("_complete_transcript", Transcript.to_pandas)
+    to_json = method_of("_complete_transcript", Transcript.to_json)
+    to_markdown = method_of("_complete_transcript", Transcript.to_markdown)
+    to_html = method_of("_complete_transcript", Transcript.to_html)
+    to_notebook = method_of("_complete_transcript", Transcript.to_notebook)
+    export = method_of("_complete_transcript", Transcript.export)
 
     @classmethod
     def from_json(cls, source: str | Path) -> Self:

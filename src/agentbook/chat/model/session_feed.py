@@ -96,7 +96,19 @@ class SessionFeed:
         self._on_change()
 
     def feed(self, event: Event) -> None:
-        """Add one event of the current session; a persisted event counts once."""
+        """Add one event of the session; a persisted event counts once.
+
+        Parameters
+        ----------
+        event : mapping
+            As the stream delivers it, persisted event or draft. An event of an unknown
+            type is kept and shown as it is.
+
+        Notes
+        -----
+        Raises nothing for an event that lacks fields. Specification: "Events", rules 2
+        to 5.
+        """
         exchange = self.log.feed(event, self._clock())
         if exchange is not None:
             self._on_event(event, exchange)

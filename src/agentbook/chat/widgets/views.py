@@ -11,6 +11,10 @@ from .page import PanelPage
 from .plain import PlainView
 from .view_switch import ViewSwitch
 
+# An open code block or table is rendered again with each drawing until it ends: the
+# longer it is, the less often it is drawn.
+OPEN_CHARACTERS_PER_S = 160_000
+
 
 class PanelViews:
     """Draws a conversation in whatever view the page can show.
@@ -61,9 +65,9 @@ class PanelViews:
         """The page, which is kept up to date also behind plain widgets."""
         return self.switch.page
 
-    def open_characters(self) -> int:
-        """How many characters the next drawing renders again."""
-        return self.page.log.open_characters(self._conversation.pending)
+    def pause_s(self) -> float:
+        """Seconds to wait before the next drawing."""
+        return self.page.log.open_characters(self._conversation.pending) / OPEN_CHARACTERS_PER_S
 
     def draw(self, changed: set[ExchangeLike]) -> None:
         """Draw the conversation; `changed` are the exchanges to draw again."""

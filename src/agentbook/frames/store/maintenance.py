@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from . import parts
 from .manifest import Manifest, Part, SessionCursor, StoredHistory, save
-from .storage import Storage, StoreError
+from .reader import Reader
+from .storage import Storage, StoreBusy, StoreError
 from .tables import damage_of
 
 
@@ -73,12 +75,20 @@ def check(storage: Storage, manifest: Manifest, *, locked: bool = True) -> tuple
     return problems, damaged
 
 
-def verify(storage: Storage, manifest: Manifest, *, repair: bool) -> list[tuple[str, str]]:
-    """Pairs of file and problem; with `repair`, what is damaged is removed."""
-    problems, damaged = check(storage, manifest)
-    if repair:
-        remove_damaged(storage, manifest, damaged)
-    return problems
+def verify(storage: Storage, reader: Reader, *, repair: bool, wait_s: float) -> pd.DataFrame:
+    """The problems by file; with `repair`, what is damaged is removed."""
+    try:
+        with storage.lock(wait_s):
+            manifest = reader.load_manifest()
+            problems, damaged = check(storage, manifest)
+            if repair:
+                remove_damaged(storage, manifest, damaged)
+    except StoreError as error:
+        if repair or isinstance(error, StoreBusy):
+            raise
+        # A store that cannot be written can still be checked.
+        problems = reader.read(lambda manifest: check(storage, manifest, locked=False)[0])
+    return pd.DataFrame(problems, columns=["file", "problem"]).astype("str")
 
 
 def _damage_of(storage: Storage, part: Part) -> str | None:

@@ -47,17 +47,17 @@ class Reader:
     def __init__(self, storage: Storage, path: str, load_manifest: Callable[[], Manifest]) -> None:
         self._storage = storage
         self._path = path
-        self._load_manifest = load_manifest
+        self.load_manifest = load_manifest
         self._known = _Views(())
 
     def read(self, read: Callable[[Manifest], T]) -> T:
         """Read by the manifest, and again if a change replaced its files meanwhile."""
         for attempt in range(_ATTEMPTS):
-            manifest = self._load_manifest()
+            manifest = self.load_manifest()
             try:
                 return read(manifest)
             except FileNotFoundError as error:
-                if attempt == _ATTEMPTS - 1 or self._load_manifest().generation == manifest.generation:
+                if attempt == _ATTEMPTS - 1 or self.load_manifest().generation == manifest.generation:
                     raise StoreError(
                         f"A file of the store {self._path} is missing ({error}). store.verify() lists it; "
                         "store.verify(repair=True) removes it from the store, and the next sync reads its sessions again."

@@ -21,7 +21,7 @@ from . import maintenance
 from .manifest import GROUPS, MAX_GROUPS, Manifest, load
 from .query import Selection
 from .reader import Reader
-from .storage import StoreBusy, StoreError, open_storage
+from .storage import open_storage
 from .sync import SyncReport, sync_store
 
 OVERLAP_S = 5.0
@@ -384,15 +384,7 @@ class Store:
         A store that this process may not write is checked without its lock. Then files
         that another process is writing are listed as parts of an unfinished change.
         """
-        try:
-            with self._storage.lock(wait_s):
-                problems = maintenance.verify(self._storage, self._manifest(), repair=repair)
-        except StoreError as error:
-            if repair or isinstance(error, StoreBusy):
-                raise
-            # A store that cannot be written can still be checked.
-            problems = self._reader.read(lambda manifest: maintenance.check(self._storage, manifest, locked=False)[0])
-        return pd.DataFrame(problems, columns=["file", "problem"]).astype("str")
+        return maintenance.verify(self._storage, self._reader, repair=repair, wait_s=wait_s)
 
 
 def _load_group(group: int, *, path: str) -> pd.DataFrame:

@@ -20,7 +20,7 @@ from starlette.responses import Response
 from .. import auth, contract, errors, ids
 from ..proxies import counted_address
 from ..store import Transaction
-from ..store.tables import oauth_clients
+from ..store.sign_in_tables import oauth_clients
 from ..web.endpoints import NO_STORE, json_response, read_json
 
 if TYPE_CHECKING:

@@ -22,7 +22,8 @@ from sqlalchemy import Connection, delete, insert, or_, select, update
 
 from .. import auth, ids
 from ..store import Transaction
-from ..store.tables import accounts, api_keys, oauth_authorizations, oauth_clients, oauth_tokens
+from ..store.sign_in_tables import oauth_authorizations, oauth_clients, oauth_tokens
+from ..store.tables import accounts, api_keys
 from . import clients
 from .requests import AuthorizationRequest
 

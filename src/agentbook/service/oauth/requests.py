@@ -18,7 +18,8 @@ from sqlalchemy import Connection, delete, insert, select
 
 from .. import auth, ids
 from ..store import Transaction
-from ..store.tables import meta, oauth_answers, oauth_clients
+from ..store.sign_in_tables import oauth_answers, oauth_clients
+from ..store.tables import meta
 from . import clients
 
 # The specification gives no lifetime; this is our choice.

@@ -19,7 +19,8 @@ from starlette.responses import RedirectResponse, Response
 from .. import auth
 from ..oauth import grants
 from ..store import Transaction
-from ..store.tables import accounts, api_keys, oauth_authorizations
+from ..store.sign_in_tables import oauth_authorizations
+from ..store.tables import accounts, api_keys
 from ..web.endpoints import NO_STORE, Fields
 from ..web.html import Html, el, hidden, page, row, table, text
 from . import visitor as visitors

@@ -21,7 +21,8 @@ from starlette.responses import Response
 
 from .. import auth, errors, ids
 from ..store import Transaction
-from ..store.tables import accounts, memberships, page_sessions, signin_links
+from ..store.sign_in_tables import page_sessions, signin_links
+from ..store.tables import accounts, memberships
 from ..web.endpoints import COOKIE, KNOWN, Fields, is_form, origin_host, parse_fields, read_body
 
 if TYPE_CHECKING:

@@ -20,6 +20,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from .. import ids
 from ..errors import OperatorError
+from . import sign_in_tables  # noqa: F401 - create_all makes its tables, too
 from .tables import SCHEMA_VERSION, UPGRADABLE_FROM, meta, metadata
 from .upgrade import lock_tables, upgrade
 

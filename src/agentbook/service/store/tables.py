@@ -30,11 +30,11 @@ UPGRADABLE_FROM = frozenset({"1", "2", "3", "4", "5"})
 metadata = MetaData()
 
 
-def _id() -> Column[str]:
+def id_column() -> Column[str]:
     return Column("id", Text, primary_key=True)
 
 
-def _times() -> tuple[Column[str], Column[str]]:
+def time_columns() -> tuple[Column[str], Column[str]]:
     return Column("created_at", Text, nullable=False), Column("updated_at", Text, nullable=False)
 
 
@@ -48,7 +48,7 @@ meta = Table("meta", metadata, Column("name", Text, primary_key=True), Column("v
 accounts = Table(
     "accounts",
     metadata,
-    _id(),
+    id_column(),
     Column("type", Text, nullable=False),  # user | organization
     Column("name", Text, nullable=False, unique=True),
     Column("full_name", Text, nullable=False),
@@ -60,25 +60,25 @@ accounts = Table(
     Column("links_json", Text, nullable=False, server_default="{}"),  # website_url and the six <network>_url fields
     Column("closure_requested_at", Text),
     Column("closure_requested_by_id", Text),
-    *_times(),
+    *time_columns(),
 )
 
 memberships = Table(
     "memberships",
     metadata,
-    _id(),
+    id_column(),
     Column("organization_id", Text, ForeignKey("accounts.id"), nullable=False),
     Column("user_id", Text, ForeignKey("accounts.id"), nullable=False),
     Column("role", Text, nullable=False),  # ADMIN | MEMBER
     _flag("is_public"),
-    *_times(),
+    *time_columns(),
     UniqueConstraint("organization_id", "user_id"),
 )
 
 api_keys = Table(
     "api_keys",
     metadata,
-    _id(),
+    id_column(),
     Column("kind", Text, nullable=False, server_default="account"),  # account | trigger
     Column("account_id", Text, ForeignKey("accounts.id"), nullable=False, index=True),
     Column("workspace_id", Text),  # trigger keys: the one workspace they reach
@@ -88,13 +88,13 @@ api_keys = Table(
     Column("secret_sha256", Text, nullable=False),
     Column("scopes_json", Text, nullable=False, server_default="[]"),
     Column("revoked_at", Text),
-    *_times(),
+    *time_columns(),
 )
 
 workspaces = Table(
     "workspaces",
     metadata,
-    _id(),
+    id_column(),
     Column("owner_id", Text, ForeignKey("accounts.id"), nullable=False),
     Column("creator_id", Text, nullable=False),
     Column("creator_type", Text, nullable=False, server_default="user"),  # user | organization | api_key
@@ -105,7 +105,7 @@ workspaces = Table(
     Column("required_credentials_mode", Text),  # SHARED | MEMBER | null
     Column("archived_at", Text),
     Column("archived_by_id", Text),
-    *_times(),
+    *time_columns(),
     UniqueConstraint("owner_id", "name"),
 )
 
@@ -114,18 +114,18 @@ workspaces = Table(
 workspace_members = Table(
     "workspace_members",
     metadata,
-    _id(),
+    id_column(),
     Column("workspace_id", Text, ForeignKey("workspaces.id"), nullable=False),
     Column("user_id", Text, ForeignKey("accounts.id"), nullable=False, index=True),
     Column("creator_id", Text),  # who added the member; null: the command line
-    *_times(),
+    *time_columns(),
     UniqueConstraint("workspace_id", "user_id"),
 )
 
 agents = Table(
     "agents",
     metadata,
-    _id(),
+    id_column(),
     Column("owner_id", Text, ForeignKey("accounts.id"), nullable=False),
     Column("creator_id", Text, nullable=False),
     Column("maintainer_id", Text),
@@ -141,14 +141,14 @@ agents = Table(
     _flag("is_public"),
     _flag("is_archived"),
     _flag("is_pinned"),
-    *_times(),
+    *time_columns(),
     UniqueConstraint("owner_id", "name"),
 )
 
 agent_versions = Table(
     "agent_versions",
     metadata,
-    _id(),
+    id_column(),
     Column("agent_id", Text, ForeignKey("agents.id"), nullable=False, index=True),
     Column("creator_id", Text, nullable=False),
     Column("type", Text, nullable=False),  # EPHEMERAL | COMMITTED
@@ -167,25 +167,25 @@ agent_versions = Table(
     Column("top_p", Double),
     Column("validation", Text, nullable=False, server_default="PASSED"),  # PENDING | PASSED | FAILED
     Column("published_at", Text),
-    *_times(),
+    *time_columns(),
 )
 
 workspace_agents = Table(
     "workspace_agents",
     metadata,
-    _id(),
+    id_column(),
     Column("workspace_id", Text, ForeignKey("workspaces.id"), nullable=False, index=True),
     Column("agent_id", Text, ForeignKey("agents.id"), nullable=False, index=True),
     Column("creator_id", Text, nullable=False),
     Column("required_credentials_mode", Text),
-    *_times(),
+    *time_columns(),
     UniqueConstraint("workspace_id", "agent_id"),
 )
 
 skills = Table(
     "skills",
     metadata,
-    _id(),
+    id_column(),
     Column("owner_id", Text, ForeignKey("accounts.id"), nullable=False),
     Column("creator_id", Text, nullable=False),
     Column("name", Text, nullable=False),
@@ -193,25 +193,25 @@ skills = Table(
     Column("avatar_url", Text),
     _flag("is_public"),
     Column("archived_at", Text),
-    *_times(),
+    *time_columns(),
     UniqueConstraint("owner_id", "name"),
 )
 
 skill_versions = Table(
     "skill_versions",
     metadata,
-    _id(),
+    id_column(),
     Column("skill_id", Text, ForeignKey("skills.id"), nullable=False, index=True),
     Column("creator_id", Text, nullable=False),
     Column("version_number", Text, nullable=False),
     Column("overview", Text),
-    *_times(),
+    *time_columns(),
 )
 
 credentials = Table(
     "credentials",
     metadata,
-    _id(),
+    id_column(),
     Column("owner_id", Text, ForeignKey("accounts.id"), nullable=False, index=True),
     Column("creator_id", Text),
     Column(
@@ -230,7 +230,7 @@ credentials = Table(
     Column("signature_type", Text),
     _flag("webhook_enabled"),
     _flag("has_active_webhook_triggers"),
-    *_times(),
+    *time_columns(),
 )
 
 # The workspace agents that a credential is granted to, for the filters `workspace_id`
@@ -245,7 +245,7 @@ credential_grants = Table(
 contexts = Table(
     "contexts",
     metadata,
-    _id(),
+    id_column(),
     Column("workspace_id", Text, ForeignKey("workspaces.id"), nullable=False, index=True),
     Column("task_id", Text),
     Column("published_by_id", Text),
@@ -254,26 +254,26 @@ contexts = Table(
     Column("generated_context", Text),
     Column("manual_context", Text),
     Column("summary", Text),
-    *_times(),
+    *time_columns(),
 )
 
 invitations = Table(
     "invitations",
     metadata,
-    _id(),
+    id_column(),
     Column("organization_id", Text, ForeignKey("accounts.id"), nullable=False, index=True),
     Column("invitee_id", Text, ForeignKey("accounts.id"), nullable=False, index=True),
     Column("creator_id", Text, nullable=False),
     Column("role", Text, nullable=False),
     Column("status", Text, nullable=False),
     Column("type", Text),
-    *_times(),
+    *time_columns(),
 )
 
 sessions = Table(
     "sessions",
     metadata,
-    _id(),
+    id_column(),
     Column("workspace_id", Text, ForeignKey("workspaces.id"), nullable=False),
     Column("agent_id", Text),
     Column("agent_version_id", Text),  # null: the newest committed version of each turn's time
@@ -281,7 +281,7 @@ sessions = Table(
     Column("initiator_id", Text, nullable=False),
     Column("initiator_type", Text, nullable=False),  # api_key | user | organization | trigger
     Column("name", Text),
-    *_times(),
+    *time_columns(),
     Index("sessions_by_workspace", "workspace_id", "id"),
 )
 
@@ -321,7 +321,7 @@ pending_turns = Table(
 processes = Table(
     "processes",
     metadata,
-    _id(),
+    id_column(),
     Column("lease_until", Double, nullable=False),
 )
 
@@ -344,74 +344,6 @@ spending = Table(
     Column("spender_id", Text, primary_key=True),
     Column("month", Text, primary_key=True),  # as in 2026-11, UTC
     Column("tokens", BigInteger, nullable=False),
-)
-
-# OAuth and the pages. A ``*sha256`` column is the hash of a secret that only its holder
-# has.
-oauth_clients = Table(
-    "oauth_clients",
-    metadata,
-    _id(),
-    Column("name", Text, nullable=False),
-    Column("metadata_json", Text, nullable=False),  # as it was accepted, and as it was answered
-    Column("registered_from", Text, nullable=False),  # IP address
-    *_times(),
-    Index("oauth_clients_by_address", "registered_from", "created_at"),
-)
-
-# Authorization requests that a person has answered, until they expire. A request that
-# waits is not stored.
-oauth_answers = Table(
-    "oauth_answers",
-    metadata,
-    Column("sha256", Text, primary_key=True),
-    Column("expires_at", Text, nullable=False, index=True),
-)
-
-# What a person allowed a client, with the authorization code that was issued for it.
-oauth_authorizations = Table(
-    "oauth_authorizations",
-    metadata,
-    _id(),
-    Column("client_id", Text, ForeignKey("oauth_clients.id"), nullable=False),
-    Column("person_id", Text, ForeignKey("accounts.id"), nullable=False, index=True),
-    Column("account_id", Text, ForeignKey("accounts.id"), nullable=False),  # acted as: the person, or an organization
-    Column("scopes_json", Text, nullable=False),
-    Column("redirect_uri", Text, nullable=False),
-    Column("code_sha256", Text, nullable=False, unique=True),
-    Column("code_challenge", Text, nullable=False),
-    Column("code_expires_at", Text, nullable=False),
-    Column("code_used_at", Text),
-    Column("revoked_at", Text),
-    *_times(),
-)
-
-oauth_tokens = Table(
-    "oauth_tokens",
-    metadata,
-    Column("sha256", Text, primary_key=True),
-    Column("authorization_id", Text, ForeignKey("oauth_authorizations.id"), nullable=False, index=True),
-    Column("kind", Text, nullable=False),  # access | refresh
-    Column("scopes_json", Text, nullable=False),
-    Column("expires_at", Text, nullable=False, index=True),
-    Column("spent_at", Text),  # refresh tokens: kept until they expire, to detect a second use
-    Column("created_at", Text, nullable=False),
-)
-
-signin_links = Table(
-    "signin_links",
-    metadata,
-    Column("sha256", Text, primary_key=True),
-    Column("account_id", Text, ForeignKey("accounts.id"), nullable=False),
-    Column("expires_at", Text, nullable=False),
-)
-
-page_sessions = Table(
-    "page_sessions",
-    metadata,
-    Column("sha256", Text, primary_key=True),
-    Column("account_id", Text, ForeignKey("accounts.id"), nullable=False),
-    Column("expires_at", Text, nullable=False),
 )
 
 # How many requests of a minute the processes of a platform have taken, for each key

@@ -1,0 +1,50 @@
+"""The static transcript of a panel, which a saved notebook shows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .html.saving_pace import SavingPace
+from .html.static_transcript import StaticTranscript, panel_html
+from .model.conversation import Conversation
+from .model.exchange import Exchange
+
+
+class PanelTranscript:
+    """Shows a panel's conversation as static HTML and keeps it up to date.
+
+    Parameters
+    ----------
+    conversation : Conversation
+    uid : str
+        As of `StaticTranscript`.
+    """
+
+    def __init__(self, conversation: Conversation, uid: str) -> None:
+        self._conversation = conversation
+        self._static = StaticTranscript(uid, panel_html)
+        self._pace = SavingPace()
+
+    def show(self) -> None:
+        """Display it in the running cell."""
+        self._static.show(*self.content())
+
+    def update(self) -> None:
+        """Update it, unless a reply has hardly grown since the last time."""
+        pending = self._conversation.pending
+        text = sum(len(exchange.text) for exchange in pending) if pending else None
+        if self._pace.is_due(text):
+            self._static.update(*self.content())
+            self._pace.note(text, self._static.size)
+
+    def content(self) -> tuple[Sequence[Exchange], str, dict[str, list[Exchange]], str]:
+        """The arguments of `panel_html` before the uid."""
+        conversation, recording = self._conversation, self._conversation.recording
+        if recording is not None:
+            return recording.exchanges, recording.agent_name, {}, ""
+        others = {
+            session_id: list(exchanges)
+            for session_id, exchanges in conversation.sessions.items()
+            if exchanges and session_id != conversation.session_id
+        }
+        return list(conversation.exchanges), conversation.agent_name, others, conversation.incomplete
