@@ -61,7 +61,7 @@ class Platform:
     bus : Bus
         What the processes on this store tell each other.
     claims : set
-        What requests have claimed that are not answered yet, of this process: whoever
+        What writes have claimed that are not committed yet, of this process: whoever
         writes in another waits for the commit, and sees it.
     draining : bool
         Whether the service is about to stop.

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from agentbook.service.operations import access
+from agentbook.service.store import Transaction
 from service.world import World, error
 
 pytestmark = [pytest.mark.dependencies, pytest.mark.anyio]
@@ -329,6 +330,45 @@ async def test_a_version_that_another_request_is_publishing(world: World, monkey
     later = await world.ask("POST", path, world.full)
     assert error(later) == (409, "Conflict", "Version is already published")
     assert world.platform.claims == set()
+
+
+async def test_a_version_whose_publishing_failed_for_nobody(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client had gone before its turn came, and the commit failed."""
+    if len(world.platforms) > 1:
+        pytest.skip("the request may be another process's")
+    agent = world.agent_row(name="fresh")
+    version = world.add("agent_versions", agent_id=agent, creator_id="x", type="COMMITTED", version_number="1")
+    path = f"/agents/fresh/versions/{version}/publish"
+    store = world.platform.store
+    has_begun, is_open, is_queued = threading.Event(), threading.Event(), asyncio.Event()
+    blocked = asyncio.create_task(store.write(lambda tx: has_begun.set() or is_open.wait(60)))
+    await asyncio.to_thread(has_begun.wait)
+    write, claimed = store.write, []
+
+    async def noting(work: Any, **more: Any) -> Any:
+        def run(tx: Transaction) -> Any:
+            result = work(tx)
+            claimed.extend(world.platform.claims)
+            return result
+
+        is_queued.set()
+        return await write(run, **more)
+
+    monkeypatch.setattr(store, "write", noting)
+    request = asyncio.create_task(world.ask("POST", path, world.full))
+    await is_queued.wait()
+    request.cancel()
+    failing = asyncio.create_task(write(lambda tx: tx.execute("ROLLBACK", ())))  # and all that shares its commit
+    await asyncio.sleep(0)
+    is_open.set()
+    await blocked
+    outcomes = await asyncio.gather(failing, request, return_exceptions=True)
+    assert isinstance(outcomes[0], Exception)
+    assert isinstance(outcomes[1], asyncio.CancelledError)
+    assert claimed == [("publish", version)]
+    assert world.platform.claims == set()
+    monkeypatch.undo()
+    assert (await world.ask("POST", path, world.full)).status_code == 200
 
 
 async def test_publishing(world: World) -> None:

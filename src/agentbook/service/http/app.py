@@ -203,16 +203,11 @@ class Endpoint:
             # A turn that is about to end must have the same outcome every time.
             await self.platform.turns.wait_until_idle()
 
-        claims: list[Hashable] = []
-
         def run(tx: Transaction) -> Result:
             path = request.path_params
-            return handler.run(OperationCall(self.platform, principal, path, query, body, tx.db, tx, claims))
+            return handler.run(OperationCall(self.platform, principal, path, query, body, tx.db, tx))
 
-        try:
-            return await self.platform.store.write(run, sessions=handler.touched_sessions(request.path_params))
-        finally:
-            self.platform.claims.difference_update(claims)
+        return await self.platform.store.write(run, sessions=handler.touched_sessions(request.path_params))
 
 
 def _reader(credential: Credential | None, scope: Scope) -> Hashable:

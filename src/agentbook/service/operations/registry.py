@@ -8,7 +8,7 @@ application decides where a handler runs.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -30,7 +30,7 @@ class OperationCall:
     """An authorised, validated request.
 
     `principal` is None for a caller without a credential. `tx` is set for writes, and
-    `db` is then its connection. `claims` are what this request has claimed.
+    `db` is then its connection.
     """
 
     platform: Platform
@@ -40,22 +40,19 @@ class OperationCall:
     body: Mapping[str, Any]
     db: Connection
     tx: Transaction | None = None
-    claims: list[Hashable] = field(default_factory=list)
 
     def claim(self, key: Hashable) -> None:
-        """Claim `key` until this request has been answered.
+        """Claim `key` until this write has been committed, or has failed.
 
         Several writes share one commit, so a request can meet the changes of another
         that is not through yet (`is_claimed`).
         """
         claimed = self.platform.claims
         claimed.add(key)
-        self.claims.append(key)
-        # Also after the commit, for a request whose client does not wait for it.
-        self.writing.after_commit(lambda: claimed.discard(key))
+        self.writing.after_end(lambda: claimed.discard(key))
 
     def is_claimed(self, key: Hashable) -> bool:
-        """Whether a request that is not answered yet has claimed `key`."""
+        """Whether a write that is not committed yet has claimed `key`."""
         return key in self.platform.claims
 
     @property

@@ -112,7 +112,18 @@ class GatheredRows:
 class Transaction:
     """What a write works with: the connection, the clock, event ids and hooks."""
 
-    __slots__ = ("_minter", "_rows", "changes_access", "clock", "db", "deferred", "events", "execute", "hooks")
+    __slots__ = (
+        "_minter",
+        "_rows",
+        "changes_access",
+        "clock",
+        "db",
+        "deferred",
+        "endings",
+        "events",
+        "execute",
+        "hooks",
+    )
 
     def __init__(
         self,
@@ -129,6 +140,7 @@ class Transaction:
         self._rows = rows
         self.events: list[Published] = []
         self.hooks: list[Callable[[], None]] = []
+        self.endings: list[Callable[[], None]] = []
         self.changes_access = False
         self.deferred: list[Deferred] = []
 
@@ -182,3 +194,11 @@ class Transaction:
     def after_commit(self, hook: Callable[[], None]) -> None:
         """Call `hook` on the service's loop after the commit, unless this fails."""
         self.hooks.append(hook)
+
+    def after_end(self, hook: Callable[[], None]) -> None:
+        """Call `hook` on the service's loop after the commit, or once this has failed.
+
+        Also if nobody waits for it any more. Not for a write that may run more than
+        once.
+        """
+        self.endings.append(hook)

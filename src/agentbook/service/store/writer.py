@@ -301,6 +301,8 @@ class Writer:
             for hook in job.transaction.hooks:  # type: ignore[union-attr]
                 hook()
         for job in batch:
+            for hook in job.transaction.endings if job.transaction is not None else ():
+                hook()
             if not job.future.done():
                 if job.error is None:
                     job.future.set_result(job.result)
