@@ -24,9 +24,14 @@ from .kit import SECRET, answering, findings_about, no_check_fails, problem, sen
 pytestmark = pytest.mark.python_versions
 
 
-def test_a_data_directory_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AGENTBOOK_DATA", str(write(tmp_path / "file", "") / "data"))
+@pytest.mark.parametrize("total", [10**9, 0])
+def test_a_data_directory_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, total: int) -> None:
+    """Below a file, or on a file system such as /proc, which has no space at all."""
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(total=total, free=0))
+    folder = tmp_path if total == 0 else write(tmp_path / "file", "")
+    monkeypatch.setenv("AGENTBOOK_DATA", str(folder / "data"))
     problem("data directory", "cannot be written", "AGENTBOOK_DATA")
+    assert findings_about("disk") == [], "no more space would help"
 
 
 def test_folders_of_another_user_that_may_not_be_entered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,7 +84,7 @@ def test_a_data_directory_on_a_network_file_system(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("free", "state"), [(300_000_000, "note"), (1_000_000, "wrong")])
 def test_a_disk_that_is_nearly_full(monkeypatch: pytest.MonkeyPatch, free: int, state: str) -> None:
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=free))
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(total=10**9, free=free))
     problem("disk", f"{free // 1_000_000} MB", "Free some space", state=state)
 
 

@@ -17,6 +17,9 @@ import pytest
 from agentbook.service import discovery_file
 from agentbook.service.discovery_file import RunningService
 from agentbook.service.errors import OperatorError
+from agentbook.service.store import Store
+from agentbook.service.store.snapshot import snapshot
+from service.process import command
 
 
 @pytest.mark.anyio
@@ -87,6 +90,33 @@ def test_the_discovery_file_is_whole_at_every_moment(tmp_path: Path) -> None:
     discovery_file.withdraw(tmp_path)
     discovery_file.withdraw(tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("has_database", [True, False])
+def test_no_store_is_made_beside_a_service_on_postgresql(tmp_path: Path, has_database: bool) -> None:
+    """Nobody would read it."""
+    Store(tmp_path / "full").close()
+    snapshot(tmp_path / "full", tmp_path / "day.db")
+    data = tmp_path / "data"
+    data.mkdir()
+    discovery_file.announce(
+        data,
+        "http://127.0.0.1:1/v1",
+        1,
+        "now",
+        token="t",
+        public_url="http://127.0.0.1:1/v1",
+        has_database=has_database,
+    )
+    restored = command("restore", str(tmp_path / "day.db"), data=data, check=False)
+    created = command("accounts", "create", "ada", "--type", "user", data=data, check=False)
+    for done in (restored, created):
+        assert done.returncode == int(has_database), done.stderr
+        if has_database:
+            assert "has its store in PostgreSQL" in done.stderr
+            assert "--database" in done.stderr
+            assert done.stderr.count("\n") == 1
+    assert (data / "store.db").exists() is not has_database
 
 
 def test_a_service_of_an_earlier_version_is_reached_at_its_own_address(tmp_path: Path) -> None:

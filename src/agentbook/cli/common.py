@@ -61,9 +61,13 @@ def refuse_database_server(database: str | None, advice: str) -> None:
 @contextmanager
 def open_store(data: Path | None, database: str | None) -> Iterator[Store]:
     from ..service.data_directory import default_data
+    from ..service.discovery_file import require_own_store
     from ..service.store import Store
 
-    store = Store(data or default_data(), database)
+    data = data or default_data()
+    if database is None:
+        require_own_store(data)
+    store = Store(data, database)
     try:
         yield store
     finally:

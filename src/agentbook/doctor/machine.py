@@ -41,7 +41,7 @@ def directory() -> Iterator[Finding]:
     """Whether the data directory can be written and belongs to this user."""
     path = data_directory()
     nearest = _nearest_existing(path)
-    if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
+    if not _can_hold_data(nearest):
         message = f"{path} cannot be written, so connect() cannot start the embedded service"
         yield Finding(
             "wrong", "data directory", message, "Set AGENTBOOK_DATA to a directory of your own that can be written."
@@ -74,7 +74,7 @@ def disk() -> Iterator[Finding]:
     """Whether there is space for the store, the log and the tutorials."""
     path = _nearest_existing(data_directory())
     free = shutil.disk_usage(path).free
-    if free < LOW_FREE_BYTES:
+    if free < LOW_FREE_BYTES and _can_hold_data(path):  # else `directory` says what to do
         message = f"{free / 1e6:.0f} MB free at {path}; a new store takes about 20 MB, and writes fail on a full disk"
         yield Finding(
             "wrong" if free < MIN_FREE_BYTES else "note",
@@ -177,6 +177,12 @@ def _nearest_existing(path: Path) -> Path:
     """`path` or its nearest existing parent (maybe another user's private folder)."""
     # Path.exists raises in a folder that may not be entered; os.path.exists does not.
     return next((folder for folder in (path, *path.absolute().parents) if os.path.exists(folder)), Path.cwd())
+
+
+def _can_hold_data(folder: Path) -> bool:
+    """Whether new files can be made there, also for root, who may write to /proc."""
+    is_open = folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)
+    return is_open and shutil.disk_usage(folder).total > 0
 
 
 def _file_system_of(path: Path) -> str | None:

@@ -40,9 +40,20 @@ class RunningService:
     token: str = field(default="", repr=False)
     public_url: str = ""
     """Where others reach it: `base_url` too, unless it has a ``--public-url``."""
+    has_database: bool = False
+    """Whether its store is a PostgreSQL database, and not in the directory."""
 
 
-def announce(data: Path, base_url: str, port: int, started_at: str, *, token: str, public_url: str) -> None:
+def announce(
+    data: Path,
+    base_url: str,
+    port: int,
+    started_at: str,
+    *,
+    token: str,
+    public_url: str,
+    has_database: bool = False,
+) -> None:
     """Write ``service.json``: whole or not at all."""
     facts = {
         "pid": os.getpid(),
@@ -51,6 +62,7 @@ def announce(data: Path, base_url: str, port: int, started_at: str, *, token: st
         "public_url": public_url,
         "started_at": started_at,
         "token": token,
+        "has_database": has_database,
     }
     with whole_file(data / SERVICE_FILE, private=True) as file:
         file.write(json.dumps(facts).encode())
@@ -81,8 +93,9 @@ def read(data: Path) -> RunningService:
         facts = json.loads(text)
         base_url, pid = str(facts["base_url"]), int(facts["pid"])
         started_at, token = str(facts.get("started_at", "")), str(facts.get("token", ""))
-        # Earlier versions do not write the public address.
-        return RunningService(data, base_url, pid, started_at, token, str(facts.get("public_url", base_url)))
+        # Earlier versions do not write the public address, nor where the store is.
+        public_url, has_database = str(facts.get("public_url", base_url)), facts.get("has_database") is True
+        return RunningService(data, base_url, pid, started_at, token, public_url, has_database)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{data / SERVICE_FILE} does not describe a service: {error!r}") from None
 
@@ -111,6 +124,25 @@ def running(data: Path) -> RunningService:
     except (OSError, ValueError):
         pass
     raise OperatorError(f"No service runs on the data directory {data}; start one with `agentbook serve`.")
+
+
+def require_own_store(data: Path) -> None:
+    """Refuse to make a store in a directory whose running service has another one.
+
+    Raises
+    ------
+    OperatorError
+        The service that runs on the directory has its store in PostgreSQL.
+    """
+    try:
+        service = running(data)
+    except OperatorError:
+        return
+    if service.has_database:
+        raise OperatorError(
+            f"The service on {data} (pid {service.pid}) has its store in PostgreSQL, so it would not see a store in "
+            "that directory; name its database with --database, or another directory with --data."
+        )
 
 
 def register_user(data: Path) -> None:

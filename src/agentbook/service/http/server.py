@@ -145,7 +145,9 @@ def run(
 
         def announce(clock: Clock) -> None:
             address, others = root_url + VERSION_PATH, (public or root_url) + VERSION_PATH
-            discovery_file.announce(data, address, port, ids.now(), token=token, public_url=others)
+            discovery_file.announce(
+                data, address, port, ids.now(), token=token, public_url=others, has_database=database is not None
+            )
             print(_ready_line(address, data, clock, workers), file=sys.stderr, flush=True)
 
         def serve(store: Store, worker: Worker | None = None) -> None:

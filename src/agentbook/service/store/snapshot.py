@@ -12,6 +12,7 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from .. import discovery_file
 from ..errors import OperatorError
 from .engine import STORE_FILE, prepare_directory
 from .lock import DataLock
@@ -87,10 +88,11 @@ def restore(file: Path, data: Path) -> list[str]:
     Raises
     ------
     OperatorError
-        A service is running, or the file is not a snapshot, damaged, or of a newer
-        version. The store is then unchanged.
+        A service is running, here or on PostgreSQL, or the file is not a snapshot,
+        damaged, or of a newer version. The store is then unchanged.
     """
     _check(file)
+    discovery_file.require_own_store(data)
     prepare_directory(data)
     lock = DataLock(data)
     try:
