@@ -11,13 +11,17 @@ import threading
 import time
 import traceback
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import httpcore
 import httpx
 import pytest
 
 import agentbook as ab
 from agentbook.api import http_client, transport
+from agentbook.api.calls import Reply
+from agentbook.api.policy import Send
 
 pytestmark = pytest.mark.python_versions
 
@@ -137,6 +141,35 @@ def test_a_close_ends_the_connection_of_a_request_that_has_just_begun(platform: 
             assert await asyncio.to_thread(platform.ended.acquire, timeout=10), "a connection is still open"
 
     asyncio.run(close_early())
+
+
+@pytest.mark.parametrize("behind_a_proxy", [False, True])
+def test_a_connection_that_was_made_while_the_client_was_closed_is_closed(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch, behind_a_proxy: bool
+) -> None:
+    """httpx's own pool, which serves proxies, does not know it then."""
+    connecting, may_connect, streams = threading.Event(), threading.Event(), []
+    connect = httpcore.SyncBackend.connect_tcp
+
+    def connect_late(backend: httpcore.SyncBackend, *args: Any, **options: Any) -> httpcore.NetworkStream:
+        connecting.set()
+        may_connect.wait(60)
+        streams.append(connect(backend, *args, **options))
+        return streams[-1]
+
+    monkeypatch.setattr(httpcore.SyncBackend, "connect_tcp", connect_late)
+    proxy = f"http://127.0.0.1:{platform.server_address[1]}" if behind_a_proxy else None
+    driver = transport.SyncTransport(platform.base_url, network=transport.Network(proxy=proxy))
+    send = Send("GET", "me", (), {}, None, 60.0, None)
+    with ThreadPoolExecutor(1) as pool:
+        sent = pool.submit(driver._send, send)
+        assert connecting.wait(60)
+        driver.close()
+        may_connect.set()
+        reply = sent.result(60)
+    (stream,) = streams
+    assert stream.get_extra_info("socket").fileno() == -1
+    assert isinstance(reply, Reply)
 
 
 def test_a_connection_is_reused_until_the_platform_closes_it(

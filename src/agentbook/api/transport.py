@@ -123,6 +123,8 @@ class SyncTransport:
                         raise _too_large()
                     if time.monotonic() > ends_at:  # the caller's own client bounds each read alone
                         return NoReply("ReadTimeout: timed out", sent=True)
+            if self._owns_client and self._closed.is_set():
+                _hang_up(response)
             return _reply(response, body)
         except Exception as error:
             return _no_reply(error)
@@ -336,6 +338,17 @@ def _drop_reason(response: Any) -> None:
     Some platforms repeat the credential there.
     """
     response.extensions.pop("reason_phrase", None)
+
+
+def _hang_up(response: Any) -> None:
+    """Close the connection of a reply.
+
+    If the client was closed while the connection was being made, httpx's own pool
+    forgot it, and would leave it to the garbage collector.
+    """
+    stream = response.extensions.get("network_stream")
+    if stream is not None:
+        stream.close()
 
 
 def _reply(response: Any, body: _Body) -> Reply:
