@@ -33,7 +33,7 @@ from service import Listener, listen
 
 sys.path.append(str(Path(__file__).parents[1] / "service"))
 
-from databases import HOW_TO_GET_IT, Cluster, database_url, server_binaries
+from databases import HOW_TO_GET_IT, Cluster, database_url, server_binaries  # type: ignore[import-not-found]
 
 WRITERS = 64
 
@@ -136,7 +136,7 @@ def database() -> Iterator[tuple[str, Path]]:
 
 def _ask(url: str, sql: str) -> int:
     with psycopg.connect(url.replace("postgresql+psycopg:", "postgresql:"), autocommit=True) as connection:
-        answer = connection.execute(sql)  # type: ignore[arg-type]
+        answer = connection.execute(sql)
         return int(answer.fetchone()[0]) if answer.description else 0  # type: ignore[index]
 
 

@@ -63,7 +63,9 @@ class Target:
 
     def http(self) -> httpx.Client:
         limits = httpx.Limits(max_connections=64)
-        return httpx.Client(base_url=self.base_url, auth=tuple(self.key.split(":")), timeout=60, limits=limits)
+        return httpx.Client(
+            base_url=self.base_url, auth=httpx.BasicAuth(*self.key.split(":")), timeout=60, limits=limits
+        )
 
     def repeat(self, *requests: Callable[[httpx.Client], object], workers: int = 8) -> None:
         """Send requests on several connections until the time is over."""

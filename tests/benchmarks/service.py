@@ -24,7 +24,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 import httpx
 from service_process import COMMAND, Service, cpu_s, rss_bytes, run
@@ -81,7 +81,7 @@ class Listener(asyncio.Protocol):
         self.latencies: list[float] = []
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport: Any = transport
+        self.transport = cast("asyncio.Transport", transport)
         self.transport.write(self.request)
 
     def data_received(self, data: bytes) -> None:

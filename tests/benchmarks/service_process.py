@@ -93,9 +93,9 @@ class Service:
         assert ready.startswith("agentbook serves"), ready + self.process.stderr.read()
         facts = json.loads((data / "service.json").read_text())
         self.base_url, self.port = facts["base_url"], facts["port"]
-        self.http = httpx.Client(base_url=self.base_url, auth=tuple(self.key.split(":")), timeout=60)
+        self.http = httpx.Client(base_url=self.base_url, auth=httpx.BasicAuth(*self.key.split(":")), timeout=60)
         if beside is not None:
-            self.agent = beside.agent
+            self.agent: str = beside.agent
             return
         self.http.post("/workspaces", json={"name": "lab"}).raise_for_status()
         agent = self.http.post("/agents", json={"name": "helper", "template": "BLANK"})
