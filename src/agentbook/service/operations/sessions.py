@@ -12,6 +12,7 @@ from .. import errors, ids
 from ..auth import Principal
 from ..store import Store, events
 from ..store.tables import agent_versions, pending_turns, sessions
+from ..turns.records import mark_updated
 from . import access, records
 from .registry import OperationCall, page, page_of_json, pagination_of_json, reads, writes
 
@@ -175,8 +176,6 @@ def post_event(call: OperationCall) -> bytes:
     initiator = caller.id
     if session["type"] != "chat" or session["initiator_id"] != initiator:
         raise errors.not_found("Session")
-    call.db.execute(
-        sessions.update().where(sessions.c.id == session["id"]).values(updated_at=call.writing.clock.instant())
-    )
+    mark_updated(call.writing, session["id"])
     message = call.platform.turns.ask(call.writing, session["id"], call.body["content"], caller)
     return message.wire.encode()

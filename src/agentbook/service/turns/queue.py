@@ -128,10 +128,15 @@ class SharedTurnQueue(TurnQueue):
             tx.after_commit(lambda: self._start(turn))
 
     def remove(self, tx: Transaction, turn: PendingTurn, *, goes_on: bool) -> bool:
-        is_ours = bool(tx.execute(_DELETE, (turn.task_id, self._process_id)).rowcount)
-        if is_ours and goes_on:
-            self._take_next(tx, turn.session_id)
-        return is_ours
+        if not goes_on:
+            return bool(tx.execute(_DELETE, (turn.task_id, self._process_id)).rowcount)
+        parameters = (turn.task_id, self._process_id, self._process_id, turn.session_id, turn.task_id)
+        ended = tx.execute(_DELETE_AND_TAKE_NEXT, parameters).one()
+        if ended.task_id is not None:
+            tx.finish_inserting()
+            next_turn = _with_text(tx.db, PendingTurn(turn.session_id, ended.task_id, ended.message_id, ""))
+            tx.after_commit(lambda: self._next.update({turn.session_id: next_turn}))
+        return bool(ended.is_ours)
 
     def next(self, session_id: str) -> PendingTurn | None:
         return self._next.pop(session_id, None)
@@ -163,13 +168,6 @@ class SharedTurnQueue(TurnQueue):
     def count_waiting(self, db: Connection) -> int:
         return int(db.exec_driver_sql(_COUNT_WAITING, (self._process_id,)).scalar_one())
 
-    def _take_next(self, tx: Transaction, session_id: str) -> None:
-        next_turns = _turns(tx.execute(_TAKE_NEXT, (self._process_id, session_id)))
-        if next_turns:
-            tx.finish_inserting()
-        turns = [_with_text(tx.db, turn) for turn in next_turns]
-        tx.after_commit(lambda: self._next.update({turn.session_id: turn for turn in turns}))
-
 
 _INSERT = (
     "INSERT INTO pending_turns (task_id, session_id, message_id, created_at, owner) VALUES (?, ?, ?, ?, "
@@ -180,10 +178,13 @@ _COUNT_WAITING = (
     "(SELECT 1 FROM pending_turns AS earlier WHERE earlier.session_id = turn.session_id AND earlier.owner = %s)"
 )
 _DELETE = "DELETE FROM pending_turns WHERE task_id = ? AND owner = ?"
-_TAKE_NEXT = (
-    "UPDATE pending_turns SET owner = ? WHERE owner IS NULL AND task_id = "
-    "(SELECT task_id FROM pending_turns WHERE session_id = ? ORDER BY message_id LIMIT 1) "
-    "RETURNING session_id, task_id, message_id"
+# All parts of a statement see the rows as they were before it.
+_DELETE_AND_TAKE_NEXT = (
+    f"WITH ended AS ({_DELETE} RETURNING task_id), next_turn AS ("  # noqa: S608 - constants
+    "UPDATE pending_turns SET owner = ? WHERE owner IS NULL AND EXISTS (SELECT 1 FROM ended) AND task_id = "
+    "(SELECT task_id FROM pending_turns WHERE session_id = ? AND task_id <> ? ORDER BY message_id LIMIT 1) "
+    "RETURNING task_id, message_id) SELECT EXISTS (SELECT 1 FROM ended) AS is_ours, task_id, message_id "
+    "FROM (SELECT 1) AS always LEFT JOIN next_turn ON true"
 )
 # Two that look at a time take different rows. No earlier turn of the session can come.
 _CLAIM = (

@@ -22,6 +22,7 @@ from .queue import PendingTurn, TurnQueue
 
 # What a version sends with each request to its model, beside the messages.
 SAMPLING = ("temperature", "max_tokens", "top_p")
+_MARK_UPDATED = "UPDATE sessions SET updated_at = ? WHERE id = ?"
 _HISTORY = 400  # messages; an agent does not see older ones
 
 
@@ -205,7 +206,12 @@ def write_outcome(tx: Transaction, turn: PendingTurn, outcome: TurnOutcome) -> N
     if isinstance(outcome.end, Reply) and agent is not None:
         for agent_id, state in outcome.states.items():
             _save_state(tx, turn.session_id, agent_id or agent.id, state)
-    tx.db.execute(update(sessions).where(sessions.c.id == turn.session_id).values(updated_at=tx.clock.instant()))
+    mark_updated(tx, turn.session_id)
+
+
+def mark_updated(tx: Transaction, session_id: str) -> None:
+    """Note that a session has changed now. Nothing of the same write may read it."""
+    tx.defer(("session", session_id), _MARK_UPDATED, (tx.clock.instant(), session_id))
 
 
 def _save_state(tx: Transaction, session_id: str, agent_id: str, state: str) -> None:
