@@ -142,8 +142,8 @@ def exchange_html(
     """A whole exchange, for long histories; with `source`, its Markdown as it is."""
     reply = ""
     if exchange.text or exchange.steps or exchange.status in ("failed", "stopped"):
-        written = _source if source else partial(rendered, images=images)
-        text = body([written(exchange.text)], live=live) if exchange.text else ""
+        to_html = _source if source else partial(rendered, images=images)
+        text = body([to_html(exchange.text)], live=live) if exchange.text else ""
         footer = foot(exchange, live=live) if exchange.status in ("failed", "answered", "stopped") else ""
         reply = f'<div class="ab-agent ab-said">{head(exchange, agent_name, live=live)}{text}{footer}</div>'
     return question(exchange, live=live) + reply
