@@ -147,6 +147,9 @@ def restart(page: Page, explorer: Locator) -> None:
     page.save()
     page.page.evaluate("() => window.jupyterapp.shell.currentWidget.sessionContext.restartKernel().then(() => true)")
     expect(explorer.locator(".ab-x-notice")).to_contain_text("Run the cell again")
+    boxes = explorer.locator("xpath=ancestor::*[contains(@class, 'jupyter-widgets-disconnected')]")
+    icons = boxes.evaluate_all("boxes => boxes.map(box => getComputedStyle(box, '::before').content)")
+    assert set(icons) <= {"none"}  # the notice is enough
 
 
 def reopen_without_kernel(lab: Lab, page: Page) -> None:

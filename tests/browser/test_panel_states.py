@@ -165,6 +165,8 @@ def lose_the_kernel_amid_a_turn(lab: Lab, page: Page, panel: Panel, kernel: int)
     os.kill(kernel, signal.SIGKILL)
     expect(panel.root.get_by_role("alert")).to_contain_text("Run the cell again to go on.")
     expect(panel.questions).to_have_text(["Wait for 60 seconds, please."])
+    expect(panel.root.locator(".ab-me .ab-copy")).to_be_attached()
+    expect(panel.root.locator(".ab-edit")).to_be_hidden()  # nothing can be sent
     page.page.locator(".jp-Dialog").get_by_role("button", name="Ok").click()  # JupyterLab says so, too
     page.screenshot("panel-kernel-lost")
     page.save()

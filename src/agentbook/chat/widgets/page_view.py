@@ -122,6 +122,7 @@ class PageViewBox(widgets.VBox):  # type: ignore[misc]
         self._make = make
         self._deafness = Deafness()
         super().__init__([make(self._on_hello)], layout=widgets.Layout(overflow="visible"))
+        self.add_class("ab-frame")  # the module says that its kernel is gone, no icon does
 
     @property
     def view(self) -> PageView:
