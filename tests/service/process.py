@@ -26,7 +26,8 @@ sys.path.insert(0, sys.argv[1])
 from service.scripted import Scripted
 from agentbook.service.http.server import run
 options = dict(part.split("=", 1) for part in sys.argv[3:])
-run(data=Path(sys.argv[2]), port=0, bare=True, speed=0, engines=Scripted(), **options)
+workers = int(options.pop("workers", 1))
+run(data=Path(sys.argv[2]), port=0, bare=True, speed=0, engines=Scripted(), workers=workers, **options)
 """
 
 

@@ -8,6 +8,7 @@ sessions without an end, and prints the id of each once it is acknowledged.
 from __future__ import annotations
 
 import asyncio
+import faulthandler
 import os
 import random
 import sys
@@ -15,6 +16,7 @@ from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
 
+import sqlalchemy.dialects.postgresql.psycopg  # noqa: F401 - else each new process imports it
 import uuid_utils
 
 from agentbook.service.auth import Principal
@@ -25,6 +27,7 @@ from agentbook.service.store import Store
 from agentbook.service.turns import takeover
 from service.scripted import Scripted
 
+PATIENCE_S = 60
 QUICK = {"LEASE_S": 1.2, "RENEW_S": 0.2}
 
 
@@ -49,6 +52,7 @@ async def write_messages(url: str, sessions: list[str], principal: Principal) ->
     await platform.start()
     rng = random.Random(os.getpid())
     while True:
+        faulthandler.dump_traceback_later(PATIENCE_S)  # of a write that hangs, to stderr
         session = rng.choice(sessions)
         text = rng.choice(["tool:a quick", "tool:a draft:b quick", "tool:a linger"])
         ask = partial(platform.turns.ask, session_id=session, text=text, principal=principal)

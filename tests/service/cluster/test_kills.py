@@ -52,7 +52,7 @@ async def forker() -> AsyncIterator[asyncio.subprocess.Process]:
 
 async def read_line(process: asyncio.subprocess.Process) -> list[str]:
     assert process.stdout is not None
-    line = await asyncio.wait_for(process.stdout.readline(), 60)
+    line = await asyncio.wait_for(process.stdout.readline(), 2 * small_processes.PATIENCE_S)
     return line.decode().split()
 
 

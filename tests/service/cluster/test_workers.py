@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import signal
 import sys
@@ -12,10 +14,13 @@ from typing import Any
 
 import httpx
 import pytest
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import connect
 
 from agentbook.service.discovery_file import is_alive
 from service.databases import Cluster, database_url, give_back
 from service.process import Service, command
+from service.world import basic
 
 pytestmark = [
     pytest.mark.dependencies,
@@ -71,6 +76,36 @@ def test_a_process_that_dies_is_replaced_and_a_signal_ends_all(cluster: Cluster,
         assert service.log == f"agentbook: process {victim} ended with -9; another takes its place.\n"
         assert not any(is_alive(pid) for pid in workers)
         assert not (tmp_path / "service.json").exists()
+    give_back(tmp_path)
+
+
+def test_a_signal_during_turns_closes_the_sockets_of_all_processes(cluster: Cluster, tmp_path: Path) -> None:
+    url = database_url(cluster.url, tmp_path)
+    command("accounts", "create", "acme", "--type", "organization", "--database", url, data=tmp_path)
+    with Service(tmp_path, scripted=True, database=url, workers="2") as service, contextlib.ExitStack() as stack:
+        workers = children(service)
+        key = service.key("agents:write", "sessions:write", "workspaces:write")
+        with service.http(key) as http:
+            http.post("/workspaces", json={"name": "lab"})
+            http.post("/agents", json={"name": "helper"})
+            body = {"session_type": "chat", "agent_id": "helper", "initial_prompt": "draft:once hang"}
+            session = http.post("/workspaces/lab/sessions", json=body).json()["id"]
+        address = f"{service.base_url.replace('http', 'ws', 1)}/sessions/{session}/events/ws"
+        headers = {"Authorization": basic(key)}
+        opened = [
+            stack.enter_context(connect(address, additional_headers=headers, open_timeout=60, max_queue=None))
+            for _ in range(8)
+        ]
+        for socket in opened:
+            assert json.loads(socket.recv(timeout=60))["content"]["delta"] == "once"
+        assert service.stop() == 0
+        for socket in opened:
+            with pytest.raises(ConnectionClosed) as closed:
+                socket.recv(timeout=60)
+            assert closed.value.rcvd is not None
+            assert closed.value.rcvd.code == 1012
+        assert service.log == ""
+        assert not any(is_alive(pid) for pid in workers)
     give_back(tmp_path)
 
 
