@@ -22,11 +22,18 @@ def test_nothing_is_asked_without_a_model() -> None:
     assert list(models.language_models()) == []
 
 
-def test_a_language_model_without_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_without_an_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AGENTBOOK_LLM_MODEL", "llama3.2")
-    monkeypatch.setattr(models.importlib.util, "find_spec", lambda name: None if name == "openai" else object())
     [finding] = models.language_models()
     assert (finding.state, finding.about) == ("note", "language model")
+    assert "Set OPENAI_BASE_URL" in finding.advice
+
+
+def test_a_language_model_without_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+    monkeypatch.setattr(models.importlib.util, "find_spec", lambda name: None if name == "openai" else object())
+    [finding] = models.language_models()
+    assert (finding.state, finding.about) == ("wrong", "language model")
     assert "agentbook[llm]" in finding.advice
 
 

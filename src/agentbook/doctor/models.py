@@ -17,7 +17,7 @@ from ..service.engines.llm.settings import Settings, is_configured
 from .finding import Finding
 
 TIMEOUT_S = 30.0  # a local server may have to load the model first
-_VARIABLES = ("AGENTBOOK_LLM_MODELS", "AGENTBOOK_LLM_MODEL", "OPENAI_BASE_URL", "OPENAI_API_KEY")
+_MODEL = "AGENTBOOK_LLM_MODEL"
 _MESSAGE = {"role": "user", "content": "Answer with the word OK."}
 
 
@@ -26,12 +26,15 @@ def language_models() -> Iterator[Finding]:
 
     Asks each for one word. Nothing is asked if none is configured.
     """
-    names = [name for name in _VARIABLES if os.environ.get(name)]
-    if names and importlib.util.find_spec("openai") is None:
-        message = f"{names[0]} is set, but the package openai is missing: a rule-based stand-in answers instead"
-        yield Finding("note", "language model", message, "pip install 'agentbook[llm]', then restart the service.")
-        return
     if not is_configured(os.environ):
+        if os.environ.get(_MODEL):
+            message = f"{_MODEL} is set, but no endpoint: a rule-based stand-in answers"
+            advice = "Set OPENAI_BASE_URL, such as http://127.0.0.1:11434/v1 for Ollama, then restart the service."
+            yield Finding("note", "language model", message, advice)
+        return
+    if importlib.util.find_spec("openai") is None:
+        message = "one is configured, but the package openai is missing: turns of LLM agents fail"
+        yield Finding("wrong", "language model", message, "pip install 'agentbook[llm]', then restart the service.")
         return
     models = models_from_environment(os.environ).settings
     with ThreadPoolExecutor(len(models)) as threads:  # a notebook's loop is running already

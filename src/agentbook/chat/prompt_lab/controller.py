@@ -116,7 +116,8 @@ class LabController:
         experiment = self.experiment
         if self.workspace is None:
             raise ValueError(
-                "The lab needs workspace= to start sessions in: ab.PromptLab(client, agent=..., workspace=...)."
+                "The lab needs workspace= to start sessions in: ab.PromptLab(client, agent=..., workspace=...). "
+                "client.workspaces.create(name) makes one, and so does the lab's form."
             )
         names = [variants] if isinstance(variants, str | Variant) else variants
         chosen = [experiment.variant(each) for each in (tuple(experiment.variants) if names is None else names)]
@@ -248,7 +249,10 @@ class LabController:
             If it has none.
         """
         if self.agent is None:
-            raise ValueError("The lab has no agent: ab.PromptLab(client, agent=...), or give the variant one.")
+            raise ValueError(
+                "The lab has no agent: ab.PromptLab(client, agent=...), or give the variant one. "
+                'client.agents.create(name, template="LLM") makes one, and so does the lab\'s form.'
+            )
         return self.agent
 
     async def configuration(self, source: str | Variant | Version) -> Variant | Version:

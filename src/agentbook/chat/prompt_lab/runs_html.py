@@ -41,7 +41,8 @@ def _table(rows: Sequence[dict[Any, Any]], label: str) -> str:
         return ""
     shown = "".join(map(_row, rows[:MAX_ROWS]))
     rest = f'<div class="ab-foot">and {len(rows) - MAX_ROWS} more: lab.compare()</div>' if len(rows) > MAX_ROWS else ""
-    head = "".join(f'<th scope="col">{name}</th>' for name in ("change", "variant", "input", "checks", "passed"))
+    head = "".join(f'<th scope="col">{name}</th>' for name in ("change", "variant", "input", "checks"))
+    head += '<th scope="col" class="ab-figure">passed</th>'
     return (
         f'<div class="ab-scroll" tabindex="0" role="region" aria-label="{label}"><table class="ab-lab-table">'
         f"<thead><tr>{head}</tr></thead><tbody>{shown}</tbody></table></div>{rest}"
@@ -54,7 +55,8 @@ def _row(row: dict[Any, Any]) -> str:
     passed = " → ".join(_share(row[name]) for name in ("passed_before", "passed_after"))
     return (
         f'<tr><td><span class="ab-r-turned {_WORDS.get(change, "")}">{plain(change)}</span></td>'
-        f"<td>{plain(row['variant'])}{edited}</td><td>{plain(row['input'])}{_replies(row)}</td>"
+        f"<td>{plain(row['variant'])}{edited}</td>"
+        f'<td class="ab-lab-wide">{plain(row["input"])}{_replies(row)}</td>'
         f'<td>{plain(row["checks"])}</td><td class="ab-figure">{passed}</td></tr>'
     )
 

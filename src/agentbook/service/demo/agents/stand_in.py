@@ -20,7 +20,8 @@ from .tokenize import keyword_stems
 
 NOTICE = (
     "*I am a rule-based stand-in: no language model is configured for this agent. "
-    "Set `OPENAI_BASE_URL` and `OPENAI_API_KEY`, and restart the service, to have a model answer.*"
+    "Set `OPENAI_BASE_URL`, and `OPENAI_API_KEY` if the endpoint needs a key, and restart the service, "
+    "to have a model answer.*"
 )
 
 _MAX_QUESTION = 240
