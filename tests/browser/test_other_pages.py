@@ -14,7 +14,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 from playwright.sync_api import Page as BrowserPage
 
-from browser.test_panel import CONNECT, PANEL
+from browser.panels import CONNECT, PANEL
 from support.lab import ARTEFACTS, TIMEOUT_MS, Lab, write_notebook
 
 pytestmark = pytest.mark.browser

@@ -7,6 +7,13 @@ import re
 import pytest
 from playwright.sync_api import Locator, Route, expect
 
+from browser.panel_pages import (
+    check_a_narrow_page,
+    reload_with_a_running_kernel,
+    reopen_with_all_sessions_and_formulas,
+    restart_the_kernel,
+)
+from browser.panels import CONNECT, PANEL, Panel
 from support.lab import Lab, Page, axe_violations, write_notebook
 
 pytestmark = pytest.mark.browser
@@ -35,33 +42,6 @@ Long: $a_1 + a_2 + a_3 + a_4 + a_5 + a_6 + a_7 + a_8 + a_9 + a_{{10}} + a_{{11}}
 
 ![a cat](http://stray.example/cat.png), $\href{{http://stray.example}}{{x}}$ and [a link](http://stray.example/a).
 """
-CONNECT = "import agentbook as ab\nclient = ab.connect()"
-PANEL = '{name} = ab.ChatPanel(client, workspace="acme~playground", agent={agent!r}, height="{height}px")\n{name}'
-
-
-class Panel:
-    """One of the notebook's panels."""
-
-    def __init__(self, page: Page, cell: int) -> None:
-        self.page = page.page
-        self.root = page.cell(cell).locator(".ab-chat")
-        self.box = self.root.get_by_role("textbox", name="Message")
-        self.log = self.root.get_by_role("log")
-        self.questions = self.root.locator(".ab-said[dir]")
-        self.replies = self.root.locator(".ab-agent-body")
-        self.status = self.root.get_by_role("status")
-
-    def send(self, text: str) -> None:
-        self.box.fill(text)
-        self.box.press("Enter")
-
-    def button(self, name: str) -> Locator:
-        return self.root.get_by_role("button", name=name, exact=True)
-
-    def wait_for_reply(self, number: int, text: str) -> None:
-        expect(self.replies).to_have_count(number)
-        expect(self.replies.nth(number - 1)).to_contain_text(text)
-        expect(self.status).to_have_text("Answered.")
 
 
 def test_a_person_uses_the_panel(lab: Lab, page: Page) -> None:
@@ -136,79 +116,6 @@ def check_that_no_key_reaches_the_notebook(page: Page, panel: Panel) -> None:
     panel.page.wait_for_function("() => !window.jupyterapp.shell.currentWidget.context.model.dirty")
     assert page.execution_counts() == before
     panel.box.fill("")
-
-
-def check_a_narrow_page(page: Page, panel: Panel) -> None:
-    panel.page.set_viewport_size({"width": 400, "height": 800})
-    panel.root.scroll_into_view_if_needed()
-    panel.log.evaluate("log => { log.scrollTop = -log.scrollHeight; }")
-    expect(panel.button("Jump to latest")).to_be_visible()
-    page.screenshot("panel-narrow")
-    # Only code, tables and formulas scroll, each in itself.
-    wide = """root => [root, ...root.querySelectorAll('*')]
-      .filter(each => each.scrollWidth > each.clientWidth + 1 && getComputedStyle(each).overflowX === 'auto'
-        && !each.matches('pre, .ab-table, .ab-math, .ab-math *')).map(each => each.className)"""
-    assert panel.root.evaluate(wide) == []
-    edge = panel.root.evaluate("root => root.getBoundingClientRect().right")
-    for part in (panel.box, panel.button("Send"), panel.button("New session")):
-        box = part.bounding_box()
-        assert box is not None
-        assert box["x"] + box["width"] <= edge
-    panel.button("Jump to latest").click()
-    expect(panel.button("Jump to latest")).to_be_hidden()
-    expect(panel.questions.last).to_be_in_viewport()
-    panel.page.set_viewport_size({"width": 1200, "height": 1000})
-
-
-def reload_with_a_running_kernel(page: Page) -> None:
-    """The panel is back in both of its cells, with everything in it."""
-    page.save()
-    page.reload()
-    page.wait_for_kernel()
-    for cell in (1, 6):
-        panel = Panel(page, cell)
-        panel.root.scroll_into_view_if_needed()
-        expect(panel.replies).to_have_count(6)
-        expect(panel.status).to_have_text("Answered.")
-        expect(page.cell(cell).locator(".ab-static")).to_be_hidden()
-
-
-def restart_the_kernel(page: Page) -> None:
-    page.page.evaluate(
-        "() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart().then(() => true)"
-    )
-    for cell in (6, 1):
-        panel = Panel(page, cell)
-        panel.root.scroll_into_view_if_needed()
-        expect(panel.root.get_by_role("alert")).to_have_text("The kernel restarted. Run the cell again to go on.")
-        expect(panel.box).to_be_disabled()
-        expect(panel.replies).to_have_count(6)
-    # ipywidgets marks each widget without a kernel by an icon.
-    marks = """cell => [...cell.querySelectorAll('.jupyter-widgets-disconnected')]
-      .map(each => getComputedStyle(each, '::before').content)"""
-    assert set(page.cell(1).evaluate(marks)) <= {"none", "normal"}
-    page.screenshot("panel-restarted")
-
-
-def reopen_with_all_sessions_and_formulas(page: Page) -> None:
-    page.save()
-    page.end_kernel()
-    page.reload()
-    page.end_kernel()
-    transcript = page.cell(1).locator(".ab-static")
-    expect(transcript).to_contain_text("It costs $5 and $10.")
-    transcript.scroll_into_view_if_needed()
-    # JupyterLab has its own styles for HTML outputs.
-    word = transcript.locator(".ab-md :not(pre) > code").first
-    assert word.evaluate("word => getComputedStyle(word).backgroundColor").startswith("color(srgb")
-    expect(transcript.locator("mjx-container")).to_have_count(5)
-    other = transcript.locator(".ab-past")
-    expect(other.locator("blockquote").first).to_be_hidden()
-    other.locator("summary").first.click()
-    expect(other.locator("blockquote").first).to_have_text("Hello again")
-    expect(other.locator("blockquote").first).to_be_visible()
-    assert transcript.locator(".ab-act, img, style ~ button").count() == 0
-    page.screenshot("panel-reopened")
 
 
 def check_formulas_and_that_nothing_is_fetched(panel: Panel) -> None:

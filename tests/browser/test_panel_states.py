@@ -9,7 +9,7 @@ import signal
 import pytest
 from playwright.sync_api import Locator, expect
 
-from browser.test_panel import CONNECT, PANEL, Panel
+from browser.panels import CONNECT, PANEL, Panel
 from support.lab import Lab, Page, axe_violations, write_notebook
 
 pytestmark = pytest.mark.browser

@@ -13,36 +13,14 @@ import pytest
 from ipywidgets import VBox
 
 from agentbook.api.errors import Unauthorized
-from agentbook.chat.compare.page import CompareView
 from agentbook.chat.compare.view import static_html
 from agentbook.chat.compare.widget import Compare
-from agentbook.chat.html import static_transcript
 from agentbook.events import loop
-from chat.compare.agents import Agents, PageReader, buttons, eventually, never, shout, words
+from chat.compare.agents import Agents, PageReader, eventually, never, shout, words
 from chat.fakes import FakePlatform, echo, refused
-from chat.panels import on_loop, widgets_in
+from chat.panels import on_loop
 
 pytestmark = pytest.mark.python_versions
-
-
-def test_pictures_load_when_the_reader_allows_it(make: Any) -> None:
-    compare = make("echo", "shout")
-
-    page = PageReader(compare)
-
-    def pictures() -> tuple[int, str]:
-        return sum(turn.get("body", "").count("<img ") for turn in page.turns.values()), page.fields["pictures"][0]
-
-    compare.ask("none")
-    assert page.fields["pictures"] is None
-    compare.ask("![cat](https://e.test/cat.png)")
-    assert pictures() == (0, "Load pictures")
-    page.say(do="pictures")
-    assert pictures() == (2, "Hide pictures")
-    page.say(do="pictures")
-    assert pictures() == (0, "Load pictures")
-    assert "<img" not in static_html(compare.comparison, "uid")
-    assert make("echo", "shout", images=True).ask("![cat](https://e.test/cat.png)")
 
 
 def test_ask_returns_the_turns_by_name(agents: Agents, make: Any) -> None:
@@ -156,211 +134,12 @@ def test_an_agent_passed_by_id_is_labelled_by_its_id(make: Any, agents: Agents) 
     assert repr(compare) == "Compare('shout', 'agent …0000000a')"
 
 
-def test_a_click_stores_a_preference_and_another_changes_it(make: Any) -> None:
-    compare = make("echo", "shout")
-    assert len(compare.preferences) == 0
-    compare.ask("Hello")
-    assert set(buttons(compare)) == {"Prefer echo", "Prefer shout", "Tie", "None of them"}
-    buttons(compare)["Prefer shout"].click()
-    eventually(compare, lambda: compare.rounds[0].preferred == 1)
-    assert set(buttons(compare)) == {"Prefer echo", "✓ shout preferred", "Tie", "None of them"}
-    row = compare.preferences.iloc[0]
-    assert (row["round"], row["message"], row["preferred"], row["column"]) == (1, "Hello", "shout", 2)
-    assert row["agents"] == ["echo", "shout"]
-    assert row["session_ids"] == list(compare.session_ids.values())
-    assert all(seconds >= 0 for seconds in row["latencies_s"])
-    assert str(row["preferred_at"].tz) == "UTC"
-    assert "preferred: shout 1" in words(compare)
-    assert compare.to_pandas()["preferred"].to_list() == [False, True]
-
-    buttons(compare)["Tie"].click()
-    eventually(compare, lambda: compare.rounds[0].preferred == "tie")
-    assert compare.preferences["preferred"].to_list() == ["tie"]
-    assert compare.preferences["column"].isna().all()
-    buttons(compare)["✓ Tie"].click()
-    eventually(compare, lambda: compare.rounds[0].preferred is None)
-    assert len(compare.preferences) == 0
-
-    compare.ask("Once more")
-    compare.prefer("echo", round=1)
-    compare.prefer("none")
-    assert compare.preferences["preferred"].to_list() == ["echo", "none"]
-    compare.prefer(None)
-    assert compare.preferences["preferred"].to_list() == ["echo"]
-
-
-def test_only_answered_sides_can_be_preferred(make: Any, agents: Agents) -> None:
-    compare = make("echo", "fails", "never")
-    asking = threading.Thread(target=compare.ask, args=("Hello",))
-    asking.start()
-    eventually(compare, lambda: bool(compare.rounds) and compare.rounds[0].exchanges[2].text == "Let me")
-    eventually(compare, lambda: len(compare.comparison.pending) == 1)
-    assert all(button.disabled for button in buttons(compare).values())
-    page = PageReader(compare)
-    assert page.fields["composer"]["busy"]
-    assert "1 of 3 answered, 1 failed…" in words(compare)
-    with pytest.raises(ValueError, match="does not allow"):
-        compare.prefer("echo")
-    page.say(do="stop")
-    asking.join(60)
-    assert {name for name, button in buttons(compare).items() if not button.disabled} == {"Prefer echo", "None of them"}
-    for choice, message in (("fails", "does not allow"), ("tie", "does not allow"), ("nobody", "none of these")):
-        with pytest.raises(ValueError, match=message):
-            compare.prefer(choice)
-    with pytest.raises(ValueError, match="There is no round 2: the last is 1"):
-        compare.prefer("echo", round=2)
-    # A late reply appears, and can be preferred then.
-    on_loop(lambda: agents.started[2].reply("At last"))
-    eventually(compare, lambda: compare.rounds[0].exchanges[2].status == "answered")
-    compare.prefer("never")
-    assert compare.preferences["preferred"].to_list() == ["never"]
-
-
 @pytest.mark.parametrize("ask", [Compare.ask, lambda *a, **k: asyncio.run(Compare.aask(*a, **k))], ids=["ask", "aask"])
 def test_a_timeout_concerns_only_late_sides(make: Any, ask: Any) -> None:
     compare = make("echo", "never")
     turns = ask(compare, "Hello", timeout_s=2.0)
     assert [turn.status for turn in turns.values()] == ["answered", "open"]
     assert [exchange.status for exchange in compare.rounds[0].exchanges] == ["answered", "stopped"]
-
-
-def test_the_page_sends_once(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    compare = make("echo", "never")
-    page = PageReader(compare)
-    answers: list[tuple[str, bool]] = []
-    widget = compare._views.page.chat.widget
-    monkeypatch.setattr(widget, "send", lambda message: answers.append((message.get("kind"), message.get("accepted"))))
-    page.write("Typed")
-    page.write("Typed")  # a double click sends once
-    assert page.fields["composer"]["busy"]  # read on the toolkit's thread, after both messages
-    assert len(compare.rounds) == 1
-    assert [accepted for kind, accepted in answers if kind == "answer"] == [True, False]
-
-
-def test_the_plain_view_reads_sends_and_prefers(make: Any, agents: Agents) -> None:
-    compare = make("echo", "breaks")
-    compare.ask("First")
-    on_loop(compare._views.switch.show_plain)
-    assert not any(isinstance(widget, CompareView) for widget in widgets_in(compare))
-
-    def named() -> dict[str, Any]:
-        on_loop(compare._throttle.flush)
-        return {label: each for each in widgets_in(compare) if (label := getattr(each, "description", ""))}
-
-    def values() -> str:
-        on_loop(compare._throttle.flush)
-        return " ".join(value for each in widgets_in(compare) if isinstance(value := getattr(each, "value", ""), str))
-
-    assert "You said: First" in values()
-    assert "agentbook doctor" in values()
-    agents.started[1].answer = shout
-    named()["Try again"].click()
-    eventually(compare, lambda: compare.rounds[0].complete and compare.rounds[0].exchanges[1].status == "answered")
-    assert "FIRST" in values()
-    assert "Let me" in values(), "what was streamed before the retry"
-    named()["Prefer echo"].click()
-    eventually(compare, lambda: compare.rounds[0].preferred == 0)
-    named()["✓ echo preferred"].click()
-    eventually(compare, lambda: compare.rounds[0].preferred is None)
-    named()["Message"].value = "Second"
-    named()["Send to all"].click()
-    eventually(compare, lambda: len(compare.rounds) == 2 and compare.rounds[1].complete)
-    assert "You said: Second" in values()
-    assert named()["Message"].value == ""
-    on_loop(compare._views.switch.show_page)
-    assert [isinstance(child, CompareView) for child in compare.children] == [True]
-
-
-def test_a_page_is_told_of_each_round_once(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    compare = make("echo", "shout")
-    compare.ask("First")
-    page = PageReader(compare)
-    assert page.fields  # all is drawn
-    patches: list[dict[str, Any]] = []
-    monkeypatch.setattr(compare._views.page.chat.widget, "send", patches.append)
-    compare.ask("Second")
-    assert page.fields["status"][0] == "All answered. Which is better?"
-    known = {"r1", "t1", "t2"}
-    changed = [op[1] for patch in patches for op in patch["ops"] if op[0] in ("html", "data", "body")]
-    assert changed
-    assert not known & set(changed)
-    questions = [op for patch in patches for op in patch["ops"] if op[:1] == ["html"] and op[2] == "question"]
-    assert [op[1] for op in questions] == ["r2"], "the question is sent once, not with each column"
-
-
-@pytest.mark.parametrize(
-    "message",
-    [
-        {"do": "prefer"},
-        {"do": "prefer", "round": "r9", "choice": 0},
-        {"do": "prefer", "round": "r1", "choice": 7},
-        {"do": "prefer", "round": "r1", "choice": None},
-        {"do": "retry", "turn": "r1"},
-        {"do": "send", "text": None, "number": "1"},
-        {"do": "session", "session": "x"},
-        "prefer",
-    ],
-)
-def test_garbage_from_a_page_is_ignored(make: Any, message: Any) -> None:
-    compare = make("echo", "shout")
-    compare.ask("First")
-    compare._views.page.chat.widget._handle_custom_msg(message, [])
-    assert PageReader(compare).fields["preferred"] == ""
-    assert len(compare.rounds) == 1
-
-
-def test_the_static_html_is_not_typeset(make: Any) -> None:
-    compare = make("echo", r"$\let\hr\href$")
-    empty = static_html(compare.comparison, "ap-0")
-    compare.ask("Hello")
-    for html_text in (empty, static_html(compare.comparison, "ap-0")):
-        assert re.match(r'<div class="ap-0-static ab-static [^"]*\bmathjax_ignore tex2jax_ignore"', html_text)
-
-
-def test_names_are_hidden_until_there_is_a_preference(make: Any) -> None:
-    compare = make("echo", "shout", blind=True, seed=1)
-    for _ in range(8):
-        compare.ask("Hello")
-    text = words(compare) + static_html(compare.comparison, "ap-0")
-    assert "echo" not in text
-    assert "shout" not in text
-    assert set(buttons(compare)) == {"Prefer A", "Prefer B", "Tie", "None of them"}
-    orders = [round_.order for round_ in compare.rounds]
-    assert [0, 1] in orders
-    assert [1, 0] in orders
-    again = make("echo", "shout", blind=True, seed=1)
-    for _ in range(8):
-        again.ask("Hello")
-    assert [round_.order for round_ in again.rounds] == orders
-
-    compare.prefer("shout", round=1)
-    column = orders[0].index(1)
-    assert f"{'AB'[column]} · shout" in words(compare)
-    row = compare.preferences.iloc[0]
-    assert (row["preferred"], row["column"], row["blind"]) == ("shout", column + 1, True)
-    assert row["agents"] == [["echo", "shout"][side] for side in orders[0]]
-    assert "HELLO" in PageReader(compare).columns(0)[column]["body"]
-    compare.prefer(None, round=1)
-    assert f"{'AB'[column]} · shout" in words(compare), "names stay visible once shown"
-
-
-def test_the_static_transcript_shows_answers_side_by_side(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    sent: list[tuple[str, dict[str, Any]]] = []
-    record = lambda bundle, **options: sent.append((bundle.get("text/html", ""), options))  # noqa: E731
-    monkeypatch.setattr(static_transcript, "show_bundle", record)
-    monkeypatch.setattr(static_transcript, "_in_kernel", lambda: True)
-    compare = make("echo", "shout")
-    compare._ipython_display_()
-    compare.ask("Hello")
-    compare.prefer("echo")
-    final = sent[-1][0]
-    assert sent[-1][1]["update"]
-    assert re.search(
-        r'<div class="ab-columns"><div class="ab-column ab-chosen">.*<div class="ab-column">', final, re.DOTALL
-    )
-    assert "echo was preferred." in final
-    assert "onload" not in final
-    assert not any(session in final for session in compare.session_ids.values())
 
 
 def test_drawing_is_throttled_and_loses_nothing(make: Any, agents: Agents) -> None:

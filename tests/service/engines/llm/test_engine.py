@@ -2,15 +2,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
-import re
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -21,56 +16,13 @@ from agentbook.service.engines.base import (
     LlmUsage,
     Message,
     Reply,
-    Step,
     ToolDone,
     ToolStarted,
-    TurnRequest,
 )
-from agentbook.service.engines.llm.engine import LlmEngine
-from agentbook.service.engines.llm.models import Models
-from agentbook.service.engines.llm.settings import Settings
-from service.engines.engine_runs import collect, request
-from support.fake_openai import FakeOpenAI, Scripted, calls, cut, hang, raw, refusal, refuse, text
+from service.engines.llm.engine_turns import KEY, counted, last_step, llm, run, turn
+from support.fake_openai import FakeOpenAI, calls, hang, refusal, refuse, text
 
 pytestmark = pytest.mark.dependencies
-
-KEY = "sk-swordfish-0123456789"
-
-
-def llm(fake: FakeOpenAI, **options: Any) -> LlmEngine:
-    settings = Settings(fake.base_url, KEY, "fake-model", **{"retry_delays_s": (0.0, 0.0), **options})
-    return LlmEngine(Models((settings,)), max_rounds=3)
-
-
-def turn(message: str = "Hello", *tools: str, **fields: Any) -> TurnRequest:
-    return replace(request(message, system_prompt="Be brief."), platform_tools=list(tools), **fields)
-
-
-def run(engine: LlmEngine, request: TurnRequest | None = None) -> list[Step]:
-    """The steps of a turn, after checking what holds for every turn of this engine."""
-    steps = asyncio.run(collect(engine, request or turn()))
-    assert [step for step in steps if isinstance(step, Reply | Failure)] == steps[-1:], (
-        "it ends once, with its last step"
-    )
-    if isinstance(steps[-1], Reply):
-        assert "".join(step.text for step in steps if isinstance(step, Draft)) == steps[-1].text
-    else:
-        assert isinstance(steps[-1], Failure)
-        assert not steps[-1].message.endswith("."), "clients put it into a sentence"
-    assert KEY not in repr(steps)
-    return steps
-
-
-def counted(tokens: int) -> LlmUsage:
-    """What `FakeOpenAI` counts: one token of input."""
-    return LlmUsage(tokens, model="fake-model", input_tokens=1, output_tokens=tokens - 1)
-
-
-def last_step(fake: FakeOpenAI, *script: Scripted, **options: Any) -> Reply | Failure:
-    fake.script_answers(*script)
-    last = run(llm(fake, **options))[-1]
-    assert isinstance(last, Reply | Failure)
-    return last
 
 
 def test_an_answer_is_streamed_and_counted(fake: FakeOpenAI) -> None:
@@ -198,55 +150,6 @@ def test_the_ends_of_an_answer(fake: FakeOpenAI) -> None:
         assert phrase in failure.message
 
 
-@pytest.mark.parametrize(
-    "problem",
-    [
-        refuse(429, "slow down", retry_after="0"),
-        refuse(500, "oops"),
-        refuse(503, "loading"),
-        cut(),
-        raw(b'data: {"error": {"message": "overloaded"}}\n\n'),
-        raw(b""),
-    ],
-    ids=["429", "500", "503", "cut", "error in the stream", "nothing"],
-)
-def test_a_temporary_problem_is_retried_twice(fake: FakeOpenAI, problem: Scripted) -> None:
-    assert last_step(fake, problem, problem, text("At last.")) == Reply("At last.")
-    assert len(fake.requests) == 3
-    assert isinstance(last_step(fake, problem, problem, problem, text("too late")), Failure)
-    assert len(fake.requests) == 3
-
-
-@pytest.mark.parametrize(
-    ("problem", "status", "pattern"),
-    [
-        (refuse(400, "context too long"), 502, "answered 400: .*context too long"),
-        (refuse(401, f"Incorrect API key provided: {KEY}"), 502, r"credentials \(401\). Check OPENAI_API_KEY"),
-        (refuse(403, "swordfish"), 502, "Check OPENAI_API_KEY"),
-        (refuse(404, "no model"), 502, "know the model 'fake-model'.* AGENTBOOK_LLM_MODEL"),
-        (refuse(422, f"odd {KEY} at https://a:swordfish@b/?k=swordfish"), 502, "answered 422"),
-        (refuse(429, "pay", "insufficient_quota"), 503, "quota"),
-        (refuse(307, "there", location="http://127.0.0.1:1/elsewhere"), 502, r"redirects elsewhere \(307\)"),
-        (raw(b"data: nonsense\n\n"), 502, "not a stream of chat completion chunks"),
-        (raw(b"data: [1, 2]\n\n"), 502, "not a stream of chat completion chunks"),
-        (raw(b'data: {"choices": 7}\n\n'), 502, "not a stream of chat completion chunks"),
-        (raw(b"data: \xff\xfe\n\n"), 502, "not a stream of chat completion chunks"),
-        (raw(b"data: " + b"[" * 100_000 + b"\n\n"), 502, "not a stream of chat completion chunks"),
-        (cut("Hel"), 502, "closed the connection"),
-        (Scripted([text("Hel").parts[1]]), 502, "broke off"),
-        (raw(text("Hel").parts[1], b'data: {"error": {"message": "out of memory"}}\n\n'), 502, "out of memory"),
-    ],
-)
-def test_a_permanent_problem_fails_at_once(fake: FakeOpenAI, problem: Scripted, status: int, pattern: str) -> None:
-    failure = last_step(fake, problem)
-    assert isinstance(failure, Failure)
-    assert failure.status == status
-    assert failure.message == " ".join(failure.message.split())
-    assert re.search(pattern, failure.message), failure.message
-    assert "swordfish" not in failure.message
-    assert len(fake.requests) == 1
-
-
 def test_a_model_that_refuses_max_tokens_gets_the_newer_name(fake: FakeOpenAI) -> None:
     message = (
         "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
@@ -262,59 +165,6 @@ def test_a_model_that_refuses_max_tokens_gets_the_newer_name(fake: FakeOpenAI) -
     failure = run(llm(fake), limited)[-1]
     assert isinstance(failure, Failure)
     assert "max_completion_tokens is too large" in failure.message
-
-
-@pytest.mark.parametrize(
-    ("problem", "message"),
-    [
-        (refuse(400, "cannot read: You are a clerk"), "endpoint answered 400"),
-        (
-            raw(text("Hel").parts[1], b'data: {"error": {"message": "You are a clerk"}}\n\n'),
-            "endpoint broke off with an error",
-        ),
-    ],
-)
-def test_a_failure_of_anothers_agent_does_not_quote_the_endpoint(
-    fake: FakeOpenAI, problem: Scripted, message: str
-) -> None:
-    fake.script_answers(problem)
-    failure = run(llm(fake), turn(prompt_is_visible=False))[-1]
-    assert isinstance(failure, Failure)
-    assert failure.message.endswith(message)
-
-
-def test_retry_after_is_honoured(fake: FakeOpenAI, monkeypatch: pytest.MonkeyPatch) -> None:
-    waits: list[float] = []
-    sleep = asyncio.sleep
-
-    async def record_sleep(seconds: float) -> None:
-        waits.append(seconds)
-        await sleep(0)
-
-    monkeypatch.setattr("agentbook.service.engines.llm.endpoint.asyncio.sleep", record_sleep)
-    last_step(fake, refuse(429, retry_after="3"), refuse(503, retry_after="9999"), text("x"))
-    assert waits == [3.0, 20.0]
-    waits.clear()
-    last_step(fake, refuse(429, retry_after="Wed, 21 Oct"), refuse(429), text("x"), retry_delays_s=(0.25, 0.5))
-    assert waits == [0.25, 0.5]
-
-
-@pytest.mark.parametrize("script", [hang(), hang("Hel")])
-def test_silence_times_out(fake: FakeOpenAI, script: Scripted) -> None:
-    failure = last_step(fake, script, read_timeout_s=0.3)
-    assert isinstance(failure, Failure)
-    assert (failure.status, failure.error) == (504, "ModelTimeout")
-    assert "said nothing for 0.3 s" in failure.message
-    assert len(fake.requests) == 1, "a timeout is not retried"
-    assert fake.disconnected.wait(60), "the connection was closed"
-
-
-def test_an_endpoint_that_does_not_listen() -> None:
-    with FakeOpenAI() as closed:
-        engine = llm(closed)
-    failure = run(engine)[-1]
-    assert isinstance(failure, Failure)
-    assert "cannot be reached" in failure.message
 
 
 @pytest.mark.parametrize("how", ["cancel", "close"])
@@ -374,28 +224,3 @@ def test_a_local_endpoint_is_reached_without_a_proxy(fake: FakeOpenAI, monkeypat
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:1")
     assert last_step(fake, text("Here.")) == Reply("Here.")
-
-
-@pytest.mark.parametrize(
-    "script",
-    [
-        lambda: [text("fine")],
-        lambda: [refuse(401, f"Incorrect API key provided: {KEY}")],
-        lambda: [refuse(400, f"no {KEY}")],
-        lambda: [raw(f"data: {KEY}\n\n".encode())],
-        lambda: [raw(f'data: {{"error": {{"message": "no {KEY}"}}}}\n\n'.encode())] * 3,
-        lambda: [cut()] * 3,
-    ],
-)
-def test_the_key_is_in_no_log_line(
-    fake: FakeOpenAI, script: Callable[[], list[Scripted]], caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.DEBUG)
-    for name in ("openai", "httpx2", "httpcore2", "httpx", "httpcore"):
-        caplog.set_level(logging.DEBUG, logger=name)
-    last = last_step(fake, *script())
-    assert caplog.records
-    assert KEY not in caplog.text
-    assert KEY not in repr(last)
-    if isinstance(last, Failure):
-        assert any(record.name == "agentbook.service" for record in caplog.records), "the operator sees it in the log"

@@ -1,0 +1,81 @@
+"""A panel in a narrow page, and after the page or the kernel came anew."""
+
+from __future__ import annotations
+
+from playwright.sync_api import expect
+
+from browser.panels import Panel
+from support.lab import Page
+
+
+def check_a_narrow_page(page: Page, panel: Panel) -> None:
+    panel.page.set_viewport_size({"width": 400, "height": 800})
+    panel.root.scroll_into_view_if_needed()
+    panel.log.evaluate("log => { log.scrollTop = -log.scrollHeight; }")
+    expect(panel.button("Jump to latest")).to_be_visible()
+    page.screenshot("panel-narrow")
+    # Only code, tables and formulas scroll, each in itself.
+    wide = """root => [root, ...root.querySelectorAll('*')]
+      .filter(each => each.scrollWidth > each.clientWidth + 1 && getComputedStyle(each).overflowX === 'auto'
+        && !each.matches('pre, .ab-table, .ab-math, .ab-math *')).map(each => each.className)"""
+    assert panel.root.evaluate(wide) == []
+    edge = panel.root.evaluate("root => root.getBoundingClientRect().right")
+    for part in (panel.box, panel.button("Send"), panel.button("New session")):
+        box = part.bounding_box()
+        assert box is not None
+        assert box["x"] + box["width"] <= edge
+    panel.button("Jump to latest").click()
+    expect(panel.button("Jump to latest")).to_be_hidden()
+    expect(panel.questions.last).to_be_in_viewport()
+    panel.page.set_viewport_size({"width": 1200, "height": 1000})
+
+
+def reload_with_a_running_kernel(page: Page) -> None:
+    """The panel is back in both of its cells, with everything in it."""
+    page.save()
+    page.reload()
+    page.wait_for_kernel()
+    for cell in (1, 6):
+        panel = Panel(page, cell)
+        panel.root.scroll_into_view_if_needed()
+        expect(panel.replies).to_have_count(6)
+        expect(panel.status).to_have_text("Answered.")
+        expect(page.cell(cell).locator(".ab-static")).to_be_hidden()
+
+
+def restart_the_kernel(page: Page) -> None:
+    page.page.evaluate(
+        "() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart().then(() => true)"
+    )
+    for cell in (6, 1):
+        panel = Panel(page, cell)
+        panel.root.scroll_into_view_if_needed()
+        expect(panel.root.get_by_role("alert")).to_have_text("The kernel restarted. Run the cell again to go on.")
+        expect(panel.box).to_be_disabled()
+        expect(panel.replies).to_have_count(6)
+    # ipywidgets marks each widget without a kernel by an icon.
+    marks = """cell => [...cell.querySelectorAll('.jupyter-widgets-disconnected')]
+      .map(each => getComputedStyle(each, '::before').content)"""
+    assert set(page.cell(1).evaluate(marks)) <= {"none", "normal"}
+    page.screenshot("panel-restarted")
+
+
+def reopen_with_all_sessions_and_formulas(page: Page) -> None:
+    page.save()
+    page.end_kernel()
+    page.reload()
+    page.end_kernel()
+    transcript = page.cell(1).locator(".ab-static")
+    expect(transcript).to_contain_text("It costs $5 and $10.")
+    transcript.scroll_into_view_if_needed()
+    # JupyterLab has its own styles for HTML outputs.
+    word = transcript.locator(".ab-md :not(pre) > code").first
+    assert word.evaluate("word => getComputedStyle(word).backgroundColor").startswith("color(srgb")
+    expect(transcript.locator("mjx-container")).to_have_count(5)
+    other = transcript.locator(".ab-past")
+    expect(other.locator("blockquote").first).to_be_hidden()
+    other.locator("summary").first.click()
+    expect(other.locator("blockquote").first).to_have_text("Hello again")
+    expect(other.locator("blockquote").first).to_be_visible()
+    assert transcript.locator(".ab-act, img, style ~ button").count() == 0
+    page.screenshot("panel-reopened")

@@ -1,0 +1,148 @@
+"""What a page, plain widgets and a saved notebook show of a comparison."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from agentbook.chat.compare.page import CompareView
+from agentbook.chat.compare.view import static_html
+from agentbook.chat.html import static_transcript
+from chat.compare.agents import Agents, PageReader, eventually, shout
+from chat.panels import on_loop, widgets_in
+
+pytestmark = pytest.mark.python_versions
+
+
+def test_pictures_load_when_the_reader_allows_it(make: Any) -> None:
+    compare = make("echo", "shout")
+
+    page = PageReader(compare)
+
+    def pictures() -> tuple[int, str]:
+        return sum(turn.get("body", "").count("<img ") for turn in page.turns.values()), page.fields["pictures"][0]
+
+    compare.ask("none")
+    assert page.fields["pictures"] is None
+    compare.ask("![cat](https://e.test/cat.png)")
+    assert pictures() == (0, "Load pictures")
+    page.say(do="pictures")
+    assert pictures() == (2, "Hide pictures")
+    page.say(do="pictures")
+    assert pictures() == (0, "Load pictures")
+    assert "<img" not in static_html(compare.comparison, "uid")
+    assert make("echo", "shout", images=True).ask("![cat](https://e.test/cat.png)")
+
+
+def test_the_page_sends_once(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    compare = make("echo", "never")
+    page = PageReader(compare)
+    answers: list[tuple[str, bool]] = []
+    widget = compare._views.page.chat.widget
+    monkeypatch.setattr(widget, "send", lambda message: answers.append((message.get("kind"), message.get("accepted"))))
+    page.write("Typed")
+    page.write("Typed")  # a double click sends once
+    assert page.fields["composer"]["busy"]  # read on the toolkit's thread, after both messages
+    assert len(compare.rounds) == 1
+    assert [accepted for kind, accepted in answers if kind == "answer"] == [True, False]
+
+
+def test_the_plain_view_reads_sends_and_prefers(make: Any, agents: Agents) -> None:
+    compare = make("echo", "breaks")
+    compare.ask("First")
+    on_loop(compare._views.switch.show_plain)
+    assert not any(isinstance(widget, CompareView) for widget in widgets_in(compare))
+
+    def named() -> dict[str, Any]:
+        on_loop(compare._throttle.flush)
+        return {label: each for each in widgets_in(compare) if (label := getattr(each, "description", ""))}
+
+    def values() -> str:
+        on_loop(compare._throttle.flush)
+        return " ".join(value for each in widgets_in(compare) if isinstance(value := getattr(each, "value", ""), str))
+
+    assert "You said: First" in values()
+    assert "agentbook doctor" in values()
+    agents.started[1].answer = shout
+    named()["Try again"].click()
+    eventually(compare, lambda: compare.rounds[0].complete and compare.rounds[0].exchanges[1].status == "answered")
+    assert "FIRST" in values()
+    assert "Let me" in values(), "what was streamed before the retry"
+    named()["Prefer echo"].click()
+    eventually(compare, lambda: compare.rounds[0].preferred == 0)
+    named()["✓ echo preferred"].click()
+    eventually(compare, lambda: compare.rounds[0].preferred is None)
+    named()["Message"].value = "Second"
+    named()["Send to all"].click()
+    eventually(compare, lambda: len(compare.rounds) == 2 and compare.rounds[1].complete)
+    assert "You said: Second" in values()
+    assert named()["Message"].value == ""
+    on_loop(compare._views.switch.show_page)
+    assert [isinstance(child, CompareView) for child in compare.children] == [True]
+
+
+def test_a_page_is_told_of_each_round_once(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    compare = make("echo", "shout")
+    compare.ask("First")
+    page = PageReader(compare)
+    assert page.fields  # all is drawn
+    patches: list[dict[str, Any]] = []
+    monkeypatch.setattr(compare._views.page.chat.widget, "send", patches.append)
+    compare.ask("Second")
+    assert page.fields["status"][0] == "All answered. Which is better?"
+    known = {"r1", "t1", "t2"}
+    changed = [op[1] for patch in patches for op in patch["ops"] if op[0] in ("html", "data", "body")]
+    assert changed
+    assert not known & set(changed)
+    questions = [op for patch in patches for op in patch["ops"] if op[:1] == ["html"] and op[2] == "question"]
+    assert [op[1] for op in questions] == ["r2"], "the question is sent once, not with each column"
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"do": "prefer"},
+        {"do": "prefer", "round": "r9", "choice": 0},
+        {"do": "prefer", "round": "r1", "choice": 7},
+        {"do": "prefer", "round": "r1", "choice": None},
+        {"do": "retry", "turn": "r1"},
+        {"do": "send", "text": None, "number": "1"},
+        {"do": "session", "session": "x"},
+        "prefer",
+    ],
+)
+def test_garbage_from_a_page_is_ignored(make: Any, message: Any) -> None:
+    compare = make("echo", "shout")
+    compare.ask("First")
+    compare._views.page.chat.widget._handle_custom_msg(message, [])
+    assert PageReader(compare).fields["preferred"] == ""
+    assert len(compare.rounds) == 1
+
+
+def test_the_static_html_is_not_typeset(make: Any) -> None:
+    compare = make("echo", r"$\let\hr\href$")
+    empty = static_html(compare.comparison, "ap-0")
+    compare.ask("Hello")
+    for html_text in (empty, static_html(compare.comparison, "ap-0")):
+        assert re.match(r'<div class="ap-0-static ab-static [^"]*\bmathjax_ignore tex2jax_ignore"', html_text)
+
+
+def test_the_static_transcript_shows_answers_side_by_side(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[tuple[str, dict[str, Any]]] = []
+    record = lambda bundle, **options: sent.append((bundle.get("text/html", ""), options))  # noqa: E731
+    monkeypatch.setattr(static_transcript, "show_bundle", record)
+    monkeypatch.setattr(static_transcript, "_in_kernel", lambda: True)
+    compare = make("echo", "shout")
+    compare._ipython_display_()
+    compare.ask("Hello")
+    compare.prefer("echo")
+    final = sent[-1][0]
+    assert sent[-1][1]["update"]
+    assert re.search(
+        r'<div class="ab-columns"><div class="ab-column ab-chosen">.*<div class="ab-column">', final, re.DOTALL
+    )
+    assert "echo was preferred." in final
+    assert "onload" not in final
+    assert not any(session in final for session in compare.session_ids.values())
