@@ -116,6 +116,10 @@ def test_showing_a_list_requests_nothing() -> None:
     platform = Platform()
     agents = platform.client().agents.list(search="x")
     assert repr(agents) == "<Listing of agents.list(search='x'): not fetched yet>"
+    skills = platform.client().skills.list("carol's team", search="x")
+    assert repr(skills) == """<Listing of skills.list("carol's team", search='x'): not fetched yet>"""
+    events = platform.client().sessions.events("s1")
+    assert repr(events) == "<Listing of sessions.events(sort_by='id', session_id='s1'): not fetched yet>"
     html = agents._repr_html_()
     assert "nothing is fetched yet" in html
     assert "<code>listing.to_pandas()</code>" in html

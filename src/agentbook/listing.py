@@ -13,6 +13,7 @@ from contextlib import aclosing
 from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NoReturn, overload
+from urllib.parse import unquote
 
 from ._listing_html import listing_html
 from .api.calls import Call, ListCall
@@ -66,8 +67,11 @@ class _LazyList:
         return listing_html(self._title(), self._first, total, self.list_call.resource, awaited=self._awaited)
 
     def _title(self) -> str:
-        params = ", ".join(f"{name}={value!r}" for name, value in self.parameters.items() if name != "path")
-        return f"{self.list_call.call.operation}({params})"
+        arguments = [f"{name}={value!r}" for name, value in self.parameters.items() if name != "path"]
+        segments = self.list_call.call.path.split("/")
+        if len(segments) == 3 and not self.list_call.context:  # whose items these are, as in accounts/acme/skills
+            arguments.insert(0, repr(unquote(segments[1])))
+        return f"{self.list_call.call.operation}({', '.join(arguments)})"
 
     def _part(self, positions: slice, count: Callable[[], int]) -> ListCall:
         """The list of a slice; `count` counts the items, for positions from the end."""

@@ -12,11 +12,12 @@ import pytest
 import agentbook as ab
 from agentbook.api.endpoints import agents
 from agentbook.api.endpoints.sessions import events
+from agentbook.api.errors import AgentbookError
 from agentbook.api.event_ids import milliseconds_of
 from agentbook.api.page import Page
 from agentbook.frames.load.concurrency import ConcurrencyLimit
 from agentbook.frames.load.id_ranges import ListLoad
-from agentbook.frames.load.page_loader import Fetched, PageLoader
+from agentbook.frames.load.page_loader import Fetched, PageLoader, PageRequest
 from agentbook.frames.parse.frame import FrameBuilder
 from support.fake_platform.core import event_id
 from support.fake_platform.over_http import HttpPlatform
@@ -95,6 +96,52 @@ def test_pages_by_offset_do_not_wait() -> None:
     body = json.dumps({"items": items, "pagination": {"total_count": 1000, "has_more": True}}).encode()
     loader.receive(Fetched(first, Page.parse(body), wait_s=0.05, cost_s=0.001))
     assert len(loader.next_requests(ahead=True)) == 4
+
+
+def test_small_pages_by_offset_are_parsed_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page of 100 items costs as much again as its items."""
+    parsed: list[int] = []
+    parse_together = FrameBuilder.parse_together
+
+    def count(builder: FrameBuilder, pages: Any, contexts: Any) -> Any:
+        parsed.append(len(pages))
+        return parse_together(builder, pages, contexts)
+
+    monkeypatch.setattr(FrameBuilder, "parse_together", count)
+    load = ListLoad("agents", agents.list_(), strict=False)
+    loader = PageLoader([load], FrameBuilder("agents"), lambda load: None, concurrency=7)
+    while not loader.finished:
+        for request in loader.next_requests():
+            start = request.call.query["offset"] or 0
+            items = [{"id": event_id} for event_id in IDS[start : start + 20]]
+            body = json.dumps({"items": items, "pagination": {"total_count": len(IDS)}}).encode()
+            loader.receive(Fetched(request, Page.parse(body), wait_s=0.05, cost_s=0.001))
+    assert [row for piece in load.pieces() for row in piece.batch["id"].to_pylist()] == IDS
+    assert max(parsed) > 1
+    assert sum(parsed) == loader.requests - 1, "the first page alone"
+
+
+def test_what_follows_a_failed_page_is_not_kept() -> None:
+    """A resumed load reads on from the gap."""
+    load = ListLoad("agents", agents.list_(), strict=False)
+    loader = PageLoader([load], FrameBuilder("agents"), lambda load: None, concurrency=8)
+    failed = [request for request in loader.next_requests() if not answer(loader, request)]
+    failed += [request for request in reversed(loader.next_requests()) if not answer(loader, request)]
+    assert [request.call.query["offset"] for request in failed] == [19]
+    loader.next_requests()
+    assert loader.finished
+    assert str(load.error) == "lost"
+    assert [row for piece in load.pieces() for row in piece.batch["id"].to_pylist()] == IDS[:20]
+
+
+def answer(loader: PageLoader, request: PageRequest) -> bool:
+    """Answer with a page of 20 of 60 items, or with an error at offset 19."""
+    start = request.call.query["offset"] or 0
+    items = [{"id": event_id} for event_id in IDS[start : min(start + 20, 60)]]
+    page = Page.parse(json.dumps({"items": items, "pagination": {"total_count": 60}}).encode())
+    outcome = AgentbookError("lost") if start == 19 else page
+    loader.receive(Fetched(request, outcome, wait_s=0.05, cost_s=0.001))
+    return outcome is page
 
 
 @pytest.mark.anyio

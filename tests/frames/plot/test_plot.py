@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from agentbook.api.errors import EmptyWarning
 from agentbook.api.event_ids import first_id_at
 from agentbook.api.record import Record
 from agentbook.frames import plot
@@ -148,6 +149,15 @@ def test_a_chart_has_no_background_and_no_black_text(draw: Any) -> None:
     assert {element.get("fill", INK) for element in texts} <= {INK}
     assert "background: white" not in draw().svg()
     assert not [element for element in root if element.tag.endswith("rect") and element.get("fill") == "white"]
+
+
+@pytest.mark.parametrize(
+    "name", ["activity_heatmap", "failure_rate", "failures", "initiators", "latency", "prompt_latency"]
+)
+def test_a_chart_of_nothing_says_so_once(name: str) -> None:
+    with pytest.warns(EmptyWarning) as caught:
+        getattr(plot, name)(to_frame("events", [], context={"session_id": "s1"}))
+    assert [warning.filename for warning in caught] == [__file__]
 
 
 def test_too_many_rows_are_refused_before_they_are_drawn() -> None:

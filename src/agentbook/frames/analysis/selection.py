@@ -7,15 +7,17 @@ They mean the same wherever they occur, in tables and charts. `groups_of` in
 
 from __future__ import annotations
 
+import functools
 import operator
 import re
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -29,6 +31,10 @@ _LOAD_MORE = 'Load a longer span, as in ab.load_history(client, account, since="
 _LENGTH = re.compile(r"\s*\d+(?:\.\d+)?\s*[A-Za-z]+\s*")  # "30d"
 _DATE = re.compile(r"\s*\d{4}-\d{2}-\d{2}\s*")
 _PACKAGE = str(Path(__file__).parents[2])
+P = ParamSpec("P")
+T = TypeVar("T")
+# Whether a warning was given already; None outside of `warns_once`.
+_has_warned: ContextVar[bool | None] = ContextVar("_has_warned", default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +141,25 @@ def warn_if_empty(frame: pd.DataFrame, *, caller: str, advice: str = _LOAD_MORE)
         _warn(f"{caller}: the frame has no rows, so neither has the result. {advice}")
 
 
+def warns_once(chart: Callable[P, T]) -> Callable[P, T]:
+    """A chart that makes several tables, but warns only once that there are no rows."""
+
+    @functools.wraps(chart)
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        token = _has_warned.set(False)
+        try:
+            return chart(*args, **kwargs)
+        finally:
+            _has_warned.reset(token)
+
+    return call
+
+
 def _warn(text: str) -> None:
-    warnings.warn(text, EmptyWarning, stacklevel=_level_of_caller())
+    if not _has_warned.get():
+        warnings.warn(text, EmptyWarning, stacklevel=_level_of_caller())
+    if _has_warned.get() is not None:
+        _has_warned.set(True)
 
 
 def _level_of_caller() -> int:

@@ -240,18 +240,20 @@ class PageLoader:
         if isinstance(page, AgentbookError):
             self._accept(id_range, fetched.request.number, page)
             return
-        if not load.pages and page.has_more is False and id_range.pagination.end is None:
-            if self._is_unchanged is not None and self._is_unchanged(load, functools.partial(_ids, page)):
-                self._limit.record(fetched.wait_s, fetched.cost_s)
-                self._ranges.remove(id_range)
-                self._completed.append(load)
-                return
-            if len(page.body) <= _SMALL_BYTES:
-                self._small.append((id_range, fetched.request.number, fetched, page))
-                self._small_bytes += len(page.body)
-                if len(self._small) >= self._small_limit or self._small_bytes >= _BATCH_BYTES:
-                    self.parse_small()
-                return
+        only_page = not load.pages and page.has_more is False and id_range.pagination.end is None
+        if only_page and self._is_unchanged is not None and self._is_unchanged(load, functools.partial(_ids, page)):
+            self._limit.record(fetched.wait_s, fetched.cost_s)
+            self._ranges.remove(id_range)
+            self._completed.append(load)
+            return
+        # No request depends on what is in these pages.
+        independent = only_page or (load.pages and not load.list_call.keyset)
+        if independent and len(page.body) <= _SMALL_BYTES:
+            self._small.append((id_range, fetched.request.number, fetched, page))
+            self._small_bytes += len(page.body)
+            if len(self._small) >= self._small_limit or self._small_bytes >= _BATCH_BYTES:
+                self.parse_small()
+            return
         busy = time.thread_time()
         piece = self._parser.parse(page.body, load.list_call.context)
         _check(load, piece)
@@ -271,7 +273,8 @@ class PageLoader:
         for (id_range, number, _, page), piece in zip(small, pieces, strict=True):
             if not clean:
                 _check(id_range.load, piece)
-            self._accept(id_range, number, (page, piece))
+            if id_range.load.error is None:
+                self._accept(id_range, number, (page, piece))
         parse_s = (time.thread_time() - busy) / len(small)
         for _, _, fetched, _ in small:
             self._record(fetched, parse_s)

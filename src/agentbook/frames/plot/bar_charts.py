@@ -9,13 +9,14 @@ import pandas as pd
 from ..analysis.credentials import credential_report
 from ..analysis.failures import failures as failure_table
 from ..analysis.findings import SEVERITIES
-from ..analysis.selection import OTHER, keep_top
+from ..analysis.selection import OTHER, keep_top, warns_once
 from ..analysis.validate import frame_of, require
 from .chart import Chart
 from .inputs import turns_within
 from .style import BAD, SEVERITY_COLOURS, altair, click, count_text, data_of, join_names, styled, tooltip
 
 
+@warns_once
 def failures(data: Any, *, since: Any = None, until: Any = None) -> Chart:
     """Failed turns by kind of failure.
 

@@ -9,6 +9,7 @@ import pandas as pd
 
 from ..analysis.failures import FAILURE_COLUMNS, failures
 from ..analysis.periods import zone_name
+from ..analysis.selection import warns_once
 from .chart import Chart
 from .groups import group_channels, group_labels, group_names, shown_groups
 from .inputs import turns_within
@@ -18,6 +19,7 @@ from .style import BAD, altair, clock_text, count_text, data_of, selectable_poin
 _COUNTS = ("period", "kind", *FAILURE_COLUMNS)
 
 
+@warns_once
 def failure_rate(
     data: Any,
     *,

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from ..analysis.initiators import initiators as initiator_table
-from ..analysis.selection import OTHER, keep_top
+from ..analysis.selection import OTHER, keep_top, warns_once
 from .bar_charts import clickable
 from .chart import Chart
 from .groups import group_labels
@@ -19,6 +19,7 @@ _KINDS = ("user", "organization", "api_key", "agent", "schedule", "webhook", "in
 _SHOWN = ("turns", "answered", "failed", "sessions", "agents")
 
 
+@warns_once
 def initiators(data: Any, *, since: Any = None, until: Any = None, top: int = 20) -> Chart:
     """Turns by who asked: keys, people and others.
 

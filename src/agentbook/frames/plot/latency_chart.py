@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from ..analysis.periods import zone_name
+from ..analysis.selection import warns_once
 from ..analysis.statistic import check_stat, quantile_of
 from ..analysis.timing import latency as latency_table
 from .chart import Chart
@@ -30,6 +31,7 @@ _NUMBERS = ("n", "mean_s", "min_s", "p50_s", "p95_s", "max_s")
 _NAMES = {"p50": "median", "mean": "mean", "min": "minimum", "max": "maximum"}  # of statistics
 
 
+@warns_once
 def latency(
     data: Any,
     *,

@@ -9,6 +9,7 @@ import pandas as pd
 
 from ..analysis.correlation import prompt_latency as medians_by_length
 from ..analysis.correlation import rank_correlation
+from ..analysis.selection import warns_once
 from .chart import Chart
 from .groups import group_channels, group_labels, group_names, shown_groups
 from .inputs import turn_labels, turns_within
@@ -20,6 +21,7 @@ _MIN_PER_BIN = 5
 _SHORTEST_S = 1e-3  # the clock's resolution; a logarithm needs more than 0
 
 
+@warns_once
 def prompt_latency(
     data: Any, *, by: str | None = None, since: Any = None, until: Any = None, top: int | None = None
 ) -> Chart:
