@@ -14,6 +14,7 @@ from importlib.resources import files
 _CLASSES = re.compile(r'class="([^"]*)"')
 _CLASS = re.compile(r"\.([A-Za-z][\w-]*)")
 _NEGATED = re.compile(r":not\([^()]*\)")
+_SPACES = re.compile(r"(?<=[{},;:]) | (?=[{}])")
 # A rule, or an at-rule with the rules in it.
 _RULE = re.compile(r"[^{}]+\{(?:[^{}]|\{[^{}]*\})*\}")
 
@@ -78,7 +79,7 @@ def _static_rules() -> list[tuple[str, list[frozenset[str]]]]:
 
 @cache
 def read_asset(name: str) -> str:
-    """A file of ``chat/widgets/assets`` on one line, without its comments."""
+    """A file of ``chat/widgets/assets`` without its comments and most of its spaces."""
     text = files("agentbook").joinpath("chat", "widgets", "assets", name).read_text("utf-8")
     text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
-    return " ".join(text.split())
+    return _SPACES.sub("", " ".join(text.split()))
