@@ -135,8 +135,8 @@ def test_a_kernel_that_dies_leaves_the_turn_in_the_notebook(
     eventually(panel, lambda: "word199" in panel.conversation.exchanges[0].text)
     draw_now(panel)
     panel._static._pace._clock = lambda: 2e9
-    on_loop(lambda: platform.write("x" * 40_000, 16_000))
-    eventually(panel, lambda: len(panel.conversation.exchanges[0].text) > 50_000)
+    on_loop(lambda: platform.write("x" * 60_000, 16_000))
+    eventually(panel, lambda: len(panel.conversation.exchanges[0].text) > 70_000)
     draw_now(panel)
     assert "Incomplete: the reply was still being written here." in saved[-1]
     assert "word199" in saved[-1]
