@@ -242,6 +242,16 @@ def connections(target: Target) -> None:
             raw.close()
 
 
+def made_up_credentials(target: Target) -> None:
+    """Connections with a head and a key that nobody has, closed at once."""
+    nobody = base64.b64encode(f"{'0' * 8}-0000-7000-8000-{'0' * 12}:x".encode()).decode()
+    request = target.head("GET", "/agents?limit=1000", f"Authorization: Basic {nobody}")
+    end = time.monotonic() + ATTACK_S
+    while time.monotonic() < end:
+        for raw in target.connect(50, request * 100):
+            raw.close()
+
+
 def nothing(_target: Target) -> None:
     """No attack."""
     time.sleep(ATTACK_S)
@@ -264,6 +274,7 @@ ATTACKS = {
         stalled_pages,
         stalled_sockets,
         connections,
+        made_up_credentials,
     )
 }
 

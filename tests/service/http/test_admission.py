@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from agentbook.service.http import connection
-from agentbook.service.http.admission import Admission, Admitted
+from agentbook.service.http.admission import Admission, Admitted, ValidCredentials
 from agentbook.service.proxies import TrustedProxies
 from agentbook.service.store import Store
 from service.http.raw import JSON, listening, served, status
@@ -104,6 +104,23 @@ async def test_a_connection_that_was_just_opened_makes_no_room(world: World) -> 
             assert (await answer(reader))[0] == 200, "it is open"
         for _, writer in (*waiting, late):
             writer.close()
+
+
+async def test_a_credential_is_remembered_once_it_was_valid(world: World) -> None:
+    admission = Admission()
+    good, made_up = (basic(key).encode() for key in (world.full, f"{world.full}x"))
+    request = b"GET /v1/me HTTP/1.1\r\nHost: test\r\nConnection: close\r\nAuthorization: %b\r\n\r\n"
+    async with served(world, admission=admission) as say:
+        assert [status(await say(request % value)) for value in (made_up, good)] == [401, 200]
+    assert made_up not in admission.valid
+    assert good in admission.valid
+
+
+def test_the_credentials_that_were_valid_last_are_remembered() -> None:
+    valid = ValidCredentials(limit=2)
+    for credential in (b"a", b"b", b"a", b"c"):
+        valid.add(credential)
+    assert [credential in valid for credential in (b"a", b"b", b"c")] == [True, False, True]
 
 
 async def test_a_person_who_is_signed_in_has_room_like_a_key(world: World) -> None:

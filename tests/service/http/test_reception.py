@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import cast
 
 import pytest
@@ -48,8 +48,8 @@ class Listener:
         return self._listener.accept()
 
 
-def receive(listener: socket.socket | Listener, refusal: bytes = b"") -> Reception:
-    return Reception(cast("socket.socket", listener), Served, lambda: refusal)
+def receive(listener: socket.socket | Listener, refusal: bytes = b"", valid: Container[bytes] = ()) -> Reception:
+    return Reception(cast("socket.socket", listener), Served, lambda: refusal, valid)
 
 
 @pytest.fixture
@@ -106,6 +106,43 @@ async def test_whoever_may_be_signed_in_does_too(listener: socket.socket) -> Non
         connection.close()
 
 
+async def test_a_valid_credential_passes_those_that_were_made_up(listener: socket.socket) -> None:
+    crowd = arrive(listener, SIGNED.replace(b"eDp5", b"eDp6"), 60)
+    (keyed,) = arrive(listener, SIGNED.replace(b"Authorization: ", b"AUTHORIZATION:\t "))
+    desk = receive(listener, valid={b"Basic eDp5"})
+    order = await admitted(61)
+    assert order.index(keyed.getsockname()[1]) <= reception._SIGNED, "it arrived last"
+    desk.close()
+    for connection in (*crowd, keyed):
+        connection.close()
+
+
+async def test_a_crowd_with_a_valid_credential_delays_nobody_else(listener: socket.socket) -> None:
+    crowd = arrive(listener, SIGNED.replace(b"eDp5", b"eDp6"), 60)
+    (keyed,) = arrive(listener, SIGNED)
+    desk = receive(listener, valid={b"Basic eDp5", b"Basic eDp6"})
+    order = await admitted(61)
+    assert order.index(keyed.getsockname()[1]) <= 1, "it arrived last"
+    desk.close()
+    for connection in (*crowd, keyed):
+        connection.close()
+
+
+@pytest.mark.parametrize("valid", [set(), {b"Basic eDp5"}])
+async def test_a_crowd_with_a_credential_is_refused_too(
+    listener: socket.socket, monkeypatch: pytest.MonkeyPatch, valid: set[bytes]
+) -> None:
+    """Else nobody would be accepted before all of it was served."""
+    monkeypatch.setattr(reception, "MAX_WAITING", 5)
+    crowd = arrive(listener, SIGNED, 20)
+    desk = receive(listener, b"503", valid)
+    answers = [await asyncio.to_thread(first_bytes, connection) for connection in crowd]
+    assert answers.count(b"503") == 20 - 5 - (reception._PROVEN if valid else reception._SIGNED)
+    desk.close()
+    for connection in crowd:
+        connection.close()
+
+
 async def test_a_long_queue_is_accepted_before_its_crowd_is_served(
     listener: socket.socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -136,9 +173,9 @@ async def test_closed_connections_are_not_admitted(listener: socket.socket) -> N
 async def test_a_crowd_is_refused_at_once(listener: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reception, "MAX_WAITING", 5)
     crowd = arrive(listener, b"", 20)
-    keyed = arrive(listener, SIGNED, 10)
+    keyed = arrive(listener, SIGNED, 8)
     desk = receive(listener, b"503")
-    order = await admitted(10 + 5 + reception._UNSIGNED)
+    order = await admitted(8 + 5 + reception._UNSIGNED)
     assert {connection.getsockname()[1] for connection in keyed} <= set(order)
     answers = [await asyncio.to_thread(connection.recv, 10) for connection in crowd]
     assert answers.count(b"503") == 20 - 5 - reception._UNSIGNED

@@ -20,6 +20,7 @@ MAX_UNKNOWN = 1_024
 MAX_UNKNOWN_PER_ADDRESS = 100
 # A connection that is idle for less may have a request under way.
 MIN_IDLE_S = 0.5
+MAX_VALID = 4_096  # credentials
 # Refused connections that stay open until the response has arrived.
 MAX_LINGERING = 64
 # Files that the service needs for anything but connections.
@@ -57,6 +58,8 @@ class Admission:
     ----------
     lingering : int
         Refused connections that are open until the response has arrived.
+    valid : ValidCredentials
+        Those that connections have shown lately.
     """
 
     def __init__(
@@ -71,6 +74,7 @@ class Admission:
         self.unknown_per_address = unknown_per_address
         self.min_idle_s = min_idle_s
         self.lingering = 0
+        self.valid = ValidCredentials()
         self._by_address: dict[str, _Peers] = {}
         self._total = 0
 
@@ -122,6 +126,24 @@ class Admission:
         if idlest is not None and time.monotonic() - peers.idle[idlest] >= self.min_idle_s:
             self.remove(idlest)
             idlest.close_idle()
+
+
+class ValidCredentials:
+    """The credentials that were valid last, as headers show them; only their hashes."""
+
+    def __init__(self, limit: int = MAX_VALID) -> None:
+        self._limit = limit
+        self._hashes: dict[int, None] = {}  # the one shown last is last
+
+    def __contains__(self, credential: object) -> bool:
+        return hash(credential) in self._hashes
+
+    def add(self, credential: bytes) -> None:
+        """Note that a credential was valid."""
+        self._hashes.pop(hash(credential), None)
+        self._hashes[hash(credential)] = None
+        if len(self._hashes) > self._limit:
+            del self._hashes[next(iter(self._hashes))]
 
 
 class _Peers:

@@ -17,7 +17,6 @@ import re
 from typing import ClassVar, NoReturn
 
 from uvicorn._types import ASGISendEvent
-from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.http11 import Request
@@ -28,6 +27,7 @@ from ..proxies import counted_address
 from ..state import Platform
 from ..web.endpoints import COOKIE, KNOWN
 from .admission import MAX_LINGERING, Admission
+from .flow import Flow
 from .stalled import MAX_STALL_S, Backlog, ReaderWatch, Timer
 
 MAX_HEAD_BYTES = 64 * 1024
@@ -103,7 +103,7 @@ class Connection(HttpToolsProtocol):
         self._head_timer, self._body_timer = Timer(), Timer()
         self._reader = ReaderWatch(self.loop, transport, self.stall_s, self.backlog)
         self._unparsed = bytearray()
-        self.flow = _Flow(transport, self._unparsed)
+        self.flow = Flow(transport, self._unparsed)
         peer = self.client[0] if self.client else ""
         self._address = counted_address(peer)
         self._is_proxy = peer in self.platform.proxies
@@ -216,6 +216,9 @@ class Connection(HttpToolsProtocol):
         if not self._known and self.cycle.scope.get(KNOWN):
             self._known = True
             self.admission.remove(self)
+            for name, value in self.cycle.scope["headers"]:
+                if _is_credential(name, value):
+                    self.admission.valid.add(value.strip())
         super().on_response_complete()
         if self._crowded and not self._known:
             self.transport.close()
@@ -270,9 +273,7 @@ class Connection(HttpToolsProtocol):
         self._crowded = not self.admission.add(self, self.connections)
 
     def _shows_credential(self) -> bool:
-        return any(
-            name == b"authorization" or (name == b"cookie" and COOKIE.encode() in value) for name, value in self.headers
-        )
+        return any(_is_credential(name, value) for name, value in self.headers)
 
     def _set_idle(self, is_idle: bool) -> None:
         if is_idle != self._is_idle:
@@ -328,22 +329,6 @@ class Connection(HttpToolsProtocol):
             self.loop.call_later(_LINGER_S, self._close)
 
 
-class _Flow(FlowControl):
-    """Reads no more of a connection while something that has arrived is not parsed.
-
-    Each handler that asks for its request's body would read on otherwise: a megabyte of
-    pipelined requests for every few that are answered.
-    """
-
-    def __init__(self, transport: asyncio.Transport, unparsed: bytearray) -> None:
-        super().__init__(transport)
-        self._unparsed = unparsed
-
-    def resume_reading(self) -> None:
-        if not self._unparsed:
-            super().resume_reading()
-
-
 class Socket(WebSocketsSansIOProtocol):
     """A WebSocket; created by uvicorn. One whose reader stops is disconnected."""
 
@@ -386,6 +371,11 @@ def _render(
     status, fields, body = errors.render(error, request_headers, platform.root_url)
     fields += [(b"x-request-id", platform.store.clock.request_id().encode()), (b"connection", b"close")]
     return STATUS_LINE[status] + b"".join(b"%b: %b\r\n" % field for field in (*headers, *fields)) + b"\r\n" + body
+
+
+def _is_credential(name: bytes, value: bytes) -> bool:
+    """Whether a header is a key, a token, or the cookie of a person."""
+    return name == b"authorization" or (name == b"cookie" and COOKIE.encode() in value)
 
 
 def _parse_fields(head: bytes) -> list[tuple[bytes, bytes]]:

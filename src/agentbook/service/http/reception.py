@@ -5,6 +5,9 @@ everyone else after it. Here a turn accepts some, looks at what they have sent, 
 those that show a credential and a few others, and refuses those that are too many: a
 closed or refused connection costs some microseconds instead of half a millisecond.
 
+Anyone can make up a credential, so one that was valid lately comes first. Those who
+show the same one share its turns, so that a crowd with a key delays nobody else.
+
 Who comes next waits in the listener's queue, behind all of the crowd. Each call of the
 system gives the interpreter to a thread that computes, and waits to get it back, so a
 refused connection gets as few as there can be: it is accepted, looked at once, answered
@@ -17,7 +20,7 @@ import asyncio
 import contextlib
 import socket
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Container, Iterable
 from itertools import chain, count, islice
 from typing import NamedTuple
 
@@ -29,7 +32,8 @@ MAX_WAITING = 256  # connections that were accepted, and wait
 # them takes 4 ms. Whoever stands at the end of a queue of thousands also waits for all
 # else that happens in each turn, so there should be few until then.
 _ACCEPTED = 128
-_SIGNED, _UNSIGNED = 16, 1  # admitted in one turn
+# Admitted in one turn: with a credential that was valid lately, with any, with none.
+_PROVEN, _SIGNED, _UNSIGNED = 8, 4, 1
 # While the listener's queue is long, those without a credential are admitted in one
 # turn of so many only: each may bring a request that takes longer than the whole turn,
 # and somebody with a credential may stand at the end of the queue.
@@ -60,6 +64,8 @@ class Reception:
         What serves an admitted connection.
     refusal
         The bytes that refuse a connection.
+    valid
+        The credentials that were valid lately, as headers show them.
     """
 
     def __init__(
@@ -67,13 +73,17 @@ class Reception:
         listener: socket.socket,
         create_protocol: Callable[[], asyncio.Protocol],
         refusal: Callable[[], bytes],
+        valid: Container[bytes] = (),
     ) -> None:
         self._listener = listener
         self._create_protocol = create_protocol
         self._refusal = refusal
+        self._valid = valid
         self._loop = asyncio.get_running_loop()
         self._waiting: deque[_Arrival] = deque()  # whoever is looked at next is first
         self._anonymous: deque[_Arrival] = deque()  # those that have sent a head without a credential
+        self._signed: deque[_Arrival] = deque()  # those that show a credential
+        self._proven: dict[int, deque[_Arrival]] = {}  # by the hash of a valid one; next in turn first
         self._numbers = count()
         self._admitting: set[asyncio.Task[object]] = set()
         self._queue_is_long = False  # it had more connections than a turn accepts
@@ -88,10 +98,12 @@ class Reception:
         for handle in (self._turn, self._pause):
             if handle is not None:
                 handle.cancel()
-        for arrival in chain(self._waiting, self._anonymous):
+        queues = (self._waiting, self._anonymous, self._signed, *self._proven.values())
+        for arrival in chain(*queues):
             arrival.connection.close()
-        self._waiting.clear()
-        self._anonymous.clear()
+        for queue in queues:
+            queue.clear()
+        self._proven.clear()
 
     def _listen(self) -> None:
         self._loop.add_reader(self._listener, self._accept)
@@ -116,25 +128,58 @@ class Reception:
     def _serve(self) -> None:
         """Look at some that wait: close, admit or refuse them, or let them wait."""
         self._turn = None
-        signed = _SIGNED
         for _ in range(min(len(self._waiting), _ACCEPTED)):
             arrival = self._waiting.popleft()
             sent = _look(arrival.connection)
             if sent is None:
                 arrival.connection.close()
                 continue
-            is_signed = _shows_credential(sent)
-            if is_signed and signed:
-                signed -= 1
-                self._admit(arrival)
+            credential = _credential(sent)
+            if credential is None:
+                self._waiting.append(arrival)
+            elif not credential:
+                self._anonymous.append(arrival)
+            elif credential in self._valid:
+                self._proven.setdefault(hash(credential), deque()).append(arrival)
             else:
-                (self._anonymous if is_signed is False else self._waiting).append(arrival)
+                self._signed.append(arrival)
+        self._admit_signed()
         for _ in range(self._count_unsigned()):
             if queue := self._anonymous or self._waiting:
                 self._admit(queue.popleft())
         self._refuse_crowd()
-        if self._waiting or self._anonymous:
+        self._refuse_signed()
+        if self._waiting or self._anonymous or self._signed or self._proven:
             self._turn = self._loop.call_soon(self._serve)
+
+    def _admit_signed(self) -> None:
+        for _ in range(min(len(self._signed), _SIGNED)):
+            self._admit(self._signed.popleft())
+        for _ in range(_PROVEN):
+            if not self._proven:
+                break
+            credential = next(iter(self._proven))
+            queue = self._proven.pop(credential)
+            self._admit(queue.popleft())
+            if queue:  # after all the others
+                self._proven[credential] = queue
+
+    def _refuse_signed(self) -> None:
+        """Refuse the oldest of those with a credential that are too many.
+
+        Of a valid one, those of whoever has most of them.
+        """
+        excess = [self._signed.popleft() for _ in range(len(self._signed) - MAX_WAITING)]
+        for _ in range(sum(map(len, self._proven.values())) - MAX_WAITING):
+            crowd = max(self._proven, key=lambda credential: len(self._proven[credential]))
+            excess.append(self._proven[crowd].popleft())
+        if excess:
+            self._refuse(excess, self._refusal())
+
+    def _refuse(self, arrivals: Iterable[_Arrival], refusal: bytes) -> None:
+        for arrival in arrivals:
+            with contextlib.suppress(OSError), arrival.connection:
+                arrival.connection.send(refusal, socket.MSG_DONTWAIT)
 
     def _count_unsigned(self) -> int:
         """How many without a credential this turn may admit."""
@@ -159,9 +204,7 @@ class Reception:
             (arrival for arrival in sorted(self._waiting) if arrival.address == crowd and _is_silent(arrival)),
         )
         refused = set(islice(silent, excess))
-        for arrival in refused:
-            with contextlib.suppress(OSError), arrival.connection:
-                arrival.connection.send(refusal, socket.MSG_DONTWAIT)
+        self._refuse(refused, refusal)
         self._anonymous = deque(arrival for arrival in self._anonymous if arrival not in refused)
         self._waiting = deque(arrival for arrival in self._waiting if arrival not in refused)
 
@@ -174,21 +217,29 @@ class Reception:
         await self._loop.connect_accepted_socket(self._create_protocol, connection)
 
 
-def _shows_credential(sent: bytes) -> bool | None:
-    """Whether a request shows a credential; None if that is still to come.
+def _credential(sent: bytes) -> bytes | None:
+    """The credential that a request shows: empty for none, None if it may still come.
 
     None can follow a head that is complete, or strangely long. What stands behind the
     first head does not count.
     """
     head, end, _ = sent.partition(b"\r\n\r\n")
-    head = head.lower()
-    if _HEADER in head or _COOKIE in head:
-        return True
-    return False if end or len(sent) == _LOOK_BYTES else None
+    lower = head.lower()
+    start = lower.find(_HEADER)
+    if start >= 0:
+        return _value(head, start) or b"?"
+    if _COOKIE in lower:
+        return _value(head, lower.find(b"\r\ncookie:")) or b"?"
+    return b"" if end or len(sent) == _LOOK_BYTES else None
+
+
+def _value(head: bytes, start: int) -> bytes:
+    """The value of the header that begins there, after a line break."""
+    return head[start + 2 :].partition(b"\r\n")[0].partition(b":")[2].strip()
 
 
 def _is_silent(arrival: _Arrival) -> bool:
-    return not _shows_credential(_look(arrival.connection) or b"")
+    return not _credential(_look(arrival.connection) or b"")
 
 
 def _look(connection: socket.socket) -> bytes | None:

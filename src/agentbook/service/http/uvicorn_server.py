@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
 
@@ -88,8 +88,9 @@ class Server(uvicorn.Server):
             await super().startup(sockets)
         else:
             await super().startup([])
+            kind: Any = self.config.http_protocol_class
             self._receptions = [
-                Reception(listener, self._create_connection, partial(refusal, self._platform))
+                Reception(listener, self._create_connection, partial(refusal, self._platform), kind.admission.valid)
                 for listener in sockets or ()
             ]
         if self._unused_data is not None:
