@@ -24,14 +24,8 @@ class CompareViews:
     ----------
     comparison : Comparison
     actions : CompareActions
-    uid : str
-        Of the comparison's static transcript, which a view hides.
-    height : str
-        CSS height of the log.
-    images : bool
-        Whether pictures in replies are fetched.
-    show : callable
-        Receives the widgets to show.
+    uid, height, images, show
+        As of `PanelViews`.
 
     Attributes
     ----------
