@@ -76,6 +76,7 @@ def write_rows(path: Path, topics: list[str]) -> Path:
     return path
 
 
+@pytest.mark.timeout(1200)  # some 370 turns, on a machine that may be busy
 def test_from_a_new_agent_to_the_applied_winner(
     lab: Lab, page: Page, service: Service, models: FakeOpenAI, tmp_path: Path
 ) -> None:
@@ -317,7 +318,8 @@ def evaluate(page: Page, file: Path, key: str, service: Service, folder: Path) -
     }  # fmt: skip
 
     def run_command(*options: str) -> subprocess.CompletedProcess[str]:
-        words = [*COMMAND, "eval", str(file), "--out", str(folder / "out"), "--no-progress", *options]
+        where = ["--out", str(folder / "out"), "--concurrency", "16", "--no-progress"]
+        words = [*COMMAND, "eval", str(file), *where, *options]
         return subprocess.run(words, env=environment, capture_output=True, text=True, timeout=600)
 
     below, reached = run_command(), run_command("--fail-under", "0.3")
