@@ -74,6 +74,9 @@ def first_minutes(report: Report, image: Image) -> None:
         page.run_all()
         page.wait_for_answer(1)
         sizes = container.memory()
+        while any(name.startswith("draw.py") for name in sizes):  # ends by itself, soon after the last chart
+            time.sleep(0.5)
+            sizes = container.memory()
         total = sum(size for _, size in sizes.values()) / 1e6
         mapped = total - sum(anonymous for anonymous, _ in sizes.values()) / 1e6
         parts = ", ".join(f"{name.split()[0]} {size / 1e6:.0f}" for name, (_, size) in sizes.items())

@@ -157,7 +157,7 @@ class Container:
                 share = Path(f"/proc/{pid}/smaps_rollup").read_text()
             except OSError:
                 continue  # has ended
-            name = next((kind for kind in ("ipykernel", "serve", "jupyter") if kind in command), command)
+            name = next((kind for kind in ("ipykernel", "draw.py", "serve", "jupyter") if kind in command), command)
             anonymous, total = (int(share.split(f"\n{field}:")[1].split()[0]) * 1024 for field in ("Pss_Anon", "Pss"))
             sizes[f"{name} {pid}"] = (anonymous, total)
         return sizes

@@ -36,7 +36,8 @@ _GRAMMAR = "rfc3987_syntax"
 def altair() -> Any:
     """The module `altair`, or an `ImportError` that says how to install it."""
     try:
-        import_module("vl_convert")
+        if find_spec("vl_convert") is None:
+            raise ModuleNotFoundError("No module named 'vl_convert'")
         with _deferred_grammar():
             return import_module("altair")
     except ImportError as missing:

@@ -1,4 +1,4 @@
-"""Vega in this process: drawings, and the bundle for pages, without a network.
+"""Vega: drawings, and the bundle for pages, without a network.
 
 JupyterLab bundles an older Vega-Lite than Altair writes, and pages have none; both come
 from vl-convert here.
@@ -12,13 +12,13 @@ import importlib.metadata
 import json
 import zlib
 from html import escape
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import platformdirs
 
 from ..._whole_file import whole_file
+from .drawing import drawing_process
 from .style import altair
 
 _PAGE = Path(__file__).parent / "assets" / "page.html"
@@ -26,20 +26,17 @@ _PAGE = Path(__file__).parent / "assets" / "page.html"
 
 def to_svg(spec: dict[str, Any]) -> str:
     """A specification as SVG; nothing is fetched."""
-    svg: str = _vl_convert().vegalite_to_svg(spec, vl_version=_vega_lite(), allowed_base_urls=[])
-    return svg
+    return _text("vegalite_to_svg", vl_spec=spec, allowed_base_urls=[])
 
 
 def to_png(spec: dict[str, Any], scale: float) -> bytes:
     """A specification as PNG, with `scale` pixels per point."""
-    png: bytes = _vl_convert().vegalite_to_png(spec, vl_version=_vega_lite(), scale=scale, allowed_base_urls=[])
-    return png
+    return _bytes("vegalite_to_png", vl_spec=spec, scale=scale, allowed_base_urls=[])
 
 
 def to_pdf(spec: dict[str, Any]) -> bytes:
     """A specification as PDF."""
-    pdf: bytes = _vl_convert().vegalite_to_pdf(spec, vl_version=_vega_lite(), allowed_base_urls=[])
-    return pdf
+    return _bytes("vegalite_to_pdf", vl_spec=spec, allowed_base_urls=[])
 
 
 def to_html(spec: dict[str, Any], title: str, background: str) -> str:
@@ -77,8 +74,7 @@ def bundle() -> bytes:
 
 def _bundled() -> str:
     snippet = "export default globalThis.agentbookVegaEmbed = vegaEmbed;"
-    script: str = _vl_convert().javascript_bundle(snippet, vl_version=_vega_lite())
-    return script
+    return _text("javascript_bundle", snippet=snippet)
 
 
 def version() -> str:
@@ -86,9 +82,16 @@ def version() -> str:
     return f"{importlib.metadata.version('vl-convert-python')}-{_vega_lite()}"
 
 
-def _vl_convert() -> Any:
-    altair()  # says what to install
-    return import_module("vl_convert")
+def _text(function: str, **arguments: Any) -> str:
+    text = drawing_process().call(function, vl_version=_vega_lite(), **arguments)
+    assert isinstance(text, str)
+    return text
+
+
+def _bytes(function: str, **arguments: Any) -> bytes:
+    content = drawing_process().call(function, vl_version=_vega_lite(), **arguments)
+    assert isinstance(content, bytes)
+    return content
 
 
 def _vega_lite() -> str:

@@ -1,0 +1,34 @@
+"""The program of the process that draws charts, which `drawing` starts.
+
+It reads calls of vl-convert as lines of JSON and writes each reply as a line of JSON
+with its length, followed by its bytes. It ends when its input does. It is run as a file
+and imports nothing of agentbook, which would bring pandas into this process.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+
+def main() -> None:
+    """Reply to calls until the input ends."""
+    import vl_convert
+
+    replies = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what JavaScript prints must not get between the replies
+    for line in sys.stdin.buffer:
+        function, arguments = json.loads(line)
+        try:
+            reply = getattr(vl_convert, function)(**arguments)
+            kind = "text" if isinstance(reply, str) else "bytes"
+        except Exception as error:
+            reply, kind = str(error), "error"
+        content = reply.encode() if isinstance(reply, str) else bytes(reply)
+        replies.write(json.dumps([kind, len(content)]).encode() + b"\n" + content)
+        replies.flush()
+
+
+if __name__ == "__main__":
+    main()
