@@ -60,7 +60,8 @@ def stored(notebook: Path) -> tuple[list[str], list[str]]:
             html = "".join(output.get("data", {}).get("text/html", ""))
             charts += re.findall(r'<img [^>]*alt="([^"]*)"[^>]*src="data:image/svg\+xml', html)
             visible = re.sub(r"<details.*</details>", "", html, flags=re.DOTALL)
-            speakers += re.findall(r'class="ab-who[^"]*">(?:<strong>)?([^<]+)<', visible)
+            elements = re.findall(r'<(\w+) class="ab-who[^"]*">(.*?)</\1>', visible, re.DOTALL)
+            speakers += [re.sub(r"<[^>]*>", "", element) for _, element in elements]
     return [unescape(chart) for chart in charts], [unescape(speaker).strip() for speaker in speakers]
 
 

@@ -240,12 +240,12 @@ def snapshot(file: Path, data: Path | None, database: str | None) -> None:
     click.echo(f"{write_snapshot(data or default_data(), file)} bytes in {file}")
 
 
-@main.command(short_help="Replace the store by a snapshot.")
+@main.command(short_help="Replace the store with a snapshot.")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @store_options
 @report_errors
 def restore(file: Path, data: Path | None, database: str | None) -> None:
-    """Replace the store by the snapshot in FILE. The service must not be running."""
+    """Replace the store with the snapshot in FILE. The service must not be running."""
     from ..service.data_directory import default_data
     from ..service.store.snapshot import restore as restore_snapshot
 

@@ -36,7 +36,7 @@ _ABOUT = ("resource", "operation", "derived", "loaded_at", "complete")
 
 
 def export(table: Any, path: str | os.PathLike[str], *, escape_formulas: bool | None = None) -> Path:
-    """Write a frame to a file; the suffix says how. Returns the path.
+    """Write a frame to a file; the suffix selects the format. Returns the path.
 
     Parameters
     ----------

@@ -99,7 +99,7 @@ class Watch:
         Parameters
         ----------
         callback : callable
-            Called in a thread of its own. The next look waits for it. If it raises,
+            Called in a thread of its own. The next update waits for it. If it raises,
             that is logged, and it is called again after the next change.
 
         Returns
@@ -173,7 +173,7 @@ class Watch:
         self._status_changed.add(view.tell)
 
     def stop(self, reason: str = "") -> None:
-        """Stop looking. What is displayed stays, and says so; safe to call again.
+        """Stop updating. What is displayed stays, and says so; safe to call again.
 
         Parameters
         ----------
@@ -212,7 +212,7 @@ class Watch:
     # -- on the toolkit's loop --------------------------------------------------------
 
     def start(self) -> None:
-        """Begin to look."""
+        """Start updating."""
         self._schedule.looked(failures=0)
         self._work = loop.submit(self._run())
 
@@ -313,7 +313,7 @@ def watch(
     account : str or Record, optional
         Id or name of the account; None for all workspaces that the credential sees.
     every : str or Timedelta
-        How often to look, such as ``"10s"`` or ``"5min"``; at least a second.
+        How often to update, such as ``"10s"`` or ``"5min"``; at least a second.
     since : str, datetime or Timedelta, optional
         Events from then on, as for `load_history`: ``"1d"`` is a day before now. None
         loads all.
@@ -338,11 +338,11 @@ def watch(
 
     Notes
     -----
-    A look asks for one page of sessions per workspace, and reads those that have
+    An update asks for one page of sessions per workspace, and reads those that have
     changed; every five minutes it also reads the workspaces, agents and credentials. A
     lost network, a rate limit and a computer that slept are survived: the status says
-    so, and the next look continues where the last one ended. A second watch of the same
-    workspaces replaces the first, so that a cell can be run again.
+    so, and the next update continues where the last one ended. A second watch of the
+    same workspaces replaces the first, so that a cell can be run again.
 
     Specification: "Endpoints", Workspaces and sessions; "Errors", retry rules.
 
@@ -357,7 +357,7 @@ def watch(
     require_client(client, "ab.watch")
     every_s = length_of(every, "every").total_seconds()
     if every_s < MIN_EVERY_S:
-        raise ValueError(f"every must be a second or more, not {every!r}: a look takes a request per workspace.")
+        raise ValueError(f"every must be a second or more, not {every!r}: an update takes a request per workspace.")
     selected = None if workspaces is None else workspace_refs(workspaces)
     name = None if account is None else ref(account)
     feed = HistoryFeed(client, name, selected, span_until_now(since, None))

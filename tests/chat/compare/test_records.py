@@ -67,7 +67,7 @@ def test_a_saved_comparison_names_the_agents_by_headings(make: Any) -> None:
     compare.ask("Hello\nthere")
     compare.prefer("shout")
     saved = re.sub(r'(?s)<style>.*?</style>| (?:class|dir)="[^"]*"', "", static_html(compare.comparison, "ap-0"))
-    assert re.findall(r"<h(\d)>(.+?)</h\1>", saved) == [
+    assert re.findall(r"<h(\d)><strong>(.+?)</strong></h\1>", saved) == [
         ("4", "Comparison of echo · shout"), ("5", "Question 1: you, to all"), ("6", "echo"), ("6", "shout"),
     ]  # fmt: skip
     assert "<blockquote>Hello<br>there</blockquote>" in saved

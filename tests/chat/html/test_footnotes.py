@@ -52,7 +52,7 @@ def test_many_footnotes_take_linear_time(text: str) -> None:
 
 def test_mermaid_is_code_with_a_button_to_copy_it() -> None:
     html = body([render("```mermaid\ngraph TD\n```")], live=True)
-    assert '<div class="ab-lang">mermaid</div>' in html
+    assert '<div class="ab-lang"><em>mermaid</em></div>' in html
     assert "<pre" in html
     assert "ab-copy" in html
     assert 'class="mermaid' not in html

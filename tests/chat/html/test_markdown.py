@@ -127,7 +127,7 @@ def test_markdown_is_formatted() -> None:
         '<td class="ab-right">1</td>',
         '<td class="ab-center">2</td>',
         "<s>no</s> <strong>yes</strong> <code>code</code>",
-        '<div class="ab-lang">python</div>',
+        '<div class="ab-lang"><em>python</em></div>',
         '<span class="hl-nb">print</span>',
         '<a class="ab-picture" href="https://e.test/cat.png" title="A picture, not loaded: follow the link to see it" '
         'target="_blank" rel="noopener noreferrer">🖼 a cat</a>',

@@ -59,7 +59,7 @@ def test_elements_say_who_speaks_where_styles_are_removed() -> None:
     talk = conversation()
     talk.feed(event(900, "message", {"text": "One\n two\n\n```csv\na,b\n1,2\n```\nend `x`"}, KEY))
     shown = bare(static_html(talk.exchanges, talk.agent_name, UID))
-    assert re.findall(r"<h(\d)>(.+?)</h\1>", shown) == [
+    assert re.findall(r"<h(\d)><strong>(.+?)</strong></h\1>", shown) == [
         ("4", "Conversation with guide"), ("5", "You"), ("5", "guide"), ("5", "You"), ("5", "guide"), ("5", "You"),
     ]  # fmt: skip
     assert re.findall(r"<blockquote>(.*?)</blockquote>", shown, re.DOTALL)[1:] == [

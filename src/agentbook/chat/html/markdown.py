@@ -163,7 +163,7 @@ class _Renderer(RendererHTML):
     def fence(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: MutableMapping[str, Any]) -> str:
         token = tokens[idx]
         language = token.info.split(maxsplit=1)[0] if token.info.strip() else ""
-        label = f'<div class="ab-lang">{escapeHtml(language[:40])}</div>' if language else ""
+        label = f'<div class="ab-lang"><em>{escapeHtml(language[:40])}</em></div>' if language else ""
         return f'<div class="ab-code">{label}<pre><code>{highlight(token.content, language)}</code></pre></div>\n'
 
     def code_block(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: MutableMapping[str, Any]) -> str:

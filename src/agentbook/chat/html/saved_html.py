@@ -21,7 +21,7 @@ NOTEBOOK_LEVEL = 4
 
 def heading(text: str, level: int, *classes: str) -> str:
     """Text as a heading, such as the name of who speaks below it."""
-    return f'<h{level} class="{" ".join(["ab-who", *classes])}">{plain(text)}</h{level}>'
+    return f'<h{level} class="{" ".join(["ab-who", *classes])}"><strong>{plain(text)}</strong></h{level}>'
 
 
 def title(text: str, level: int = NOTEBOOK_LEVEL) -> str:

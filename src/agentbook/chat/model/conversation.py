@@ -185,7 +185,7 @@ class Conversation:
     def read_only(self) -> bool:
         """Whether nothing can be sent: a recording, or a session of another key.
 
-        That another key started a session is known once it refused a message.
+        Whether another key started a session is known once a message was refused.
         """
         outbox = self._messenger.outbox
         return self.recorded or (outbox is not None and outbox.read_only)
@@ -251,7 +251,7 @@ class Conversation:
 
         Changes may come hundreds of times a second: a listener that draws should note
         the change and draw later. While a reply is pending, there is one each second,
-        because what is said of the waiting contains its time.
+        because the status says how long the wait has been.
 
         Parameters
         ----------
@@ -376,7 +376,7 @@ class Conversation:
 
     @classmethod
     def from_transcript(cls, transcript: Transcript) -> Self:
-        """As `from_json`, of a `Transcript`; its exchanges are shared, not copied."""
+        """As `from_json`, from a `Transcript`, whose exchanges are shared."""
         conversation = cls(None, session=transcript.session_id)
         conversation.agent_name = transcript.agent_name
         conversation._feed.log.restore(transcript.exchanges)

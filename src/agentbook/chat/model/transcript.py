@@ -191,7 +191,7 @@ class Transcript:
         return json.dumps(notebook, ensure_ascii=False, indent=1) + "\n"
 
     def export(self, path: str | os.PathLike[str]) -> Path:
-        """Write the conversation to a file; the suffix says how.
+        """Write the conversation to a file; the suffix selects the format.
 
         Parameters
         ----------

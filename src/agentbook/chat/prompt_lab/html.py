@@ -87,12 +87,16 @@ def result(
 def _cell(name: str, answer: Answer, checks: Sequence[str]) -> str:
     version = f" · {plain(answer.version)}" if answer.version else ""
     times = f" · no. {answer.repeat}" if answer.repeat > 1 else ""
-    who = f'<h6 class="ab-who">{plain(name)}{version}{times}</h6>'
+    who = f'<h6 class="ab-who"><strong>{plain(name)}</strong>{version}{times}</h6>'
     if answer.status == "asking":
         return f'<div class="ab-cell">{who}<div class="ab-foot">asking…</div></div>'
     if answer.status == "answered":
         reply = f'<div class="ab-md">{rendered(answer.reply or "")}</div>'
-        latency = f'<div class="ab-foot">{seconds(answer.latency_s)}</div>' if answer.latency_s is not None else ""
+        latency = (
+            f'<div class="ab-foot">Reply after {seconds(answer.latency_s)}</div>'
+            if answer.latency_s is not None
+            else ""
+        )
         return f'<div class="ab-cell">{who}{reply}{_verdicts(answer, checks)}{_rating(answer)}{latency}</div>'
     word = "Failed." if answer.status == "failed" else "Stopped."
     reason = answer.reason or "The agent may still finish; Run looks for its reply."
@@ -217,6 +221,6 @@ def static_html(experiment: Experiment, agent_name: str, figures: str, uid: str)
 
 def _prompt(variant: Variant) -> str:
     return (
-        f'<h6 class="ab-who">{plain(variant.name)}</h6>'
+        f'<h6 class="ab-who"><strong>{plain(variant.name)}</strong></h6>'
         f'<pre class="ab-prompt" dir="auto">{plain(variant.prompt_label)}</pre>'
     )

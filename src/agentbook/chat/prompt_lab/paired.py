@@ -281,8 +281,8 @@ def describe(table: pd.DataFrame, baseline: str) -> list[str]:
     row = min(waiting, key=lambda each: int(each["more_inputs"]))
     more = f"{row['more_inputs']:,} more input{'s' if row['more_inputs'] != 1 else ''}"
     return [
-        f"No difference from {baseline} is more than noise yet. About {more} would settle "
-        f"{_metric(row['metric'])} of {row['variant']}, if it differs as much as it seems."
+        f"No difference from {baseline} is more than noise yet. About {more} would show whether "
+        f"{row['variant']} differs in {_metric(row['metric'])}, if the difference is as large as it seems."
     ]
 
 

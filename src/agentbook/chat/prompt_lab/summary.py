@@ -127,7 +127,7 @@ def chart(results: pd.DataFrame, checks: Sequence[str] = ()) -> Chart:
     if len(rates):
         parts.insert(0, _rate_bars(alt, rates, names, colour))
     spec = alt.hconcat(*parts, spacing=36) if len(parts) > 1 else parts[0]
-    subtitle = f"{len(answered)} replies to {len(results)} questions"
+    subtitle = f"{len(answered)} of {len(results)} questions answered"
     return charts.Chart(style.styled(spec, "Prompt lab", subtitle), _text_alternative(summary, checks), summary)
 
 

@@ -34,7 +34,7 @@ def comparison(
     stat: str = "p50",
     tz: str | tzinfo = "UTC",
 ) -> Chart:
-    """Two spans compared: the change of each metric, with its range of 95 %.
+    """Two spans compared: the change of each metric, with its 95 % range.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def comparison(
     Notes
     -----
     The numbers are those of `agentbook.frames.analysis.comparison.compare_periods`. The
-    range is the change, 1.96 of its standard errors to each side.
+    range is the change plus and minus 1.96 standard errors.
     Specification: "Events", rules 3 to 5.
 
     Examples
@@ -153,11 +153,11 @@ def _labels(rows: pd.DataFrame) -> list[str]:
 def _subtitle(table: pd.DataFrame) -> str:
     periods = table.attrs.get("agentbook", {}).get("periods", {})
     if "NaT" in str(periods) or set(periods) != {"before", "after"}:
-        return "from before to after, with its range of 95 %"
+        return "from before to after, with its 95 % range"
     before, after = (
         " to ".join(f"{pd.Timestamp(end):%Y-%m-%d}" for end in periods[side]) for side in ("before", "after")
     )
-    return f"from {before} (before), to {after} (after), with its range of 95 %"
+    return f"from {before} (before), to {after} (after), with its 95 % range"
 
 
 def _text(rows: pd.DataFrame) -> str:

@@ -22,7 +22,7 @@ _COLOURS = {"turn": INK, "tool": COLOURS[0], "task": COLOURS[10], "failed": BAD,
 
 
 def waterfall(data: Any, session_id: Any = None, turn: int | None = None) -> Chart:
-    """What one turn did: a bar for each task and tool run, below that it is part of.
+    """What one turn did: a bar for each task and tool run, below its parent.
 
     Parameters
     ----------
