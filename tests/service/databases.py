@@ -19,19 +19,25 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from sqlalchemy import event, make_url
 
 from agentbook.service.clock import Clock
 from agentbook.service.store import Store
 from agentbook.service.store.engine import STORE_FILE
-from agentbook.service.store.tables import metadata
+from agentbook.service.store.tables import SCHEMA_VERSION, metadata
 
 T = TypeVar("T")
 
 VARIABLE = "AGENTBOOK_TESTS_DATABASE"
+PLATFORMS = "AGENTBOOK_TESTS_PLATFORMS"
 HOW_TO_GET_IT = "PostgreSQL is not tested: there is no server here; `apt-get install postgresql` brings one"
+
+
+def platforms() -> int:
+    """How many processes a platform of the tests has; on SQLite, one."""
+    return int(os.environ.get(PLATFORMS, "1")) if VARIABLE in os.environ else 1
 
 
 def open_store(data: Path, clock: Clock | None = None) -> Store:
@@ -99,9 +105,19 @@ def give_back(folder: Path) -> None:
 
 
 def _empty(url: str) -> None:
+    if _execute(url, "SELECT to_regclass('meta')") == [(None,)]:
+        return  # lent to a test that wrote nothing
+    if _execute(url, "SELECT value FROM meta WHERE name = 'schema_version'") != [(str(SCHEMA_VERSION),)]:
+        return without_tables(url)  # lent to a test of an upgrade
     rows = "; ".join(f"DELETE FROM {table}" for table in metadata.tables if table != "meta")
     facts = "DELETE FROM meta WHERE name <> 'schema_version'"
     _execute(url, f"SET session_replication_role = replica; {rows}; {facts}")  # foreign keys are not checked
+
+
+def content(url: str) -> bytes:
+    """All rows of a database, as text."""
+    rows = [row for table in metadata.tables for row in _execute(url, f"SELECT t::text FROM {table} AS t")]
+    return "\n".join(row[0] for row in rows).encode()
 
 
 def without_tables(url: str) -> None:
@@ -113,11 +129,12 @@ def _named(base: str, name: str) -> str:
     return make_url(base).set(database=name).render_as_string(False)
 
 
-def _execute(url: str, sql: str) -> None:
+def _execute(url: str, sql: str) -> list[tuple[Any, ...]]:
     import psycopg
 
     with psycopg.connect(url.replace("postgresql+psycopg:", "postgresql:"), autocommit=True) as connection:
-        connection.execute(sql)
+        answer = connection.execute(sql)  # type: ignore[arg-type]
+        return answer.fetchall() if answer.description else []
 
 
 def server_binaries() -> Path | None:

@@ -6,26 +6,29 @@ import contextlib
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
 import httpx
 import pytest
+from sqlalchemy import Connection
 
 from agentbook.service import admin, discovery_file
 from agentbook.service.auth import SCOPES
-from agentbook.service.store import Store
+from agentbook.service.store import Seeding, Store, seeded
 from agentbook.service.store.activity import READABLE
-from service.databases import HOW_TO_GET_IT, VARIABLE, Cluster, database_url, give_back, server_binaries
+from service.databases import HOW_TO_GET_IT, PLATFORMS, VARIABLE, Cluster, database_url, give_back, server_binaries
 from service.process import Service, command
-from service.world import PLATFORMS
 
 HERE = Path(__file__).parent
 # What the service asks of a database: the tests of every operation that is more than a
 # row by its key, and of the store. Others would only ask the same again.
 CHOSEN = (
+    "http/test_server.py::test_keys_are_managed_while_it_runs",  # with two real processes
     "oauth/test_clients.py::test_the_eleventh_registration_in_an_hour_is_refused",
     "oauth/test_token.py::test_the_whole_flow",
     "oauth/test_token.py::test_one_of_eight_parallel_uses_of_a_code_succeeds",
@@ -56,6 +59,13 @@ CHOSEN = (
     "turns/test_run_limits.py::test_a_users_budget_and_the_next_month",
     "turns/test_runner.py",
 )
+
+
+@pytest.fixture(autouse=True)
+def own_database(monkeypatch: pytest.MonkeyPatch) -> None:
+    """These tests say themselves which database they are on."""
+    monkeypatch.delenv(VARIABLE, raising=False)
+    monkeypatch.delenv(PLATFORMS, raising=False)
 
 
 @pytest.mark.timeout(420)
@@ -127,6 +137,31 @@ def test_a_seeded_store_belongs_to_one_process(cluster: Cluster, tmp_path: Path)
         assert second.stderr.startswith("agentbook: Another service is using this database, and the store is seeded")
         assert second.stderr.count("\n") == 1
         assert service.stop() == 0
+    give_back(tmp_path)
+
+
+def test_two_that_seed_an_empty_database_at_once(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = database_url(cluster.url, tmp_path)
+    Store(tmp_path, url).close()
+    both, looked = threading.Barrier(2), threading.local()
+    read_fact = seeded._fact
+
+    def read_together(db: Connection, name: str) -> str | None:
+        fact = read_fact(db, name)
+        if not hasattr(looked, "once"):
+            looked.once = True
+            both.wait(60)
+        return fact
+
+    def seed(_: int) -> int | None:
+        with contextlib.closing(Store(tmp_path, url, seeding=Seeding(7))) as store:
+            return store.clock.seed
+
+    monkeypatch.setattr(seeded, "_fact", read_together)
+    with ThreadPoolExecutor(2) as threads:
+        assert list(threads.map(seed, range(2))) == [7, 7]
     give_back(tmp_path)
 
 

@@ -11,7 +11,6 @@ import asyncio
 import base64
 import itertools
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -28,17 +27,15 @@ from agentbook.service.state import Platform
 from agentbook.service.store import Store
 from agentbook.service.store import tables as t
 from agentbook.service.turns.runner import TurnSettings
-from service.databases import VARIABLE, open_copy, open_store
+from service.databases import open_copy, open_store, platforms
 from service.scripted import Scripted
 
 ALL = auth.SCOPES
-PLATFORMS = "AGENTBOOK_TESTS_PLATFORMS"
 
 
 def one_platform(reason: str) -> pytest.MarkDecorator:
     """Skip a test where the world has several platforms, for a printed reason."""
-    several = VARIABLE in os.environ and int(os.environ.get(PLATFORMS, "1")) > 1
-    return pytest.mark.skipif(several, reason=f"one process: {reason}")
+    return pytest.mark.skipif(platforms() > 1, reason=f"one process: {reason}")
 
 
 class RoundRobin(httpx.AsyncBaseTransport):
@@ -74,10 +71,9 @@ class World:
         self.accounts = dict(accounts)
         self.agent = Scripted()
         settings = TurnSettings(ceiling_s=ceiling_s, pace=0, limits=limits or RunLimits())
-        count = int(os.environ.get(PLATFORMS, "1")) if VARIABLE in os.environ else 1
         self.platforms = [
             Platform(store, engines=engines or self.agent, settings=settings, root_url="http://test", **options)
-            for store in (self.store, *(open_store(data, self.store.clock) for _ in range(count - 1)))
+            for store in (self.store, *(open_store(data, self.store.clock) for _ in range(1, platforms())))
         ]
         self.platform = self.platforms[0]
         self.transport = RoundRobin(

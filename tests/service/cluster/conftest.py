@@ -5,8 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from service.databases import VARIABLE, Cluster, give_back
+from service.databases import PLATFORMS, VARIABLE, Cluster, give_back
 from service.world import World
+
+
+@pytest.fixture(autouse=True)
+def own_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """These tests say themselves how many processes there are, and on what."""
+    monkeypatch.delenv(VARIABLE, raising=False)
+    monkeypatch.delenv(PLATFORMS, raising=False)
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ from agentbook.service import admin
 from agentbook.service.cluster.request_pieces import take_pieces
 from agentbook.service.engines.base import LlmCall, LlmUsage, Reply, TurnRequest
 from agentbook.service.engines.meter import RunLimits
-from service.databases import VARIABLE, Cluster
-from service.world import PLATFORMS, World, error
+from service.databases import PLATFORMS, VARIABLE, Cluster
+from service.world import World, error
 
 pytestmark = [pytest.mark.dependencies, pytest.mark.anyio]
 

@@ -8,10 +8,12 @@ import httpx
 import pytest
 
 from service.process import Service, command
+from service.world import one_platform
 
 PREFIX = "/user/ada/"
 
 
+@one_platform("on a hub; here others reach it at the proxy's address")
 @pytest.mark.parametrize("on_a_hub", [False, True])
 def test_the_hubs_host_is_only_accepted_on_a_hub(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, on_a_hub: bool

@@ -18,6 +18,7 @@ from agentbook.service import admin, ids
 from agentbook.service.errors import OperatorError
 from agentbook.service.store import BEGINNING, Seeding, Store
 from service.process import Service, command
+from service.world import one_platform
 
 pytestmark = pytest.mark.dependencies
 
@@ -71,6 +72,7 @@ def without_request_ids(answers: list[tuple[int, str, bytes]]) -> list[tuple[int
     return [(status, body) for status, _, body in answers]
 
 
+@one_platform("a seeded store belongs to it")
 def test_two_runs_are_the_same_byte_by_byte(tmp_path: Path) -> None:
     first, facts = run_service(tmp_path / "one", "--seed", "7")
     again, facts_again = run_service(tmp_path / "two", "--seed", "7")
@@ -81,6 +83,7 @@ def test_two_runs_are_the_same_byte_by_byte(tmp_path: Path) -> None:
     assert [a == b for a, b in zip(first, other, strict=True)].count(True) == 0
 
 
+@one_platform("a seeded store belongs to it")
 def test_the_clock_starts_at_now_and_moves_by_a_second_with_every_write(tmp_path: Path) -> None:
     with Service(tmp_path, "--bare", "--seed", "1", "--now", "2026-03-01T00:00:00Z") as service:
         command("accounts", "create", "acme", "--type", "organization", data=tmp_path)
@@ -97,6 +100,7 @@ def test_the_clock_starts_at_now_and_moves_by_a_second_with_every_write(tmp_path
     assert [ids.instant_of_ms(ids.milliseconds_of(workspace["id"])) for workspace in made] == times
 
 
+@one_platform("a seeded store belongs to it")
 def test_a_seeded_store_continues_after_a_restart(tmp_path: Path) -> None:
     made = []
     for arguments in (("--bare", "--seed", "1"), ("--bare",), ("--bare", "--seed", "1")):

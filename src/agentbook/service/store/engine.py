@@ -22,7 +22,7 @@ from .. import ids
 from ..errors import OperatorError
 from . import sign_in_tables  # noqa: F401 - create_all makes its tables, too
 from .tables import SCHEMA_VERSION, UPGRADABLE_FROM, meta, metadata
-from .upgrade import lock_tables, upgrade
+from .upgrade import lock_schema, lock_tables, upgrade
 
 STORE_FILE = "store.db"
 _BUSY_TIMEOUT_S = 30.0
@@ -195,10 +195,7 @@ def is_unavailable(error: Exception) -> bool:
 
 
 def _create_schema(connection: Connection) -> None:
-    if connection.dialect.name == "postgresql":
-        # Two processes that create the tables at once would collide. The number stands
-        # for this one purpose.
-        connection.exec_driver_sql("SELECT pg_advisory_xact_lock(7233171)")
+    lock_schema(connection)
     version: str | None = None
     if inspect(connection).has_table("meta"):
         version = connection.execute(select(meta.c.value).where(meta.c.name == "schema_version")).scalar()

@@ -23,6 +23,7 @@ from .. import ids
 from ..clock import Clock
 from ..errors import OperatorError
 from .tables import accounts, meta
+from .upgrade import lock_schema
 
 STEP_MS = 1000
 BEGINNING = datetime(2026, 10, 1, 9, tzinfo=UTC)
@@ -105,6 +106,9 @@ def open_clock(engine: Engine, seeding: Seeding | None) -> Clock:
         seed = _fact(db, "seed")
         if seed is None and seeding is None:
             return Clock()
+        if seed is None:
+            lock_schema(db)
+            seed = _fact(db, "seed")  # another process may have seeded it meanwhile
         if seed is None:
             assert seeding is not None
             _seed(db, seeding)

@@ -24,6 +24,15 @@ _LOCK_ATTEMPTS = 200
 _LOCK_NOT_AVAILABLE = "55P03"
 
 
+def lock_schema(connection: Connection) -> None:
+    """On PostgreSQL, let one process at a time create, upgrade or seed the store.
+
+    Two that create the tables at once would collide.
+    """
+    if connection.dialect.name == "postgresql":
+        connection.exec_driver_sql("SELECT pg_advisory_xact_lock(7233171)")  # stands for this one purpose
+
+
 def lock_tables(connection: Connection) -> None:
     """On PostgreSQL, have other processes wait until the upgrade is complete.
 
