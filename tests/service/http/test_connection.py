@@ -6,14 +6,16 @@ import asyncio
 import contextlib
 import json
 import re
+from collections import Counter
+from typing import Any
 
 import pytest
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
 from agentbook.service.http import websocket
-from agentbook.service.http.connection import MAX_HEAD_BYTES, MAX_HEADERS, PIECE_BYTES, Connection
-from agentbook.service.store import events
+from agentbook.service.http.connection import _PIPELINED, MAX_HEAD_BYTES, MAX_HEADERS, PIECE_BYTES, Connection
+from agentbook.service.store import Store, events
 from agentbook.service.turns import event_json
 from service.http.raw import JSON, listening, served, status
 from service.pages.test_pages import forms, signed_in
@@ -143,6 +145,62 @@ async def test_requests_do_not_pile_up_on_a_connection(world: World, monkeypatch
         writer.close()
     assert [head.split()[1] for head in re.findall(rb"HTTP/1.1 \d+", answers)] == [b"404"] * 2_000 + [b"401"] * 2
     assert max(waiting) <= 1 + PIECE_BYTES // len(b"HEAD /v1/1 HTTP/1.1\r\nHost: test\r\n\r\n")
+
+
+async def test_a_crowd_that_pipelines_is_served_little_in_each_turn_of_the_loop(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop, turns = asyncio.get_running_loop(), 0
+    answered: Counter[int] = Counter()  # in each turn, first requests aside
+    complete = Connection.on_response_complete
+    seen: set[Connection] = set()
+
+    def on_response_complete(self: Connection) -> None:
+        if self in seen:
+            answered[turns] += 1
+        seen.add(self)
+        complete(self)
+
+    def count_turns() -> None:
+        nonlocal turns, handle
+        turns += 1
+        handle = loop.call_soon(count_turns)
+
+    monkeypatch.setattr(Connection, "on_response_complete", on_response_complete)
+    request = b"HEAD /v1/me HTTP/1.1\r\nHost: test\r\n"
+    handle = loop.call_soon(count_turns)
+    async with listening(world) as address, asyncio.timeout(60):
+        streams = [await asyncio.open_connection(*address) for _ in range(30)]
+        for _, writer in streams:
+            writer.write((request + b"\r\n") * 30 + request + b"Connection: close\r\n\r\n")
+        answers = [await reader.read() for reader, _ in streams]
+        for _, writer in streams:
+            writer.close()
+    handle.cancel()
+    assert [data.count(b"HTTP/1.1 401") for data in answers] == [31] * 30
+    assert max(answered.values()) <= 2 * _PIPELINED, "those of two turns may end in one"
+
+
+async def test_a_connection_with_a_valid_key_is_not_asked_for_it_in_a_read_of_its_own_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(world.platform, "requests_per_minute", 0)
+    brief: list[bool] = []
+    read = Store.read
+
+    async def noting(self: Store, *args: Any, **kwargs: Any) -> Any:
+        brief.append(kwargs.get("brief", False))
+        return await read(self, *args, **kwargs)
+
+    monkeypatch.setattr(Store, "read", noting)
+    request = b"HEAD /v1/agents HTTP/1.1\r\nHost: test\r\nAuthorization: %b\r\n\r\n" % basic(world.full).encode()
+    async with listening(world) as address, asyncio.timeout(60):
+        reader, writer = await asyncio.open_connection(*address)
+        for _ in range(2):
+            writer.write(request)
+            assert status(await reader.readuntil(b"\r\n\r\n")) == 200
+        writer.close()
+    assert brief == [True, False, False]
 
 
 async def test_what_is_not_parsed_yet_is_read_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,6 +21,7 @@ from agentbook.service import admin
 from agentbook.service.http.app import build
 from agentbook.service.http.middleware import ErrorResponses, ResponseHeaders
 from agentbook.service.http.rate_limit import RateLimit, Window
+from agentbook.service.store import Store
 from service.process import Service, command
 from service.world import World, basic, error
 
@@ -67,6 +68,26 @@ class Dated:
 async def statuses(http: httpx.AsyncClient, count: int, key: str | None = None, path: str = "/agents") -> list[int]:
     headers = {"Authorization": basic(key)} if key else {}
     return [(await http.get(path, headers=headers)).status_code for _ in range(count)]
+
+
+async def test_a_credential_is_checked_before_its_request_waits_for_a_thread(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Thousands with one that was made up would wait there; one that was valid may."""
+    brief: list[bool] = []
+    read = Store.read
+
+    async def noting(self: Store, *args: Any, **kwargs: Any) -> Any:
+        brief.append(kwargs.get("brief", False))
+        return await read(self, *args, **kwargs)
+
+    monkeypatch.setattr(Store, "read", noting)
+    async with limited(world, Window(100)) as http:
+        assert await statuses(http, 2, f"{world.full}x") == [401, 401]
+        assert brief == [True, True]
+        brief.clear()
+        assert await statuses(http, 2, world.full) == [200, 200]
+        assert brief == [True, False, False]
 
 
 async def test_the_limit_resets_with_the_next_minute(world: World) -> None:

@@ -48,6 +48,18 @@ class Listener:
         return self._listener.accept()
 
 
+class From(Listener):
+    """Its connections seem to come from other addresses."""
+
+    def __init__(self, listener: socket.socket, addresses: Iterator[str]) -> None:
+        super().__init__(listener)
+        self._addresses = addresses
+
+    def accept(self) -> tuple[socket.socket, tuple[str, int]]:
+        connection, _ = super().accept()  # which raises if there is none
+        return connection, (next(self._addresses), 1)
+
+
 def receive(listener: socket.socket | Listener, refusal: bytes = b"", valid: Container[bytes] = ()) -> Reception:
     return Reception(cast("socket.socket", listener), Served, lambda: refusal, valid)
 
@@ -117,6 +129,23 @@ async def test_a_valid_credential_passes_those_that_were_made_up(listener: socke
         connection.close()
 
 
+async def test_a_new_key_passes_a_crowd_from_elsewhere(
+    listener: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before it was valid once, it looks like those that were made up."""
+    monkeypatch.setattr(reception, "MAX_WAITING", 5)
+    addresses = iter([*["192.0.2.1"] * 30, "192.0.2.2", *["192.0.2.1"] * 30])
+    crowd = arrive(listener, SIGNED.replace(b"eDp5", b"eDp6"), 30)
+    (keyed,) = arrive(listener, SIGNED)
+    crowd += arrive(listener, SIGNED.replace(b"eDp5", b"eDp6"), 30)
+    desk = receive(From(listener, addresses), b"503")
+    order = await admitted(reception._SIGNED)
+    assert order.index(keyed.getsockname()[1]) <= 1
+    desk.close()
+    for connection in (*crowd, keyed):
+        connection.close()
+
+
 async def test_a_crowd_with_a_valid_credential_delays_nobody_else(listener: socket.socket) -> None:
     crowd = arrive(listener, SIGNED.replace(b"eDp5", b"eDp6"), 60)
     (keyed,) = arrive(listener, SIGNED)
@@ -155,6 +184,25 @@ async def test_a_long_queue_is_accepted_before_its_crowd_is_served(
     order = await admitted(turns // reception._HELD_TURNS + 1 + 5)
     assert order.index(keyed.getsockname()[1]) <= turns // reception._HELD_TURNS + reception._UNSIGNED
     assert order[0] != keyed.getsockname()[1], "the others are not shut out meanwhile"
+    desk.close()
+    for connection in (*crowd, keyed):
+        connection.close()
+
+
+async def test_a_long_queue_is_accepted_before_those_with_a_made_up_credential_are_served(
+    listener: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reception, "MAX_WAITING", 5)
+    monkeypatch.setattr(reception, "_ACCEPTED", 6)
+    turns = 20
+    crowd = arrive(listener, SIGNED.replace(b"eDp5", b"eDp6"), 6 * turns)
+    (keyed,) = arrive(listener, SIGNED)
+    desk = receive(listener, b"503", valid={b"Basic eDp5"})
+    async with asyncio.timeout(60):
+        while keyed.getsockname()[1] not in Served.admitted:
+            await asyncio.sleep(0)
+    position = Served.admitted.index(keyed.getsockname()[1])
+    assert 1 <= position <= turns + 2 * reception._SIGNED, "a turn or two find no queue"
     desk.close()
     for connection in (*crowd, keyed):
         connection.close()
@@ -266,14 +314,8 @@ async def test_the_addresses_of_one_network_are_one_crowd(
     monkeypatch.setattr(reception, "MAX_WAITING", 5)
     addresses = iter([*(f"2001:db8::{number}" for number in range(8)), *["192.0.2.1"] * 4])
 
-    class Elsewhere(Listener):
-        """Its connections come from elsewhere."""
-
-        def accept(self) -> tuple[socket.socket, tuple[str, int]]:
-            return super().accept()[0], (next(addresses), 1)
-
     crowd = arrive(listener, b"", 12)
-    desk = receive(Elsewhere(listener), b"503")
+    desk = receive(From(listener, addresses), b"503")
     answers = [await asyncio.to_thread(connection.recv, 10) for connection in crowd]
     assert answers[8:] == [b""] * 4, "admitted, and closed"
     assert answers[:8].count(b"503") == 12 - 5 - reception._UNSIGNED

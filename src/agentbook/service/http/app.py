@@ -24,7 +24,7 @@ from ..operations import HANDLERS, OperationCall, RegisteredHandler, Result
 from ..proxies import counted_address
 from ..state import Platform
 from ..store import Transaction
-from ..web.endpoints import KNOWN, OPERATION, read_json
+from ..web.endpoints import KNOWN, OPERATION, VALID_LATELY, read_json
 from .middleware import BodyLimits, ErrorResponses, ForwardedAddress, HostCheck, ResponseHeaders
 from .monitoring import Measurement, Metrics, Monitoring, Probes
 from .rate_limit import RateLimit, Window
@@ -185,14 +185,16 @@ class Endpoint:
         # Whoever has a key need not wait behind a crowd without one.
         if credential is None and not is_brief and self.platform.store.waiting_reads >= _MAX_WAITING_READS:
             raise errors.too_busy()
+        if credential is not None and not is_brief and not request.scope.get(VALID_LATELY):
+            # Anyone can make one up, and thousands of requests would wait for a thread.
+            await self._authorize(operation, credential)
         reader = _reader(credential, request.scope)
         return await self.platform.store.read(run, brief=is_brief, reader=reader, anonymous=credential is None)
 
     async def _write(
         self, operation: Operation, handler: RegisteredHandler, credential: Credential | None, request: Request
     ) -> Result:
-        now = self.platform.store.clock.instant()
-        principal = await self.platform.store.read(lambda db: authorize(operation, credential, db, now), brief=True)
+        principal = await self._authorize(operation, credential)
         request.scope[KNOWN] = principal is not None
         query = operation.query(request.scope["query_string"])
         body: Mapping[str, Any] = _EMPTY
@@ -208,6 +210,10 @@ class Endpoint:
             return handler.run(OperationCall(self.platform, principal, path, query, body, tx.db, tx))
 
         return await self.platform.store.write(run, sessions=handler.touched_sessions(request.path_params))
+
+    async def _authorize(self, operation: Operation, credential: Credential | None) -> Principal | None:
+        now = self.platform.store.clock.instant()
+        return await self.platform.store.read(lambda db: authorize(operation, credential, db, now), brief=True)
 
 
 def _reader(credential: Credential | None, scope: Scope) -> Hashable:

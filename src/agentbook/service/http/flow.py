@@ -1,4 +1,4 @@
-"""When more of a connection is read.
+"""When more of a connection is read, and when its next request is served.
 
 Each handler that asks for its request's body has uvicorn read on: without a limit, a
 megabyte of pipelined requests for every few that are answered.
@@ -7,6 +7,8 @@ megabyte of pipelined requests for every few that are answered.
 from __future__ import annotations
 
 import asyncio
+from collections import deque
+from collections.abc import Callable
 
 from uvicorn.protocols.http.flow_control import FlowControl
 
@@ -21,3 +23,30 @@ class Flow(FlowControl):
     def resume_reading(self) -> None:
         if not self._unparsed:
             super().resume_reading()
+
+
+class LoopShare:
+    """Lets a few of those that wait continue in each turn of the loop.
+
+    Parameters
+    ----------
+    each_turn
+        How many.
+    """
+
+    def __init__(self, each_turn: int) -> None:
+        self._each_turn = each_turn
+        self._waiting: deque[Callable[[], None]] = deque()
+
+    def wait(self, resume: Callable[[], None]) -> None:
+        """Call `resume` in one of the next turns, after those that wait already."""
+        if not self._waiting:
+            asyncio.get_running_loop().call_soon(self._serve)
+        self._waiting.append(resume)
+
+    def _serve(self) -> None:
+        loop = asyncio.get_running_loop()
+        for _ in range(min(self._each_turn, len(self._waiting))):
+            loop.call_soon(self._waiting.popleft())
+        if self._waiting:
+            loop.call_soon(self._serve)

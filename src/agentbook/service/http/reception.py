@@ -6,7 +6,9 @@ those that show a credential and a few others, and refuses those that are too ma
 closed or refused connection costs some microseconds instead of half a millisecond.
 
 Anyone can make up a credential, so one that was valid lately comes first. Those who
-show the same one share its turns, so that a crowd with a key delays nobody else.
+show the same one share its turns, so that a crowd with a key delays nobody else. Others
+with a credential share the turns of their address: a new key is served before a crowd
+from elsewhere.
 
 Who comes next waits in the listener's queue, behind all of the crowd. Each call of the
 system gives the interpreter to a thread that computes, and waits to get it back, so a
@@ -20,7 +22,7 @@ import asyncio
 import contextlib
 import socket
 from collections import Counter, deque
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator
 from itertools import chain, count, islice
 from typing import NamedTuple
 
@@ -34,9 +36,9 @@ MAX_WAITING = 256  # connections that were accepted, and wait
 _ACCEPTED = 128
 # Admitted in one turn: with a credential that was valid lately, with any, with none.
 _PROVEN, _SIGNED, _UNSIGNED = 8, 4, 1
-# While the listener's queue is long, those without a credential are admitted in one
-# turn of so many only: each may bring a request that takes longer than the whole turn,
-# and somebody with a credential may stand at the end of the queue.
+# While the listener's queue is long, a turn admits one that shows any credential, and
+# one turn of so many one that shows none: each may bring a request that takes longer
+# than the whole turn, and a valid credential may stand at the end of the queue.
 _HELD_TURNS = 4
 _PAUSE_S = 1.0  # until connections are accepted again, after one found no free file
 _LOOK_BYTES = 4096
@@ -51,6 +53,45 @@ class _Arrival(NamedTuple):
     number: int
     address: str
     connection: socket.socket
+
+
+class _Lines:
+    """Arrivals in lines, of which each has its turn, however long the others are."""
+
+    def __init__(self) -> None:
+        self._lines: dict[Hashable, deque[_Arrival]] = {}  # next in turn first
+
+    def __len__(self) -> int:
+        return sum(map(len, self._lines.values()))
+
+    def __iter__(self) -> Iterator[_Arrival]:
+        return chain(*self._lines.values())
+
+    def append(self, arrival: _Arrival, line: Hashable) -> None:
+        """Add an arrival at the end of a line."""
+        self._lines.setdefault(line, deque()).append(arrival)
+
+    def pop(self) -> _Arrival:
+        """Remove the first of the line whose turn it is."""
+        line = next(iter(self._lines))
+        arrivals = self._lines.pop(line)
+        arrival = arrivals.popleft()
+        if arrivals:  # after all the others
+            self._lines[line] = arrivals
+        return arrival
+
+    def pop_crowd(self, room: int) -> list[_Arrival]:
+        """Remove those for whom there is no room: the oldest of the longest line."""
+        crowd = []
+        for _ in range(len(self) - room):
+            longest = max(self._lines.values(), key=len)
+            crowd.append(longest.popleft())
+        self._lines = {line: arrivals for line, arrivals in self._lines.items() if arrivals}
+        return crowd
+
+    def clear(self) -> None:
+        """Remove all."""
+        self._lines.clear()
 
 
 class Reception:
@@ -82,8 +123,8 @@ class Reception:
         self._loop = asyncio.get_running_loop()
         self._waiting: deque[_Arrival] = deque()  # whoever is looked at next is first
         self._anonymous: deque[_Arrival] = deque()  # those that have sent a head without a credential
-        self._signed: deque[_Arrival] = deque()  # those that show a credential
-        self._proven: dict[int, deque[_Arrival]] = {}  # by the hash of a valid one; next in turn first
+        self._signed = _Lines()  # those that show a credential, by address
+        self._proven = _Lines()  # those that show one that was valid lately, by its hash
         self._numbers = count()
         self._admitting: set[asyncio.Task[object]] = set()
         self._queue_is_long = False  # it had more connections than a turn accepts
@@ -98,12 +139,10 @@ class Reception:
         for handle in (self._turn, self._pause):
             if handle is not None:
                 handle.cancel()
-        queues = (self._waiting, self._anonymous, self._signed, *self._proven.values())
-        for arrival in chain(*queues):
-            arrival.connection.close()
-        for queue in queues:
+        for queue in (self._waiting, self._anonymous, self._signed, self._proven):
+            for arrival in queue:
+                arrival.connection.close()
             queue.clear()
-        self._proven.clear()
 
     def _listen(self) -> None:
         self._loop.add_reader(self._listener, self._accept)
@@ -140,10 +179,13 @@ class Reception:
             elif not credential:
                 self._anonymous.append(arrival)
             elif credential in self._valid:
-                self._proven.setdefault(hash(credential), deque()).append(arrival)
+                self._proven.append(arrival, hash(credential))
             else:
-                self._signed.append(arrival)
-        self._admit_signed()
+                self._signed.append(arrival, arrival.address)
+        signed = 1 if self._queue_is_long else _SIGNED
+        for lines, number in ((self._proven, _PROVEN), (self._signed, signed)):
+            for _ in range(min(len(lines), number)):
+                self._admit(lines.pop())
         for _ in range(self._count_unsigned()):
             if queue := self._anonymous or self._waiting:
                 self._admit(queue.popleft())
@@ -152,27 +194,9 @@ class Reception:
         if self._waiting or self._anonymous or self._signed or self._proven:
             self._turn = self._loop.call_soon(self._serve)
 
-    def _admit_signed(self) -> None:
-        for _ in range(min(len(self._signed), _SIGNED)):
-            self._admit(self._signed.popleft())
-        for _ in range(_PROVEN):
-            if not self._proven:
-                break
-            credential = next(iter(self._proven))
-            queue = self._proven.pop(credential)
-            self._admit(queue.popleft())
-            if queue:  # after all the others
-                self._proven[credential] = queue
-
     def _refuse_signed(self) -> None:
-        """Refuse the oldest of those with a credential that are too many.
-
-        Of a valid one, those of whoever has most of them.
-        """
-        excess = [self._signed.popleft() for _ in range(len(self._signed) - MAX_WAITING)]
-        for _ in range(sum(map(len, self._proven.values())) - MAX_WAITING):
-            crowd = max(self._proven, key=lambda credential: len(self._proven[credential]))
-            excess.append(self._proven[crowd].popleft())
+        """Refuse those with a credential that are too many."""
+        excess = self._proven.pop_crowd(MAX_WAITING) + self._signed.pop_crowd(MAX_WAITING)
         if excess:
             self._refuse(excess, self._refusal())
 

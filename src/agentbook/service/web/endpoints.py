@@ -22,6 +22,8 @@ Fields = Mapping[str, list[str]]
 # Set in the scope of a request whose credential is valid: a key, a token, or the cookie
 # of a person who is signed in.
 KNOWN = "agentbook.known"
+# Whether its credential was valid when it was last used.
+VALID_LATELY = "agentbook.valid_lately"
 # In the scope: the operation of openapi.yaml, for those who count requests.
 OPERATION = "agentbook.operation"
 # The cookie's name begins so.
