@@ -7,7 +7,6 @@ import contextlib
 import json
 import re
 from collections import Counter
-from typing import Any
 
 import pytest
 from websockets.asyncio.client import ClientConnection, connect
@@ -15,9 +14,9 @@ from websockets.exceptions import ConnectionClosed
 
 from agentbook.service.http import websocket
 from agentbook.service.http.connection import _PIPELINED, MAX_HEAD_BYTES, MAX_HEADERS, PIECE_BYTES, Connection
-from agentbook.service.store import Store, events
+from agentbook.service.store import events
 from agentbook.service.turns import event_json
-from service.http.raw import JSON, listening, served, status
+from service.http.raw import JSON, listening, noted_reads, served, status
 from service.pages.test_pages import forms, signed_in
 from service.world import World, basic
 
@@ -185,14 +184,7 @@ async def test_a_connection_with_a_valid_key_is_not_asked_for_it_in_a_read_of_it
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(world.platform, "requests_per_minute", 0)
-    brief: list[bool] = []
-    read = Store.read
-
-    async def noting(self: Store, *args: Any, **kwargs: Any) -> Any:
-        brief.append(kwargs.get("brief", False))
-        return await read(self, *args, **kwargs)
-
-    monkeypatch.setattr(Store, "read", noting)
+    brief = noted_reads(monkeypatch)
     request = b"HEAD /v1/agents HTTP/1.1\r\nHost: test\r\nAuthorization: %b\r\n\r\n" % basic(world.full).encode()
     async with listening(world) as address, asyncio.timeout(60):
         reader, writer = await asyncio.open_connection(*address)

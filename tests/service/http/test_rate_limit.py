@@ -21,7 +21,7 @@ from agentbook.service import admin
 from agentbook.service.http.app import build
 from agentbook.service.http.middleware import ErrorResponses, ResponseHeaders
 from agentbook.service.http.rate_limit import RateLimit, Window
-from agentbook.service.store import Store
+from service.http.raw import noted_reads
 from service.process import Service, command
 from service.world import World, basic, error
 
@@ -74,14 +74,7 @@ async def test_a_credential_is_checked_before_its_request_waits_for_a_thread(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Thousands with one that was made up would wait there; one that was valid may."""
-    brief: list[bool] = []
-    read = Store.read
-
-    async def noting(self: Store, *args: Any, **kwargs: Any) -> Any:
-        brief.append(kwargs.get("brief", False))
-        return await read(self, *args, **kwargs)
-
-    monkeypatch.setattr(Store, "read", noting)
+    brief = noted_reads(monkeypatch)
     async with limited(world, Window(100)) as http:
         assert await statuses(http, 2, f"{world.full}x") == [401, 401]
         assert brief == [True, True]
