@@ -1,6 +1,6 @@
 """How often a static transcript is updated while a reply is being written.
 
-Each update sends all of it. So a kernel that dies leaves a quarter of the reply or more
+Each update sends all of it. So a kernel that dies leaves a third of the reply or more
 in the notebook, and what is sent for that stays a fraction of what the panel sends.
 """
 
@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 
 FIRST = 1_000  # characters of a reply before it is worth an update
-GROWTH = 4.0  # how many times as long a reply has to be for the next one
+GROWTH = 3.0  # how many times as long a reply has to be for the next one
 PAUSE_S = 3.0
 CHARACTERS_PER_S = 50_000  # of a long history, which is a part of each update
 
@@ -25,7 +25,7 @@ class SavingPace:
 
     Examples
     --------
-    A question is saved at once, a reply as it quadruples, and a finished turn at once:
+    A question is saved at once, a reply as it triples, and a finished turn at once:
 
     >>> times = iter([0.0, 1.0, 9.0])
     >>> pace = SavingPace(lambda: next(times))
