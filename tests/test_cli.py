@@ -158,6 +158,9 @@ def test_members_and_workspaces(tmp_path: Path) -> None:
     }
     shown = run(tmp_path, "workspaces", "configure", "acme~lab", "--credentials", "any")
     assert "required_credentials_mode\t-\n" in shown.stdout
+    for flag, value in {"--restrict-account-credentials": "true", "--allow-account-credentials": "false"}.items():
+        shown = run(tmp_path, "workspaces", "configure", "lab", flag)
+        assert f"restrict_account_credentials\t{value}\n" in shown.stdout
     assert run(tmp_path, "members", "add", "bob", "--workspace", "lab").exit_code == 0
     assert "bob\tmember" in run(tmp_path, "members", "list", "--workspace", "acme~lab").stdout
     assert run(tmp_path, "members", "remove", "bob", "--workspace", "acme~lab").exit_code == 0

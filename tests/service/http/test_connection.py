@@ -9,11 +9,12 @@ import re
 from collections import Counter
 
 import pytest
+from uvicorn.protocols.utils import ClientDisconnected
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
 from agentbook.service.http import websocket
-from agentbook.service.http.connection import _PIPELINED, MAX_HEAD_BYTES, MAX_HEADERS, PIECE_BYTES, Connection
+from agentbook.service.http.connection import _PIPELINED, MAX_HEAD_BYTES, MAX_HEADERS, PIECE_BYTES, Connection, Socket
 from agentbook.service.store import events
 from agentbook.service.turns import event_json
 from service.http.raw import JSON, listening, noted_reads, served, status
@@ -331,3 +332,14 @@ async def test_an_idle_socket_is_closed_as_soon_as_the_pages_end_its_access(worl
             configure = forms(await ada.get("/members"), "configure")[0]
             assert (await ada.post("/members", {**configure, "restrict_members": "yes"})).status_code == 303
             assert await ended(outsider) == (4404, "Session not found")
+
+
+async def test_a_socket_that_is_being_closed_takes_no_more_messages() -> None:
+    """On a stop uvicorn closes the sockets, perhaps while an event is on its way."""
+    socket = Socket.__new__(Socket)
+    socket.handshake_complete = socket.close_sent = True
+    socket.initial_response, socket.writable = None, asyncio.Event()
+    socket.writable.set()
+    for message in ({"type": "websocket.send", "text": "{}"}, {"type": "websocket.close", "code": 1012}):
+        with pytest.raises(ClientDisconnected):
+            await socket.send(message)

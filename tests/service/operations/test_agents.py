@@ -295,6 +295,7 @@ async def test_versions_are_filtered_and_their_prompt_is_the_owners(world: World
         world.add("agent_versions", **row)
     for key, kind, count in (
         (None, "COMMITTED", 2), (None, "EPHEMERAL", 0), (world.full, "COMMITTED", 2), (world.full, "EPHEMERAL", 1),
+        (world.key("acme"), "EPHEMERAL", 0),
     ):  # fmt: skip
         answer = await world.get("/agents/open/versions", key, type=kind)
         assert [version["type"] for version in answer.json()["items"]] == [kind] * count, "drafts are their owner's"

@@ -18,6 +18,7 @@ from typing import ClassVar, NoReturn
 
 from uvicorn._types import ASGISendEvent
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.protocols.utils import ClientDisconnected
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.http11 import Request
 from websockets.server import ServerProtocol
@@ -370,8 +371,11 @@ class Socket(WebSocketsSansIOProtocol):
     async def send(self, message: ASGISendEvent) -> None:
         """Send a message, and wait until its reader has taken most of it.
 
-        So whoever sends does not prepare another one that has to wait.
+        So whoever sends does not prepare another one that has to wait. Raises uvicorn's
+        `ClientDisconnected` once the socket is being closed.
         """
+        if self.handshake_complete and self.close_sent:
+            raise ClientDisconnected
         await super().send(message)
         await self.writable.wait()
 
