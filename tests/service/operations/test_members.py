@@ -212,3 +212,19 @@ async def test_members_that_cannot_be(world: World, vault: str) -> None:
         ("carl", "ADMIN"),
         ("dora", "MEMBER"),
     ]
+
+
+@pytest.mark.parametrize(("restricted", "kept"), [(True, 0), (False, 1)])
+async def test_the_grants_of_who_leaves_a_restricted_workspace_end(world: World, restricted: bool, kept: int) -> None:
+    world.accounts["carl"] = carl = admin.create_account(world.store, "carl", "user")
+    admin.add_member(world.store, "carl", organization="acme")
+    room = world.workspace("acme", "room", should_restrict_members=restricted)
+    admin.add_member(world.store, "carl", workspace="acme~room")
+    helper = world.agent_row("acme", "aide")
+    installed = world.add("workspace_agents", workspace_id=room, agent_id=helper, creator_id=world.accounts["ada"])
+    own = world.add(
+        "credentials", owner_id=carl, account_id=world.accounts["acme"], integration="mail", name="carl's mail"
+    )
+    world.link("credential_grants", credential_id=own, workspace_agent_id=installed)
+    admin.remove_member(world.store, "carl", workspace="acme~room")
+    assert len([row for row in world.rows("credential_grants") if row["credential_id"] == own]) == kept

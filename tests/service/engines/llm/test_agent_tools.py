@@ -202,6 +202,15 @@ async def test_a_state_of_more_than_8_mib_ends_the_turn_and_is_not_kept(tmp_path
         assert made.results() == [{"saved": "b"}]
 
 
+async def test_a_state_that_is_too_long_ends_the_sub_agent_alone(tmp_path: Path, fake: FakeOpenAI) -> None:
+    async with lab(tmp_path, fake, RunLimits(state_bytes=60)) as made:
+        made.agent("clerk", "memory")
+        filing = calls(memory("save", name="file", text="x" * 100))
+        ends = await made.ask(calls(call_agent("clerk", "file it")), filing, text("He could not."))
+        assert ends[-1] == {"text": "He could not."}
+        assert made.world.rows("agent_states") == []
+
+
 SPENT: list[tuple[RunLimits, str]] = [
     (RunLimits(workspace_budget=20), "WORKSPACE budget exceeded for 'lab'"),
     (RunLimits(agent_budget=20), "AGENT budget exceeded for 'lead'"),
