@@ -214,8 +214,10 @@ async def test_members_that_cannot_be(world: World, vault: str) -> None:
     ]
 
 
-@pytest.mark.parametrize(("restricted", "kept"), [(True, 0), (False, 1)])
-async def test_the_grants_of_who_leaves_a_restricted_workspace_end(world: World, restricted: bool, kept: int) -> None:
+@pytest.mark.parametrize(("restricted", "remaining"), [(True, 0), (False, 1)])
+async def test_the_grants_of_who_leaves_a_restricted_workspace_end(
+    world: World, restricted: bool, remaining: int
+) -> None:
     world.accounts["carl"] = carl = admin.create_account(world.store, "carl", "user")
     admin.add_member(world.store, "carl", organization="acme")
     room = world.workspace("acme", "room", should_restrict_members=restricted)
@@ -227,4 +229,4 @@ async def test_the_grants_of_who_leaves_a_restricted_workspace_end(world: World,
     )
     world.link("credential_grants", credential_id=own, workspace_agent_id=installed)
     admin.remove_member(world.store, "carl", workspace="acme~room")
-    assert len([row for row in world.rows("credential_grants") if row["credential_id"] == own]) == kept
+    assert len([row for row in world.rows("credential_grants") if row["credential_id"] == own]) == remaining
