@@ -12,7 +12,8 @@ from uvicorn import Config
 from uvicorn.server import ServerState
 
 from agentbook.service.http.app import build
-from agentbook.service.http.connection import Socket, connection_class
+from agentbook.service.http.connection import connection_class
+from agentbook.service.http.socket_protocol import Socket
 from agentbook.service.store import Store
 from service.world import World
 

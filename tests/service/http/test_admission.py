@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from agentbook.service.http import connection
+from agentbook.service.http import connection, socket_protocol
 from agentbook.service.http.admission import Admission, Admitted, ValidCredentials
 from agentbook.service.proxies import TrustedProxies
 from agentbook.service.store import Store
@@ -297,7 +297,7 @@ async def test_a_reader_that_stops_is_disconnected(world: World) -> None:
 
 
 async def test_a_socket_whose_reader_stops_is_disconnected(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection.Socket, "stall_s", 0.05)
+    monkeypatch.setattr(socket_protocol.Socket, "stall_s", 0.05)
     world.workspace()
     world.agent_row()
     session = await world.start("x" * 900_000)

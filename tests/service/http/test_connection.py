@@ -14,7 +14,8 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
 from agentbook.service.http import websocket
-from agentbook.service.http.connection import _PIPELINED, MAX_HEAD_BYTES, MAX_HEADERS, PIECE_BYTES, Connection, Socket
+from agentbook.service.http.connection import _PIPELINED, MAX_HEAD_BYTES, MAX_HEADERS, PIECE_BYTES, Connection
+from agentbook.service.http.socket_protocol import Socket
 from agentbook.service.store import events
 from agentbook.service.turns import event_json
 from service.http.raw import JSON, listening, noted_reads, served, status

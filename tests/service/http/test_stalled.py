@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from agentbook.service.http import connection
+from agentbook.service.http import connection, socket_protocol
 from agentbook.service.http.stalled import Backlog
 from agentbook.service.store import events
 from service.http.raw import listening
@@ -77,7 +77,7 @@ async def test_stalled_readers_leave_room_for_each_other(
 ) -> None:
     backlog = Recorded(max_bytes=2_000_000)
     monkeypatch.setattr(connection.Connection, "backlog", backlog)
-    monkeypatch.setattr(connection.Socket, "backlog", backlog)
+    monkeypatch.setattr(socket_protocol.Socket, "backlog", backlog)
     # Longer than the system takes for a reader that stopped.
     monkeypatch.setattr(events, "PIECE", 8 << 20)
     world.workspace()
@@ -123,15 +123,15 @@ async def test_nothing_is_prepared_for_a_socket_whose_reader_has_stopped(
         reads.append(from_id)
         return read(db, session_id=session_id, from_id=from_id)
 
-    pause = connection.Socket.pause_writing
+    pause = socket_protocol.Socket.pause_writing
 
-    def pause_writing(self: connection.Socket) -> None:
+    def pause_writing(self: socket_protocol.Socket) -> None:
         pause(self)
         reads.clear()
         stalled.set()
 
     monkeypatch.setattr(events, "after", after)
-    monkeypatch.setattr(connection.Socket, "pause_writing", pause_writing)
+    monkeypatch.setattr(socket_protocol.Socket, "pause_writing", pause_writing)
     async with listening(world) as address, asyncio.timeout(60):
         _, writer = await asyncio.open_connection(*address, limit=1024)
         writer.write(handshake(world, session))

@@ -21,8 +21,9 @@ import uvicorn
 from .. import discovery_file
 from ..state import Platform
 from .connection import Connection as HTTPConnection
-from .connection import Socket, connection_class, refusal
+from .connection import connection_class, refusal
 from .reception import Reception
+from .socket_protocol import Socket
 from .workers import Worker
 
 if TYPE_CHECKING:
