@@ -361,7 +361,7 @@ class ChatPanel(widgets.VBox):  # type: ignore[misc]
     def _note(self, exchange: Exchange | None) -> None:
         if exchange is not None:
             self._changed.add(exchange)
-        self._throttle.note(hurry=exchange is not None and exchange.ours and not exchange.pending)
+        self._throttle.note_exchange(exchange)
 
     def _draw(self) -> None:
         """Draw what has changed since the last time."""

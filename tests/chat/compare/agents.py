@@ -150,7 +150,7 @@ def words(compare: Compare) -> str:
 def eventually(compare: Compare, condition: Callable[[], bool]) -> None:
     """Wait until the condition holds, woken by changes of the comparison."""
     changed = threading.Event()
-    compare.comparison.listen(changed.set)
+    compare.comparison.listen(lambda exchange: changed.set())
     until = time.monotonic() + 60
     while not condition():
         assert changed.wait(max(0.0, until - time.monotonic())), "nothing changed in 60 s"

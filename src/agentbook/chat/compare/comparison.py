@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 TIE, NONE = "tie", "none"
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 Choice = int | str | None
-Listener = Callable[[], None]
+Listener = Callable[[Exchange | None], None]
 
 
 @dataclass(slots=True, eq=False)
@@ -107,9 +107,9 @@ class Comparison:
 
     def __post_init__(self) -> None:
         self._random = random.Random(self.seed)  # noqa: S311 - an order of columns, no secret
-        self._listeners = Listeners[[]]()
+        self._listeners = Listeners[[Exchange | None]]()
         for conversation in self.conversations:
-            conversation.listen(lambda exchange: self._notify())
+            conversation.listen(self._listeners.notify)
 
     @classmethod
     def start(
@@ -127,11 +127,11 @@ class Comparison:
         return cls(sides, blind, seed)
 
     def listen(self, listener: Listener) -> None:
-        """Call `listener` on the loop's thread after each change; it must be quick."""
-        self._listeners.add(listener)
+        """Call `listener` on the loop's thread after each change; it must be quick.
 
-    def _notify(self) -> None:
-        self._listeners.notify()
+        It gets the exchange that has changed, or None if something else has.
+        """
+        self._listeners.add(listener)
 
     # State
 
@@ -199,7 +199,7 @@ class Comparison:
         exchanges = [side.submit(text) for side in self.conversations]
         round_ = Round(len(self.rounds) + 1, text, exchanges, order, self.blind, revealed=not self.blind)
         self.rounds.append(round_)
-        self._notify()
+        self._listeners.notify(None)
         return round_
 
     async def wait(self, round_: Round, timeout_s: float | None = None) -> dict[str, Turn]:
@@ -239,7 +239,7 @@ class Comparison:
             await conversation.retry(exchange)
         finally:
             end()
-            self._notify()
+            self._listeners.notify(None)
 
     def _find(self, exchange: Exchange) -> tuple[Round, int] | None:
         for round_ in self.rounds:
@@ -282,7 +282,7 @@ class Comparison:
         round_.preferred = choice
         round_.preferred_at = None if choice is None else datetime.now(UTC)
         round_.revealed = round_.revealed or choice is not None
-        self._notify()
+        self._listeners.notify(None)
 
     def __repr__(self) -> str:
         return f"Comparison({', '.join(map(repr, self.labels))}; {len(self.rounds)} rounds)"

@@ -148,7 +148,7 @@ class Compare(widgets.VBox):  # type: ignore[misc]
         super().__init__([self._views.page.chat.widget], layout=widgets.Layout(width="100%"))
         self.add_class("ab-frame")
         self._views.draw()
-        comparison.listen(self._throttle.note)
+        comparison.listen(self._throttle.note_exchange)
 
     # Asking from code
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from ..html.protocols import ExchangeLike
+
 FLUSH_S = 1 / 20
 # A change that arrives just after a drawing waits the longest. So a drawing may be
 # early or late by this much, which nobody sees, to include a change that arrives about
@@ -42,8 +44,7 @@ class Throttle:
     def note(self, *, hurry: bool = False) -> None:
         """Note that something has changed, to draw it soon; with `hurry`, at once.
 
-        For the end of a reply, which nothing follows that it could be drawn with. At
-        most 20 times a second, too.
+        At most 20 times a second, too.
         """
         if self._ended:
             return
@@ -60,6 +61,14 @@ class Throttle:
             self._schedule(now)
         elif self._scheduled is None:
             self._schedule(self._next + SLACK_S)
+
+    def note_exchange(self, exchange: ExchangeLike | None) -> None:
+        """Note a change of a conversation: of an exchange, or, with None, of the rest.
+
+        The end of a reply that was asked for here is drawn at once: nothing follows
+        that it could be drawn with.
+        """
+        self.note(hurry=exchange is not None and exchange.ours and not exchange.pending)
 
     def _schedule(self, when: float) -> None:
         # Never draw in the call itself: other changes may come along with this one.
