@@ -92,31 +92,35 @@ def test_the_discovery_file_is_whole_at_every_moment(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("is_running", [True, False])
 @pytest.mark.parametrize("has_database", [True, False])
-def test_no_store_is_made_beside_a_service_on_postgresql(tmp_path: Path, has_database: bool) -> None:
-    """Nobody would read it."""
+def test_no_store_is_used_beside_one_on_postgresql(tmp_path: Path, has_database: bool, is_running: bool) -> None:
+    """The service would not read it, neither now nor when it starts again."""
     Store(tmp_path / "full").close()
     snapshot(tmp_path / "full", tmp_path / "day.db")
     data = tmp_path / "data"
     data.mkdir()
-    discovery_file.announce(
-        data,
-        "http://127.0.0.1:1/v1",
-        1,
-        "now",
-        token="t",
-        public_url="http://127.0.0.1:1/v1",
-        has_database=has_database,
+    announce(data, has_database=True)
+    announce(data, has_database=has_database)
+    if not is_running:
+        discovery_file.withdraw(data)
+    commands = (
+        ("restore", str(tmp_path / "day.db")),
+        ("accounts", "create", "ada", "--type", "user"),
+        ("snapshot", str(tmp_path / "next.db")),
     )
-    restored = command("restore", str(tmp_path / "day.db"), data=data, check=False)
-    created = command("accounts", "create", "ada", "--type", "user", data=data, check=False)
-    for done in (restored, created):
+    for done in [command(*words, data=data, check=False) for words in commands]:
         assert done.returncode == int(has_database), done.stderr
         if has_database:
-            assert "has its store in PostgreSQL" in done.stderr
+            assert f"{'has' if is_running else 'had'} its store in PostgreSQL" in done.stderr
             assert "--database" in done.stderr
             assert done.stderr.count("\n") == 1
     assert (data / "store.db").exists() is not has_database
+
+
+def announce(data: Path, *, has_database: bool) -> None:
+    address = "http://127.0.0.1:1/v1"
+    discovery_file.announce(data, address, 1, "now", token="t", public_url=address, has_database=has_database)
 
 
 def test_a_service_of_an_earlier_version_is_reached_at_its_own_address(tmp_path: Path) -> None:

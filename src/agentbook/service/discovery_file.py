@@ -7,6 +7,9 @@ A process that uses a service started for it leaves an empty file
 ``users/<pid>``. With ``--until-unused`` the service ends once none of those processes
 has been alive for a while. (The files are polled, because no portable call reports the
 death of another process.)
+
+A service on PostgreSQL leaves the file ``postgresql`` behind, until one with its store
+in the directory starts there: nobody would read a store that is made meanwhile.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ from .._whole_file import whole_file
 from .errors import OperatorError
 
 SERVICE_FILE = "service.json"
+DATABASE_FILE = "postgresql"
 UNUSED_FOR_S = 60.0
 _POLL_S = 5.0
 
@@ -54,7 +58,7 @@ def announce(
     public_url: str,
     has_database: bool = False,
 ) -> None:
-    """Write ``service.json``: whole or not at all."""
+    """Write ``service.json``, whole or not at all, and where the store is."""
     facts = {
         "pid": os.getpid(),
         "port": port,
@@ -64,6 +68,10 @@ def announce(
         "token": token,
         "has_database": has_database,
     }
+    if has_database:
+        (data / DATABASE_FILE).write_text("The service of this directory has its store in PostgreSQL.\n")
+    else:
+        (data / DATABASE_FILE).unlink(missing_ok=True)
     with whole_file(data / SERVICE_FILE, private=True) as file:
         file.write(json.dumps(facts).encode())
 
@@ -127,21 +135,23 @@ def running(data: Path) -> RunningService:
 
 
 def require_own_store(data: Path) -> None:
-    """Refuse to make a store in a directory whose running service has another one.
+    """Refuse a store in a directory whose service has another one, or had when it ran.
 
     Raises
     ------
     OperatorError
-        The service that runs on the directory has its store in PostgreSQL.
+        The service that runs on the directory, or was the last to run on it, has its
+        store in PostgreSQL.
     """
     try:
         service = running(data)
+        has_database, whose = service.has_database, f"The service on {data} (pid {service.pid}) has"
     except OperatorError:
-        return
-    if service.has_database:
+        has_database, whose = (data / DATABASE_FILE).exists(), f"The last service on {data} had"
+    if has_database:
         raise OperatorError(
-            f"The service on {data} (pid {service.pid}) has its store in PostgreSQL, so it would not see a store in "
-            "that directory; name its database with --database, or another directory with --data."
+            f"{whose} its store in PostgreSQL, not in that directory; name its database with --database, or another "
+            "directory with --data."
         )
 
 

@@ -37,7 +37,8 @@ def snapshot(data: Path, file: Path) -> int:
     Raises
     ------
     OperatorError
-        There is no store, or the file cannot be written. An existing file is unchanged.
+        There is no store, the service of the directory has its store in PostgreSQL, or
+        the file cannot be written. An existing file is unchanged.
 
     Examples
     --------
@@ -48,6 +49,7 @@ def snapshot(data: Path, file: Path) -> int:
     >>> snapshot(directory / "data", directory / "today.db") > 4096
     True
     """
+    discovery_file.require_own_store(data)
     store = data / STORE_FILE
     if not store.is_file():
         raise OperatorError(
@@ -88,8 +90,9 @@ def restore(file: Path, data: Path) -> list[str]:
     Raises
     ------
     OperatorError
-        A service is running, here or on PostgreSQL, or the file is not a snapshot,
-        damaged, or of a newer version. The store is then unchanged.
+        A service is running, the service of the directory has its store in PostgreSQL,
+        or the file is not a snapshot, damaged, or of a newer version. The store is then
+        unchanged.
     """
     _check(file)
     discovery_file.require_own_store(data)
