@@ -19,6 +19,7 @@ from agentbook.service.discovery_file import RunningService
 from agentbook.service.errors import OperatorError
 from agentbook.service.store import Store
 from agentbook.service.store.snapshot import snapshot
+from service import databases
 from service.process import command
 
 
@@ -94,8 +95,11 @@ def test_the_discovery_file_is_whole_at_every_moment(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("is_running", [True, False])
 @pytest.mark.parametrize("has_database", [True, False])
-def test_no_store_is_used_beside_one_on_postgresql(tmp_path: Path, has_database: bool, is_running: bool) -> None:
+def test_no_store_is_used_beside_one_on_postgresql(
+    tmp_path: Path, has_database: bool, is_running: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The service would not read it, neither now nor when it starts again."""
+    monkeypatch.delenv(databases.VARIABLE, raising=False)  # no command names a database here
     Store(tmp_path / "full").close()
     snapshot(tmp_path / "full", tmp_path / "day.db")
     data = tmp_path / "data"

@@ -52,7 +52,6 @@ async def test_alive_and_ready(world: World, http: httpx.AsyncClient) -> None:
         assert (response.status_code, response.json()) == (200, {"status": status})
         assert (await http.head(path)).content == b""
         assert (await http.post(path)).status_code == 405
-    world.store.engine.dispose()
     world.store.read = _never  # type: ignore[method-assign]
     refused = await http.get("/readyz")
     assert (refused.status_code, refused.json()["error"]) == (503, "ServiceUnavailable")

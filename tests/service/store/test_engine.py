@@ -6,6 +6,7 @@ import stat
 import sys
 from pathlib import Path
 
+import psycopg
 import pytest
 from sqlalchemy import func, insert, select, update
 
@@ -22,6 +23,17 @@ pytestmark = pytest.mark.dependencies
 
 def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_a_connection_that_is_in_use_is_closed_when_it_is_given_back(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    with store.engine.connect() as connection:
+        driver = connection.connection.driver_connection
+        store.close()
+        assert connection.execute(select(func.count()).select_from(tables.accounts)).scalar() == 0
+    assert driver is not None
+    with pytest.raises((sqlite3.ProgrammingError, psycopg.OperationalError), match="closed"):
+        driver.execute("SELECT 1")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="modes are POSIX")

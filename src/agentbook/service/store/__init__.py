@@ -19,7 +19,7 @@ from sqlalchemy import Connection
 from ..clock import Clock
 from ..errors import OperatorError
 from .activity import StoreActivity
-from .engine import connection_parameters, open_engine
+from .engine import close_connections, connection_parameters, open_engine
 from .events import LongTexts
 from .fair import FairQueue
 from .seeded import BEGINNING, Seeding, open_clock
@@ -183,4 +183,4 @@ class Store:
         if self._inline is not None:
             self._inline.close()
             self._inline = None
-        self.engine.dispose()
+        close_connections(self.engine)

@@ -183,6 +183,15 @@ def connection_parameters(engine: Engine) -> dict[str, Any]:
     return {**{name: value for name, value in _PATIENCE.items() if name not in parameters}, **parameters}
 
 
+def close_connections(engine: Engine) -> None:
+    """Close the connections; one in use is closed when it is given back.
+
+    SQLAlchemy alone would leave that one to the garbage collector.
+    """
+    event.listen(engine.pool, "checkin", lambda _, record: record.invalidate())
+    engine.dispose()
+
+
 def is_unavailable(error: Exception) -> bool:
     """Whether the database server does not answer now, but may soon."""
     if isinstance(error, PoolTimeout):
