@@ -39,6 +39,13 @@ def test_the_file_and_the_handlers_name_the_same_operations() -> None:
     assert set(OPERATIONS) == set(HANDLERS)
 
 
+def test_validators_compile_what_their_operations_refer_to_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    schemas: list[Any] = []
+    monkeypatch.setattr(jsonschema_rs, "Draft202012Validator", lambda schema, **_: schemas.append(schema))
+    contract.load.__wrapped__()
+    assert sum(len(json.dumps(schema)) for schema in schemas) < 3 * len(contract.load().text)
+
+
 def test_operation_ids_and_marks() -> None:
     document = yaml.safe_load(contract.load().text)
     operations = [op for item in document["paths"].values() for name, op in item.items() if name != "parameters"]
