@@ -239,8 +239,8 @@ def _defaults(schema: dict[str, Any] | None) -> dict[str, Any]:
 
 
 def _validator(schema: dict[str, Any], components: dict[str, Any]) -> jsonschema_rs.Validator:
-    # References inside the schema resolve against `components`. A validator compiles all
-    # that it is passed: with every component, those of all operations take 22 MB.
+    # References inside the schema resolve against `components`. A validator compiles
+    # all that it is passed: with every component, all of them together take 22 MB.
     # The mask keeps values out of the library's messages: a repr of 1 MB takes 100 ms.
     return jsonschema_rs.Draft202012Validator(
         {**schema, "components": _referenced(schema, components)}, validate_formats=True, mask="Input"
@@ -252,7 +252,8 @@ def _referenced(schema: Any, components: Mapping[str, Any]) -> dict[str, dict[st
 
     Examples
     --------
-    >>> components = {"schemas": {"A": {"items": {"$ref": "#/components/schemas/B"}}, "B": {}, "C": {}}}
+    >>> item = {"items": {"$ref": "#/components/schemas/B"}}
+    >>> components = {"schemas": {"A": item, "B": {}, "C": {}}}
     >>> _referenced({"$ref": "#/components/schemas/A"}, components)["schemas"].keys()
     dict_keys(['A', 'B'])
     """
