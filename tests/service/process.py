@@ -36,8 +36,8 @@ sys.path.insert(0, sys.argv[1])
 from service.scripted import Scripted
 from agentbook.service.http.server import run
 options = dict(part.split("=", 1) for part in sys.argv[3:])
-workers = int(options.pop("workers", 1))
-run(data=Path(sys.argv[2]), port=0, bare=True, speed=0, engines=Scripted(), workers=workers, **options)
+numbers = {name: int(options.pop(name)) for name in ("workers", "drain_s") if name in options}
+run(data=Path(sys.argv[2]), port=0, bare=True, speed=0, engines=Scripted(), **numbers, **options)
 """
 
 

@@ -110,13 +110,16 @@ async def test_a_process_that_drains_leaves_what_waits_to_another(worlds: list[W
     await send(second, session, "behind")
     draining = asyncio.create_task(second.platform.drain(60))
     await until(lambda: second.platform.draining)
-    refused = await second.post(f"/sessions/{session}/events", {"content": "no"}, second.full)
-    assert refused.status_code == 503
+    await send(second, session, "last")
+    other = await second.start("new")
+    await until(lambda: not [row for row in first.rows("pending_turns") if row["session_id"] == other])
+    assert answers(await first.events(other)) == ["You said 'new'"]
+    assert not draining.done()
     send_signal(second, "go")
     await draining
     await until(lambda: not first.rows("pending_turns"))
-    assert answers(await first.events(session)) == ["You said 'wait:go'", "You said 'behind'"]
-    assert [turn.message for turn in first.agent.turns] == ["behind"]
+    assert answers(await first.events(session)) == [f"You said {text!r}" for text in ("wait:go", "behind", "last")]
+    assert [turn.message for turn in first.agent.turns] == ["new", "behind", "last"]
 
 
 async def test_the_turns_of_a_process_that_stops_end_at_once(worlds: list[World]) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import psycopg
 import pytest
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
@@ -106,6 +107,34 @@ def test_a_signal_during_turns_closes_the_sockets_of_all_processes(cluster: Clus
             assert closed.value.rcvd.code == 1012
         assert service.log == ""
         assert not any(is_alive(pid) for pid in workers)
+    give_back(tmp_path)
+
+
+@pytest.mark.parametrize("is_hurried", [False, True])
+def test_a_signal_to_all_processes_lets_turns_end_and_a_second_one_does_not(
+    cluster: Cluster, tmp_path: Path, is_hurried: bool
+) -> None:
+    """systemd sends the first one to each of them, and then the parent passes it on."""
+    url = database_url(cluster.url, tmp_path)
+    command("accounts", "create", "acme", "--type", "organization", "--database", url, data=tmp_path)
+    with Service(tmp_path, scripted=True, database=url, workers="2", drain_s="60") as service:
+        with service.http(service.key("agents:write", "sessions:write", "workspaces:write")) as http:
+            http.post("/workspaces", json={"name": "lab"})
+            http.post("/agents", json={"name": "helper"})
+            for number in range(6):
+                body = {"session_type": "chat", "agent_id": "helper", "initial_prompt": f"file:{tmp_path}/go {number}"}
+                assert http.post("/workspaces/lab/sessions", json=body).status_code == 201
+        for pid in (*children(service), service.process.pid):
+            os.kill(pid, signal.SIGTERM)
+        ready = service.base_url.replace("/v1", "/readyz")
+        until(lambda: all(httpx.get(ready, timeout=60).status_code == 503 for _ in range(8)))
+        if not is_hurried:
+            (tmp_path / "go").touch()
+        assert service.stop(signal.SIGTERM if is_hurried else 0) == 0
+        assert service.log == ""
+    with psycopg.connect(url.replace("postgresql+psycopg:", "postgresql:")) as connection:
+        answers = connection.execute("SELECT count(*) FROM events WHERE type = 'runtime_done'").fetchone()
+    assert answers == ((0,) if is_hurried else (6,))
     give_back(tmp_path)
 
 

@@ -142,6 +142,7 @@ async def test_a_service_that_drains_ends_its_turns_and_takes_no_new_ones(
     await asyncio.sleep(0)  # it has begun
     ready = await http.get("/readyz")
     assert ready.status_code == 503
+    assert ready.headers["connection"] == "close"
     assert ready.json()["message"] == "The service is about to stop. Try again later."
     assert (await world.post(f"/sessions/{session}/events", {"content": "again"}, world.full)).status_code == 503
     assert not draining.done()

@@ -88,7 +88,7 @@ def build(platform: Platform, monitoring: Monitoring | None = None) -> ASGIApp:
     app = HostCheck(app, lambda: platform.hosts)
     app = ForwardedAddress(app, lambda: platform.proxies)
     app = ErrorResponses(app, lambda: platform.root_url)
-    app = ResponseHeaders(app, platform.store.clock)
+    app = ResponseHeaders(app, platform.store.clock, lambda: platform.draining)
     app = Measurement(app, metrics, monitoring.request_log, platform.store.clock.instant)
     if monitoring.spans is not None:
         app = Tracing(app, monitoring.spans)

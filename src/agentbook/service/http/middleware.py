@@ -37,12 +37,15 @@ _DEFAULTS = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosn
 class ResponseHeaders:
     """Adds an ``X-Request-ID`` to every response, WebSocket handshakes included.
 
-    Responses are not stored by caches and not sniffed by browsers.
+    Responses are not stored by caches and not sniffed by browsers. While the service
+    `is_draining`, each is the last of its connection: a proxy takes another for the
+    next request, instead of one that is about to close.
     """
 
-    def __init__(self, app: ASGIApp, clock: Clock) -> None:
+    def __init__(self, app: ASGIApp, clock: Clock, is_draining: Callable[[], bool]) -> None:
         self.app = app
         self.clock = clock
+        self.is_draining = is_draining
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -56,6 +59,8 @@ class ResponseHeaders:
                 headers = list(message.get("headers", ()))
                 names = {name.lower() for name, _ in headers}
                 message["headers"] = [*headers, *(item for item in _DEFAULTS if item[0] not in names), header]
+                if message["type"] == "http.response.start" and self.is_draining():
+                    message["headers"].append((b"connection", b"close"))
             await send(message)
 
         await self.app(scope, receive, send_with_headers)

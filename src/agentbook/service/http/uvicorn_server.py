@@ -24,12 +24,13 @@ from .connection import Connection as HTTPConnection
 from .connection import connection_class, refusal
 from .reception import Reception
 from .socket_protocol import Socket
-from .workers import Worker
+from .workers import HURRY, Worker
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
 _CLOSE_SOCKETS_S = 2.0
+_NOTICE_S = 1.0  # how long everything is answered after a signal, even if no turn runs
 
 
 def _is_genuine(record: logging.LogRecord) -> bool:
@@ -118,7 +119,7 @@ class Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         if self._drain_s and not self.force_exit:
-            self._draining = asyncio.create_task(self._platform.drain(self._drain_s))
+            self._draining = asyncio.create_task(self._drain())
             await asyncio.wait({self._draining})
         for reception in self._receptions:
             reception.close()
@@ -128,6 +129,12 @@ class Server(uvicorn.Server):
             async with asyncio.timeout(_CLOSE_SOCKETS_S):
                 await self._platform.hub.empty.wait()
         await super().shutdown(sockets)
+        if self.force_exit:  # uvicorn leaves this out, and the end of the loop logs a traceback
+            await self.lifespan.shutdown()
+
+    async def _drain(self) -> None:
+        """Drain for a moment at least, in which proxies leave the open connections."""
+        await asyncio.gather(self._platform.drain(self._drain_s), asyncio.sleep(min(_NOTICE_S, self._drain_s)))
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -135,7 +142,7 @@ class Server(uvicorn.Server):
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        numbers = [signal.SIGTERM] if self._worker is not None else [signal.SIGINT, signal.SIGTERM]
+        numbers = [signal.SIGINT if self._worker is None else HURRY, signal.SIGTERM]
         before = {number: signal.signal(number, self.handle_exit) for number in numbers}
         try:
             yield
@@ -144,8 +151,11 @@ class Server(uvicorn.Server):
                 signal.signal(number, handler)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Stop in order on the first signal, at once on the second."""
-        self.force_exit = self.should_exit
+        """Stop in order on the first signal, at once on the second.
+
+        One of several processes may get the first twice, so its second is `HURRY`.
+        """
+        self.force_exit = self.should_exit if self._worker is None else sig == HURRY
         self.should_exit = True
         if self.force_exit and self._draining is not None:
             self._draining.get_loop().call_soon_threadsafe(self._draining.cancel)

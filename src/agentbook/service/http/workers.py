@@ -1,9 +1,11 @@
 """Several processes on one port: a parent starts them, and replaces those that die.
 
 All accept connections from the socket that the parent has bound, so whichever is free
-takes the next one, and none is lost with a process. The parent passes signals on and
-serves nothing. If it dies, its processes stop: each holds the end of a pipe whose other
-end only the parent has. What they count they keep in files of a directory that it made.
+takes the next one, and none is lost with a process. The parent serves nothing and
+passes signals on: the first as SIGTERM, which a service manager may have sent to all of
+them already, and a further one as `HURRY`. If it dies, its processes stop: each holds
+the end of a pipe whose other end only the parent has. What they count they keep in
+files of a directory that it made.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from ..errors import OperatorError
 if TYPE_CHECKING:
     from multiprocessing.context import ForkProcess
 
+HURRY = getattr(signal, "SIGUSR1", signal.SIGTERM)  # Windows has neither it nor workers
 _AGAIN_AFTER_S = 1.0  # a process that died may die again at once
 
 
@@ -62,7 +65,8 @@ class Workers:
     count
         How many processes.
     serve
-        Runs in each of them, until it is told to stop by SIGTERM.
+        Runs in each of them, until it is told to stop by SIGTERM, or by `HURRY` at
+        once.
     on_ready
         Called in the parent once all serve.
     """
@@ -111,7 +115,8 @@ class Workers:
 
     def _run_worker(self) -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C reaches all; the parent passes it on, once
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        for number in (signal.SIGTERM, HURRY):
+            signal.signal(number, signal.SIG_DFL)
         for file in (self._lifeline[1], self._readiness[0], *self._wakeup):
             os.close(file)
         uuid_utils.reseed_rng()  # else all would draw the same ids
@@ -133,10 +138,11 @@ class Workers:
         happened = wait([*(process.sentinel for process in self._processes), self._readiness[0], self._wakeup[0]])
         if self._wakeup[0] in happened:
             os.read(self._wakeup[0], 100)
-        for _ in range(self._signals - self._passed_on):
+        while self._passed_on < self._signals:
+            number = HURRY if self._passed_on else signal.SIGTERM
             self._passed_on += 1
             for process in self._processes:
-                process.terminate()
+                _send(process, number)
         if self._readiness[0] in happened:
             self._count_ready(len(os.read(self._readiness[0], 100)))
         for process in [process for process in self._processes if process.sentinel in happened]:
@@ -164,3 +170,9 @@ class Workers:
         time.sleep(_AGAIN_AFTER_S)
         if not self._signals:
             self._start()
+
+
+def _send(process: ForkProcess, number: int) -> None:
+    """Send a signal to a process that may have ended."""
+    if process.pid is not None and process.is_alive():
+        os.kill(process.pid, number)

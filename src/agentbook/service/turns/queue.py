@@ -5,7 +5,8 @@ process has the store, its queues are in memory. Where many share it, a row of
 ``pending_turns`` names its owner, the process that runs the turn. The first pending
 turn of a session belongs to the process that took the message; a later one to nobody,
 until whoever ends the turn before takes it along. What nobody owns although it is its
-turn, such as after a process has stopped, is taken by whoever finds it first.
+turn, such as after a process has stopped, or took the message when it was about to, is
+taken by whoever finds it first.
 
 A process owns its turns for as long as its lease lasts (see `cluster.lease`). Then
 another ends them with a failure, once: they may have done something already, so they
@@ -55,8 +56,11 @@ class TurnQueue:
         self._start = start
         self._waiting: dict[str, deque[PendingTurn]] = {}  # behind the running turn of each session
 
-    def add(self, tx: Transaction, turn: PendingTurn) -> None:
-        """Store a turn; it starts after the commit, or after those before it."""
+    def add(self, tx: Transaction, turn: PendingTurn, *, goes_on: bool) -> None:
+        """Store a turn; it starts after the commit, or after those before it.
+
+        Unless this process `goes_on`, nobody owns the turn until another takes it.
+        """
         tx.db.execute(insert(pending_turns), _row(tx, turn))
         tx.after_commit(lambda: self._enqueue(turn))
 
@@ -121,10 +125,11 @@ class SharedTurnQueue(TurnQueue):
         self._process_id = process_id
         self._next: dict[str, PendingTurn] = {}
 
-    def add(self, tx: Transaction, turn: PendingTurn) -> None:
+    def add(self, tx: Transaction, turn: PendingTurn, *, goes_on: bool) -> None:
         row = _row(tx, turn)
         values = (row["task_id"], turn.session_id, turn.message_id, row["created_at"], turn.session_id)
-        if tx.execute(_INSERT, (*values, self._process_id)).scalar() is not None:
+        owner = self._process_id if goes_on else None
+        if tx.execute(_INSERT, (*values, owner)).scalar() is not None:
             tx.after_commit(lambda: self._start(turn))
 
     def remove(self, tx: Transaction, turn: PendingTurn, *, goes_on: bool) -> bool:

@@ -51,8 +51,13 @@ class TurnOutcome:
     usage: Mapping[str, Any] | None = None
 
 
-def accept(tx: Transaction, queue: TurnQueue, session_id: str, text: str, principal: Principal) -> Published:
-    """Store a message and the pending turn that answers it."""
+def accept(
+    tx: Transaction, queue: TurnQueue, session_id: str, text: str, principal: Principal, *, goes_on: bool
+) -> Published:
+    """Store a message and the pending turn that answers it.
+
+    Unless it `goes_on`, this process runs no further turns.
+    """
     task_id = tx.clock.new_id()
     author = {"type": principal.author_type, "id": principal.id, "name": principal.name}
     message = events.append(
@@ -63,7 +68,7 @@ def accept(tx: Transaction, queue: TurnQueue, session_id: str, text: str, princi
         lambda id_, at: event_json.message(id=id_, text=text, task_id=task_id, created_at=at, author=author),
         author_type=principal.author_type,
     )
-    queue.add(tx, PendingTurn(session_id, task_id, message.id, text))
+    queue.add(tx, PendingTurn(session_id, task_id, message.id, text), goes_on=goes_on)
     return message
 
 

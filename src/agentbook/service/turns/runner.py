@@ -107,11 +107,14 @@ class Turns:
     def ask(self, tx: Transaction, session_id: str, text: str, principal: Principal) -> Published:
         """Add a message to a session; its agent answers after the commit.
 
-        Raises the 503 if the service is about to stop.
+        If this process is about to stop, another runs the turn. Raises the 503 if there
+        can be no other.
         """
         if self._refuses:
-            raise errors.unavailable("The service is about to stop.")
-        return accept(tx, self._queue, session_id, text, principal)
+            if self._takeover is None:
+                raise errors.unavailable("The service is about to stop.")
+            tx.after_commit(self._takeover.offer)
+        return accept(tx, self._queue, session_id, text, principal, goes_on=not self._refuses)
 
     async def start(self) -> None:
         """Begin to take over the turns of processes that die."""
@@ -153,7 +156,7 @@ class Turns:
         return await self._store.read(self._queue.count_waiting, brief=True)
 
     def refuse(self) -> None:
-        """Take no new turns."""
+        """Run no new turns."""
         self._refuses = True
         if self._takeover is not None:
             self._takeover.refuse()
