@@ -47,9 +47,9 @@ def positions_of_each(data: Any, words: tuple[bytes, ...]) -> list[Positions]:
     equal = np.empty(min(len(signs), _BLOCK), np.bool_)
     for start in range(0, len(signs), _BLOCK):
         block = signs[start : start + _BLOCK]
-        searched = block.tobytes()
+        searched, begin = (data, start) if isinstance(data, bytes) else (block.tobytes(), 0)
         for sign, positions in positions_by_sign.items():
-            if sign in searched:
+            if searched.find(sign, begin, begin + _BLOCK) >= 0:
                 flags = np.equal(block, sign, out=equal[: len(block)])
                 positions.append(np.flatnonzero(flags) + start)
     at = {sign: np.concatenate(positions) for sign, positions in positions_by_sign.items()}

@@ -83,7 +83,7 @@ class BatchMaker:
             elif not any(values.fields[path]) and values.fields[path].count(None) == values.count:
                 arrays[column.name] = self._constant(column.name, context.get(column.name), values.count)
             else:
-                arrays[column.name] = self._column(column, path, values)
+                arrays[column.name] = self._column(column, path, values.fields[path], values)
         if "params_fingerprint" in self._names:
             arrays["params_fingerprint"] = _fingerprints(values.fields[("params",)])
         for name, value in context.items():
@@ -101,8 +101,7 @@ class BatchMaker:
             last = self._constants[name] = value, array if value is None else _fill_null(array, value)
         return last[1]
 
-    def _column(self, column: Column, path: Path, values: Values) -> Any:
-        items = values.fields[path]
+    def _column(self, column: Column, path: Path, items: list[Any], values: Values) -> Any:
         if column.kind in ("masked", "json"):
             return pa.array([self._json(column.kind, raw) for raw in items], TEXT)
         if column.kind in ("label", "host") or not column.documented:
@@ -249,9 +248,11 @@ def _parse_times(texts: list[str | None]) -> Any:
         times = pc.cast(pa.array(texts, pa.string()), INSTANT)
     except pa.ArrowInvalid:
         return None
-    # A UTC offset can shift a time past the years that Python and pandas represent.
-    limits = pc.min_max(times.view(pa.int64())).as_py()
-    return times if limits["min"] is None or (limits["min"] >= _FIRST_US and limits["max"] <= _LAST_US) else None
+    # A UTC offset can shift a time past the years that Python and pandas represent. Rows
+    # without a time hold a zero.
+    microseconds = np.frombuffer(times.buffers()[1] or b"", np.int64, len(times))
+    in_range = not len(times) or (microseconds.min() >= _FIRST_US and microseconds.max() <= _LAST_US)
+    return times if in_range else None
 
 
 def _parse_time(column: Column, path: Path, row: int, text: str | None, values: Values) -> datetime | None:

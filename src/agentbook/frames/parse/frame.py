@@ -32,7 +32,9 @@ _JOINED_ROWS = 8_192
 # Where the joined columns stay. Arrow's own pool mixes them with the short-lived ones
 # of pages, and cannot use again what lies between: a load then takes a third more.
 _LASTING = pa.system_memory_pool()
-_GROUP = 2  # pages that are parsed together
+# Large columns of raw JSON are not joined: their bytes are not in that pool.
+_RAW_COLUMNS, _RAW_ROWS = frozenset({"content", "extra"}), 500
+_GROUP = 3  # pages that are parsed together
 _PANDAS_TYPES: dict[Any, Any] = {pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
 
 
@@ -95,7 +97,7 @@ class FrameBuilder:
         self._reveal = reveal
         self._hide = self._schema.secret and not reveal
         self._names = frozenset(column.name for column in self._schema.columns)
-        self._batches: list[Any] = []
+        self._tables: list[Any] = []
         self._small: list[ParsedPage] = []  # the latest pages with rows, not joined yet
         self._small_rows = 0
         self._constants: dict[int, tuple[list[Any], Any, Any]] = {}  # of the columns with one value
@@ -202,9 +204,16 @@ class FrameBuilder:
         small, self._small, self._small_rows = _batches_of(self._small), [], 0
         # Batches differ in schema only if a context adds columns.
         if len(small) > 1 and all(batch.schema.equals(small[0].schema) for batch in small[1:]):
-            columns = [self._join_column(n, [batch.column(n) for batch in small]) for n in range(len(small[0].schema))]
-            small = [pa.record_batch(columns, schema=small[0].schema)]
-        self._batches += small
+            names, rows = small[0].schema.names, sum(map(len, small))
+            apart = _RAW_COLUMNS if rows >= _RAW_ROWS * len(small) else frozenset()
+            columns = [[batch.column(n) for batch in small] for n in range(len(names))]
+            joined = [
+                pa.chunked_array(arrays) if name in apart else self._join_column(n, arrays)
+                for n, (name, arrays) in enumerate(zip(names, columns, strict=True))
+            ]
+            self._tables.append(pa.table(joined, schema=small[0].schema))
+        else:
+            self._tables += [pa.Table.from_batches([batch]) for batch in small]
 
     def _join_column(self, number: int, arrays: list[Any]) -> Any:
         """One array of several; a column that repeats one array is joined only once."""
@@ -245,16 +254,15 @@ class FrameBuilder:
         ]
         empty = pa.schema(fields).empty_table()
         self._join()
-        if not self._batches:
+        if not self._tables:
             return empty
-        # Batches of one schema are concatenated without reading their values. Only
-        # mixed contexts need promotion.
-        if all(batch.schema.equals(empty.schema) for batch in self._batches):
-            table = pa.Table.from_batches(self._batches, empty.schema)
+        # Tables of one schema are concatenated without reading their values. Only mixed
+        # contexts need promotion.
+        if all(table.schema.equals(empty.schema) for table in self._tables):
+            table = pa.concat_tables(self._tables)
         else:
-            tables = [pa.Table.from_batches([batch]) for batch in self._batches]
-            table = pa.concat_tables([empty, *tables], promote_options="permissive").combine_chunks()
-        # Large batches are not combined: that would copy every byte once more.
+            table = pa.concat_tables([empty, *self._tables], promote_options="permissive").combine_chunks()
+        # Large chunks are not combined: that would copy every byte once more.
         return table.unify_dictionaries()
 
     def finish(self, provenance: Mapping[str, Any] | None = None) -> pd.DataFrame:
@@ -379,6 +387,8 @@ def to_pandas(table: Any) -> pd.DataFrame:
         if isinstance(dtype, pd.CategoricalDtype):
             # Sorted, so that equal rows make equal frames however they were paged.
             categories = sorted(map(str, dtype.categories))
+            if dtype.categories.dtype == "str" and categories == [*dtype.categories]:
+                continue
             frame[name] = frame[name].cat.set_categories(pd.Index(categories, dtype="str"))
     return frame
 
