@@ -248,8 +248,8 @@ def _parse_times(texts: list[str | None]) -> Any:
         times = pc.cast(pa.array(texts, pa.string()), INSTANT)
     except pa.ArrowInvalid:
         return None
-    # A UTC offset can shift a time past the years that Python and pandas represent. Rows
-    # without a time hold a zero.
+    # A UTC offset can shift a time past the years that Python and pandas represent. A
+    # row without a time holds a zero.
     microseconds = np.frombuffer(times.buffers()[1] or b"", np.int64, len(times))
     in_range = not len(times) or (microseconds.min() >= _FIRST_US and microseconds.max() <= _LAST_US)
     return times if in_range else None

@@ -14,7 +14,18 @@ from .chart import Chart
 from .groups import group_channels, group_labels, group_names, shown_groups
 from .inputs import turns_within
 from .periods import default_period, period_name
-from .style import BAD, altair, clock_text, count_text, data_of, selectable_points, styled, tooltip, wall_clock
+from .style import (
+    BAD,
+    altair,
+    asked_axis,
+    clock_text,
+    count_text,
+    data_of,
+    selectable_points,
+    styled,
+    tooltip,
+    wall_clock,
+)
 
 _COUNTS = ("period", "kind", *FAILURE_COLUMNS)
 
@@ -88,8 +99,7 @@ def failure_rate(
         table = shown_groups(table, str(by), top, *_COUNTS, caller="plot.failure_rate")
     rows = _rates(table, by, freq, tz)
     shown = rows[["turns", "n", "share"]].assign(at=wall_clock(rows["period"]), when=clock_text(rows["period"]))
-    axis = alt.Axis(grid=False, aria=len(rows) > 0, labelOverlap=True)
-    x = alt.X("at:T", title=f"asked ({tz})", scale=alt.Scale(type="utc"), axis=axis)
+    x = asked_axis(rows.empty, tz)
     y = alt.Y("share:Q", title="failed", axis=alt.Axis(format="%"), scale=alt.Scale(zero=True))
     tips = tooltip(when="asked", share=("failed", ".1%"), turns=("failed turns", ","), n=("turns", ","))
     if by is None:

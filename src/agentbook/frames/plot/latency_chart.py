@@ -18,6 +18,7 @@ from .periods import default_period, period_name
 from .style import (
     COLOURS,
     altair,
+    asked_axis,
     clock_text,
     count_text,
     data_of,
@@ -94,7 +95,7 @@ def latency(
     >>> latency(table, stat="max")
     Latency of 2 answered turns: maximum 3 s.
     """
-    alt, tz = altair(), zone_name(tz)
+    tz = zone_name(tz)
     stat = None if stat is None else check_stat(stat, caller="plot.latency")
     table = turns_within(data, "status", "latency_s", since=since, until=until, tz=tz, caller="plot.latency")
     if by is not None:
@@ -106,9 +107,7 @@ def latency(
     rows = latency_table(table, by=by, freq=freq, tz=tz, quantiles=quantiles)
     overall = latency_table(table, quantiles=quantiles).iloc[0]
     shown = _drawn(rows, by, stat or "p50")
-    # A screen reader would read an empty axis as "from NaN to NaN".
-    axis = alt.Axis(grid=False, aria=len(rows) > 0, labelOverlap=True)
-    x = alt.X("at:T", title=f"asked ({tz})", scale=alt.Scale(type="utc"), axis=axis)
+    x = asked_axis(rows.empty, tz)
     text = f"Latency of {count_text(int(overall['n']), 'answered turn')}{_stats_text(overall, stat)}."
     if by is None:
         chart = _one_line(shown, x, stat, overall)

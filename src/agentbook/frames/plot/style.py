@@ -164,6 +164,14 @@ def count_text(n: int, noun: str) -> str:
     return f"{n:,} {noun}" + ("" if n == 1 else "s")
 
 
+def asked_axis(is_empty: bool, tz: str) -> Any:
+    """The horizontal axis of a chart over the time of the question, column ``at``."""
+    alt = altair()
+    # A screen reader would read an empty axis as "from NaN to NaN".
+    axis = alt.Axis(grid=False, aria=not is_empty, labelOverlap=True)
+    return alt.X("at:T", title=f"asked ({tz})", scale=alt.Scale(type="utc"), axis=axis)
+
+
 def tooltip(**fields: str | tuple[str, str]) -> list[Any]:
     """Altair's tooltips: field -> label, or (label, number format)."""
     alt = altair()
