@@ -161,10 +161,11 @@ class PageLoader:
     def _next_ahead(self) -> PageRequest | None:
         """A request that is needed in any case.
 
-        Of pages by offset, those after a page that comes short are requested again.
+        Of pages by offset, those after a page that comes short are requested again, so
+        not more of them wait than are under way.
         """
         by_offset = self._ready and not self._ready[0].load.list_call.keyset
-        return None if by_offset else self._next_page()
+        return None if by_offset and self.under_way >= 2 * self._limit.target else self._next_page()
 
     def _next_page(self) -> PageRequest | None:
         """The next page of a range, else of a new list."""
