@@ -18,12 +18,12 @@ from .periods import default_period, period_name
 from .style import (
     COLOURS,
     altair,
-    asked_axis,
     clock_text,
     count_text,
     data_of,
     selectable_points,
     styled,
+    time_axis,
     tooltip,
     wall_clock,
 )
@@ -107,7 +107,7 @@ def latency(
     rows = latency_table(table, by=by, freq=freq, tz=tz, quantiles=quantiles)
     overall = latency_table(table, quantiles=quantiles).iloc[0]
     shown = _drawn(rows, by, stat or "p50")
-    x = asked_axis(rows.empty, tz)
+    x = time_axis(rows.empty, tz)
     text = f"Latency of {count_text(int(overall['n']), 'answered turn')}{_stats_text(overall, stat)}."
     if by is None:
         chart = _one_line(shown, x, stat, overall)

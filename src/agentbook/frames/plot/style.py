@@ -164,7 +164,7 @@ def count_text(n: int, noun: str) -> str:
     return f"{n:,} {noun}" + ("" if n == 1 else "s")
 
 
-def asked_axis(is_empty: bool, tz: str) -> Any:
+def time_axis(is_empty: bool, tz: str) -> Any:
     """The horizontal axis of a chart over the time of the question, column ``at``."""
     alt = altair()
     # A screen reader would read an empty axis as "from NaN to NaN".
