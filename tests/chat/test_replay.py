@@ -192,6 +192,17 @@ def test_pause_seek_and_play() -> None:
     panel.close()
 
 
+def test_a_replay_that_has_ended_waits_at_the_moment_that_is_chosen() -> None:
+    panel = replay(TIMED, speed=AT_ONCE)
+    assert panel.played.result(60) == len(TIMED)
+    panel.speed = 1.0
+    panel.seek(3.5)
+    eventually(panel, lambda: len(panel.conversation.exchanges) == 1)
+    assert panel.playback == Playback(playing=False, position_s=3.5, duration_s=15.0, speed=1.0)
+    assert panel._controls.toggle.description == "Play"
+    panel.close()
+
+
 def test_the_controls_of_a_replay() -> None:
     panel = replay(TIMED)
     controls = panel._controls

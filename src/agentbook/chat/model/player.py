@@ -224,7 +224,7 @@ class Player:
         yield from drafts
 
     def _end(self) -> None:
-        self._position_s, self._since = self.duration_s, self._clock()
+        self._position_s, self._since, self._playing = self.duration_s, self._clock(), False
         with contextlib.suppress(InvalidStateError):  # played before, or the panel is closed
             self.played.set_result(len(self.events))
         self.on_change()
