@@ -83,6 +83,12 @@ def test_several_workspaces_are_named(shell: InteractiveShell) -> None:
         run(shell, "guide", "hi\n")
 
 
+def test_an_account_without_a_workspace_is_told_how_to_create_one(shell: InteractiveShell) -> None:
+    shell.user_ns["client"].workspaces = []
+    with pytest.raises(UsageError, match=r"no workspace yet. Create one: client.workspaces.create\('lab'\)"):
+        run(shell, "guide", "hi\n")
+
+
 def test_a_key_that_may_not_list_workspaces_is_asked_for_one(shell: InteractiveShell) -> None:
     shell.user_ns["client"].workspaces = NOT_OURS
     with pytest.raises(UsageError, match="Name a workspace"):

@@ -55,7 +55,9 @@ def test_ask_returns_the_turn_and_shows_it(panel: ChatPanel) -> None:
     assert "reply after" in words.lower()
     page = PagePerson(panel)
     assert page.name == "guide"
-    assert page.session == (f"session …{SESSION[-8:]}", f"Session {SESSION}")
+    label, tooltip = page.session
+    assert label.startswith("Hello · ")
+    assert tooltip == f"Session {SESSION}"
     assert page.status == ("Answered.", False)
     assert panel.transcript["text"].tolist() == ["Hello", "You said: Hello"]
 

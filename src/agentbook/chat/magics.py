@@ -118,8 +118,12 @@ class ChatMagics(Magics):
         if workspace is not None:
             return workspace
         names = loop.run(_workspace_names(client.asynchronous()), LIST_TIMEOUT_S, operation="%chat")
-        if len(names) == 1:
+        if names is not None and len(names) == 1:
             return names[0]
+        if names == []:
+            raise UsageError(
+                f"There is no workspace yet. Create one: client.workspaces.create('lab'), then %chat {agent}."
+            )
         choice = f"one of {', '.join(names)}" if names else "id or <owner>~<name>"
         raise UsageError(f"Name a workspace: %chat {agent} -w WORKSPACE ({choice}), or set the variable workspace.")
 
@@ -134,12 +138,12 @@ class ChatMagics(Magics):
         return client if hasattr(client, "asynchronous") else self._connect()
 
 
-async def _workspace_names(client: AsyncClient) -> list[str]:
-    """The names of the workspaces this key can list; empty if it may not list any."""
+async def _workspace_names(client: AsyncClient) -> list[str] | None:
+    """The names of the workspaces this key can list; None if it may not list any."""
     try:
         return [str(each["full_name"]) async for each in client.me.workspaces(limit=MAX_NAMES)]
     except ApiError:
-        return []
+        return None
 
 
 def load(shell: InteractiveShell, connect: Callable[[], Any]) -> None:

@@ -222,10 +222,10 @@ def test_an_empty_history_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> No
     explorer = ab.Explorer(History(to_frame("events", [])))
     page = PageOf(explorer, monkeypatch)
     text = page.view.get_state("_snapshot")["_snapshot"]["empty"]
-    assert "has no turns: load a longer span" in text
+    assert text.startswith("The history of this credential has no workspaces: create one with ")
     assert len(explorer.selection) == 0
     static = explorer_html(*explorer._model.static_content(), "ap-1")
-    assert "load a longer span" in static
+    assert "no workspaces: create one" in static
     assert "<img" not in static
 
 

@@ -71,8 +71,9 @@ class Source:
         if len(self.turns):
             return ""
         if isinstance(self.data, History):
-            wider = "load a longer span, or another account, with ab.load_history(client, since=None)."
-            return f"{self.data!r} has no turns: {wider} {self.incompleteness}".rstrip()
+            return (
+                f"The history of {self.data.title} has {self.data.hint or 'no turns'}. {self.incompleteness}".rstrip()
+            )
         return "These frames hold no turns: load more sessions, or an earlier span, with ab.load_history(client)."
 
 

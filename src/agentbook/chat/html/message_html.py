@@ -34,6 +34,7 @@ INCOMPLETE = "This may not be the whole session."
 NO_REASON = "No reason was given."
 TRY_AGAIN = "Try again"
 EMPTY = '<div class="ab-empty">No messages yet.</div>'
+UNREAD = '<div class="ab-empty">The session could not be read.</div>'
 TYPING = '<div class="ab-typing">' + '<span class="ab-dot"></span>' * 3 + "</div>"
 MAX_CACHED = 8_000  # characters of a text whose HTML is cached
 
@@ -211,6 +212,8 @@ def empty_html(conversation: ConversationLike) -> str:
     puts it into the message box, or sends it.
     """
     welcome = conversation.welcome
+    if conversation.error is not None:
+        return UNREAD
     if welcome is None or conversation.read_only:
         return EMPTY
     buttons = "".join(

@@ -81,7 +81,7 @@ def _session(conversation: ConversationLike) -> tuple[str, str] | None:
     if conversation.recorded:
         return "recording", "A recorded session"
     session = conversation.session_id
-    return (f"session …{visible(session[-8:])}", f"Session {visible(session)}") if session else None
+    return (_label(session, conversation.exchanges), f"Session {visible(session)}") if session else None
 
 
 def _sessions(conversation: ConversationLike) -> list[tuple[str, str]]:
@@ -96,7 +96,7 @@ def _label(session_id: str, exchanges: Sequence[ExchangeLike]) -> str:
     """A session by its first words and its time."""
     first = next((exchange for exchange in exchanges if exchange.prompt or exchange.text), None)
     if first is None:
-        return f"Session …{session_id[-8:]}"
+        return f"Session …{visible(session_id[-8:])}"
     asked_at = first.turn.asked_at
     time = f" · {asked_at.day} {asked_at:%b %H:%M}" if asked_at else ""
     return f"{visible(shorten(first.prompt or first.text))}{time}"

@@ -40,7 +40,8 @@ export function sessionsView(find, choose) {
     const entries = Array.isArray(message.entries) ? message.entries.filter(isEntry) : [];
     list.replaceChildren(...entries.map(item));
     const count = entries.length === 1 ? "1 session" : `${entries.length} sessions`;
-    write(note, message.error ? String(message.error) : entries.length ? count : "No session has these words.");
+    const none = search.value.trim() ? "No session has these words." : "There are no sessions yet.";
+    write(note, message.error ? String(message.error) : entries.length ? count : none);
   }
 
   search.addEventListener("input", () => {
