@@ -1,11 +1,11 @@
-"""Fixtures: one JupyterLab, one browser, and one page that has loaded it.
+"""Fixtures: one JupyterLab, one browser, and a page of each application.
 
 They run in one process, one after the other (see `pytest_xdist_make_scheduler`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from playwright.sync_api import Browser, expect
@@ -31,10 +31,18 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="package")
-def shared_page(lab: Lab, browser: Browser) -> Iterator[Page]:
-    page = Page(lab, browser)
-    yield page
-    page.close()
+def shared_pages(lab: Lab, browser: Browser) -> Iterator[Callable[[type[Page]], Page]]:
+    """The page of an application, which is loaded for the first test that uses it."""
+    pages: dict[type[Page], Page] = {}
+
+    def page_of(application: type[Page]) -> Page:
+        if application not in pages:
+            pages[application] = application(lab, browser)
+        return pages[application]
+
+    yield page_of
+    for page in pages.values():
+        page.close()
 
 
 @pytest.fixture(autouse=True)
@@ -43,9 +51,16 @@ def _long_timeout() -> None:
 
 
 @pytest.fixture
-def page(shared_page: Page) -> Iterator[Page]:
-    """A page of JupyterLab. The test fails if it requests anything from outside."""
-    shared_page.begin()
-    yield shared_page
-    shared_page.close_notebooks()
-    assert shared_page.outside_requests == []
+def application() -> type[Page]:
+    """JupyterLab, unless a test is marked `EACH_APPLICATION`."""
+    return Page
+
+
+@pytest.fixture
+def page(application: type[Page], shared_pages: Callable[[type[Page]], Page]) -> Iterator[Page]:
+    """A page of an application. The test fails if it requests anything from outside."""
+    page = shared_pages(application)
+    page.begin()
+    yield page
+    page.close_notebooks()
+    assert page.outside_requests == []

@@ -41,6 +41,10 @@ def reload_with_a_running_kernel(page: Page) -> None:
         expect(panel.replies).to_have_count(6)
         expect(panel.status).to_have_text("Answered.")
         expect(page.cell(cell).locator(".ab-static")).to_be_hidden()
+        outputs = page.cell(cell).locator(".jp-Cell-outputArea")
+        assert outputs.evaluate("area => area.scrollHeight <= area.clientHeight + 1"), (
+            "the panel is in a scrolled output"
+        )
 
 
 def restart_the_kernel(page: Page) -> None:

@@ -103,7 +103,7 @@ def check_what_is_stored(page: Page, notebook: Path) -> None:
 
 def check_that_it_fits_a_narrow_window(page: Page, chart: Locator) -> None:
     page.page.set_viewport_size({"width": 400, "height": 900})
-    page.command("application:toggle-left-area")
+    page.hide_file_browser()
     page.page.wait_for_function(
         """() => Array.from(document.querySelectorAll('.ab-live-chart svg.marks')).every(chart =>
             Number(chart.getAttribute('width')) <= chart.closest('.jp-OutputArea-output').clientWidth)"""

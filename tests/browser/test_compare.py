@@ -37,7 +37,7 @@ ENDED = """([log, status, rounds]) => {
 def test_compare_agents_by_mouse_and_keyboard_and_reopen(lab: Lab, page: Page) -> None:
     write_notebook(lab.root / "compare.ipynb", [CONNECT, COMPARE, BLIND, TABLE, PANEL_BELOW])
     page.open("compare.ipynb")
-    page.command("application:toggle-left-area")
+    page.hide_file_browser()
     page.run_all()
     compare, blind = page.panel.nth(0), page.panel.nth(1)
     ask_and_prefer_by_mouse(page, compare)

@@ -30,7 +30,7 @@ LAST_DAYS = """plot => {
 def explorer(lab: Lab, page: Page) -> Locator:
     shutil.copy(NOTEBOOK, lab.root / "slower.ipynb")
     page.open("slower.ipynb")
-    page.command("application:toggle-left-area")
+    page.hide_file_browser()
     page.run_all()
     assert [output for output in page.outputs() if output["output_type"] == "error"] == []
     # The charts above move the explorer as long as they are not drawn.

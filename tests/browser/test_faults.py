@@ -90,7 +90,7 @@ def test_faults_are_shown_and_nothing_is_lost_or_repeated(lab: Lab, page: Page, 
     ]
     write_notebook(lab.root / "faults.ipynb", cells)
     page.open("faults.ipynb")
-    page.command("application:toggle-left-area")
+    page.hide_file_browser()
     page.run_all()
     killed, cut, refused, limited_panel = (page.panel.nth(n) for n in range(4))
     kill_the_service_during_a_reply(page, platform, killed)
@@ -124,8 +124,9 @@ def wait_for_end(page: Page, panel: Locator, number: int) -> str:
 def kill_the_service_during_a_reply(page: Page, platform: Platform, panel: Locator) -> None:
     send(panel, "1")
     assert "That took 1.0 seconds" in wait_for_end(page, panel, 1)
-    send(panel, "60")
-    panel.locator(".ab-chip.ab-running").wait_for()
+    send(panel, "0.5")
+    words = panel.locator(".ab-agent-body").nth(1)
+    expect(words).to_contain_text("That took 0.5")
     platform.kill()
     panel.get_by_text("The connection was lost. Reconnecting").wait_for()
     page.screenshot("faults-reconnecting")
@@ -134,6 +135,10 @@ def kill_the_service_during_a_reply(page: Page, platform: Platform, panel: Locat
     # without any action by the person.
     status = wait_for_end(page, panel, 2)
     assert "Failed. Something went wrong: the service stopped before the turn was complete" in status
+    assert "Incomplete: the reply was cut off here." in status
+    expect(words).to_contain_text("That took 0.5")
+    expect(panel.locator(".ab-failed")).to_have_count(1)
+    expect(panel.get_by_role("button", name="Try again")).to_be_visible()
     assert panel.locator(".ab-me").count() == 2, "no message twice"
     page.screenshot("faults-killed")
     send(panel, "0")

@@ -96,7 +96,7 @@ def check_that_a_reply_streams(page: Page) -> None:
 
 
 def take_pictures_in_both_themes(page: Page) -> None:
-    page.command("application:toggle-left-area")
+    page.hide_file_browser()
     page.page.set_viewport_size({"width": 1200, "height": 1880})
     for theme in ("JupyterLab Dark", "JupyterLab Light"):
         page.set_theme(theme)

@@ -1,59 +1,74 @@
-"""The first tutorial in Notebook 7, whose pages are not those of JupyterLab."""
+"""Every widget but the chat panel in Notebook 7, whose pages are not JupyterLab's.
+
+The tests of the panel, marked `EACH_APPLICATION`, run in both.
+"""
 
 from __future__ import annotations
 
-import importlib.util
-import shutil
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Locator, expect
 
-from support.browser import browser_or_skip
-from support.lab import Lab, Page
+from browser.panels import CONNECT
+from support.lab import Lab, Page, write_notebook
+from support.notebook7 import NEEDS_NOTEBOOK_7, NotebookPage
 
-NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "01-first-look.ipynb"
-QUESTIONS = NOTEBOOK.read_text().count("panel.ask(")  # asked by its cells
-# Notebook 7.6 raises it while it loads, also with an empty notebook and no widgets.
-OWN_ERROR = "Cannot read properties of undefined (reading 'schema')"
+pytestmark = pytest.mark.browser
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(
-        importlib.util.find_spec("notebook") is None,
-        reason="Notebook 7 is not installed: pip install 'notebook>=7'",
-    ),
+CELLS = [
+    f'{CONNECT}\nhistory = ab.load_history(client, "acme")',
+    "ab.plot.latency(history.turns)",
+    "ab.Explorer(history)",
+    'compare = ab.Compare(client, workspace="acme~playground", agents=["echo", "verbose"], height="300px")\ncompare',
+    'ab.PromptLab(client, agent="acme~scribe", workspace="acme~playground")',
 ]
 
 
-@pytest.fixture
-def page(tmp_path: Path, browser: Browser) -> Iterator[Page]:
-    """A page of Notebook 7. The test fails if it requests anything from outside."""
-    browser_or_skip()
-    notebook = Lab(tmp_path, "notebook")
-    shutil.copy(NOTEBOOK, notebook.root / "first.ipynb")
-    page = Page(notebook, browser)
-    page.page.goto(f"{notebook.url}/notebooks/first.ipynb?token={notebook.server['token']}")
-    page.wait_for_kernel()
-    yield page
-    page.close()
-    notebook.stop()
-    assert page.outside_requests == []
-
-
-def test_the_tutorial_runs_with_its_live_charts_and_its_chat(page: Page) -> None:
+@pytest.mark.parametrize("application", [pytest.param(NotebookPage, id="notebook7", marks=NEEDS_NOTEBOOK_7)])
+def test_charts_explorer_comparison_and_prompt_lab(lab: Lab, page: Page) -> None:
+    write_notebook(lab.root / "widgets.ipynb", CELLS)
+    page.open("widgets.ipynb")
     page.run_all()
     outputs = page.outputs()
     assert [output for output in outputs if output["output_type"] == "error" or output.get("name") == "stderr"] == []
-    chart = page.page.locator(".ab-live-chart:visible svg.marks").first
-    chart.scroll_into_view_if_needed()
+    chart = show(page, 1, ".ab-live-chart:visible svg.marks")
     box = chart.bounding_box()
     assert box is not None
     assert box["width"] > 400
-    assert page.wait_for_answer(QUESTIONS)
-    page.send("What is a credential?")
-    assert "credential" in page.wait_for_answer(QUESTIONS + 1).lower()
-    expect(page.panel.locator(".ab-statusline")).to_contain_text("Answered")
-    page.screenshot("notebook7")
-    assert [error for error in page.errors if error != OWN_ERROR] == []
+    page.screenshot("notebook7-chart")
+    explorer = show(page, 2, ".ab-explorer")
+    expect(explorer.locator(".ab-x-plot")).to_be_visible()
+    explorer.get_by_role("button").first.focus()
+    press_keys_of_the_notebook(page)
+    page.screenshot("notebook7-explorer")
+    compare_and_prefer(page, show(page, 3, ".ab-chat"))
+    form = show(page, 4, ".ab-chat.ab-lab")
+    form.get_by_role("textbox", name="Name of the variant").fill("brief")
+    form.get_by_role("button", name="Add as variant").focus()
+    press_keys_of_the_notebook(page)
+    page.screenshot("notebook7-prompt-lab")
+    assert page.execution_counts() == [1, 2, 3, 4, 5]
+    assert page.errors == []
+
+
+def show(page: Page, cell: int, selector: str) -> Locator:
+    widget = page.show_cell(cell).locator(selector).first
+    widget.scroll_into_view_if_needed()
+    return widget
+
+
+def press_keys_of_the_notebook(page: Page) -> None:
+    for key in ("a", "b", "z"):  # each adds a cell, or undoes that, where the notebook hears it
+        page.page.keyboard.press(key)
+
+
+def compare_and_prefer(page: Page, compare: Locator) -> None:
+    compare.get_by_role("textbox", name="Message").fill("1")
+    compare.get_by_role("textbox", name="Message").press("Enter")
+    prefer = compare.get_by_role("button", name="Prefer verbose")
+    expect(prefer).to_be_enabled()
+    prefer.focus()
+    press_keys_of_the_notebook(page)
+    prefer.press("Enter")
+    expect(compare.get_by_role("button", name="✓ verbose preferred")).to_be_focused()
+    expect(compare.get_by_role("status")).to_contain_text("ll answered")
+    page.screenshot("notebook7-compare")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import secrets
 
 import pytest
 from playwright.sync_api import Locator, Route, expect
@@ -15,6 +16,7 @@ from browser.panel_pages import (
 )
 from browser.panels import CONNECT, PANEL, Panel
 from support.lab import Lab, Page, axe_violations, write_notebook
+from support.notebook7 import EACH_APPLICATION
 
 pytestmark = pytest.mark.browser
 
@@ -44,8 +46,11 @@ Long: $a_1 + a_2 + a_3 + a_4 + a_5 + a_6 + a_7 + a_8 + a_9 + a_{{10}} + a_{{11}}
 """
 
 
+@EACH_APPLICATION
 def test_a_person_uses_the_panel(lab: Lab, page: Page) -> None:
-    ask = f"first = echo.ask({REPLY!r}, timeout_s=60)\nfirst.status"
+    mark = secrets.token_hex(4)  # the sessions of earlier tests are listed too
+    reply = REPLY.replace("Energy", f"Energy {mark}")
+    ask = f"first = echo.ask({reply!r}, timeout_s=60)\nfirst.status"
     cells = [CONNECT, PANEL.format(name="echo", agent="echo", height=600), ask]
     cells += [PANEL.format(name="slow", agent="slow", height=260)]
     cells += [PANEL.format(name="lost", agent="nobody-of-that-name", height=160)]
@@ -55,16 +60,16 @@ def test_a_person_uses_the_panel(lab: Lab, page: Page) -> None:
     page.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.open("panel.ipynb")
     page.run_all()
-    page.command("application:toggle-left-area")
+    page.hide_file_browser()
     echo, slow, lost = Panel(page, 1), Panel(page, 3), Panel(page, 4)
     echo.root.scroll_into_view_if_needed()
 
     check_formulas_and_that_nothing_is_fetched(echo)
-    copy_code_and_messages(echo)
+    copy_code_and_messages(echo, reply)
     edit_a_message(echo)
     use_the_keyboard(echo)
     check_that_the_log_scrolls_to_the_end_only_from_the_end(echo)
-    start_a_session_and_return_to_the_old_one(echo)
+    start_a_session_and_return_to_the_old_one(echo, mark)
     export_the_conversation(page, echo)
     allow_pictures(page, echo)
 
@@ -148,9 +153,9 @@ def copied(panel: Panel, button: Locator, label: str) -> str:
     return clipboard(panel)
 
 
-def copy_code_and_messages(panel: Panel) -> None:
+def copy_code_and_messages(panel: Panel, reply: str) -> None:
     assert copied(panel, panel.replies.first.locator(".ab-copy"), "code") == CODE + "\n"
-    assert copied(panel, panel.root.locator(".ab-foot .ab-copy"), "message") == REPLY.strip()
+    assert copied(panel, panel.root.locator(".ab-foot .ab-copy"), "message") == reply.strip()
     # navigator.clipboard exists only on pages from localhost or over https.
     panel.page.evaluate("() => Object.defineProperty(navigator, 'clipboard', {value: undefined, configurable: true})")
     button = panel.root.locator(".ab-me .ab-copy")
@@ -160,7 +165,7 @@ def copy_code_and_messages(panel: Panel) -> None:
     expect(button).to_have_text("Copied")
     expect(button).to_be_focused()
     panel.page.evaluate("() => { delete navigator.clipboard; }")
-    assert clipboard(panel) == REPLY
+    assert clipboard(panel) == reply
 
 
 def edit_a_message(panel: Panel) -> None:
@@ -227,7 +232,7 @@ def check_that_the_log_scrolls_to_the_end_only_from_the_end(panel: Panel) -> Non
     assert above_the_end() < 2
 
 
-def start_a_session_and_return_to_the_old_one(panel: Panel) -> None:
+def start_a_session_and_return_to_the_old_one(panel: Panel, mark: str) -> None:
     new = panel.button("New session")
     new.focus()
     panel.page.keyboard.press("Enter")
@@ -239,12 +244,12 @@ def start_a_session_and_return_to_the_old_one(panel: Panel) -> None:
     expect(panel.box).to_have_value(start.inner_text())
     panel.send("Hello again")
     panel.wait_for_reply(1, "Hello again")
-    choose_session(panel, "sesion", "Energy")
+    choose_session(panel, f"sesion {mark}", "Energy")
     expect(panel.replies).to_have_count(6)
     expect(panel.replies.first.locator("mjx-container")).to_have_count(5)
     choose_session(panel, "", "Hello again")
     expect(panel.questions).to_have_text(["Hello again"])
-    choose_session(panel, "energy", "Energy")
+    choose_session(panel, f"energy {mark}", "Energy")
     expect(panel.replies).to_have_count(6)
 
 
@@ -333,6 +338,7 @@ def stop_by_escape_and_listen_again(panel: Panel) -> None:
 
 
 def check_that_a_missing_session_is_reported_in_full(panel: Panel) -> None:
+    expect(panel.root.locator(".ab-empty")).to_have_text("The session could not be read.")
     failure = panel.root.locator(".ab-notice .ab-failed")
     expect(failure).to_contain_text("Session not found")
     edge = panel.root.evaluate("root => root.getBoundingClientRect().right")

@@ -11,21 +11,34 @@ from playwright.sync_api import Locator, expect
 
 from browser.panels import CONNECT, PANEL, Panel
 from support.lab import Lab, Page, axe_violations, write_notebook
+from support.notebook7 import EACH_APPLICATION
 
 pytestmark = pytest.mark.browser
 
 SQL = "How many sessions did we have last week?"
 STEPS = f'data = ab.ChatPanel(client, workspace="acme~playground", agent="analyst", height="420px")\ndata.ask({SQL!r})\ndata'
+CUT = "limit-turn-timeout"  # begins a reply, and fails
+# Instead of 20 seconds.
+SHORT_PATIENCE = "from agentbook.chat.html import message_html\nmessage_html.SILENCE_S = 1.0\n%load_ext agentbook"
+MAGIC = "%%chat echo -w acme~playground --with orders\nWhat is this?"
 ATTACH = 'import pandas as pd\norders = pd.DataFrame({"id": [7, 8]})\nprint(echo.attach(orders, "orders"))'
-# Two turns, a reply three seconds after each question.
+# Two turns, an event every three seconds. The agent asks a sub-agent, which uses a
+# tool.
 REPLAY = """
-def event(n, type, text):
+def event(n, type, content, task="t0", **more):
     author = {"type": "api_key"} if type == "message" else {"type": "agent", "name": "guide"}
-    return {"id": f"0199a0b2-0000-7000-8000-{n:012x}", "type": type, "content": {"text": text}, "author": author,
-            "created_at": f"2026-10-03T08:15:{3 * n:02}Z"}
+    return {"id": f"0199a0b2-0000-7000-8000-{n:012x}", "type": type, "content": content, "author": author,
+            "task_id": task, "created_at": f"2026-10-03T08:15:{3 * n:02}Z", **more}
 
-events = [event(1, "message", "First?"), event(2, "runtime_done", "One."), event(3, "message", "Second?"),
-          event(4, "runtime_done", "Two.")]
+def step(name, **more):
+    return {"name": name, "started_at": "2026-10-03T08:15:04Z", "ended_at": "2026-10-03T08:15:05Z", **more}
+
+sql = step("sql", kind="tool", arguments={"query": "SELECT 1"}, result=[{"n": 7}], parent_id="t1")
+helper = step("helper", kind="task", arguments={"message": "How many?"}, result="7")
+reply = "One.[^1]\\n\\n```mermaid\\ngraph TD; A-->B\\n```\\n\\n[^1]: As counted."
+events = [event(1, "message", {"text": "First?"}), event(2, "runtime_done", {}, "t2", step=sql),
+          event(3, "runtime_done", {}, "t1", step=helper), event(4, "runtime_done", {"text": reply}),
+          event(5, "message", {"text": "Second?"}), event(6, "runtime_done", {"text": "Two."})]
 recording = ab.replay(events, height="300px")
 recording.pause()
 recording
@@ -49,17 +62,26 @@ def animation(dot: Locator) -> str:
     return name
 
 
+@EACH_APPLICATION
 def test_states_of_the_panel(lab: Lab, page: Page) -> None:
     slow = PANEL.format(name="slow", agent="slow", height=260)
     cells = [CONNECT, STEPS, slow, PANEL.format(name="echo", agent="echo", height=160), ATTACH, REPLAY]
-    write_notebook(lab.root / "states.ipynb", [*cells, "import os\nprint(os.getpid())"])
+    cells += [
+        f"import os\nprint(os.getpid())\n{SHORT_PATIENCE}",
+        PANEL.format(name="cut", agent=CUT, height=260),
+        MAGIC,
+    ]
+    write_notebook(lab.root / "states.ipynb", cells)
     page.open("states.ipynb")
-    page.command("application:toggle-left-area")
+    page.hide_file_browser()
     page.run_all()
     kernel = int(page.output_text(6))
     open_the_steps(page, Panel(page, 1))
     read_what_is_attached(page, Panel(page, 3))
     control_a_replay(page, Panel(page, 5))
+    read_what_a_turn_left(page, Panel(page, 5))
+    read_a_turn_that_was_cut(page, Panel(page, 7))
+    expect(Panel(page, 8).questions).to_contain_text("orders")
     withdraw_a_message_after_stop(page, Panel(page, 2))
     look_in_other_ways(page, Panel(page, 1), Panel(page, 2))
     assert page.errors == []
@@ -119,6 +141,37 @@ def control_a_replay(page: Page, panel: Panel) -> None:
     expect(panel.replies).to_have_count(2)
 
 
+def read_what_a_turn_left(page: Page, panel: Panel) -> None:
+    first = panel.replies.first
+    expect(first).to_contain_text("As counted.")
+    code = first.locator(".ab-code")
+    expect(code).to_contain_text("graph TD; A-->B")
+    expect(code.get_by_role("button", name="Copy")).to_be_attached()
+    assert first.locator("svg").count() == 0, "a diagram is not drawn: its code could do anything"
+    panel.root.locator(".ab-steps > summary").first.click()
+    nested = panel.root.locator(".ab-step-list ul details.ab-step")
+    nested.locator("summary").click()
+    expect(nested).to_contain_text("SELECT 1")
+    expect(panel.root.locator(".ab-step-list > li")).to_have_count(1)
+    page.screenshot("panel-nested-steps")
+    assert axe_violations(panel.root) == []
+
+
+def read_a_turn_that_was_cut(page: Page, panel: Panel) -> None:
+    panel.root.scroll_into_view_if_needed()
+    panel.send("Go on")
+    expect(panel.root.locator(".ab-failed")).to_contain_text("TURN_TIMEOUT")
+    expect(panel.replies).to_have_text(["Let me look into that"])
+    expect(panel.root.locator(".ab-agent")).to_contain_text("Incomplete: the reply was cut off here.")
+    expect(panel.root.locator(".ab-failed")).to_have_count(1)
+    expect(panel.status).to_have_text("Failed. See the message above.")
+    page.screenshot("panel-cut")
+    assert axe_violations(panel.root) == []
+    panel.button("Try again").click()
+    expect(panel.questions).to_have_count(2)
+    expect(panel.replies).to_have_text(["Let me look into that"] * 2)
+
+
 def withdraw_a_message_after_stop(page: Page, panel: Panel) -> None:
     panel.root.scroll_into_view_if_needed()
     panel.send("60")
@@ -127,6 +180,8 @@ def withdraw_a_message_after_stop(page: Page, panel: Panel) -> None:
     page.page.emulate_media(reduced_motion="no-preference")
     assert animation(panel.status.locator(".ab-dot")) == "ab-pulse"
     page.page.emulate_media(reduced_motion="reduce")
+    expect(panel.status).to_contain_text("No sign of life for ")
+    page.screenshot("panel-silent")
     panel.box.press("Escape")
     expect(panel.root.locator(".ab-agent .ab-foot")).to_contain_text("The agent may still finish")
     panel.send("Never mind.")

@@ -48,7 +48,7 @@ def test_try_out_prompts_by_mouse_and_keyboard_and_reopen(lab: Lab, page: Page, 
     flag = tmp_path / "flag"
     write_notebook(lab.root / "prompts.ipynb", [LAB, BUSY.format(flag=str(flag)), NEW_AGENT])
     page.open("prompts.ipynb")
-    page.command("application:toggle-left-area")
+    page.hide_file_browser()
     # The second cell keeps the kernel busy.
     page.start_run_all()
     root = page.page.locator(".jp-OutputArea .ab-chat.ab-lab").first

@@ -86,7 +86,7 @@ def test_from_a_new_agent_to_the_applied_winner(
     connect = CONNECT.format(runs=str(tmp_path / "runs"), base_url=service.base_url, key=str(key))
     write_notebook(lab.root / "newcomer.ipynb", [connect, "", "", ""])
     page.open("newcomer.ipynb")
-    page.command("application:toggle-left-area")
+    page.hide_file_browser()
     run_cell(page, 0)
     root = open_the_lab(page)
     look_at_the_empty_form(page, root)

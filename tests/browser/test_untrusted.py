@@ -1,4 +1,4 @@
-"""Each notebook as a colleague gets it: untrusted, without a kernel, light and dark."""
+"""The notebooks as a colleague gets them: untrusted, light, dark and in Notebook 7."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from html import unescape
 from pathlib import Path
 from typing import Any
 
+import nbformat
 import pytest
 
 from notebooks.execute import FOLDER, names
 from support.lab import Lab, Page
+from support.notebook7 import NEEDS_NOTEBOOK_7, NotebookPage
 
 pytestmark = pytest.mark.browser
 
@@ -70,6 +72,24 @@ def folder(lab: Lab) -> str:
     """A copy of the notebooks in JupyterLab's root: nobody there has signed them."""
     shutil.copytree(FOLDER, lab.root / "untrusted", ignore=shutil.ignore_patterns("images", ".*"))
     return "untrusted"
+
+
+@pytest.mark.parametrize("application", [pytest.param(NotebookPage, id="notebook7", marks=NEEDS_NOTEBOOK_7)])
+def test_the_chats_of_an_untrusted_notebook_are_readable_in_notebook_7(lab: Lab, page: Page) -> None:
+    cells, speakers = [], []
+    for name in names():
+        notebook = FOLDER / name
+        if chat := stored(notebook)[1]:
+            speakers += chat
+            whole = nbformat.read(notebook, 4)
+            cells += [cell for cell in whole.cells if "ab-who" in str(cell.get("outputs"))]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=whole.metadata), lab.root / "untrusted.ipynb")
+    page.open("untrusted.ipynb")
+    shown: dict[str, Any] = page.page.evaluate(READ)
+    page.screenshot("untrusted-notebook7")
+    assert shown["trusted"] == 0
+    assert len(set(speakers)) > 4
+    assert set(speakers) <= set(shown["speakers"])
 
 
 @pytest.mark.parametrize("theme", ["JupyterLab Light", "JupyterLab Dark"])

@@ -46,7 +46,7 @@ TURNS = 5  # of the table: the slowest ones
 def test_from_a_chart_to_a_better_version_and_back(lab: Lab, page: Page) -> None:
     write_notebook(lab.root / "walk.ipynb", [EXPLORE, TRY, PUBLISH])
     page.open("walk.ipynb")
-    page.command("application:toggle-left-area")
+    page.hide_file_browser()
     run_cell(page, 0)
     explorer = page.page.locator(".jp-OutputArea .ab-explorer")
     count = add_to_the_test_set(explorer)

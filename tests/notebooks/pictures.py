@@ -46,7 +46,7 @@ def first_look(page: Page) -> None:
     """The first tutorial: the loaded history, a chart, and a panel with an answer."""
     shutil.copy(NOTEBOOKS / "01-first-look.ipynb", page.lab.root / "first-look.ipynb")
     page.open("first-look.ipynb")
-    page.command("application:toggle-left-area")
+    page.hide_file_browser()
     page.run_all()
     page.page.set_viewport_size({"width": 1200, "height": 1140})
     text = page.page.get_by_text("Each of these is a DataFrame.").last
@@ -90,7 +90,7 @@ def run_cells(page: Page, name: str, cells: list[str], selector: str) -> Locator
     """Run a notebook of these cells; returns the widget, scrolled into view."""
     write_notebook(page.lab.root / f"{name}.ipynb", cells)
     page.open(f"{name}.ipynb")
-    page.command("application:toggle-left-area")
+    page.hide_file_browser()
     page.run_all()
     root = page.page.locator(f".jp-OutputArea {selector}").first
     root.scroll_into_view_if_needed()

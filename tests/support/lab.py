@@ -71,7 +71,7 @@ def write_notebook(path: Path, cells: Sequence[str]) -> Path:
 
 
 class Lab:
-    """JupyterLab, or Notebook 7 as `application`, which runs until `stop`.
+    """JupyterLab, which runs until `stop`; it serves Notebook 7 too, if installed.
 
     Attributes
     ----------
@@ -83,7 +83,7 @@ class Lab:
         What the server wrote about itself: port, token and more.
     """
 
-    def __init__(self, home: Path, application: str = "jupyterlab") -> None:
+    def __init__(self, home: Path) -> None:
         self.root, self.data = home / "notebooks", home / "data"
         runtime, settings = home / "runtime", home / "settings"
         for folder in (self.root, self.data, runtime):
@@ -103,8 +103,9 @@ class Lab:
             "IPYTHONDIR": str(home / "ipython"),
             "JUPYTER_PLATFORM_DIRS": "1",
         }
-        command = [sys.executable, "-m", application, "--no-browser", "--ip=127.0.0.1", "--ServerApp.port=18888"]
+        command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--ip=127.0.0.1", "--ServerApp.port=18888"]
         command += ["--ServerApp.port_retries=200", f"--ServerApp.root_dir={self.root}", "--expose-app-in-browser"]
+        command.append("--JupyterNotebookApp.expose_app_in_browser=True")
         if hasattr(os, "geteuid") and os.geteuid() == 0:
             command.append("--allow-root")
         self._log = home / "lab.log"
@@ -221,6 +222,10 @@ class Page:
         if self.page.evaluate(LOADED):
             self.page.evaluate(CLOSE)
             self.page.wait_for_selector(".jp-NotebookPanel", state="detached")
+
+    def hide_file_browser(self) -> None:
+        """Leave its room to the notebook, until the next one is opened."""
+        self.command("application:toggle-left-area")
 
     def reload(self) -> None:
         """Reload the page; the kernel keeps running."""

@@ -79,6 +79,8 @@ CLOSE = """async () => {
     document.querySelectorAll('.jp-Dialog button.jp-mod-warn').forEach(discard => discard.click());
   }
 }"""
+# Otherwise the page asks whether to leave it.
+FORGET_CHANGES = "() => { window.jupyterapp.shell.currentWidget.context.model.dirty = false; }"
 # JupyterLab hides the cells far from the view, and a page cannot scroll to what is
 # hidden.
 SHOW_CELL = """async number => {
