@@ -34,18 +34,18 @@ def test_charts_explorer_comparison_and_prompt_lab(lab: Lab, page: Page) -> None
     box = chart.bounding_box()
     assert box is not None
     assert box["width"] > 400
-    page.screenshot("notebook7-chart")
+    page.screenshot("chart")
     explorer = show(page, 2, ".ab-explorer")
     expect(explorer.locator(".ab-x-plot")).to_be_visible()
     explorer.get_by_role("button").first.focus()
     press_keys_of_the_notebook(page)
-    page.screenshot("notebook7-explorer")
+    page.screenshot("explorer")
     compare_and_prefer(page, show(page, 3, ".ab-chat"))
     form = show(page, 4, ".ab-chat.ab-lab")
     form.get_by_role("textbox", name="Name of the variant").fill("brief")
     form.get_by_role("button", name="Add as variant").focus()
     press_keys_of_the_notebook(page)
-    page.screenshot("notebook7-prompt-lab")
+    page.screenshot("prompt-lab")
     assert page.execution_counts() == [1, 2, 3, 4, 5]
     assert page.errors == []
 
@@ -71,4 +71,4 @@ def compare_and_prefer(page: Page, compare: Locator) -> None:
     prefer.press("Enter")
     expect(compare.get_by_role("button", name="✓ verbose preferred")).to_be_focused()
     expect(compare.get_by_role("status")).to_contain_text("ll answered")
-    page.screenshot("notebook7-compare")
+    page.screenshot("compare")

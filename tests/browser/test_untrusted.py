@@ -86,7 +86,7 @@ def test_the_chats_of_an_untrusted_notebook_are_readable_in_notebook_7(lab: Lab,
     nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=whole.metadata), lab.root / "untrusted.ipynb")
     page.open("untrusted.ipynb")
     shown: dict[str, Any] = page.page.evaluate(READ)
-    page.screenshot("untrusted-notebook7")
+    page.screenshot("untrusted")
     assert shown["trusted"] == 0
     assert len(set(speakers)) > 4
     assert set(speakers) <= set(shown["speakers"])

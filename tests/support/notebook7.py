@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -39,6 +40,9 @@ class NotebookPage(Page):
 
     def hide_file_browser(self) -> None:
         pass  # it is a page of its own
+
+    def screenshot(self, name: str) -> Path:
+        return super().screenshot(f"notebook7-{name}")
 
     def _record_error(self, error: Any) -> None:
         if str(error).removeprefix("Error: ") not in OWN_ERRORS:
