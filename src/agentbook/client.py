@@ -44,20 +44,22 @@ class Client(Connection):
     deadline_s : float
         Seconds a whole call may take, waits and retries included.
     tls : ssl.SSLContext, optional
-        Checks the platform's certificate, for requests and streams alike; None uses the
-        certificates of this system.
+        Checks the platform's certificate, for requests and streams alike; None trusts
+        certifi's certificates, or those that ``SSL_CERT_FILE`` or ``SSL_CERT_DIR``
+        names.
     proxy : str, optional
         Address of a proxy, for requests and streams alike; None uses the proxy that the
         environment names, except for addresses on this machine.
     allow_http : bool, optional
-        True lets an ``http://`` address lead to another machine, although everybody on
-        the way can read the credential then. None asks the environment variable
-        ``AGENTBOOK_ALLOW_HTTP`` (``1``); this machine needs no permission.
+        True allows an ``http://`` address on another machine, although anyone on the
+        network path can read the credential. None reads the environment variable
+        ``AGENTBOOK_ALLOW_HTTP``, which allows it if it is ``1``. Addresses on this
+        machine are always allowed.
 
     Raises
     ------
     ValueError
-        If the address or the key is malformed, or the address not encrypted.
+        If the address or the key is malformed, or the address is not encrypted.
 
     Notes
     -----
@@ -103,7 +105,7 @@ class Client(Connection):
         return Listing(self, call)
 
     def asynchronous(self) -> AsyncClient:
-        """The `AsyncClient` with the same address, credential, limits and gate."""
+        """The `AsyncClient` with the same address, credential and limits."""
         return self._counterpart(AsyncClient)
 
 
@@ -135,5 +137,5 @@ class AsyncClient(AsyncConnection):
         self.organizations: Organizations[Async] = Organizations(self)
 
     def listing(self, call: ListCall) -> AsyncListing:
-        """As `Client.listing`; not awaited, but what is done with the list is."""
+        """As `Client.listing`. Not awaited itself: await the methods of the list."""
         return AsyncListing(self, call)

@@ -219,7 +219,8 @@ class Listing(_LazyList):
         progress : bool, optional
             True shows a tqdm bar with rows and rate; None and False show nothing.
         reveal : bool
-            True does not mask the secrets of credentials; in a notebook that warns.
+            True does not mask the secrets of credentials; in a notebook, with a
+            warning.
 
         Returns
         -------

@@ -232,7 +232,7 @@ class Sessions(_SessionOperations[Sync]):
             `types`.
         NotFound, Unauthorized, InsufficientScope
         StreamClosed
-            If the stream cannot go on, or the client was closed.
+            If the stream cannot continue, or the client was closed.
 
         Notes
         -----
@@ -269,8 +269,8 @@ class Sessions(_SessionOperations[Sync]):
         text, mode, agent_id
             As for `send`.
         timeout_s : float, optional
-            Seconds to wait for the reply; None waits without end. The agent goes on
-            working after a timeout.
+            Seconds to wait for the reply; None waits without limit. The agent continues
+            after a timeout.
 
         Returns
         -------

@@ -261,9 +261,9 @@ class Connection(_Base):
         return self._asynchronous
 
     def close(self) -> None:
-        """Close the connections and end the streams; no use is possible afterwards.
+        """Close the connections and end the streams; the client stays closed.
 
-        Streams and calls of `sessions.ask` that wait, in any thread, raise
+        Waiting streams and calls of `sessions.ask`, in any thread, raise
         `StreamClosed`.
         """
         self._transport.close()
@@ -349,7 +349,7 @@ class AsyncConnection(_Base):
         return self
 
     async def aclose(self) -> None:
-        """Close the connections and end the streams; no use is possible afterwards."""
+        """Close the connections and end the streams; the client stays closed."""
         self._closing.run()
         await self._transport.aclose()
 

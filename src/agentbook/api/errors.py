@@ -332,7 +332,7 @@ class RateLimited(ApiError):
 
 
 class ExecutionLimit(ApiError):
-    """429 or 413 by message: a run hit a limit of the platform; `kind` says which."""
+    """429 or 413 by message: a run hit a limit of the platform, named by `kind`."""
 
     kind: str = ""
     advice = "Retrying does not help: make the run smaller, or have the limit or budget raised."

@@ -233,9 +233,9 @@ class ChatPanel(widgets.VBox):  # type: ignore[misc]
     def withdraw(self) -> str:
         """Take back the message that waits for the previous turn to end.
 
-        After Stop, the platform may still be at work on its turn, and answers the next
-        message after it. That message is held in the panel until the turn ends, a
-        minute at most; once it has been sent, the platform can take nothing back.
+        After Stop, the platform may still be working on the turn, and answers the next
+        message only after it. The panel holds that message until the turn ends, for a
+        minute at most. Once sent, it cannot be taken back.
 
         Returns
         -------

@@ -124,7 +124,7 @@ def load_events(
 
 
 def from_store(store: Store) -> Any:
-    """The events of a local store as a Dask DataFrame, as `Store.to_dask` gives them.
+    """The events of a local store as a Dask DataFrame, as from `Store.to_dask`.
 
     Parameters
     ----------

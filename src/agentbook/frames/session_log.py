@@ -41,7 +41,8 @@ def path() -> Path:
 
     Notes
     -----
-    Specification: "Endpoints", gaps in this part: not everybody can list sessions.
+    Specification: "Endpoints", gaps in this part: not every credential can list
+    sessions.
     """
     if value := os.environ.get(PATH_VARIABLE):
         return Path(value).expanduser()
@@ -101,7 +102,7 @@ def note(client: Connection, session: Any, *, agent_id: str | None = None) -> No
     client : Client
         A client of the session's platform.
     session : str or Record
-        An id, or a record, from which more is noted.
+        An id; or a record, whose name and workspace are noted too.
     agent_id : str, optional
         The agent with which it was started.
 
@@ -112,7 +113,8 @@ def note(client: Connection, session: Any, *, agent_id: str | None = None) -> No
 
     Notes
     -----
-    Specification: "Endpoints", gaps in this part: not everybody can list sessions.
+    Specification: "Endpoints", gaps in this part: not every credential can list
+    sessions.
 
     Examples
     --------
@@ -179,7 +181,8 @@ def sessions(client: Connection | None = None) -> pd.DataFrame:
 
     Notes
     -----
-    Specification: "Endpoints", gaps in this part: not everybody can list sessions.
+    Specification: "Endpoints", gaps in this part: not every credential can list
+    sessions.
 
     Examples
     --------

@@ -82,7 +82,7 @@ class Watch:
 
     @property
     def history(self) -> History:
-        """The history as it was known at the last change.
+        """The history as of the last change.
 
         A new object after each change: what you have computed stays as it was.
         """
@@ -125,8 +125,8 @@ class Watch:
         Parameters
         ----------
         callback : callable
-            Called on the thread where it changed: it must not wait. If it raises, that
-            is logged.
+            Called in the thread that changed the status, so it must not wait. An error
+            that it raises is logged.
 
         Returns
         -------
@@ -339,8 +339,8 @@ def watch(
     Notes
     -----
     An update asks for one page of sessions per workspace, and reads those that have
-    changed; every five minutes it also reads the workspaces, agents and credentials. A
-    lost network, a rate limit and a computer that slept are survived: the status says
+    changed; every five minutes it also reads the workspaces, agents and credentials. It
+    survives a lost network, a rate limit and a computer that sleeps: the status says
     so, and the next update continues where the last one ended. A second watch of the
     same workspaces replaces the first, so that a cell can be run again.
 

@@ -123,7 +123,7 @@ def models(*, limit: int | None = None, offset: int = 0) -> ListCall:
     -------
     Listing
         Records whose ``id`` is the name of a model, the default first. Empty if the
-        embedded service has no endpoint.
+        embedded service uses no language model.
 
     Raises
     ------

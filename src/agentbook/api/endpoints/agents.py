@@ -143,7 +143,7 @@ def create(
 ) -> Call[Record]:
     """Create an agent; if the reply is lost, the agent is read back by its name.
 
-    An agent that is not there is created once more, since a duplicate would be refused.
+    If there is none, the request is sent once more, since a duplicate would be refused.
 
     Parameters
     ----------

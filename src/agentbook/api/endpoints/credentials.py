@@ -84,7 +84,7 @@ def of_agent(
     workspace_agent_id : str or Record
         The id of the installation, as in ``client.workspaces.agents(workspace)``.
     effective : bool, optional
-        True lists those that a run started by you would be given instead.
+        True lists instead the credentials that a run started by you would get.
     limit : int, optional
         At most this many; None for all.
     offset : int

@@ -98,8 +98,9 @@ def events(
         Only events of this instant or later, by the millisecond in their ids; naive
         times are UTC.
     sort_by : str
-        ``id`` (the default here): oldest first, read by cursor, so that nothing added
-        meanwhile can shift a page. The platform's own default is ``-id``, newest first.
+        ``id`` (the default here): oldest first, read by cursor, so that events added
+        meanwhile do not shift a page. The platform's own default is ``-id``, newest
+        first.
     limit : int, optional
         At most this many events; None for all.
     offset : int

@@ -83,7 +83,7 @@ def create(name: str, *, owner_id: Any = UNSET) -> Call[Record]:
     ----------
     name : str
     owner_id : str or Record, optional
-        Must be the key's own account; left out, it is.
+        Must be the key's own account, which is the default.
 
     Returns
     -------

@@ -47,9 +47,9 @@ def sign_in(
         Scopes to request; None for all that the platform offers. The person may grant
         fewer.
     paste : bool, optional
-        True lets the person paste the address at which their browser ended, for kernels
-        that no browser reaches. None does so on Binder, JupyterHub, over SSH, or if
-        there is no browser.
+        True lets the person paste the address that their browser ends up at, for
+        kernels that no browser can reach. None does so on Binder and JupyterHub, over
+        SSH, and without a browser.
     open_browser : callable, optional
         Opens an address; ``webbrowser.open`` by default.
     ask : callable, optional
@@ -68,7 +68,7 @@ def sign_in(
     Raises
     ------
     OAuthError
-        If the person refuses, or the platform does.
+        If the person or the platform refuses.
     ApiError, ConnectionFailed
         If the platform offers no OAuth, or cannot be reached.
 

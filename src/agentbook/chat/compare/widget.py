@@ -322,7 +322,7 @@ class Compare(widgets.VBox):  # type: ignore[misc]
 
     @classmethod
     def from_json(cls, source: str | Path, *, height: str = "480px") -> Self:
-        """The comparison that `to_json` wrote, read only; it needs no platform.
+        """The comparison that `to_json` wrote, read-only; it needs no platform.
 
         Preferences can still be changed.
 
@@ -343,7 +343,7 @@ class Compare(widgets.VBox):  # type: ignore[misc]
         return compare
 
     def close(self) -> None:
-        """Stop listening and remove it from the page. The sessions continue."""
+        """Stop listening and leave the page. The sessions continue."""
         if self.comm is None or self._ended:
             return
         self._ended = True

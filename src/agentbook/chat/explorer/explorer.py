@@ -168,7 +168,7 @@ class Explorer:
         outcomes: Iterable[str | None] = (),
         groups: Iterable[str | None] = (),
     ) -> None:
-        """Select turns, instead of what is selected; every condition has to hold.
+        """Replace the selection by the turns that meet every condition.
 
         Parameters
         ----------

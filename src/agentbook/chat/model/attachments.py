@@ -33,8 +33,8 @@ def attachment(value: Any, name: str = "", *, rows: int = MAX_ROWS, format: str 
     Parameters
     ----------
     value : DataFrame, Series, Listing, Path, str, or any other object
-        A table; the path of a text file; a text; what ``%%capture`` stored of a cell's
-        output; of anything else, what printing it shows.
+        A table; the path of a text file; a text; the output of a cell that
+        ``%%capture`` stored; of any other object, its printed form.
     name : str
         The name that the agent reads. Defaults to that of the file or of the type.
     rows : int
@@ -108,8 +108,8 @@ class Attachments:
         Parameters
         ----------
         value : DataFrame, Series, Listing, Path, str, or any other object
-            A table; the path of a text file; a text; what ``%%capture`` stored of a
-            cell's output; of anything else, what printing it shows.
+            A table; the path of a text file; a text; the output of a cell that
+            ``%%capture`` stored; of any other object, its printed form.
         name : str
             The name that the agent reads. Defaults to that of the file or of the type.
         rows : int

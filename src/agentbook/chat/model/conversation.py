@@ -185,7 +185,7 @@ class Conversation:
     def read_only(self) -> bool:
         """Whether nothing can be sent: a recording, or a session of another key.
 
-        Whether another key started a session is known once a message was refused.
+        Whether another key started a session is known only after a message was refused.
         """
         outbox = self._messenger.outbox
         return self.recorded or (outbox is not None and outbox.read_only)
@@ -312,9 +312,9 @@ class Conversation:
 
         Notes
         -----
-        Raises nothing: if something could not be read, `incomplete` says why, and what
-        arrived is kept. On the loop that follows the session nothing is read, because
-        it must not wait for itself: await `attach` there.
+        Raises nothing: if something could not be read, `incomplete` says why, and the
+        events that arrived stay. On the event loop that follows the session it reads
+        nothing, because the loop cannot wait for itself: await `attach` there.
         """
         if not (self.recorded or (self._messenger.closed and not self.incomplete)):
             self._feed.load(timeout_s)

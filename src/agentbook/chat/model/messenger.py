@@ -95,7 +95,7 @@ class Messenger:
             self.outbox.note_progress()
 
     async def read_welcome(self) -> None:
-        """Read what the agent says of itself, to be offered before the first message.
+        """Read how the agent introduces itself, to show before the first message.
 
         Notes
         -----
@@ -254,7 +254,7 @@ class Messenger:
         Parameters
         ----------
         exchange : Exchange, optional
-            One of `exchanges`, also one that has ended; None for all pending ones.
+            One of `exchanges`, even one that has ended; None for all pending ones.
 
         Notes
         -----

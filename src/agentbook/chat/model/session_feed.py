@@ -84,7 +84,7 @@ class SessionFeed:
         self.subscription.start(session_id, None)
 
     def rewind(self) -> None:
-        """Forget the session's events so far, to be fed from another place.
+        """Forget the session's events so far, to feed it from another position.
 
         Notes
         -----

@@ -131,8 +131,9 @@ class SessionList:
 
         Notes
         -----
-        Raises nothing: what the platform does not list or lets nobody read is left out.
-        The specification shows no such list ("Endpoints", gaps in this part).
+        Raises nothing: sessions that the platform does not list, or that cannot be
+        read, are left out. The specification shows no such list ("Endpoints", gaps in
+        this part).
         """
         return loop.run(self.find(search, limit), READ_TIMEOUT_S, operation="panel.find_sessions")
 

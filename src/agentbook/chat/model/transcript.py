@@ -157,9 +157,9 @@ class Transcript:
     def to_markdown(self) -> str:
         """The transcript as Markdown: speakers as headings, messages as quotations.
 
-        Notebooks and many viewers obey the HTML they find in Markdown, so none is left
-        in it: tags are escaped, pictures become links, and a message that would still
-        run or fetch something becomes a code block.
+        Notebooks and many viewers render HTML in Markdown, so none is left in it: tags
+        are escaped, pictures become links, and a message that would still run or fetch
+        something becomes a code block.
         """
         return "\n\n".join(self._markdown_parts()) + "\n"
 

@@ -96,7 +96,7 @@ def matches_inputs(turns: Any, texts: Iterable[str], own_sessions: Iterable[str]
     Raises
     ------
     TypeError, ValueError
-        If these are no turns with texts.
+        If these are not turns with texts.
     """
     from ...frames.tabular import frame_of
 

@@ -45,7 +45,7 @@ class AgentHistory:
         return loop.run(work, operation="lab.apply")
 
     def undo_apply(self, *, ready_timeout_s: float = READY_TIMEOUT_S) -> Version:
-        """Give the agent back what the last `apply` replaced, as a further version.
+        """Restore what the last `apply` replaced, as a new version.
 
         Parameters
         ----------
@@ -73,7 +73,8 @@ class AgentHistory:
         variant : str or Variant
         ready_timeout_s : float
             Seconds to wait for the agent to become READY, and then for the version to
-            be published: its validation may go on, or another request be publishing it.
+            be published: its validation may still run, or another request may be
+            publishing it.
 
         Returns
         -------

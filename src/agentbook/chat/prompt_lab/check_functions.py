@@ -21,7 +21,7 @@ def length(*, max: int | None = None, min: int | None = None, unit: str = "words
     Parameters
     ----------
     max, min : int, optional
-        The limits, at most and at least so many words or characters.
+        The most and the fewest words or characters.
     unit : {"words", "characters"}
 
     Returns
@@ -75,13 +75,13 @@ def latency(max_s: float) -> Latency:
 
 
 def cost(max: float) -> Cost:
-    """A check that the reply costs little enough.
+    """A check that the reply does not cost too much.
 
     Parameters
     ----------
     max : float
-        At most this much for one reply, in the currency of ``prices=``.
-        Without a price or tokens the check is undecided.
+        A reply may cost at most this, in the currency of ``prices=``. Without a price
+        or tokens the check is undecided.
 
     Returns
     -------

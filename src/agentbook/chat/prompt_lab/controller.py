@@ -184,7 +184,7 @@ class LabController:
         return self._replaced is not None and self._replaced.before.system_prompt is not None
 
     async def undo_apply(self, ready_timeout_s: float = READY_TIMEOUT_S, notify: Notify | None = None) -> Version:
-        """Give the agent back what the last `apply` replaced, as a further version.
+        """Restore what the last `apply` replaced, as a new version.
 
         Raises
         ------
@@ -296,7 +296,7 @@ class LabController:
     def save(self, path: str | Path) -> Path:
         """Write variants, inputs, checks and results to a file; returns its path.
 
-        Of a check that is a function only its name and its verdicts are written. A lab
+        Of a check that is a function, only its name and its verdicts are written. A lab
         never holds a credential.
 
         Parameters

@@ -150,7 +150,7 @@ class Experiment:
         return self.results
 
     def price(self, prices: Any) -> None:
-        """Give the replies that are here their cost by these prices. Nothing is sent.
+        """Compute the cost of the replies so far by these prices. Nothing is sent.
 
         Checks of the cost are applied again. Replies without tokens, and those of
         models without a price, stay as they are.
@@ -213,7 +213,7 @@ class Experiment:
         self.notify(answer)
 
     def rate(self, key: Key, thumb: bool | None = None, note: str | None = None) -> None:
-        """Store what a person thinks of a reply, in place of what was there.
+        """Store a person's rating of a reply, in place of an earlier one.
 
         Parameters
         ----------

@@ -117,14 +117,15 @@ class RunKeeper:
 
         Notes
         -----
-        The newest 200 runs are kept, up to 256 MiB, in the folder ``AGENTBOOK_RUNS`` or
-        in this user's directory for application data. They hold prompts, questions and
-        replies, and no credential. A file that cannot be read is named in a warning.
+        The newest 200 runs are stored, up to 256 MiB, in the folder ``AGENTBOOK_RUNS``
+        or in this user's directory for application data. They hold prompts, questions
+        and replies, and no credential. A file that cannot be read is named in a
+        warning.
         """
         return saved_runs.table(saved_runs.saved())
 
     def compare(self, run_a: Any = None, run_b: Any = None) -> pd.DataFrame:
-        """What changed from one run to another: what is broken stands first.
+        """What changed from one run to another, broken cells first.
 
         Parameters
         ----------

@@ -66,7 +66,7 @@ class LabRunner:
         concurrency : int
             Number of questions that may be open at the same time.
         repeats : int
-            How often each input is asked: a single answer may be luck.
+            Number of times to ask each input: a single answer may be luck.
         retry_failed : bool
             Ask failed questions again, after looking for a late reply.
         restore : bool
@@ -85,8 +85,8 @@ class LabRunner:
             Ask drafts, which change nothing for anyone else. Default: where the
             platform offers them; elsewhere variants take turns on the agent.
         max_cost : float, optional
-            At most this much, in the currency of `prices`: the run stops before its
-            answers cost more, as far as the dearest one so far tells.
+            The answers may cost at most this, in the currency of `prices`: the run
+            stops before they cost more, judged by the most expensive one so far.
         prices : dict or DataFrame, optional
             As for `agentbook.with_cost`: the answers then have a cost.
 

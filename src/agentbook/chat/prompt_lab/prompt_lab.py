@@ -254,7 +254,7 @@ class PromptLab:
 
     @property
     def regressions(self) -> pd.DataFrame | None:
-        """The cells that the last run broke, compared with the run of them before it.
+        """The cells that the last run broke since the previous run of the same cells.
 
         The columns are those of `compare`. None before a run, and without an earlier
         one.
@@ -288,7 +288,7 @@ class PromptLab:
 
     @classmethod
     def load(cls, path: str | Path, client: Client | AsyncClient, **options: Any) -> PromptLab:
-        """The lab in a file of `save`, or in an evaluation file, ready to continue.
+        """The lab in a file that `save` wrote, or in an evaluation file.
 
         Parameters
         ----------

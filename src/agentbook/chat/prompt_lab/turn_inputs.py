@@ -23,7 +23,7 @@ class TurnInputs:
         self._controller = controller
 
     def add_inputs(self, turns: Any) -> pd.DataFrame:
-        """Add turns that happened to the test inputs. Nothing is sent.
+        """Add past turns to the test inputs. Nothing is sent.
 
         Keys, passwords, e-mail addresses and card numbers are masked.
 
@@ -75,7 +75,7 @@ class TurnInputs:
     def in_test_set(self, turns: Any) -> pd.Series:
         """Which turns asked one of the test inputs, outside of this lab's own runs.
 
-        So a history says whether just those questions got better with a version.
+        In a history, this shows whether these questions improved with a version.
 
         Parameters
         ----------
@@ -90,7 +90,7 @@ class TurnInputs:
         Raises
         ------
         TypeError, ValueError
-            If these are no turns with texts.
+            If these are not turns with texts.
         """
         experiment = self._controller.experiment
         sent = (experiment.input_set.message_of(text) for text in experiment.inputs)

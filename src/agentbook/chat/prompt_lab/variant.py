@@ -22,7 +22,7 @@ class Variant:
 
     A setting that is None stays as the agent has it if the platform lets it be read;
     otherwise the platform's default applies. A variant without any setting is the agent
-    as it is: it is asked, and never configured.
+    as it is, and is never configured.
 
     Attributes
     ----------

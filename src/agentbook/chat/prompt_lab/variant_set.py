@@ -132,8 +132,8 @@ class VariantSet:
     def edit_variant(self, variant: str | Variant, /, **changes: Any) -> Variant:
         """Change a variant, or rename it. Nothing is sent.
 
-        A run then asks the changed variant again, and no other. The replies to its
-        earlier text are in `revisions`; if it gets that text again, so are its replies.
+        The next run asks only the changed variant again. The replies to its earlier
+        text are in `revisions`; they return if the variant gets that text again.
 
         Parameters
         ----------

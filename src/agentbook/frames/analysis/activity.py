@@ -167,8 +167,8 @@ def activity(
         Columns of the events to group by as well. ``"initiator_type"`` and
         ``"initiator_id"`` mean who wrote the first message of the session.
     top : int, optional
-        Keep the groups with the most events apart, this many, and count the others
-        together as ``"other"``. None keeps all.
+        Number of groups to keep apart: those with the most events. The others are
+        counted together as ``"other"``. Default: all.
     since, until : str, datetime, date or Timedelta, optional
         Only events from `since` on and before `until`: instants with a time zone, dates
         in `tz`, or lengths of time such as ``"30d"`` before the frame was loaded.

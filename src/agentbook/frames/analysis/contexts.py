@@ -36,8 +36,8 @@ def context_status(
     by : str or list of str, optional
         Columns of the contexts to group by as well, such as ``"workspace_id"``.
     top : int, optional
-        Keep the groups with the most contexts apart, this many, and count the others
-        together as ``"other"``. None keeps all.
+        Number of groups to keep apart: those with the most contexts. The others are
+        counted together as ``"other"``. Default: all.
     since, until : str, datetime, date or Timedelta, optional
         Only contexts created from `since` on and before `until`: instants with a time
         zone, dates, or lengths of time such as ``"30d"`` before the frame was loaded.

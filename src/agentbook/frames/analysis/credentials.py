@@ -224,8 +224,8 @@ def credential_summary(
         A column of the report, such as ``"owner_id"`` or ``"pool"``. Default
         ``"integration"``.
     top : int, optional
-        Keep the groups with the most credentials apart, this many, and count the others
-        together as ``"other"``. None keeps all.
+        Number of groups to keep apart: those with the most credentials. The others are
+        counted together as ``"other"``. Default: all.
 
     Returns
     -------

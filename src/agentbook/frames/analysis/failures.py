@@ -55,14 +55,14 @@ def failures(
     by : str or list of str, optional
         Columns of the turns to group by as well, such as ``"agent"``.
     freq : str, optional
-        Also group by the period of the question (of the failure without a question):
-        ``"1h"``, ``"1D"``, ``"W"``, ... Each period with turns then has every kind that
-        occurs, also those that did not fail in it. None (default) does not.
+        Also group by the period of the question, or of a failure that has no question:
+        ``"1h"``, ``"1D"``, ``"W"``, ... Each period with turns then has a row for every
+        kind in the data, with 0 turns where it did not occur. None (default) does not.
     tz : str or tzinfo
         Time zone of the periods, as an IANA name or `zoneinfo.ZoneInfo`. Default UTC.
     kinds : bool
-        If False, all kinds together: one row per group and period, without ``kind``,
-        ``cause`` and ``advice``, also where nothing failed.
+        If False, all kinds are counted together: one row per group and period, without
+        ``kind``, ``cause`` and ``advice``, even where nothing failed.
     since, until : str, datetime or Timedelta, optional
         Turns asked from `since` on and before `until`: instants with a time zone, dates
         (midnight in `tz`), or lengths of time such as ``"30d"`` before the data were

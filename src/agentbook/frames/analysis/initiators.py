@@ -26,7 +26,7 @@ def initiators(
     until: Any = None,
     top: int | None = None,
 ) -> pd.DataFrame:
-    """One row per key or person that asked: when, how often, and what they used.
+    """One row per initiator, a key or a person: when and how often they asked.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def initiators(
     Returns
     -------
     DataFrame
-        Who asked most first:
+        By number of questions, the largest first:
 
         ============== =================== =============================================
         column         dtype               meaning

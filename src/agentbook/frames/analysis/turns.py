@@ -104,7 +104,7 @@ def turns(
         prompt_chars    Int64               chars length of the question
         reply_chars     Int64               chars length of the reply
         model           str                       language model, where the platform
-                                                  sends it; so the next three
+                                                  sends it; likewise the next three
         input_tokens    Int64                     tokens that models read
         output_tokens   Int64                     tokens that they wrote
         tokens          Int64                     both

@@ -43,7 +43,7 @@ def with_cost(data: Any, prices: Mapping[str, Any] | pd.DataFrame | str | PathLi
     Raises
     ------
     ValueError
-        If a column is missing, a price is not a number from 0 on, or a file is no
+        If a column is missing, a price is negative or not a number, or a file is not a
         table of prices.
     OSError
         If a file cannot be read.
@@ -108,10 +108,10 @@ def usage(
     Returns
     -------
     DataFrame
-        By period, or what used most first: ``turns``, ``with_usage`` (int64, turns that
-        carry usage), ``input_tokens``, ``output_tokens``, ``tokens`` (int64, of these
-        turns). With `prices`, ``cost`` (float64) and ``with_cost`` (int64, turns whose
-        cost is known).
+        By period; without `freq`, the group with the most tokens first: ``turns``,
+        ``with_usage`` (int64, turns that carry usage), ``input_tokens``,
+        ``output_tokens``, ``tokens`` (int64, of these turns). With `prices`, ``cost``
+        (float64) and ``with_cost`` (int64, turns whose cost is known).
 
     Raises
     ------

@@ -34,7 +34,7 @@ _SHOWN = 5  # of what is missing
 class History:
     """What happened in an account's workspaces, as frames that carry names.
 
-    `load_history`, `Store.history` and `watch` return one; frames make one too.
+    `load_history`, `Store.history` and `watch` return one, and frames make one.
 
     Parameters
     ----------

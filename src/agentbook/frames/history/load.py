@@ -40,7 +40,7 @@ def load_history(
     errors: Literal["raise", "keep"] = "raise",
     concurrency: int = MAX_CONCURRENCY,
 ) -> History:
-    """All that a credential may read of an account's workspaces, as one object.
+    """Everything that a credential may read of an account's workspaces, as one object.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def load_history(
         What to do about sessions whose events cannot be read: raise `PartialLoad`, or
         return the history without them, named in `History.missing`.
     concurrency : int
-        As for `load_events`; lists of many workspaces are read at the same time too.
+        As for `load_events`; the lists of several workspaces are read in parallel too.
 
     Returns
     -------
@@ -81,7 +81,7 @@ def load_history(
     Notes
     -----
     Where the platform lists no sessions, the sessions of `agentbook.session_log` are
-    used, and the history says that it is not complete. So it does for agents and
+    used, and the history says that it is not complete. The same applies to agents and
     credentials that the credential may not read. A session whose ``updated_at`` is more
     than a day before `since` is not read. A platform lists a workspace restricted to
     its members to them only, never to an account key. Specification: "Endpoints",

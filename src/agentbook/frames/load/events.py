@@ -66,8 +66,8 @@ def load_events(
     pandas.DataFrame
         One row per event, in the order of `sessions` and by id within each. The columns
         of ``client.sessions.events(...).to_pandas()``. ``attrs["agentbook"]`` names the
-        sessions that failed, and in ``problems`` the events that came twice, out of
-        order, or belong to another session.
+        sessions that failed, and in ``problems`` the events that arrived twice or out
+        of order, or belong to another session.
 
     Raises
     ------

@@ -84,7 +84,7 @@ class Chart:
         return self.data[inside]
 
     def select(self, selection: dict[str, Any]) -> None:
-        """Keep what the page reports: by parameter, what Vega calls its value."""
+        """Store the page's selection: Vega's value of each parameter."""
         self._selection = selection
 
     # Files
@@ -126,8 +126,8 @@ class Chart:
         Parameters
         ----------
         path : str or Path
-            Its ending is the format: ``.svg``, ``.png``, ``.pdf``, or ``.html`` for a
-            page with tooltips that opens without a network.
+            Its suffix selects the format: ``.svg``, ``.png``, ``.pdf``, or ``.html``
+            for a page with tooltips that opens without a network.
         background : str or None
             A CSS colour, default white; None draws none.
 
@@ -138,7 +138,7 @@ class Chart:
         Raises
         ------
         ValueError
-            If the ending or the colour is unknown.
+            If the suffix or the colour is unknown.
         """
         target = Path(path).expanduser()
         ending = target.suffix.lower()

@@ -21,7 +21,7 @@ _SHOWN = ("turns", "answered", "failed", "sessions", "agents")
 
 @warns_once
 def initiators(data: Any, *, since: Any = None, until: Any = None, top: int = 20) -> Chart:
-    """Turns by who asked: keys, people and others.
+    """Turns by initiator: keys, people and others.
 
     Parameters
     ----------
@@ -31,13 +31,13 @@ def initiators(data: Any, *, since: Any = None, until: Any = None, top: int = 20
         Only turns asked from `since` on and before `until`: instants, dates, or lengths
         of time before the data were loaded, such as ``"7d"``.
     top : int
-        Number of bars of their own, for those with the most turns; the rest shares the
-        bar ``"other"``. Default 20.
+        Number of initiators with a bar of their own: those with the most turns. The
+        others share the bar ``"other"``. Default 20.
 
     Returns
     -------
     Chart
-        `data` is the table of `agentbook.initiators`; the rest is one row per kind.
+        `data` is the table of `agentbook.initiators`; the others are one row per kind.
 
     Raises
     ------
@@ -48,7 +48,7 @@ def initiators(data: Any, *, since: Any = None, until: Any = None, top: int = 20
 
     Notes
     -----
-    Who asked is the author of a turn's question.
+    The initiator is the author of a turn's question.
     Specification: "Resources and their fields", Session event.
 
     Examples

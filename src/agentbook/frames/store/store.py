@@ -29,7 +29,7 @@ WAIT_S = 60.0
 
 
 class Store:
-    """A local store of a history: events, and what names them, as Parquet files.
+    """A local store of a history as Parquet files: events, and tables that name them.
 
     Parameters
     ----------
@@ -341,7 +341,7 @@ class Store:
         return from_map(_load_group, list(range(self.groups)), path=self.path, label="agentbook-store")
 
     def compact(self, *, wait_s: float = WAIT_S) -> tuple[int, int]:
-        """Join the files of each day and group; the numbers of files before and after.
+        """Join the files of each day and group; returns how many were and are there.
 
         Parameters
         ----------
