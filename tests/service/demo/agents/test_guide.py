@@ -141,6 +141,21 @@ NEWCOMERS = {
     "What are the parameters of ab.turns?": "API reference › ab.turns",
     "What can client.sessions.stream do?": "API reference › client.sessions.stream",
     "What are the parameters of ChatPanel?": "API reference › ab.ChatPanel",
+    # A number, in digits or as a word, only counts things, unless it is a status.
+    "How do I load the events of 3 sessions?": "DataFrames › load_events",
+    "How do I load the events of three sessions?": "DataFrames › load_events",
+    "Can I load 10 sessions at once?": "DataFrames › load_events",
+    "How do I compare 2 agents?": "Chat panel › Compare",
+    "How do I get the 5 slowest turns?": "Analyses and charts › latency",
+    "Why do 2 of 3 requests get a 429?": "Errors › 429",
+    "How many tokens did an agent use?": "Analyses and charts › usage",
+    "How do I send a file to an agent?": "Chat panel › Attach a table, a file",
+    "How do I see what my agents did last week?": "Analyses and charts › Analyse without pandas: ask the analyst",
+    "What is in the demo data?": "The embedded service and the command line › Demo data",
+    "How do I print the text of a reply?": "Getting started › Ask and wait for a reply",
+    "How do I turn a transcript into a notebook?": "Chat panel › Save or export a chat: the transcript",
+    "How do I back up the database?": "Deployment on PostgreSQL › Back up and restore",
+    "How do I set up nginx?": "Deployment on PostgreSQL › nginx in front",
 }
 
 

@@ -22,8 +22,9 @@ from .tokenize import keyword_stems, keywords, stem, words
 # Weight of a hit in the document's title, the section's title, the section's text.
 _WEIGHTS = (2.5, 6.0, 1.0)
 # Without them, a one-line definition of a word, or a docstring, which repeats its name
-# in few words, would beat every page that explains it.
-_FACTORS = {"Glossary": 0.5, REFERENCE: 0.3}
+# in few words, would beat every page that explains it. So would the page for those who
+# run a service for others, which mentions much of what the others explain.
+_FACTORS = {"Glossary": 0.5, REFERENCE: 0.3, "Deployment on PostgreSQL": 0.6}
 # For the docstring of a name that the question spells out, such as `load_events`.
 _NAMED_FACTOR = 4.5
 # For a section such as "What an agent is": whether the question is "What is an agent?".
@@ -42,7 +43,7 @@ _MAX_WORD = 60  # characters; with apostrophes in it, the index takes a word for
 SYNONYMS: dict[str, tuple[str, ...]] = {
     "answer": ("reply",), "response": ("reply", "error"), "conversation": ("session", "chat"), "dialogue": ("session",), "install": ("pip",),
     "setup": ("install",), "begin": ("start",), "dataframe": ("pandas", "frame"), "table": ("frame", "pandas"), "password": ("secret", "key"),
-    "token": ("oauth", "key"), "permission": ("scope",), "permissions": ("scope", "scopes"), "rights": ("scope",), "access": ("scope", "see"),
+    "token": ("oauth", "key"), "tokens": ("usage", "token"), "permission": ("scope",), "permissions": ("scope", "scopes"), "rights": ("scope",), "access": ("scope", "see"),
     "disconnect": ("reconnect", "cut"), "disconnected": ("reconnect", "cut"), "drops": ("reconnect", "cut"), "websocket": ("socket", "stream"), "live": ("stream",),
     "resume": ("from_id", "reconnect"), "paging": ("page", "limit"), "pagination": ("page", "limit", "envelope"), "pages": ("page",),
     "throttled": ("429", "rate"), "throttling": ("429", "rate"), "ratelimit": ("429",), "rate": ("429",), "crash": ("error", "failed"), "bug": ("error",), "broken": ("failed",),
@@ -52,7 +53,7 @@ SYNONYMS: dict[str, tuple[str, ...]] = {
     "hang": ("reply", "never"), "hangs": ("never",), "stuck": ("never",), "slow": ("latency",), "speed": ("latency",), "latency": ("latency_s",), "wait": ("latency",), "model": ("llm",), "gpt": ("llm",), "openai": ("llm",),
     "prompt": ("system_prompt",), "widget": ("panel",), "jupyter": ("jupyterlab", "notebook"), "notebook": ("jupyterlab",), "organisation": ("organization",), "organisations": ("organization",),
     "mybinder": ("binder",), "cloud": ("binder",), "history": ("events",), "messages": ("events",), "heatmap": ("activity",), "chart": ("plot",), "graph": ("plot",), "quota": ("limit",), "throughput": ("limit",),
-    "unused": ("last", "use"), "timeout": ("timeout_s", "timed"), "duplicate": ("duplicates",), "dupes": ("duplicates",), "export": ("parquet",), "proxy": ("proxies",), "reconnecting": ("reconnect",),
+    "unused": ("last", "use"), "timeout": ("timeout_s", "timed"), "duplicate": ("duplicates",), "dupes": ("duplicates",), "export": ("parquet",), "proxy": ("proxies",), "send": ("attach",), "upload": ("attach",), "reconnecting": ("reconnect",),
 }  # fmt: skip
 
 

@@ -13,9 +13,12 @@ STOP_WORDS = frozenset(
     own please same shall should so some something such tell than thank thanks that the their them then there these they thing
     this those to too up us use used using very want was way we well were what when where which while who whom whose why will
     with without work would you your try tried tries different difference differ happen happens happened possible
+    two three four five six seven eight nine ten several few both see
     """.split()  # noqa: SIM905 - a list of words reads better as words
 )
 
+# Numbers that are a subject: the HTTP statuses of errors. Others only count things.
+_STATUS = re.compile(r"[45]\d\d")
 _WORD = re.compile(r"[^\W_]+(?:['’_-][^\W_]+)*")
 _ENDINGS = ("ations", "ation", "ings", "ing", "ies", "ied", "es", "ed", "s")
 
@@ -32,16 +35,22 @@ def words(text: str) -> list[str]:
 
 
 def keywords(text: str) -> list[str]:
-    """The words that are not stop words, without repetitions.
+    """The words that name a subject, without repetitions.
 
     Examples
     --------
     >>> keywords("What is the default page limit? The limit of a page!")
     ['default', 'page', 'limit']
+    >>> keywords("Why do 2 of 3 requests get a 429?")
+    ['requests', '429']
     """
-    return list(
-        dict.fromkeys(word for word in words(text) if word not in STOP_WORDS and (len(word) > 1 or word.isdigit()))
-    )
+    return list(dict.fromkeys(word for word in words(text) if _names_a_subject(word)))
+
+
+def _names_a_subject(word: str) -> bool:
+    if word.isdigit():
+        return _STATUS.fullmatch(word) is not None
+    return len(word) > 1 and word not in STOP_WORDS
 
 
 def stem(word: str) -> str:
