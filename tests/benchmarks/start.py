@@ -38,6 +38,11 @@ CHART_CELL = """() => {
   return cells.findIndex(cell => cell.source.toString().includes('ab.plot.'));
 }"""
 
+LAST_CELL = """() => {
+  const cells = window.jupyterapp.shell.currentWidget.content.model.toJSON().cells.filter(c => c.cell_type === 'code');
+  return cells.length - 1;
+}"""
+
 
 def cpu_s(pids: set[int]) -> float:
     """The CPU seconds that processes have used."""
@@ -71,8 +76,8 @@ def first_minutes(report: Report, image: Image) -> None:
         report.row(
             "the first chart, after the first cell was started", f"{drawn:.1f} s", f"CPU {cpu:.1f} s", drawn, CHART_S
         )
-        page.run_all()
-        page.wait_for_answer(1)
+        page.page.wait_for_function(CELL_ENDED, arg=page.page.evaluate(LAST_CELL), polling=50)
+        page.wait_for_answer(2)
         sizes = container.memory()
         while any(name.startswith("draw.py") for name in sizes):  # ends by itself, soon after the last chart
             time.sleep(0.5)

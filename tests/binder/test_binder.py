@@ -18,7 +18,7 @@ from support.browser import running_browser
 from support.lab import ARTEFACTS, Page
 from support.services import stop_services
 
-FILES = ("runtime.txt", "requirements.txt", "postBuild", "start")
+FILES = ("runtime.txt", "requirements.txt", "packages.txt", "postBuild", "start")
 FIRST = "notebooks/01-first-look.ipynb"
 GUARANTEED_BYTES = 450_000_000  # Binder reserves this for a container
 MAX_BYTES = 2_000_000_000  # Binder stops a container that uses more
@@ -77,6 +77,29 @@ def test_repo2docker_accepts_the_folder() -> None:
     assert "RUN ./binder/postBuild" in output
     assert 'R2D_ENTRYPOINT="${REPO_DIR}/binder/start"' in output
     assert 'pip install --no-cache-dir -r "binder/requirements.txt"' in output
+
+
+def test_only_post_build_installs_packages() -> None:
+    # What a step of the build removes stays in the layer of an earlier step.
+    lines = (ROOT / "binder" / "requirements.txt").read_text().splitlines()
+    assert [line for line in lines if not line.startswith("#")] == []
+    text = (ROOT / "binder" / "postBuild").read_text()
+    install, slim = (text.rindex(f"{step}\n") for step in ("-r binder/packages.txt", "python binder/slim.py"))
+    assert install < slim < text.index("python -c")
+
+
+def test_the_environment_without_what_slim_removes_reads_and_writes_files(image: Image) -> None:
+    code = """
+import dask.dataframe, distributed, duckdb, jsonschema, numpy, pandas, pyarrow.dataset, pyarrow.fs, sys
+frame = pandas.DataFrame({"day": pandas.date_range("2026-11-01", periods=3, tz="Europe/Berlin"), "text": list("abc")})
+frame.to_parquet(sys.argv[1] + "/frame.parquet")
+again = dask.dataframe.read_parquet(sys.argv[1] + "/frame.parquet").compute()
+print("".join(again["text"]), duckdb.sql("SELECT count(*) FROM again").fetchall()[0][0])
+"""
+    assert image.run("python", "-c", code, str(image.home), timeout_s=60).split() == ["abc", "3"]
+    packages = next((image.home / "venv" / "lib").glob("python*/site-packages"))
+    removed = ("pandas/tests", "pyarrow/include", "pyarrow/_flight*", "rfc3987_syntax*", "babel/locale-data/de.dat")
+    assert [pattern for pattern in removed if list(packages.glob(pattern))] == []
 
 
 @pytest.mark.browser
