@@ -87,15 +87,16 @@ def test_further_sessions_wait_for_a_thread_while_pages_are_parsed() -> None:
     assert loader.next_requests(ahead=True) == []
 
 
-def test_pages_by_offset_do_not_wait() -> None:
-    """After a page that comes short, they would be requested in vain."""
+def test_no_more_pages_by_offset_wait_than_are_under_way() -> None:
+    """After a page that comes short, they would have been requested in vain."""
     load = ListLoad("agents", agents.list_(), strict=False)
     loader = PageLoader([load], FrameBuilder("agents"), lambda load: None, concurrency=4)
     [first] = loader.next_requests(ahead=True)
     items = [{"id": event_id} for event_id in IDS[:10]]
     body = json.dumps({"items": items, "pagination": {"total_count": 1000, "has_more": True}}).encode()
     loader.receive(Fetched(first, Page.parse(body), wait_s=0.05, cost_s=0.001))
-    assert len(loader.next_requests(ahead=True)) == 4
+    assert len(loader.next_requests(ahead=True)) == 8
+    assert loader.next_requests(ahead=True) == []
 
 
 def test_small_pages_by_offset_are_parsed_together(monkeypatch: pytest.MonkeyPatch) -> None:

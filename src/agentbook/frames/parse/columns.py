@@ -20,7 +20,7 @@ from ...api.redaction import is_secret_name
 from .content import encode_object, raw_text, to_json
 from .ids import instants_of_ids
 from .json_arrays import INSTANT, TEXT, object_array, objects
-from .json_columns import Values, add_extra
+from .json_columns import Values, add_extra, decode_together
 from .lists import TEXTS
 from .masking import NO_HOST, fingerprint, host_of, mask, mask_except_names, mask_raw
 from .page_types import Path
@@ -42,10 +42,10 @@ _LABEL_KEYS = ("name", "full_name", "slug", "title", "label", "key", "id", "type
 _FIRST_US, _LAST_US = -62_135_596_800_000_000, 253_402_300_799_999_999
 _decode = msgspec.json.decode
 # What a column of undocumented type holds if its values have the expected shape.
-_COLUMN_DECODERS: dict[str, msgspec.json.Decoder[Any]] = {
-    **dict.fromkeys(("id", "text", "enum", "time", "label"), msgspec.json.Decoder(list[str | None])),
-    "bool": msgspec.json.Decoder(list[bool | None]),
-    "list": msgspec.json.Decoder(list[list[str | None] | None]),
+_COLUMN_TYPES: dict[str, Any] = {
+    **dict.fromkeys(("id", "text", "enum", "time", "label"), str | None),
+    "bool": bool | None,
+    "list": list[str | None] | None,
 }
 
 
@@ -105,7 +105,7 @@ class BatchMaker:
         if column.kind in ("masked", "json"):
             return pa.array([self._json(column.kind, raw) for raw in items], TEXT)
         if column.kind in ("label", "host") or not column.documented:
-            shaped = _decode_together(column, items)
+            shaped = decode_together(items, _COLUMN_TYPES[column.kind]) if column.kind in _COLUMN_TYPES else None
             if shaped is None:
                 shaped = [
                     self._opaque(column, path, row, raw, values) if raw else None for row, raw in enumerate(items)
@@ -185,21 +185,6 @@ class BatchMaker:
         for row, fields in values.extras.items():
             texts[row] = encode_object(_mask_extra(fields, documented) if hide else fields)
         return pa.array(texts, TEXT)
-
-
-def _decode_together(column: Column, raws: Sequence[Any]) -> list[Any] | None:
-    """The values of a column of undocumented type, decoded in one call.
-
-    None if some may have another shape than the expected one, or need more than that.
-    """
-    decoder = _COLUMN_DECODERS.get(column.kind)
-    if decoder is None:
-        return None
-    try:
-        decoded: list[Any] = decoder.decode(b"[" + b",".join([raw or b"null" for raw in raws]) + b"]")
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
-    return decoded
 
 
 def _by_member(unknown: Mapping[Path, Sequence[Any]]) -> dict[str, Sequence[Any]] | None:

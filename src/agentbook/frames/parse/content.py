@@ -9,6 +9,7 @@ as much. Only a content that may hold a text beside other fields is decoded by i
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -25,6 +26,7 @@ NO_RAW = Raw()
 # Any readable content without a struct: an object, plain text, or null.
 ANY_CONTENT = dict[str, Raw] | str | None
 _QUOTE, _BRACE, _NULL = b'"{n'
+_ESCAPED_LETTER = re.compile(rb"\\u00(?:65|74|78)")  # of "text"
 
 
 def struct(name: str, fields: list[Any], rename: dict[str, str]) -> Any:
@@ -35,6 +37,12 @@ def struct(name: str, fields: list[Any], rename: dict[str, str]) -> Any:
 
 
 _TextOnly: Any = struct("Content", [("text", str | None, None)], {})
+
+
+class _Text(msgspec.Struct, gc=False):
+    """The text of a content, and nothing else of it."""
+
+    text: Raw = NO_RAW
 
 
 class ContentReader:
@@ -49,6 +57,7 @@ class ContentReader:
     def __init__(self) -> None:
         self._pick_text = picker("text")
         self._texts = msgspec.json.Decoder(list[_TextOnly])
+        self._any_texts = msgspec.json.Decoder(list[_Text])
         self.type: Any = _TextOnly | str | None
         self._empty_objects = pa.array([], TEXT)  # as many as the last page had contents
         self._one_text = msgspec.json.Decoder(self.type)
@@ -98,70 +107,82 @@ class ContentReader:
         first = np.frombuffer(data, np.uint8)[starts]
         is_object = first == _BRACE
         is_null = None
-        uncertain: list[int] = []
+        texts: list[str | None] = [None] * len(raws)
+        mixed: list[int] = []  # rows that hold more than a text, or are one themselves
         if not is_object.all():
             if not (is_object | (first == _QUOTE) | (first == _NULL)).all():
                 return None
             is_null = ~is_object
-            uncertain = np.flatnonzero(is_null).tolist()
-        texts: list[str | None] = [None] * len(raws)
-        text_only = self._rows_with_text(data, starts, uncertain)
+            mixed = np.flatnonzero(is_null).tolist()
+        text_only, others = _rows_with_text(data, starts)
         if text_only:
             try:
-                decoded = self._texts.decode(b"[" + b",".join([raws[row] for row in text_only]) + b"]")
+                decoded = self._texts.decode(_json_list(raws, text_only))
             except msgspec.ValidationError:
-                uncertain += text_only
+                others += text_only
             else:
                 for row, text in zip(text_only, self._pick_text(decoded), strict=True):
                     texts[row], raws[row] = text, b"{}"
                 lengths[text_only] = 2
-        if uncertain:
-            values = b"[" + b",".join([raws[row] for row in uncertain]) + b"]"
-            contents = msgspec.json.decode(values, type=list[ANY_CONTENT])
-            for row, text, rest in zip(uncertain, *split_contents(contents), strict=True):
-                texts[row], raws[row] = text, (rest or "").encode()
+        if others:
+            others = [row for row in others if is_object[row]]
+            probed = self._pick_text(self._any_texts.decode(_json_list(raws, others)))
+            mixed += [row for row, text in zip(others, probed, strict=True) if text]
+        if mixed:
+            contents = msgspec.json.decode(_json_list(raws, mixed), type=list[ANY_CONTENT])
+            for row, text, rest in zip(mixed, *split_contents(contents), strict=True):
+                texts[row], raws[row] = text, rest or b""
                 lengths[row] = len(raws[row])
-        if text_only or uncertain:
+        if text_only or mixed:
             data = b"".join(raws)
         return pa.array(texts, TEXT), json_array(data, lengths, is_null)
 
-    def _rows_with_text(self, data: bytes, starts: npt.NDArray[np.int64], uncertain: list[int]) -> list[int]:
-        """The rows of contents that begin with a text and have no other key like it.
 
-        Further rows that may have a text somewhere are added to `uncertain`. `data` are
-        the bytes of all contents, one after another.
-        """
-        leading: list[int] = []
-        signs = np.frombuffer(data, np.uint8)
-        at = positions_of(data, b'"text"')
-        if len(at):
-            rows = np.searchsorted(starts, at, "right") - 1
-            leads = at == starts[rows] + 1
-            leads &= signs[np.minimum(at + 6, len(signs) - 1)] == ord(":")
-            leading = rows[leads].tolist()
-            uncertain += rows[~leads].tolist()
-        if b"\\" in data:  # a key may spell "text" with escapes, as in "te\\u0078t"
-            at = positions_of(data, b"\\u0")
-            uncertain += (np.searchsorted(starts, at, "right") - 1).tolist()
-        if not uncertain:
-            return leading
-        doubtful = set(uncertain)
-        uncertain[:] = sorted(doubtful)
-        return [row for row in leading if row not in doubtful]
+def _rows_with_text(data: bytes, starts: npt.NDArray[np.int64]) -> tuple[list[int], list[int]]:
+    """The rows of contents that begin with a text and have no other key like it.
+
+    And the other rows that may have a text somewhere. `data` are the bytes of all
+    contents, one after another.
+    """
+    leading: list[int] = []
+    others: list[int] = []
+    signs = np.frombuffer(data, np.uint8)
+    at = positions_of(data, b'"text"')
+    if len(at):
+        rows = np.searchsorted(starts, at, "right") - 1
+        leads = at == starts[rows] + 1
+        leads &= signs[np.minimum(at + 6, len(signs) - 1)] == ord(":")
+        leading = rows[leads].tolist()
+        others = rows[~leads].tolist()
+    if b"\\" in data:  # a key may spell "text" with escapes, as in "te\\u0078t"
+        escaped = [match.start() for match in _ESCAPED_LETTER.finditer(data)]
+        others += (np.searchsorted(starts, escaped, "right") - 1).tolist()
+    if not others:
+        return leading, others
+    doubtful = set(others)
+    return [row for row in leading if row not in doubtful], sorted(doubtful)
 
 
-def split_contents(contents: list[Any]) -> tuple[list[str | None], list[str | None]]:
+def _json_list(raws: Sequence[Any], rows: Sequence[int]) -> bytes:
+    return b"[" + b",".join([raws[row] for row in rows]) + b"]"
+
+
+def _is_text(raw: Any) -> bool:
+    return bytes(raw).startswith((b'"', b"null"))
+
+
+def split_contents(contents: list[Any]) -> tuple[list[str | None], list[bytes | None]]:
     """The texts of contents of type `ANY_CONTENT`, and the JSON of the rest of each."""
     raws: list[Any] = []
-    rests: list[str | None] = []
+    rests: list[bytes | None] = []
     for content in contents:
         raw: Any = b"null"
         if isinstance(content, str):
             raw = to_json(content).encode()
-        elif content and bytes(content.get("text", b"")).startswith((b'"', b"null")):
+        elif content and _is_text(content.get("text", b"")):
             raw = content.pop("text")
         raws.append(raw)
-        rests.append(encode_object(content) if isinstance(content, dict) else None)
+        rests.append(msgspec.json.encode(content) if isinstance(content, dict) else None)
     # Decode all texts of a page at once: one call per text costs as much as everything
     # else together.
     return msgspec.json.decode(b"[" + b",".join(raws) + b"]", type=list[str | None]), rests

@@ -10,6 +10,7 @@ beside its row.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -233,75 +234,103 @@ class PageReader:
         return values
 
     def _read_tolerant(self, page: bytes) -> Values:
-        """Read a page item by item and field by field."""
+        """Read a page field by field.
+
+        A value that does not fit is kept beside its row.
+        """
         try:
-            items = msgspec.json.decode(page, type=page_of(Raw)).items
+            raws = msgspec.json.decode(page, type=page_of(Raw)).items
         except msgspec.ValidationError as error:
             return _unreadable(f"the page has no list of items ({error})", page)
-        values = Values(len(items))
-        slots = {slot.path: slot for slot in self._all_slots()}
-        for path, slot in slots.items():
-            values.fields[path] = [NO_RAW if slot.type is Raw else None] * len(items)
-        for row, raw in enumerate(items):
-            self._read_item(values, slots, row, raw)
+        values = Values(len(raws))
+        items = _objects(values, raws, "$item", "the item is not an object", dict[str, Raw])
+        for row, item in enumerate(items):
+            if item is not None and "id" not in item:
+                values.problems.append(Problem(row, "id", "the item has no id", None))
+        for slot in self._slots:
+            values.fields[slot.path] = self._tolerant_column(values, slot, _pop(items, slot.path[0]))
+        for parent, (_, slots) in self._children.items():
+            problem = "not an object" if parent in self._documented else None
+            children = _objects(values, _pop(items, parent), parent, problem, dict[str, Raw] | None)
+            for slot in slots:
+                values.fields[slot.path] = self._tolerant_column(values, slot, _pop(children, slot.path[1]))
+            _add_rest(values.extras, children, parent)
+        _add_rest(values.extras, items)
+        values.problems.sort(key=lambda problem: problem.row or 0)
         self._set_unknown_apart(values)
         if ("content",) in values.fields:
-            values.fields[("content", "text")], values.fields[("content",)] = split_contents(
-                values.fields[("content",)]
-            )
+            texts, rests = split_contents(values.fields[("content",)])
+            values.fields[("content", "text")] = texts
+            values.fields[("content",)] = [None if rest is None else raw_text(rest) for rest in rests]
         return values
 
-    def _all_slots(self) -> list[Slot]:
-        """The fields, with the types that they have where each value is read alone."""
-        slots = [*self._slots, *(slot for _, nested in self._children.values() for slot in nested)]
-        return [
-            Slot(slot.path, slot.attribute, ANY_CONTENT)
-            if slot.path == ("content",)
-            else Slot(slot.path, slot.attribute, str | None)
-            if slot.path in self._enums
-            else slot
-            for slot in slots
-        ]
-
-    def _read_item(self, values: Values, slots: dict[Path, Slot], row: int, raw: Any) -> None:
-        try:
-            item = msgspec.json.decode(raw, type=dict[str, Raw])
-        except _UNREADABLE:
-            add_extra(values.extras, row, ("$item",), bytes(raw))
-            values.problems.append(Problem(row, "$item", "the item is not an object", raw_text(raw)))
-            return
-        if "id" not in item:
-            values.problems.append(Problem(row, "id", "the item has no id", None))
-        for key, value in item.items():
-            if key not in self._nested:
-                _read_field(values, slots, row, (key,), value)
-            elif bytes(value) != b"null":
-                self._read_object(values, slots, row, key, value)
-
-    def _read_object(self, values: Values, slots: dict[Path, Slot], row: int, key: str, raw: Any) -> None:
-        try:
-            members = msgspec.json.decode(raw, type=dict[str, Raw])
-        except _UNREADABLE:
-            add_extra(values.extras, row, (key,), bytes(raw))
-            if key in self._documented:
-                values.problems.append(Problem(row, key, "not an object", raw_text(raw)))
-            return
-        for name, value in members.items():
-            _read_field(values, slots, row, (key, name), value)
+    def _tolerant_column(self, values: Values, slot: Slot, raws: list[Any]) -> list[Any]:
+        """The values of a field; all are decoded in one call if all fit."""
+        type_: Any = ANY_CONTENT if slot.path == ("content",) else str | None if slot.path in self._enums else slot.type
+        if type_ is Raw:
+            return raws
+        column = decode_together(raws, type_)
+        if column is None:
+            column = [_tolerant_value(values, slot.path, row, raw, type_) for row, raw in enumerate(raws)]
+        return column
 
 
-def _read_field(values: Values, slots: dict[Path, Slot], row: int, path: Path, raw: Any) -> None:
-    slot = slots.get(path)
-    if slot is None:
+def _tolerant_value(values: Values, path: Path, row: int, raw: Any, type_: Any) -> Any:
+    try:
+        return msgspec.json.decode(raw or b"null", type=type_)
+    except _UNREADABLE as error:
         add_extra(values.extras, row, path, bytes(raw))
-    elif slot.type is Raw:
-        values.fields[path][row] = raw
-    else:
-        try:
-            values.fields[path][row] = msgspec.json.decode(raw, type=slot.type)
-        except _UNREADABLE as error:
-            add_extra(values.extras, row, path, bytes(raw))
-            values.problems.append(Problem(row, ".".join(path), str(error), raw_text(raw)))
+        values.problems.append(Problem(row, ".".join(path), str(error), raw_text(raw)))
+        return None
+
+
+def _objects(
+    values: Values, raws: list[Any], name: str, problem: str | None, type_: Any
+) -> list[dict[str, Any] | None]:
+    """The members of JSON objects; None where there is none.
+
+    A value of another type is kept beside its row, with the problem if there is one.
+    """
+    column = decode_together(raws, type_)
+    if column is None:
+        column = []
+        for row, raw in enumerate(raws):
+            try:
+                column.append(msgspec.json.decode(raw or b"null", type=type_))
+            except _UNREADABLE:
+                column.append(None)
+                add_extra(values.extras, row, (name,), bytes(raw))
+                if problem is not None:
+                    values.problems.append(Problem(row, name, problem, raw_text(raw)))
+    return column
+
+
+def _pop(items: Sequence[dict[str, Any] | None], name: str) -> list[Any]:
+    """The raw values of a field, which the items lose; empty where it is missing."""
+    return [NO_RAW if item is None else item.pop(name, NO_RAW) for item in items]
+
+
+def _add_rest(extras: Extras, items: Sequence[dict[str, Any] | None], *parent: str) -> None:
+    for row, item in enumerate(items):
+        if item:
+            for name, raw in item.items():
+                add_extra(extras, row, (*parent, name), bytes(raw))
+
+
+def decode_together(raws: Sequence[Any], type_: Any) -> list[Any] | None:
+    """Raw values of a type, decoded in one call; missing ones as null.
+
+    None if one of them does not fit.
+    """
+    try:
+        return _list_decoder(type_).decode(b"[" + b",".join([raw or b"null" for raw in raws]) + b"]")
+    except _UNREADABLE:
+        return None
+
+
+@functools.cache
+def _list_decoder(type_: Any) -> msgspec.json.Decoder[list[Any]]:
+    return msgspec.json.Decoder(list[type_])
 
 
 def add_extra(extras: Extras, row: int, path: Path, raw: bytes) -> None:

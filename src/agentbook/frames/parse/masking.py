@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from ...api.redaction import SECRET_WORDS, is_secret, is_secret_name
+from ...api.redaction import is_secret, is_secret_name, may_name_secrets
 
 # Fields of an opaque object that identify it and are never secret.
 _IDENTIFYING = frozenset({"id", "name", "full_name", "type", "kind", "slug", "title", "label", "status"})
@@ -94,7 +94,7 @@ def mask_raw(name: str, raws: Sequence[Any]) -> Sequence[Any]:
     """
     if not is_secret_name(name):
         data = b",".join(raws)
-        if b"{" not in data or not SECRET_WORDS.search(data):
+        if b"{" not in data or not may_name_secrets(data):
             return raws
     return [_without_secrets(name, raw) for raw in raws]
 
