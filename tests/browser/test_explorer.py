@@ -165,5 +165,12 @@ def reopen_without_kernel(lab: Lab, page: Page) -> None:
     assert page.page.locator(".ab-explorer").count() == 0
     assert page.page.locator(".jupyter-widgets-error:visible").count() == 0
     page.screenshot("explorer-reopened")
+    assert axe_violations(saved) == []
+    page.page.set_viewport_size({"width": 400, "height": 800})
+    rows = saved.locator("table").first.locator("tr")
+    rows.last.scroll_into_view_if_needed()
+    page.screenshot("explorer-reopened-narrow")
+    heights = rows.evaluate_all("rows => rows.map(row => row.offsetHeight)")
+    assert max(heights) < 50, "the table scrolls instead of breaking its lines"
     cells: list[dict[str, Any]] = json.loads((lab.root / "slower.ipynb").read_text())["cells"]
     assert lab.secret() not in json.dumps(cells)

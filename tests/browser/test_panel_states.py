@@ -139,6 +139,13 @@ def control_a_replay(page: Page, panel: Panel) -> None:
     page.screenshot("panel-replay")
     toggle.click()
     expect(panel.replies).to_have_count(2)
+    page.page.set_viewport_size({"width": 400, "height": 800})
+    handle.scroll_into_view_if_needed()
+    page.screenshot("panel-replay-narrow")
+    track = controls.locator(".noUi-base").bounding_box()
+    assert track is not None
+    assert track["width"] > 60
+    page.page.set_viewport_size({"width": 1200, "height": 1000})
 
 
 def read_what_a_turn_left(page: Page, panel: Panel) -> None:

@@ -7,12 +7,13 @@ from typing import Any
 
 from ..html.sanitize import plain
 from ..html.static_transcript import empty_element, static_element
+from ..text import shorten
 from .conversation import OpenedConversation
 from .filters import duration
 from .svg import description, render_svg
 
 _TABLE_ROWS = 10
-_SHORT = 4  # columns that are not wrapped
+_QUESTION = 80  # characters
 
 
 def explorer_html(
@@ -36,24 +37,25 @@ def explorer_html(
 
 def _table(fixed: dict[str, Any], current: dict[str, Any]) -> str:
     table = current["table"]
-    heads = ["Asked", plain(fixed["by"]) or "Group", "Outcome", "Latency", *(["Question"] if fixed["texts"] else [])]
+    group = plain(fixed["by"]) or "group"
+    heads = ["Asked", group[:1].upper() + group[1:], "Outcome", "Latency", *(["Question"] if fixed["texts"] else [])]
     order = {
         "latency": "slowest" if table["descending"] else "quickest",
         "asked": "latest" if table["descending"] else "first",
     }
     rows = "".join(_row(fixed, row) for row in table["rows"][:_TABLE_ROWS])
     cells = "".join(f'<th style="text-align: left">{head}</th>' for head in heads)
+    title = f"The {order[table['sort']]} turns"
+    # On a narrow page it scrolls in itself: no line is wrapped.
     return (
-        f"<p>The {order[table['sort']]} turns:</p><table><thead><tr>{cells}</tr></thead><tbody>{rows}</tbody></table>"
+        f'<p>{title}:</p><div style="overflow-x: auto" tabindex="0" role="region" aria-label="{title}">'
+        f"<table><thead><tr>{cells}</tr></thead><tbody>{rows}</tbody></table></div>"
     )
 
 
 def _row(fixed: dict[str, Any], row: dict[str, Any]) -> str:
     latency = "" if row["latency"] is None else duration(row["latency"])
     texts = [row["asked"], row["group"], fixed["outcomes"][row["outcome"]], latency]
-    texts += [row["text"]] if fixed["texts"] else []
-    cells = "".join(
-        f'<td style="text-align: left{"; white-space: nowrap" * (n < _SHORT)}">{plain(text)}</td>'
-        for n, text in enumerate(texts)
-    )
+    texts += [shorten(row["text"], _QUESTION)] if fixed["texts"] else []
+    cells = "".join(f'<td style="text-align: left; white-space: nowrap">{plain(text)}</td>' for text in texts)
     return f"<tr>{cells}</tr>"

@@ -58,7 +58,7 @@ class PlaybackControls:
         self.toggle = button("", "ab-play", "", self._press)
         self.position = widgets.FloatSlider(
             description="Position (s)", min=0.0, max=max(playback.duration_s, 0.1), step=0.1, readout_format=".1f",
-            continuous_update=False, layout=widgets.Layout(flex="1 1 160px", width="auto", min_width="0"),
+            continuous_update=False, layout=widgets.Layout(flex="1 1 240px", width="auto", min_width="0"),
         )  # fmt: skip
         self.speed = widgets.Dropdown(description="Speed", layout=widgets.Layout(width="auto"))
         for control, act in ((self.position, actions.seek), (self.speed, actions.set_speed)):
