@@ -13,6 +13,7 @@ from ..._names import nearest
 from ..tabular import frame_of
 from .clusters import Sample, holm, p_value, score_of_counts, score_of_stat
 from .comparison_data import GROUP, ComparedSpan, Records, check_not_empty, number_groups, read_records, read_spans
+from .event_columns import distinct
 from .labels import with_provenance
 from .periods import zone_name
 from .statistic import check_stat, statistic_of
@@ -189,7 +190,7 @@ class _Comparison:
     def row(self, name: str, group: int | None) -> dict[str, Any]:
         """The row of one metric and group."""
         before, after = (side.sample(name, group) for side in self._sides)
-        sessions = len(np.union1d(before.session, after.session))
+        sessions = len(distinct(np.concatenate((before.session, after.session))))
         if name in COUNTS:
             first, last = before.value.sum(), after.value.sum()
             z = score_of_counts(before, after, self._lengths)
@@ -242,5 +243,5 @@ class _Side:
 
 
 def _sessions(rows: pd.DataFrame) -> Sample:
-    sessions = np.unique(rows["session"].to_numpy())
+    sessions = distinct(rows["session"].to_numpy())
     return Sample(sessions, np.ones(len(sessions)))

@@ -188,3 +188,19 @@ def event_of(kind: Any, text: Any, content: Any) -> dict[str, Any]:
     else:
         whole = text if text_field else None
     return {"type": kind, "content": whole}
+
+
+def distinct(numbers: Integers) -> Integers:
+    """The distinct numbers, ascending.
+
+    `numpy.unique` alone hashes them, which takes a microsecond for each (numpy 2.4).
+
+    Examples
+    --------
+    >>> distinct(np.array([3, 1, 3])).tolist()
+    [1, 3]
+    """
+    ordered = np.sort(numbers)
+    is_new = np.ones(len(ordered), np.bool_)
+    is_new[1:] = ordered[1:] != ordered[:-1]
+    return ordered[is_new]

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import re
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +26,7 @@ from .step_fields import CONTAINERS, FIELDS, OF_TOOLS
 _TEXTS = ("name", "kind", "state", "call", "parent", "started_at", "ended_at")
 _KEYS = tuple(dict.fromkeys((*CONTAINERS, *(name for names in FIELDS.values() for name in names))))
 _BATCH = 8_192
+_ESCAPED_ASCII = re.compile(rb"\\u00[2-7]")
 _NOTHING = msgspec.Raw()
 _ERRORS = (msgspec.DecodeError, RecursionError, UnicodeError)
 
@@ -103,7 +105,9 @@ def _open(contents: Any, numbers: Integers, levels: int = 3) -> OpenedSteps:
     if objects and levels > 1:
         nested = _open(pa.array(objects, pa.large_binary()).cast(TEXT), np.arange(len(objects)), levels - 1)
         inner, is_listed = inner[nested.source], is_listed[nested.source]
-        outer = np.setdiff1d(np.arange(len(rows)), inner)
+        is_outer = np.ones(len(rows), np.bool_)
+        is_outer[inner] = False
+        outer = np.flatnonzero(is_outer)
         entry = np.concatenate((outer, inner))
         order = np.argsort(entry, kind="stable")
         for name, raws in fields.items():
@@ -116,10 +120,16 @@ def _open(contents: Any, numbers: Integers, levels: int = 3) -> OpenedSteps:
             fields[name] = [merged[position] for position in order.tolist()]
         of_tool = of_tool[entry[order]]
         rows = rows[entry[order]]
-    kinds = fields["kind"]
-    of_tool |= np.fromiter((b"tool" in raw or b"function" in raw for raw in kinds), np.bool_, len(kinds))
-    of_tool &= np.fromiter((raw != b'"task"' for raw in kinds), np.bool_, len(kinds))
+    kinds = set(fields["kind"])
+    of_tool |= _are_in(fields["kind"], {kind for kind in kinds if b"tool" in kind or b"function" in kind})
+    of_tool &= ~_are_in(fields["kind"], kinds & {b'"task"'})
     return OpenedSteps(numbers[rows], fields, of_tool)
+
+
+def _are_in(raws: Raws, some: Set[bytes]) -> Flags:
+    if not some:
+        return np.zeros(len(raws), np.bool_)
+    return np.fromiter(map(some.__contains__, raws), np.bool_, len(raws))
 
 
 def _decode(contents: Any) -> tuple[Integers, dict[str, Raws]]:
@@ -134,12 +144,12 @@ def _decode(contents: Any) -> tuple[Integers, dict[str, Raws]]:
     whole = pa.ListArray.from_arrays(pa.array([0, len(contents)], pa.int32()), contents)
     joined = b"[%d,%b]" % (mark, pc.binary_join(whole, separator)[0].as_buffer())
     # A key may be spelt with escapes.
-    keys = _KEYS if b"\\u00" in joined else tuple(key for key in _KEYS if b'"%b"' % key.encode() in joined)
+    keys = _KEYS if _ESCAPED_ASCII.search(joined) else tuple(key for key in _KEYS if b'"%b"' % key.encode() in joined)
     rows = np.arange(len(contents))
     try:
         values = _decoders(keys).several.decode(joined)
         objects = values[1::2]
-        if len(values) != 2 * len(rows) or any(value != mark for value in values[::2]):
+        if len(values) != 2 * len(rows) or values[::2].count(mark) != len(rows):
             raise msgspec.DecodeError
     except _ERRORS:
         objects, rows = _decode_one_by_one(contents.to_pylist(), _decoders(keys).single)

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .event_columns import Flags, Integers
+from .event_columns import Flags, Integers, distinct
 from .pairing import NONE, pair_in_order
 from .step_items import StepItems
 
@@ -47,7 +47,7 @@ def group_items(items: StepItems, event_ids: Any) -> StepGroups:
     task_first = inside[first]
     task_of = np.full(len(items.row), NONE, np.int64)
     task_of[inside] = inverse
-    leaders = np.unique(leader[leader >= 0])
+    leaders = distinct(leader[leader >= 0])
     runs = np.bincount(task_of[leaders][task_of[leaders] >= 0], minlength=len(task_first))
     says_task = np.zeros(len(task_first), np.bool_)
     says_task[task_of[items.is_task & items.of_subtask]] = True
@@ -88,7 +88,7 @@ def _leaders(items: StepItems) -> Integers:
     calls, _ = _pair(leader, calls, nameless, bucket)
     ended = np.zeros(len(leader), np.bool_)
     ended[leader[(leader >= 0) & items.ends]] = True
-    calls = np.union1d(calls, leader[with_id])
+    calls = distinct(np.concatenate((calls, leader[with_id])))
     dones = np.flatnonzero(items.done & ~items.of_subtask & (leader < 0))
     leader[dones] = dones
     _pair(leader, calls[~ended[calls] & ~items.of_subtask[calls]], dones, bucket)
@@ -101,7 +101,7 @@ def _pair(leader: Integers, calls: Integers, ends: Integers, key: Integers) -> t
     pair_in_order(calls, ends, key[calls], key[ends], np.arange(len(calls)), end)
     paired = end >= 0
     leader[end[paired]] = calls[paired]
-    return calls[~paired], np.setdiff1d(ends, end[paired])
+    return calls[~paired], np.setdiff1d(ends, end[paired], assume_unique=True)
 
 
 def _key(group: Integers, code: Integers) -> Integers:
