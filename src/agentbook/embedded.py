@@ -1,4 +1,4 @@
-"""The embedded service as notebooks use it: found, or started as a process of its own.
+"""The embedded service as notebooks use it: one that runs, or a new process.
 
 One service serves every kernel on this machine that uses the same data directory, and
 ends by itself when the last of them has gone. Their API key is in a file that only its

@@ -20,7 +20,7 @@ ADDRESS = "http://127.0.0.1:9/v1"  # nothing is sent
 @pytest.mark.parametrize(
     ("argument", "value", "advice"),
     [
-        ("from_id", "draft-5-0199a0b2-0000-7000-8000-000000000000", "ids of drafts are no cursors.*last_id"),
+        ("from_id", "draft-5-0199a0b2-0000-7000-8000-000000000000", "ids of drafts are not cursors.*last_id"),
         ("from_id", "", "from_id must be the id of a persisted event"),
         ("from_id", "0199a0b2-0000-7000-8000-00000000000g", "from_id must be"),
         ("from_id", "x" * 10_000, "from_id must be.{200,500}$"),

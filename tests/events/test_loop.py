@@ -142,7 +142,7 @@ def test_when_python_ends_work_is_refused_or_passed_over_and_closed(monkeypatch:
     monkeypatch.setattr(loop, "is_over", lambda: True)
     for hand_over in (loop.run, loop.submit):
         late = work()
-        with pytest.raises(RuntimeError, match="Python is ending"):
+        with pytest.raises(RuntimeError, match="Python is shutting down"):
             hand_over(late)
         assert inspect.getcoroutinestate(late) == inspect.CORO_CLOSED
     late = work()

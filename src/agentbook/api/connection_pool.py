@@ -25,7 +25,7 @@ class ConnectionPool:
     limit : int
         Maximum number of connections.
     keep_alive_s : float
-        Seconds for which an idle connection is kept.
+        Seconds for which an idle connection stays open.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class ConnectionPool:
         self._slots = threading.Semaphore(limit)
         self._lock = threading.Lock()  # held for moments: nothing waits or asks the system meanwhile
         self._lent: set[httpcore.HTTPConnection] = set()
-        # With the time until which each is kept. The one used last is at the end.
+        # With the time until which each stays. The one used last is at the end.
         self._idle: deque[tuple[float, httpcore.HTTPConnection]] = deque()
         self._closed = False
 

@@ -92,7 +92,7 @@ def check_cursor(from_id: str | None, operation: str = "sessions.events") -> str
         return from_id
     raise invalid_argument(
         operation,
-        f"from_id must be the id of a persisted event, not {_shortened(from_id)}: ids of drafts are no cursors. Pass "
+        f"from_id must be the id of a persisted event, not {_shortened(from_id)}: ids of drafts are not cursors. Pass "
         "the id of an event of the list, the last_id of a stream, or since= with a time.",
     )
 

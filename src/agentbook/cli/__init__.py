@@ -65,7 +65,7 @@ def _parse_budgets(texts: tuple[str, ...]) -> dict[str, int]:
                 f"write {text!r} as {scope}=TOKENS, with a whole number of tokens a month.", param_hint="--budget"
             )
         if field in limits:
-            raise click.BadParameter(f"the budget of {scope} is given twice.", param_hint="--budget")
+            raise click.BadParameter(f"{scope} has two budgets; pass one.", param_hint="--budget")
         limits[field] = int(tokens)
     return limits
 

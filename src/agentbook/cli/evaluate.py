@@ -34,7 +34,7 @@ INTERRUPTED = 130
     metavar="SHARE",
     help="Exit with 100 if a smaller share of the cells passes.",
 )
-@click.option("--repeat", type=click.IntRange(1, 1000), metavar="N", help="How often each case is asked.")
+@click.option("--repeat", type=click.IntRange(1, 1000), metavar="N", help="Number of times to ask each case.")
 @click.option(
     "--concurrency", type=click.IntRange(1, 64), default=4, show_default=True, metavar="N", help="Questions at once."
 )
@@ -64,10 +64,10 @@ def evaluate(
     """Run an evaluation file and write its reports.
 
     A run that was stopped or killed continues when it is started again: only what is
-    missing is asked.
+    missing is sent.
 
     Exit codes: 0, 100 if too few cells passed, 1 if the file is wrong or the platform
-    cannot be asked, 130 after Ctrl+C.
+    cannot be reached, 130 after Ctrl+C.
     """
     from .._connect import connect
     from .._visible_text import one_line

@@ -41,7 +41,7 @@ _MARK = re.compile(r"<(?=\s*/\s*reply)", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What a judge said.
+    """The verdict of a judge.
 
     Attributes
     ----------
@@ -117,7 +117,7 @@ def flatten_chat(text: str) -> str:
 
 
 def parse_judgement(text: str) -> Judgement:
-    """What a judge said: the first JSON object in its reply.
+    """The verdict of a judge: the first JSON object in its reply.
 
     Raises
     ------

@@ -98,7 +98,7 @@ class Case:
     prompts : tuple of str or None
         Labels or ids of the prompts it is for; None for all.
     reply : str or None
-        A stored reply (``providerOutput``): nothing is asked.
+        A stored reply (``providerOutput``): nothing is sent.
     options : mapping
         prefix, suffix, rubricPrompt, disableVarExpansion, disableDefaultAsserts.
     """
@@ -126,7 +126,7 @@ class Config:
     default : Case
         What all cases have in common.
     repeat : int
-        How often each prompt and case is asked.
+        Number of times to send each prompt and case.
     agent, judge, workspace : str or None
         Agents of the platform, from ``agentbook:NAME`` in the file's providers.
     folder : Path

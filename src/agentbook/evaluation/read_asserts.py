@@ -20,7 +20,7 @@ class JudgeReader:
     Parameters
     ----------
     notes : list of str
-        Gets a note about a provider that is not asked.
+        Gets a note about a provider that is not used.
 
     Attributes
     ----------

@@ -28,7 +28,7 @@ class Row:
     latency_s : float or None
         Seconds.
     session_id, version : str or None
-        Where it was asked, and the version of the agent that answered.
+        The session of the question, and the version of the agent that answered.
     cost : float or None
         In the currency of the prices; None if it is not known.
     """

@@ -55,7 +55,7 @@ def get_loop() -> asyncio.AbstractEventLoop:
     """
     global _loop, _thread, _pid
     if is_over():
-        raise RuntimeError("Python is ending, and so has agentbook's thread: make calls before the exit.")
+        raise RuntimeError("Python is shutting down, and agentbook's thread has ended: make calls before that.")
     with _lock:
         if _loop is None or _thread is None or _pid != os.getpid() or not _thread.is_alive():
             started = threading.Event()

@@ -28,7 +28,7 @@ Q = TypeVar("Q")
 
 @dataclass(slots=True, eq=False)
 class OpenQuestion(Generic[Q]):
-    """A question that was asked, with the task that answers it, if known."""
+    """A question, with the task that answers it, if known."""
 
     question: Q
     task_id: Hashable | None

@@ -21,7 +21,7 @@ from .pairing import UNANSWERED_AFTER, OpenQuestion, OpenQuestions
 Event = Mapping[str, Any]
 
 # Event types that end a run. Their author may be anyone: an assistant, the system,
-# even the person who asked.
+# even the author of the question.
 ENDS = ("runtime_done", "runtime_error")
 
 

@@ -164,7 +164,7 @@ def test_costs_are_those_of_the_users_prices(tmp_path: Path, monkeypatch: pytest
     few = run(path, platform, max_cost=1.5, concurrency=1)
     assert [row.status for row in few.rows] == ["passed", "error", "error"]
     prices.write_text("small: cheap")
-    with pytest.raises(ConfigError, match="prices needs two numbers from 0 on for the model 'small'"):
+    with pytest.raises(ConfigError, match="prices needs two numbers of 0 or more for the model 'small'"):
         run(path, platform)
 
 

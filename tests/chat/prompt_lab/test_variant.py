@@ -49,7 +49,7 @@ def test_formatted_tools_parse_back() -> None:
         ({"max_tokens": 1.5}, "max_tokens of variant 'a' must be a whole number"),
         ({"top_p": "1"}, "top_p of variant 'a' must be a number from 0 to 1"),
         ({"model": " "}, "The model of variant 'a' is empty"),
-        ({"prompt": "x", "system_prompt": "y"}, "is there twice"),
+        ({"prompt": "x", "system_prompt": "y"}, "is passed twice"),
     ],
 )
 def test_parameters_have_limits(parameters: dict[str, object], message: str) -> None:

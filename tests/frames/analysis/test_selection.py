@@ -69,7 +69,7 @@ def test_top_is_a_positive_number_of_groups(function: str) -> None:
     call, data = public_functions()[function], data_for(function)
     by = {} if function in ("credential_summary", "plot.credentials", "plot.initiators") else {"by": "workspace_id"}
     for wrong in (0, -1, 2.5, "3", True):
-        with pytest.raises(ValueError, match="keeps the top= largest groups: a whole number from 1 on"):
+        with pytest.raises(ValueError, match="keeps the top= largest groups: a whole number of 1 or more"):
             call(data, **by, top=wrong)
 
 

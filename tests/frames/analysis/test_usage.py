@@ -77,5 +77,5 @@ def test_cost_by_a_table_of_prices() -> None:
 
 @pytest.mark.parametrize("prices", [{"m": 1}, {"m": (1, -1)}, {"m": ("a", 1)}, {"m": (1,)}, {"m": (1, float("nan"))}])
 def test_prices_that_make_no_sense_are_explained(prices: Any) -> None:
-    with pytest.raises(ValueError, match="prices needs two numbers from 0 on for the model 'm'"):
+    with pytest.raises(ValueError, match="prices needs two numbers of 0 or more for the model 'm'"):
         with_cost(table_of({}), prices)

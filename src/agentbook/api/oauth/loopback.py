@@ -2,7 +2,7 @@
 
 Every page in the person's browser and every program of the machine can reach it, so it
 takes only the request of the sign-in that waits: to its own name and port, with the
-state that only the authorization server was told. Anything else is refused, and the
+state that only the authorization server knows. Anything else is refused, and the
 sign-in goes on waiting.
 """
 

@@ -52,7 +52,7 @@ def question(exchange: ExchangeLike, *, live: bool = False) -> str:
 
 
 def asker(exchange: ExchangeLike) -> str:
-    """Who asked, as a name; messages of a key are the reader's own."""
+    """The name of its author; messages of a key are the reader's own."""
     author = exchange.turn.author
     name = "" if author.get("type") in (None, "api_key") else str(author.get("name") or author.get("type"))
     return name or "You"

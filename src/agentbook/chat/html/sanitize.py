@@ -1,7 +1,7 @@
 """The allow-list that all text of people and agents passes before it enters a page.
 
-JupyterLab's HTML widgets, and its HTML and Markdown outputs, run whatever HTML they are
-given. So everything a person or an agent writes goes through `plain` or through
+JupyterLab's HTML widgets, and its HTML and Markdown outputs, run whatever HTML they
+hold. So everything a person or an agent writes goes through `plain` or through
 `markdown.render`, which ends in `clean`: no scripts, no `style` attribute, no link but
 http, https and mailto, and no picture that the page would fetch unless the reader has
 allowed it.

@@ -2,7 +2,7 @@
 
 A notebook that is not trusted keeps the elements of an output and drops its styles. So
 headings name the speakers, a quotation holds the question, and line breaks are
-elements. Where the styles are kept, it looks like the panel.
+elements. Where the styles stay, it looks like the panel.
 """
 
 from __future__ import annotations

@@ -150,7 +150,7 @@ class SessionFeed:
             loop.run(self.read(), timeout_s, operation="conversation.load")
         except DeadlineExceeded:
             self.log.unread = f"Reading the session took longer than {timeout_s:g} s."
-        except RuntimeError as error:  # Python is ending
+        except RuntimeError as error:  # Python is shutting down
             self.log.unread = str(error)
 
     async def read(self) -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 # What is kept of a turn beside its question. Who asked it stays where it is.
 ORIGIN = ("session_id", "message_id", "turn", "asked_at", "agent")
-# What is masked, and how. A test set is kept, shared and sent to models.
+# What is masked, and how. A test set is stored, shared and sent to models.
 _MASKED = {
     "an e-mail address": re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+"),
     "a key": re.compile(

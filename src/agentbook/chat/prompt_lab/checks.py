@@ -78,7 +78,7 @@ class Check:
 
     @property
     def is_local(self) -> bool:
-        """Whether it decides by itself; otherwise an agent is asked."""
+        """Whether it decides by itself; otherwise an agent decides."""
         return not isinstance(self.criterion, Rubric)
 
     @property

@@ -2,7 +2,7 @@
 
 The platform keeps one configuration per agent: a turn runs on the newest committed
 version, and a session cannot ask for another one. So variants that share an agent take
-turns; each is committed by one configure-llm call before its inputs are asked.
+turns; each is committed by one configure-llm call before its inputs are sent.
 """
 
 from __future__ import annotations

@@ -128,7 +128,7 @@ class Cost(_Criterion):
 
     def __post_init__(self) -> None:
         if not self.max >= 0:
-            raise ValueError(f"The limit of a cost must be a number from 0 on, not {self.max!r}.")
+            raise ValueError(f"The limit of a cost must be a number of 0 or more, not {self.max!r}.")
 
     @property
     def name(self) -> str:

@@ -73,7 +73,7 @@ def write_lab(
     agent, workspace : str, optional
         Of the lab.
     repeats : int
-        How often each input is asked.
+        Number of times to ask each input.
 
     Returns
     -------

@@ -63,7 +63,7 @@ def evaluate(
     folder : Path, optional
         Where progress and reports are written; None writes nothing.
     repeat : int, optional
-        How often each case is asked, instead of the file's.
+        Number of times to ask each case, instead of the file's.
     concurrency : int
         Number of questions that may be open at the same time.
     timeout_s : float
@@ -81,7 +81,7 @@ def evaluate(
     ConfigError
         If the file or the prices are wrong, or no agent or workspace can be determined.
     AgentbookError
-        If the platform cannot be reached, or refuses before anything is asked.
+        If the platform cannot be reached, or refuses before anything is sent.
     """
     config = read_config(path)
     try:

@@ -83,7 +83,7 @@ class Fold:
 
 
 class Confirmation:
-    """A question with a button that goes on and one that does not; hidden until asked.
+    """A question with a button that goes on and one that does not; hidden at first.
 
     Parameters
     ----------

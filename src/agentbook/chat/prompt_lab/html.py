@@ -131,13 +131,13 @@ def _rating(answer: Answer) -> str:
 
 
 def summary(experiment: Experiment) -> str:
-    """The summary and what it shows, in sentences; empty if nothing was asked."""
+    """The summary and what it shows, in sentences; empty before a run."""
     table = figures(experiment)
     return table + sentences(comparison(experiment) + agreements(experiment)) if table else ""
 
 
 def figures(experiment: Experiment) -> str:
-    """The summary as a table; empty if nothing was asked."""
+    """The summary as a table; empty before a run."""
     frame = experiment.summary()
     if frame.empty:
         return ""

@@ -1,4 +1,4 @@
-"""Test inputs: the texts that every variant is asked, and the rows they come from.
+"""Test inputs: the texts that every variant gets, and the rows they come from.
 
 Inputs come from a list, from a column, from lines pasted from somewhere, from turns of
 a history, or from a template that is filled from the rows of a table.

@@ -51,7 +51,7 @@ class RunKeeper:
             recorder = Recorder({**facts, **experiment.as_data(), "answers": [], "revisions": {}})
         except OSError as error:
             notes.append(
-                f"This run is not kept: {error}. Set {saved_runs.PATH_VARIABLE} to a folder that can be written."
+                f"This run is not stored: {error}. Set {saved_runs.PATH_VARIABLE} to a folder that can be written."
             )
             yield
             return
@@ -70,7 +70,7 @@ class RunKeeper:
         try:
             recorder.end(answers)
         except OSError as error:
-            notes.append(f"This run is not kept: {error}.")
+            notes.append(f"This run is not stored: {error}.")
         self._look_for_regressions(run)
 
     async def _resume(self, experiment: Experiment, plan: Plan, facts: Mapping[str, Any], notes: list[str]) -> None:

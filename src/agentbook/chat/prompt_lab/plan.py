@@ -65,12 +65,12 @@ class Plan:
         return [(variant.name, text, n) for text in self.inputs for n in range(1, self.options.repeats + 1)]
 
     def missing(self, variant: Variant, answers: Mapping[Key, Answer]) -> list[Key]:
-        """The questions to one variant that are still to be asked."""
+        """The questions to one variant that are still to be sent."""
         done = ("answered",) if self.options.retry_failed else ("answered", "failed")
         return [key for key in self.keys_of(variant) if key not in answers or answers[key].status not in done]
 
     def all_missing(self, answers: Mapping[Key, Answer]) -> set[Key]:
-        """The questions that are still to be asked."""
+        """The questions that are still to be sent."""
         return {key for variant in self.variants for key in self.missing(variant, answers)}
 
 

@@ -92,10 +92,10 @@ class Run:
         ------
         ValueError
             If agents are to be restored and the configuration of one cannot be read.
-            Nothing was configured or asked.
+            Nothing was configured or sent.
         NotOffered
             If a variant sets a parameter, or the options ask for drafts, that the
-            platform does not offer. Nothing was configured or asked.
+            platform does not offer. Nothing was configured or sent.
         """
         await require_parameters(self.client, filter(self._missing, self.plan.variants))
         self._drafts = await self._uses_drafts()
@@ -292,7 +292,7 @@ class Run:
             await conversation.aclose()
 
     def _forget(self, answer: Answer) -> None:
-        """Treat a question that was not admitted as one that was not asked."""
+        """Treat a question that was not admitted as one that was not sent."""
         answer.status, answer.session_id = "stopped", None
         self.experiment.record(answer)
 

@@ -81,7 +81,7 @@ class FileRun:
     Raises
     ------
     ConfigError
-        If an agent is to be asked, and neither the file nor `agent` names one.
+        If an agent is needed, and neither the file nor `agent` names one.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class FileRun:
         self._variants: dict[tuple[int, str | None], Variant] = {}
         self._entries = [self._prepare(cell) for cell in cells.expand(config)]
         if self.questions and self.agent is None:
-            raise ConfigError("The file names no agent, so nothing can be asked: name one with --agent.")
+            raise ConfigError("The file names no agent, so nothing can be sent: name one with --agent.")
         if self._log is not None:
             self._log.restore(self.experiment, self.digests)
 
@@ -106,7 +106,7 @@ class FileRun:
 
     @property
     def needs_platform(self) -> bool:
-        """Whether an agent or a judge is to be asked."""
+        """Whether an agent or a judge is needed."""
         types = {assertion.base for entry in self._entries for assertion in _flat(entry.cell.case.asserts)}
         return bool(self.questions) or ("llm-rubric" in types and self.judge is not None)
 
@@ -146,7 +146,7 @@ class FileRun:
         Parameters
         ----------
         client : AsyncClient or None
-            None if nobody is to be asked.
+            None if nobody is needed.
         workspace : str or None
         options : Options, optional
             Of the run.
@@ -274,7 +274,7 @@ class FileRun:
             return Row(entry.cell, entry.message, text, asserts.grade(case, stored, services))
         if answer is None or answer.reply is None:
             reason = answer.reason if answer is not None else None
-            return Row(entry.cell, entry.message, None, _failed(reason or "The agent was not asked."))
+            return Row(entry.cell, entry.message, None, _failed(reason or "The question was not sent."))
         latency_ms = None if answer.latency_s is None else answer.latency_s * 1000
         # Also of an answer that an earlier run got without prices.
         cost = None if prices is None else cost_of({name: getattr(answer, name) for name in ("model", *COUNTS)}, prices)

@@ -46,7 +46,7 @@ _FIRST_COLUMNS = ("run", "started_at", "agent", "variants", "inputs", "answered"
 
 
 def directory() -> Path:
-    """Where runs are kept.
+    """Where runs are stored.
 
     ``AGENTBOOK_RUNS`` if it is set, else ``runs`` in ``AGENTBOOK_DATA``, or in this
     user's directory for application data.
@@ -62,7 +62,7 @@ def directory() -> Path:
 
 @dataclass(frozen=True, slots=True)
 class SavedRun:
-    """A run as it is kept.
+    """A run as it is stored.
 
     Attributes
     ----------

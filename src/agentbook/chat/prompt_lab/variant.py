@@ -104,7 +104,7 @@ class Variant:
     ) -> None:
         if None not in (prompt, system_prompt):
             raise ValueError(
-                f"The system prompt of variant {name!r} is there twice: prompt= is short for system_prompt=."
+                f"The system prompt of variant {name!r} is passed twice: prompt= is short for system_prompt=."
             )
         values = (
             name, prompt if system_prompt is None else system_prompt, description, tools, platform_tools, mode, version,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-# Receives what a page is told.
+# Receives the message that goes to a page.
 Answer = Callable[[dict[str, Any]], None]
 
 

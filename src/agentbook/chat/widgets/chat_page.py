@@ -1,4 +1,4 @@
-"""A chat in a page: its state, the widget that shows it, and what any chat is told."""
+"""A chat in a page: its state, the widget that shows it, and what any chat receives."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from .page_state import PageState
 # A long history is drawn from its end, some turns at a time: rendering the Markdown of
 # two thousand takes a second, and a reader looks at the last ones first. Once those are
 # there, the others are shown as they were written until their turn comes, so that all
-# of them can be read and found.
+# of them can be read and searched.
 CHUNK = 100
 CHUNK_CHARACTERS = 200_000
 SOURCE_CHARACTERS = 2_000_000

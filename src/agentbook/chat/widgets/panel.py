@@ -26,7 +26,7 @@ From the kernel
 ``{"kind": "answer", "number": n, "accepted": true}``
     Whether message `n` of a view was taken; if not, it stays in its box.
 ``{"kind": "sessions", "number": n, "entries": [[id, title, time, is_current], ...]}``
-    What was found.
+    The sessions that match.
 ``{"kind": "file", "number": n, "name": "talk.md", "type": ..., "text": ...}``
     The export and its media type; or ``error`` in words.
 ``{"kind": "collected", "number": n, "collected": {...}}``

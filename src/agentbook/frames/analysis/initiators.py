@@ -54,7 +54,7 @@ def initiators(
         first_at       datetime64[us, UTC] first question
         last_at        datetime64[us, UTC] last question
         sessions       int64               sessions asked in
-        agents         int64               agents asked, if the turns have them
+        agents         int64               number of agents, if the turns have them
         workspaces     int64               workspaces asked in, if the turns have them
         turns          int64               questions
         answered       int64               answered ones

@@ -37,7 +37,7 @@ def read_prices(prices: Any, *, caller: str = "with_cost") -> dict[str, tuple[fl
     Raises
     ------
     ValueError
-        If a column is missing, a price is not a number from 0 on, or the file is
+        If a column is missing, a price is negative or not a number, or the file is
         something else.
     OSError
 
@@ -109,6 +109,6 @@ def _price(model: object, price: Any) -> tuple[float, float]:
     except (TypeError, ValueError):
         pass
     raise ValueError(
-        f"prices needs two numbers from 0 on for the model {model!r}, for a million tokens of input and of output, as in "
+        f"prices needs two numbers of 0 or more for the model {model!r}, for a million tokens of input and of output, as in "
         f"{{{model!r}: (0.15, 0.60)}}, not {price!r}."
     )

@@ -224,7 +224,7 @@ def keep_top(frame: pd.DataFrame, groups: Sequence[str], top: int | None, *, cal
     if top is None:
         return frame
     if isinstance(top, bool) or not hasattr(top, "__index__") or operator.index(top) < 1:
-        raise ValueError(f"{caller} keeps the top= largest groups: a whole number from 1 on, not {top!r}.")
+        raise ValueError(f"{caller} keeps the top= largest groups: a whole number of 1 or more, not {top!r}.")
     if not groups:
         raise ValueError(f"{caller} has no groups to choose the top {top} of: add by=, or leave top= out.")
     number = frame.groupby(list(groups), observed=True, dropna=False, sort=True).ngroup()

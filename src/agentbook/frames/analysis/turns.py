@@ -84,8 +84,8 @@ def turns(
                                                   without a question
         reply_id        str                       the event that closed it: reply or
                                                   failure
-        initiator_type  category                  who asked, as ``author_type``
-        initiator_id    str                       id of who asked
+        initiator_type  category                  ``author_type`` of the question
+        initiator_id    str                       ``author_id`` of the question
         asked_at        datetime64[us, UTC]       time of the question
         replied_at      datetime64[us, UTC]       time of the reply or failure
         latency_s       float64             s     from `asked_at` to `replied_at`

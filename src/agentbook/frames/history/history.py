@@ -123,7 +123,7 @@ class History:
         """`agentbook.turns` of the events, with ``prompt`` and ``reply`` and the names.
 
         Computed on first use. A turn belongs to the span if its question does, or its
-        reply if it has no question. ``initiator`` is the name of who asked.
+        reply if it has no question. ``initiator`` is the name of its author.
 
         Examples
         --------

@@ -30,7 +30,7 @@ Run = Callable[[Call[Page]], Page]
 def fetch_pages(loader: PageLoader, run: Run) -> None:
     """Load everything: this thread plans and parses, others wait for the network.
 
-    An interrupt strikes only during these waits; what has arrived is kept.
+    An interrupt strikes only during these waits; what has arrived stays.
     """
     fetchers = _Fetchers(run)
     with shielded() as shield:

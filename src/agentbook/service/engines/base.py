@@ -215,7 +215,7 @@ class TurnRequest:
         Whether the account that owns the workspace may read the system prompt. If not,
         no reply and no failure quotes it.
     credentials : mapping of str to IntegrationCredential
-        What the run is given, by the integrations that the version names.
+        What the run may use, by the integrations that the version names.
     state : str or None
         What the agent saved in earlier turns of the session (see `StateSaved`).
     calls : AgentCalls

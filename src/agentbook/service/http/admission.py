@@ -37,7 +37,7 @@ class Admitted(Protocol):
         """Answer 503 and close."""
 
     def close_idle(self) -> None:
-        """Close without an answer: nothing has been asked."""
+        """Close without an answer: no request has arrived."""
 
 
 class Admission:

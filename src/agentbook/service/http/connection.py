@@ -173,7 +173,7 @@ class Connection(HttpToolsProtocol):
         super().resume_writing()
 
     def close_idle(self) -> None:
-        """Close: nothing has been asked, and others need the room."""
+        """Close: no request has arrived, and others need the room."""
         self._refused = True
         self._close()
 

@@ -182,7 +182,7 @@ class Measurement:
         Where to write a JSON line per request; None for nowhere. Its fields are
         ``time`` (ISO 8601, UTC), ``request_id``, ``method``, ``operation``, ``status``,
         ``ms``, and ``traceparent`` if the request had one. Paths, queries and bodies
-        are left out: they name people and hold what was said.
+        are left out: they name people and hold their messages.
     now
         Returns the present time, as ``time`` shows it.
     """

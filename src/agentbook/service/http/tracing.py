@@ -3,7 +3,7 @@
 The extra ``otel`` brings the SDK, and the variables of its specification say where the
 spans go: ``OTEL_EXPORTER_OTLP_ENDPOINT``, or ``OTEL_EXPORTER_OTLP_TRACES_ENDPOINT``. A
 span has what a line of the request log has, and no more: paths, queries and bodies name
-people and hold what was said.
+people and hold their messages.
 """
 
 from __future__ import annotations

@@ -161,7 +161,7 @@ class Workers:
         if self._signals:
             return
         if self._ready < self._count:
-            raise OperatorError("One of the processes could not start; the reason stands above.")
+            raise OperatorError("One of the processes could not start; see the message above.")
         print(
             f"agentbook: process {process.pid} ended with {process.exitcode}; another takes its place.",
             file=sys.stderr,

@@ -32,8 +32,8 @@ UNNAMED = "A client without a name"
 
 _HOUR_MS = 3_600_000
 # Characters that are not text: control, format (which reorder or hide others), lone
-# surrogates, private use, unassigned, and line and paragraph separators. The joiners
-# are kept, which emoji and some scripts need.
+# surrogates, private use, unassigned, and line and paragraph separators. The joiners,
+# which emoji and some scripts need, stay.
 _NOT_TEXT = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 _JOINERS = frozenset("\u200c\u200d")
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})

@@ -62,7 +62,7 @@ def list_credentials(call: OperationCall) -> dict[str, Any]:
 def list_workspace_agent_credentials(call: OperationCall) -> dict[str, Any]:
     """List the credentials granted to an installed agent, newest first.
 
-    With ``effective``, those that a run started by the caller would be given.
+    With ``effective``, those that a run started by the caller would get.
     """
     agent = access.require_workspace_agent(call, call.path["workspace_agent_id"])
     if call.query["effective"]:
@@ -79,7 +79,7 @@ def _granted_to(agent: access.Row) -> Any:
 
 
 def _of_a_run(call: OperationCall, agent: access.Row) -> dict[str, Any]:
-    """What a run of an installed agent would be given, by integration."""
+    """What a run of an installed agent would get, by integration."""
     version = (
         select(agent_versions.c.tools_json)
         .where(agent_versions.c.agent_id == agent["agent_id"], agent_versions.c.type == "COMMITTED")

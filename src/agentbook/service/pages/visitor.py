@@ -125,7 +125,7 @@ def require_same_origin(request: Request) -> None:
 
     ``Sec-Fetch-Site`` is correct even below a proxy that rewrites Host. Older browsers
     and plain HTTP only send `Origin`. A program that is not a browser sends neither,
-    and has no cookie that it was not given.
+    and has only the cookies that it was sent.
     """
     site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
     host = request.headers.get("host", "")

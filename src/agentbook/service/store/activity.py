@@ -136,7 +136,7 @@ def _authorizer(hidden: str) -> Callable[[int, str | None, str | None, str | Non
 
 
 # PostgreSQL has roles instead of an authorizer, and a service may not create roles in a
-# database that it was given. So the words of the statement are checked: no further
+# database of another owner. So the words of the statement are checked: no further
 # statement, comment or quoted name, and no unknown table, schema or function. In
 # addition, the transaction is read-only.
 

@@ -67,7 +67,7 @@ def open_engine(data: Path, database: str | None = None) -> Engine:
     Parameters
     ----------
     data
-        The data directory. Contains ``store.db`` unless `database` is given.
+        The data directory. Contains ``store.db`` unless `database` is passed.
     database
         An SQLAlchemy URL such as ``postgresql+psycopg://user@host/name``. None uses
         SQLite in `data`.

@@ -37,7 +37,7 @@ _LOCK_SESSIONS = (
     "END FROM unnest(%s::bigint[]) WITH ORDINALITY AS locks (key, number)"
 )
 _NEWEST = (
-    "SELECT session, (SELECT max(id) FROM events WHERE session_id = session) FROM unnest(%s::text[]) AS asked (session)"
+    "SELECT session, (SELECT max(id) FROM events WHERE session_id = session) FROM unnest(%s::text[]) AS requested (session)"
 )
 _MAX_SEQUENCE = 0xFFF
 

@@ -78,7 +78,7 @@ def restore(file: Path, data: Path) -> list[str]:
     Parameters
     ----------
     file
-        A file that `snapshot` wrote; it is kept.
+        A file that `snapshot` wrote; it stays.
     data
         The data directory, created if missing. No service may be running on it.
 

@@ -1,4 +1,4 @@
-"""Which integration credentials a run is given.
+"""Which integration credentials a run gets.
 
 An agent gets the credentials that are granted to it in the session's workspace and,
 unless the workspace restricts it, those that the owning account shares. The required

@@ -77,7 +77,7 @@ class Guide:
 
 
 def search_result(hits: Sequence[Hit]) -> list[dict[str, object]]:
-    """What a search found, as JSON values: the best sections and their scores."""
+    """The result of a search as JSON values: the best sections and their scores."""
     return [{"section": hit.section.source, "score": round(hit.score, 2)} for hit in hits[:_MAX_HITS]]
 
 
