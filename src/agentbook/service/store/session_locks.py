@@ -36,9 +36,7 @@ _LOCK_SESSIONS = (
     "CASE number WHEN 1 THEN pg_advisory_xact_lock_shared(key) IS NULL ELSE pg_advisory_xact_lock(key) IS NULL "
     "END FROM unnest(%s::bigint[]) WITH ORDINALITY AS locks (key, number)"
 )
-_NEWEST = (
-    "SELECT session, (SELECT max(id) FROM events WHERE session_id = session) FROM unnest(%s::text[]) AS requested (session)"
-)
+_NEWEST = "SELECT session, (SELECT max(id) FROM events WHERE session_id = session) FROM unnest(%s::text[]) AS wanted (session)"
 _MAX_SEQUENCE = 0xFFF
 
 
