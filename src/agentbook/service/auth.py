@@ -34,6 +34,27 @@ SCOPES = tuple(f"{group}:{access}" for group in GROUPS for access in ACCESSES)
 _SCOPE = re.compile(rf"({'|'.join(GROUPS)}):({'|'.join(ACCESSES)})")
 _DUMMY = hashlib.sha256(b"no key has this secret").hexdigest()
 
+# The authorization of a key that was made with a token: it was not revoked, a token
+# still serves it, and its person may act as its account.
+_LIVE_AUTHORIZATION = (
+    select(oauth_authorizations.c.id)
+    .outerjoin(
+        memberships,
+        (memberships.c.organization_id == oauth_authorizations.c.account_id)
+        & (memberships.c.user_id == oauth_authorizations.c.person_id),
+    )
+    .where(
+        oauth_authorizations.c.id == api_keys.c.authorization_id,
+        oauth_authorizations.c.revoked_at.is_(None),
+        or_(oauth_authorizations.c.account_id == oauth_authorizations.c.person_id, memberships.c.role == "ADMIN"),
+        exists().where(
+            oauth_tokens.c.authorization_id == oauth_authorizations.c.id,
+            oauth_tokens.c.spent_at.is_(None),
+            oauth_tokens.c.expires_at > bindparam("now"),
+        ),
+    )
+)
+
 _KEY = (
     select(
         api_keys.c.id,
@@ -43,7 +64,7 @@ _KEY = (
         api_keys.c.scopes_json,
         api_keys.c.revoked_at,
         api_keys.c.workspace_id,
-        api_keys.c.authorization_id,
+        or_(api_keys.c.authorization_id.is_(None), _LIVE_AUTHORIZATION.exists()).label("is_authorized"),
         api_keys.c.account_id,
         accounts.c.name.label("account_name"),
         accounts.c.type.label("account_type"),
@@ -75,27 +96,6 @@ _TOKEN = (
     .join(accounts, accounts.c.id == oauth_authorizations.c.account_id)
     .outerjoin(memberships, (memberships.c.organization_id == accounts.c.id) & (memberships.c.user_id == _person.c.id))
     .where(oauth_tokens.c.sha256 == bindparam("sha256"), oauth_tokens.c.kind == "access")
-)
-
-# An authorization that was not revoked, that a token still serves, and whose person may
-# act as its account.
-_LIVE_AUTHORIZATION = (
-    select(oauth_authorizations.c.id)
-    .outerjoin(
-        memberships,
-        (memberships.c.organization_id == oauth_authorizations.c.account_id)
-        & (memberships.c.user_id == oauth_authorizations.c.person_id),
-    )
-    .where(
-        oauth_authorizations.c.id == bindparam("authorization_id"),
-        oauth_authorizations.c.revoked_at.is_(None),
-        or_(oauth_authorizations.c.account_id == oauth_authorizations.c.person_id, memberships.c.role == "ADMIN"),
-        exists().where(
-            oauth_tokens.c.authorization_id == oauth_authorizations.c.id,
-            oauth_tokens.c.spent_at.is_(None),
-            oauth_tokens.c.expires_at > bindparam("now"),
-        ),
-    )
 )
 
 
@@ -248,26 +248,21 @@ def authenticate(credential: Credential, db: Connection, now: str | None = None)
     """Return who holds this credential, or raise the matching 401.
 
     Access tokens must be valid at the instant `now`; None is the system's clock. A key
-    that was made with a token ends with its authorization.
+    that was made with a token ends with its authorization. One statement.
     """
     now = now or ids.now()
     if credential.id is None:
         digest = hash_secret(credential.secret)
         row = db.execute(_TOKEN, {"sha256": digest}).mappings().first()
         return _check_token(digest, row, now)
-    row = db.execute(_KEY, {"key_id": credential.id}).mappings().first()
-    principal = _check_key(credential, row)
-    if row is not None and row["authorization_id"] is not None:
-        live = db.execute(_LIVE_AUTHORIZATION, {"authorization_id": row["authorization_id"], "now": now})
-        if live.first() is None:
-            raise errors.invalid_key()
-    return principal
+    row = db.execute(_KEY, {"key_id": credential.id, "now": now}).mappings().first()
+    return _check_key(credential, row)
 
 
 def _check_key(credential: Credential, row: Mapping[Any, Any] | None) -> Principal:
     stored = _DUMMY if row is None else row["secret_sha256"]
     fits = hmac.compare_digest(hash_secret(credential.secret), stored)
-    if row is None or not fits or row["revoked_at"] is not None:
+    if row is None or not fits or row["revoked_at"] is not None or not row["is_authorized"]:
         raise errors.invalid_key()
     scopes: Sequence[str] = msgspec.json.decode(row["scopes_json"])
     return Principal(

@@ -131,7 +131,7 @@ async def test_a_turn_is_taken_along_with_the_message_of_the_same_batch(counted:
     started: list[PendingTurn] = []
     queue = SharedTurnQueue(started.append, "this")
     asker = Principal("apiKey", "k", "k", "a", "a", "user", frozenset())
-    ask = partial(accept, queue=queue, session_id="s", principal=asker)
+    ask = partial(accept, queue=queue, session_id="s", principal=asker, goes_on=True)
     await counted.store.write(lambda tx: ask(tx, text="first"), sessions=["s"])
 
     def end(tx: Transaction) -> None:

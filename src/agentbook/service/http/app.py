@@ -213,7 +213,9 @@ class Endpoint:
 
     async def _authorize(self, operation: Operation, credential: Credential | None) -> Principal | None:
         now = self.platform.store.clock.instant()
-        return await self.platform.store.read(lambda db: authorize(operation, credential, db, now), brief=True)
+        return await self.platform.store.read(
+            lambda db: authorize(operation, credential, db, now), brief=True, single=True
+        )
 
 
 def _reader(credential: Credential | None, scope: Scope) -> Hashable:

@@ -73,7 +73,9 @@ class EventSocket:
         with hub.listening(session_id) as channel:
             newest = from_id
             if from_id is None:
-                newest = await self.platform.store.read(lambda db: events.newest_id(db, session_id), brief=True)
+                newest = await self.platform.store.read(
+                    lambda db: events.newest_id(db, session_id), brief=True, single=True
+                )
             cursor = Cursor(channel, newest or "", types, behind=from_id is not None, position=channel.end)
             if from_id is None and channel.ring:
                 cursor.position = channel.start  # ids up to `newest` are skipped
@@ -120,7 +122,7 @@ class EventSocket:
                 last_id = cursor.last_id
                 # In a thread: long events take long to read.
                 read_page = partial(events.after, session_id=session_id, from_id=last_id)
-                page, is_last = await self.platform.store.read(read_page, reader=session_id)
+                page, is_last = await self.platform.store.read(read_page, single=True, reader=session_id)
                 texts = cursor.replay(page, is_last=is_last)
             elif not texts:
                 await changed.wait()

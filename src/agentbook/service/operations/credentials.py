@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-from sqlalchemy import ColumnElement, delete, insert, or_, select
+from sqlalchemy import ColumnElement, delete, insert, literal, or_, select
 
 from .. import errors, ids
 from ..store.tables import agent_versions, credential_grants, credentials, workspace_agents
@@ -88,7 +88,7 @@ def _of_a_run(call: OperationCall, agent: access.Row) -> dict[str, Any]:
     )
     tools = msgspec.json.decode(call.db.execute(version).scalar() or "[]")
     caller = call.caller
-    user_id = acting_user(call.db, caller.id, caller.author_type)
+    user_id = call.db.execute(select(acting_user(literal(caller.id), literal(caller.author_type)))).scalar()
     integrations = {str(entry.get("integration")) for entry in tools}
     return credentials_of_run(call.db, agent["workspace_id"], agent["agent_id"], user_id, integrations)
 

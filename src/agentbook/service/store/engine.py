@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select as os_select
 import sqlite3
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -160,7 +163,7 @@ def _by_url(database: str) -> Engine:
                 f"--database takes a PostgreSQL URL, not {url.get_backend_name()!r}; "
                 "for SQLite name a directory with --data."
             )
-        return create_engine(
+        engine = create_engine(
             url,
             connect_args={name: value for name, value in _PATIENCE.items() if name not in url.query},
             pool_size=8,
@@ -169,12 +172,29 @@ def _by_url(database: str) -> Engine:
             pool_pre_ping=True,
             hide_parameters=True,
         )
+        dialect: Any = engine.dialect
+        dialect.do_ping = partial(_ping, dialect.do_ping)
+        return engine
     except (ArgumentError, NoSuchModuleError):
         raise OperatorError(
             "--database could not be understood; write it as postgresql://user:password@host/name."
         ) from None
     except ModuleNotFoundError:
         raise OperatorError("PostgreSQL needs the extra `postgres`: pip install 'agentbook[postgres]'.") from None
+
+
+def _ping(ping: Callable[[Any], bool], connection: Any) -> bool:
+    """Whether a connection of the pool is alive; without a journey, if nothing says no.
+
+    A server that ends a connection says so, and closes it: there is something to read.
+    """
+    if connection.closed:
+        return False
+    if not hasattr(os_select, "poll"):  # on Windows
+        return ping(connection)
+    waiting = os_select.poll()
+    waiting.register(connection.fileno(), os_select.POLLIN)
+    return ping(connection) if waiting.poll(0) else True
 
 
 def connection_parameters(engine: Engine) -> dict[str, Any]:

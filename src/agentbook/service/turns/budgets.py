@@ -7,11 +7,11 @@ A turn's tokens are added in the transaction that stores the turn.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, or_, select
 
 from ..clock import Clock
 from ..cluster.bus import Bus
@@ -70,21 +70,24 @@ class MonthlyBudgets:
         """The budgets that a session's turns count against."""
         if all(limit is None for limit in self._limits.values()):
             return ()
-        budgets = (self._budget(db, spender, month) for spender in _spenders(db, session_id))
-        return tuple(budget for budget in budgets if budget is not None)
+        return self._read(db, _spenders(db, session_id), month)
 
     def of_agent(self, db: Connection, agent_id: str, name: str, month: str) -> Budget | None:
         """The budget of one agent, such as a sub-agent; None without a limit."""
-        return self._budget(db, _Spender("AGENT", agent_id, name), month)
+        return next(iter(self._read(db, [_Spender("AGENT", agent_id, name)], month)), None)
 
-    def _budget(self, db: Connection, spender: _Spender, month: str) -> Budget | None:
-        limit = self._limits[spender.scope]
-        if limit is None:
-            return None
-        query = select(spending.c.tokens).where(
-            spending.c.scope == spender.scope, spending.c.spender_id == spender.id, spending.c.month == month
+    def _read(self, db: Connection, spenders: Iterable[_Spender], month: str) -> tuple[Budget, ...]:
+        """The budgets of those that have a limit."""
+        limits = {spender: limit for spender in spenders if (limit := self._limits[spender.scope]) is not None}
+        if not limits:
+            return ()
+        is_one = or_(*((spending.c.scope == one.scope) & (spending.c.spender_id == one.id) for one in limits))
+        rows = db.execute(select(spending).where(spending.c.month == month, is_one))
+        tokens = {(row.scope, row.spender_id): row.tokens for row in rows}
+        return tuple(
+            self._lower(spender, month, limit - tokens.get((spender.scope, spender.id), 0))
+            for spender, limit in limits.items()
         )
-        return self._lower(spender, month, limit - (db.execute(query).scalar() or 0))
 
     def _lower(self, spender: _Spender, month: str, remaining: int) -> Budget:
         """The budget of a spender, from which no more than `remaining` is left."""
@@ -136,25 +139,25 @@ def spend(tx: Transaction, session_id: str, tokens_by_agent: Mapping[str | None,
 
 
 def _spenders(db: Connection, session_id: str) -> list[_Spender]:
+    user = accounts.alias("acting_user")
     query = (
         select(
-            sessions.c.initiator_id,
-            sessions.c.initiator_type,
             workspaces.c.id.label("workspace_id"),
             workspaces.c.name.label("workspace"),
             agents.c.id.label("agent_id"),
             agents.c.name.label("agent"),
+            user.c.id.label("user_id"),
+            user.c.name.label("user"),
         )
         .join(workspaces, workspaces.c.id == sessions.c.workspace_id)
         .join(agents, agents.c.id == sessions.c.agent_id)
+        .outerjoin(user, user.c.id == acting_user(sessions.c.initiator_id, sessions.c.initiator_type))
         .where(sessions.c.id == session_id)
     )
     row = db.execute(query).first()
     if row is None:
         return []
     spenders = [_Spender("WORKSPACE", row.workspace_id, row.workspace), _Spender("AGENT", row.agent_id, row.agent)]
-    user_id = acting_user(db, row.initiator_id, row.initiator_type)
-    user = db.execute(select(accounts.c.id, accounts.c.name).where(accounts.c.id == user_id)).first()
-    if user is not None:
-        spenders.append(_Spender("USER", user.id, user.name))
+    if row.user_id is not None:
+        spenders.append(_Spender("USER", row.user_id, row.user))
     return spenders

@@ -13,22 +13,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, and_, case, false, or_, select
+from sqlalchemy import ColumnElement, Connection, ScalarSelect, and_, case, false, or_, select
 
 from ..engines.base import IntegrationCredential
 from ..store.tables import accounts, api_keys, credential_grants, credentials, memberships, workspace_agents, workspaces
 
 
-def acting_user(db: Connection, initiator_id: str, initiator_type: str) -> str | None:
-    """Return the id of the user that a session acts for, or None.
+def acting_user(initiator_id: ColumnElement[str], initiator_type: ColumnElement[str]) -> ScalarSelect[str]:
+    """Select the id of the user that a session acts for, or null.
 
     A key acts as its account, which may be a user's.
     """
-    key_account = select(api_keys.c.account_id).where(api_keys.c.id == initiator_id).scalar_subquery()
-    account = initiator_id if initiator_type == "user" else key_account
-    query = select(accounts.c.id).where(accounts.c.id == account, accounts.c.type == "user")
-    user_id: str | None = db.execute(query).scalar()
-    return user_id
+    user = accounts.alias()
+    key_account = select(api_keys.c.account_id).where(api_keys.c.id == initiator_id).correlate_except(api_keys)
+    account = case((initiator_type == "user", initiator_id), else_=key_account.scalar_subquery())
+    query = select(user.c.id).where(user.c.id == account, user.c.type == "user")
+    return query.correlate_except(user).scalar_subquery()
 
 
 def credentials_of_run(

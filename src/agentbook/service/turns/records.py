@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, RowMapping, insert, select, update
+from sqlalchemy import Connection, func, insert, select, update
 
 from ..auth import Principal
 from ..engines.base import Failure, Message, Reply, TurnRequest
@@ -22,6 +22,17 @@ from .queue import PendingTurn, TurnQueue
 
 # What a version sends with each request to its model, beside the messages.
 SAMPLING = ("temperature", "max_tokens", "top_p")
+_OF_VERSION = (
+    "id",
+    "version_number",
+    "system_prompt",
+    "mode",
+    "tools_json",
+    "platform_tools_json",
+    "prompt_owner_id",
+    "model",
+    *SAMPLING,
+)
 _MARK_UPDATED = "UPDATE sessions SET updated_at = ? WHERE id = ?"
 _HISTORY = 400  # messages; an agent does not see older ones
 
@@ -90,37 +101,48 @@ def read_request(
     With `sub_agent_id`, the turn of that agent, called by the session's: it answers the
     same turn's text, and sees no earlier messages.
     """
+    committed = agent_versions.alias()
+    newest = (
+        select(committed.c.id)
+        .where(committed.c.agent_id == agents.c.id, committed.c.type == "COMMITTED")
+        .order_by(committed.c.id.desc())
+        .limit(1)
+        .scalar_subquery()
+    )
+    version_id = newest if sub_agent_id else func.coalesce(sessions.c.agent_version_id, newest)
+    state = select(agent_states.c.state).where(
+        agent_states.c.session_id == sessions.c.id, agent_states.c.agent_id == agents.c.id
+    )
+    # One statement: on PostgreSQL, each is a journey.
     query = (
         select(
             agents.c.name,
             agents.c.engine,
             agents.c.id,
             agents.c.owner_id.label("agent_owner_id"),
-            sessions.c.agent_version_id,
-            sessions.c.initiator_id,
-            sessions.c.initiator_type,
+            acting_user(sessions.c.initiator_id, sessions.c.initiator_type).label("user_id"),
+            state.scalar_subquery().label("state"),
             workspaces.c.id.label("workspace_id"),
             workspaces.c.name.label("workspace_name"),
             workspaces.c.owner_id,
             workspaces.c.unlimited_power_mode,
+            *(agent_versions.c[name].label(f"version_{name}") for name in _OF_VERSION),
         )
         .select_from(sessions)
         .join(workspaces, workspaces.c.id == sessions.c.workspace_id)
         .join(agents, agents.c.id == (sub_agent_id or sessions.c.agent_id))
+        .outerjoin(agent_versions, (agent_versions.c.id == version_id) & (agent_versions.c.agent_id == agents.c.id))
         .where(sessions.c.id == turn.session_id)
     )
     row = db.execute(query).mappings().one()
-    version: Any = _version(db, row["id"], None if sub_agent_id else row["agent_version_id"]) or {}
-    engine = engine_of_version(row["engine"]) if version else row["engine"]
+    has_version = row["version_id"] is not None
+    version: dict[str, Any] = {name: row[f"version_{name}"] for name in _OF_VERSION} if has_version else {}
+    engine = engine_of_version(row["engine"]) if has_version else row["engine"]
     tools = msgspec.json.decode(version.get("tools_json", "[]"))
     integrations = {str(entry.get("integration")) for entry in tools}
-    user_id = acting_user(db, row["initiator_id"], row["initiator_type"])
     history = [] if sub_agent_id else _history(db, turn)
     transcript = "\n".join(message.text for message in history)
     rng_key = f"{seed}|{row['name']}|{version.get('version_number')}|{transcript}|{turn.text}"
-    saved = select(agent_states.c.state).where(
-        agent_states.c.session_id == turn.session_id, agent_states.c.agent_id == row["id"]
-    )
     request = TurnRequest(
         session_id=turn.session_id,
         task_id=turn.task_id,
@@ -137,9 +159,9 @@ def read_request(
         activity=store.activity(row["owner_id"]),
         rng=random.Random(hashlib.sha256(rng_key.encode()).digest()),  # noqa: S311 - repeatable on purpose
         pace=pace,
-        credentials=credentials_of_run(db, row["workspace_id"], row["id"], user_id, integrations),
+        credentials=credentials_of_run(db, row["workspace_id"], row["id"], row["user_id"], integrations),
         prompt_is_visible=(version.get("prompt_owner_id") or row["agent_owner_id"]) == row["owner_id"],
-        state=db.execute(saved).scalar(),
+        state=row["state"],
         model=version.get("model"),
         sampling={name: version[name] for name in SAMPLING if version.get(name) is not None},
     )
@@ -155,16 +177,6 @@ def engine_of_version(engine: str) -> str:
     ('llm', 'guide')
     """
     return "llm" if engine in ("blank", "auto_managed_state") else engine
-
-
-def _version(db: Connection, agent_id: str, version_id: str | None) -> RowMapping | None:
-    """The version of this id; without one, the agent's newest committed version."""
-    query = select(agent_versions).where(agent_versions.c.agent_id == agent_id)
-    if version_id is not None:
-        query = query.where(agent_versions.c.id == version_id)
-    else:
-        query = query.where(agent_versions.c.type == "COMMITTED").order_by(agent_versions.c.id.desc())
-    return db.execute(query.limit(1)).mappings().first()
 
 
 def _history(db: Connection, turn: PendingTurn) -> list[Message]:
