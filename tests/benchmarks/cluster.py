@@ -25,17 +25,20 @@ from pathlib import Path
 
 import httpx
 import psycopg
+from crowd import Crowd
 from report import Report
 from service_process import Service, cpu_s
 from sqlalchemy import make_url
 
-from service import Listener, listen
+from service import Listener, handshake, listen
 
 sys.path.append(str(Path(__file__).parents[1] / "service"))
 
 from databases import HOW_TO_GET_IT, Cluster, database_url, server_binaries  # type: ignore[import-not-found]
 
 WRITERS = 64
+SOCKETS = 1000
+EVENT_BYTES = 530  # of a frame with a text of 200 characters
 
 # Reads how many writers to run and how many events each writes; says when it is ready,
 # and how long it took once it was told to begin.
@@ -180,23 +183,23 @@ def measure_writers(report: Report, quick: bool) -> None:
 
 
 def measure_delivery(report: Report, quick: bool) -> None:
-    """Measure how long an event takes to a socket of the other process."""
-    sockets, events = (200, 100) if quick else (1000, 400)
+    """Measure how long an event takes to a socket of the other process.
 
-    async def measure(writer: Service, reader: Service) -> list[float]:
-        crowds = [writer.session() for _ in range(20)]
-        before = reader.rss
-        for session in crowds:
-            await listen(reader, session, sockets // len(crowds))
-        report.note(f"A socket takes {(reader.rss - before) / sockets / 1024:.0f} kB of its process.")
+    A thousand further sockets, half of them on each process, get an event a second.
+    """
+    events = 100 if quick else 400
+    duration_s = (20 + events) * 0.02
+
+    async def measure(writer: Service, reader: Service, crowds: list[str]) -> list[float]:
         session = writer.session()
         (listener,) = await listen(reader, session, 1, measure=True)
-        writer.publish(session, 20, 200, 0.02)
-        await writer.wait_until_published()
-        await _wait_for(listener, 20)
-        writer.publish(session, events, 200, 0.02)
-        await writer.wait_until_published()
+        each_s = 1 / len(crowds)
+        reader.publish(",".join(crowds), int(duration_s / each_s) + 1, 200, each_s)
+        for count in (20, events):
+            writer.publish(session, count, 200, 0.02)
+            await writer.wait_until_published()
         await _wait_for(listener, 20 + events)
+        await reader.wait_until_published()
         return sorted(listener.latencies[-events:])
 
     with database() as (url, folder), contextlib.ExitStack() as stack:
@@ -204,9 +207,21 @@ def measure_delivery(report: Report, quick: bool) -> None:
         stack.callback(writer.close)
         reader = Service(folder / "b", url, beside=writer)
         stack.callback(reader.close)
-        latencies = asyncio.run(measure(writer, reader))
+        crowds = [writer.session() for _ in range(20)]
+        before = writer.rss + reader.rss
+        clients = [
+            (running.port, handshake(running, session))
+            for session in crowds
+            for running in (writer, reader)
+            for _ in range(SOCKETS // len(crowds) // 2)
+        ]
+        crowd = stack.enter_context(Crowd(clients))
+        report.note(f"A socket takes {(writer.rss + reader.rss - before) / SOCKETS / 1024:.0f} kB of its process.")
+        latencies = asyncio.run(measure(writer, reader, crowds))
+        rate = crowd.received_bytes() / EVENT_BYTES / duration_s
     p50_ms, p99_ms = (latencies[int(len(latencies) * part)] * 1e3 for part in (0.5, 0.99))
-    beside = f"beside {sockets:,} sockets"
+    beside = f"beside {SOCKETS:,} sockets"
+    report.note(f"The {SOCKETS:,} sockets got {rate:,.0f} events a second meanwhile.")
     report.row(f"delivery to another process, p50, {beside}", f"{p50_ms:.1f} ms", "5 ms", p50_ms / 5, 1)
     report.row(f"delivery to another process, p99, {beside}", f"{p99_ms:.1f} ms", "50 ms", p99_ms / 50, 1)
 

@@ -18,9 +18,9 @@ COMMAND = [sys.executable, "-c", "from agentbook.cli import main; main()"]
 # The service with two additions. /static/SIZE answers with a fixed body of that size,
 # which is the least that such a reply can cost. A line "SESSION COUNT CHARACTERS PAUSE"
 # on stdin publishes COUNT events of that size: a hundred in a transaction or, with a
-# pause in seconds, one by one.
+# pause in seconds, one by one; to several sessions, with commas between, in turn.
 INSTRUMENTED = r"""
-import asyncio, sys, threading, time
+import asyncio, itertools, sys, threading, time
 from pathlib import Path
 from agentbook.service.http import server
 from agentbook.service.turns import event_json
@@ -48,8 +48,10 @@ def instrumented(platform, *more):
             asyncio.run_coroutine_threadsafe(publish(session, int(count), int(size), float(pause)), loop).result()
             print("published", flush=True)
     async def publish(session, count, size, pause):
+        sessions = itertools.cycle(session.split(","))
         def append(tx, number):
             for _ in range(number):
+                session = next(sessions)
                 text = f"{time.monotonic():.6f} ".ljust(size, "x")
                 author = {"type": "api_key", "id": "k", "name": "k"}
                 events.append(tx, session, "message", "t", lambda i, at: event_json.message(
