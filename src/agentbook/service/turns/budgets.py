@@ -81,8 +81,8 @@ class MonthlyBudgets:
         limits = {spender: limit for spender in spenders if (limit := self._limits[spender.scope]) is not None}
         if not limits:
             return ()
-        is_one = or_(*((spending.c.scope == one.scope) & (spending.c.spender_id == one.id) for one in limits))
-        rows = db.execute(select(spending).where(spending.c.month == month, is_one))
+        is_theirs = or_(*((spending.c.scope == who.scope) & (spending.c.spender_id == who.id) for who in limits))
+        rows = db.execute(select(spending).where(spending.c.month == month, is_theirs))
         tokens = {(row.scope, row.spender_id): row.tokens for row in rows}
         return tuple(
             self._lower(spender, month, limit - tokens.get((spender.scope, spender.id), 0))
