@@ -195,6 +195,7 @@ def withdraw_a_message_after_stop(page: Page, panel: Panel) -> None:
     expect(panel.status).to_contain_text("Waiting for the previous turn to end (")
     expect(panel.questions).to_have_count(2)
     page.screenshot("panel-waiting")
+    assert axe_violations(panel.root) == []
     panel.button("Withdraw").click()
     expect(panel.box).to_have_value("Never mind.")
     expect(panel.questions).to_have_count(1)
@@ -231,6 +232,7 @@ def lose_the_kernel_amid_a_turn(lab: Lab, page: Page, panel: Panel, kernel: int)
     expect(panel.root.locator(".ab-edit")).to_be_hidden()  # nothing can be sent
     page.page.locator(".jp-Dialog").get_by_role("button", name="Ok").click()  # JupyterLab says so, too
     page.screenshot("panel-kernel-lost")
+    assert axe_violations(panel.root) == []
     page.save()
     saved = json.dumps(json.loads((lab.root / "states.ipynb").read_text())["cells"][2]["outputs"])
     assert "Wait for 60 seconds, please." in saved
