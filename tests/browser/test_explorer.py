@@ -170,6 +170,8 @@ def reopen_without_kernel(lab: Lab, page: Page) -> None:
     rows = saved.locator("table").first.locator("tr")
     rows.last.scroll_into_view_if_needed()
     page.screenshot("explorer-reopened-narrow")
+    width = saved.locator("img").first.evaluate("picture => picture.getBoundingClientRect().width")
+    assert width >= 600, "the labels of the picture stay legible"
     heights = rows.evaluate_all("rows => rows.map(row => row.offsetHeight)")
     assert max(heights) < 50, "the table scrolls instead of breaking its lines"
     cells: list[dict[str, Any]] = json.loads((lab.root / "slower.ipynb").read_text())["cells"]

@@ -5,12 +5,13 @@ from __future__ import annotations
 from base64 import b64encode
 from typing import Any
 
+from ...frames.plot.chart import LEGIBLE
 from ..html.sanitize import plain
 from ..html.static_transcript import empty_element, static_element
 from ..text import shorten
 from .conversation import OpenedConversation
 from .filters import duration
-from .svg import description, render_svg
+from .svg import WIDTH, description, render_svg
 
 _TABLE_ROWS = 10
 _QUESTION = 80  # characters
@@ -24,7 +25,10 @@ def explorer_html(
         return empty_element(uid, emptiness)
     text = description(fixed, current)
     svg = b64encode(render_svg(fixed, current, text).encode()).decode()
-    image = f'<img alt="{plain(text)}" src="data:image/svg+xml;base64,{svg}" style="max-width: 100%">'
+    # On a narrow page it shrinks as far as its labels are legible, and then scrolls.
+    style = f"max-width: 100%; min-width: {int(LEGIBLE * WIDTH)}px"
+    picture = f'<img alt="{plain(text)}" src="data:image/svg+xml;base64,{svg}" style="{style}">'
+    image = f'<div style="overflow-x: auto" tabindex="0" role="region" aria-label="The views">{picture}</div>'
     conversation = ""
     if opened is not None:
         who = f"Conversation with {plain(opened.title) or 'an agent'}, session {plain(opened.session_id)}"

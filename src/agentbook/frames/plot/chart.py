@@ -30,7 +30,7 @@ from .vega import to_html, to_pdf, to_png, to_svg
 
 PART = "part"  # of a combination, the number of the chart that a row is of
 _WIDTH = re.compile(r'<svg[^>]*\bwidth="([\d.]+)')
-_LEGIBLE = 0.7  # of its own width: labels of 11 pixels become 8
+LEGIBLE = 0.7  # of its own width: labels of 11 pixels become 8
 FORMATS = (".svg", ".png", ".html", ".pdf")
 _COUNTED = re.compile(r"(?<=[\"#])(clip|gradient_?)\d+(?=[\")])")
 _COLOUR = re.compile(r"#(?:[0-9a-fA-F]{3,4}|[0-9a-fA-F]{6}|[0-9a-fA-F]{8})|(?:rgb|hsl)a?\([\d\s.,%/]+\)")
@@ -259,7 +259,7 @@ def _renumber(svg: str) -> str:
 def _least_width(svg: str) -> int:
     """Pixels down to which a narrow page shrinks a picture; below, it is scrolled."""
     width = _WIDTH.search(svg)
-    return int(float(width[1]) * _LEGIBLE) if width else 0
+    return int(float(width[1]) * LEGIBLE) if width else 0
 
 
 def _in_kernel() -> bool:
