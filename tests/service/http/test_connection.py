@@ -9,10 +9,12 @@ import re
 from collections import Counter
 
 import pytest
+from sqlalchemy import Connection as Database
 from uvicorn.protocols.utils import ClientDisconnected
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
+from agentbook.service import errors
 from agentbook.service.http import websocket
 from agentbook.service.http.connection import _PIPELINED, MAX_HEAD_BYTES, MAX_HEADERS, PIECE_BYTES, Connection
 from agentbook.service.http.socket_protocol import Socket
@@ -344,3 +346,26 @@ async def test_a_socket_that_is_being_closed_takes_no_more_messages() -> None:
     for message in ({"type": "websocket.send", "text": "{}"}, {"type": "websocket.close", "code": 1012}):
         with pytest.raises(ClientDisconnected):
             await socket.send(message)
+
+
+async def test_the_sockets_of_a_caller_share_a_check_of_their_access(world: World) -> None:
+    checks = websocket.AccessChecks(world.platforms[0])
+    reads: list[str] = []
+
+    async def check(caller: str, error: Exception | None = None) -> None:
+        def read(_db: Database) -> None:
+            reads.append(caller)
+            if error is not None:
+                raise error
+
+        outcomes = await asyncio.gather(*(checks.check(caller, read) for _ in range(20)), return_exceptions=True)
+        assert [outcome for outcome in outcomes if isinstance(outcome, Exception)] == [error] * 20 * (error is not None)
+
+    await check("ada")
+    await check("ada")
+    await check("bob")
+    world.platforms[0].hub.recheck_access()
+    await check("ada")
+    await check("eve", errors.invalid_key())
+    await check("eve")
+    assert reads == ["ada", "bob", "ada", "eve", "eve"]

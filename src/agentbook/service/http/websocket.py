@@ -11,7 +11,8 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Hashable
+from dataclasses import dataclass
 from functools import partial
 from urllib.parse import parse_qsl
 
@@ -26,6 +27,7 @@ from ..turns.live import TYPES, Cursor
 from ..web.endpoints import OPERATION, origin_host
 
 CheckAccess = Callable[[Connection], object]  # raises the error of a caller who may not listen
+Recheck = Callable[[], Awaitable[float]]  # raises it too; returns when access was checked
 
 log = logging.getLogger("agentbook.service")
 
@@ -40,11 +42,52 @@ _INTERNAL_ERROR = 1011
 _REFUSED = 4000  # plus the HTTP status: a close code of the application's own
 
 
+@dataclass(frozen=True, slots=True)
+class _Check:
+    began: float
+    access_changes: int
+    reading: asyncio.Task[object]
+
+
+class AccessChecks:
+    """Checks whether those who listen still may, once for all sockets of a caller.
+
+    On PostgreSQL each check is a read in a thread. A session with many sockets would
+    have one for each, and its events would wait behind them.
+    """
+
+    def __init__(self, platform: Platform) -> None:
+        self._platform = platform
+        self._checks: dict[Hashable, _Check] = {}  # the oldest first
+
+    async def check(self, caller: Hashable, check_access: CheckAccess) -> float:
+        """Raise the error of a caller who may not listen; return when that was read."""
+        changes, now = self._platform.hub.access_changes, time.monotonic()
+        check = self._checks.get(caller)
+        if check is None or check.access_changes != changes or now - check.began >= RECHECK_S:
+            self._forget(now)
+            reading = asyncio.create_task(self._platform.store.read(check_access, brief=True, reader="access"))
+            self._checks.pop(caller, None)
+            check = self._checks[caller] = _Check(now, changes, reading)
+        try:
+            await asyncio.shield(check.reading)
+        except Exception:  # the next socket asks again
+            if self._checks.get(caller) is check:
+                del self._checks[caller]
+            raise
+        return check.began
+
+    def _forget(self, now: float) -> None:
+        while self._checks and now - self._checks[caller := next(iter(self._checks))].began >= RECHECK_S:
+            del self._checks[caller]
+
+
 class EventSocket:
     """The ASGI application of the socket."""
 
     def __init__(self, platform: Platform) -> None:
         self.platform = platform
+        self._access = AccessChecks(platform)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await receive()  # websocket.connect
@@ -67,7 +110,8 @@ class EventSocket:
             return params
 
         access_changes = hub.access_changes
-        from_id, types = await self.platform.store.read(check_access, brief=True)
+        from_id, types = await self.platform.store.read(check_access, brief=True, reader=credential.id)
+        recheck = partial(self._access.check, (credential, session_id), check_access)
         # Listen first and read the store second: events committed in between are in
         # the ring.
         with hub.listening(session_id) as channel:
@@ -80,7 +124,7 @@ class EventSocket:
             if from_id is None and channel.ring:
                 cursor.position = channel.start  # ids up to `newest` are skipped
             await send({"type": "websocket.accept"})
-            feed = asyncio.create_task(self._feed(session_id, cursor, send, check_access, access_changes))
+            feed = asyncio.create_task(self._feed(session_id, cursor, send, recheck, access_changes))
             try:
                 while (await receive())["type"] != "websocket.disconnect":
                     pass  # the socket only delivers; incoming messages are ignored
@@ -89,11 +133,9 @@ class EventSocket:
                 with contextlib.suppress(asyncio.CancelledError):
                     await feed
 
-    async def _feed(
-        self, session_id: str, cursor: Cursor, send: Send, check_access: CheckAccess, access_changes: int
-    ) -> None:
+    async def _feed(self, session_id: str, cursor: Cursor, send: Send, recheck: Recheck, access_changes: int) -> None:
         try:
-            await self._deliver(session_id, cursor, send, check_access, access_changes)
+            await self._deliver(session_id, cursor, send, recheck, access_changes)
             await send({"type": "websocket.close", "code": _RESTART, "reason": "The service is shutting down."})
         except errors.HTTPError as error:
             await send({"type": "websocket.close", "code": _REFUSED + error.status, "reason": error.message[:100]})
@@ -105,7 +147,7 @@ class EventSocket:
                 await send({"type": "websocket.close", "code": _INTERNAL_ERROR, "reason": "Something went wrong"})
 
     async def _deliver(
-        self, session_id: str, cursor: Cursor, send: Send, check_access: CheckAccess, access_changes: int
+        self, session_id: str, cursor: Cursor, send: Send, recheck: Recheck, access_changes: int
     ) -> None:
         """Send events after the cursor, until the service stops or access is lost.
 
@@ -115,8 +157,8 @@ class EventSocket:
         while not hub.closed:
             changed = cursor.channel.changed  # read before the texts, so that no change is missed
             if hub.access_changes != access_changes:
-                access_changes, checked_at = hub.access_changes, time.monotonic()
-                await self.platform.store.read(check_access, brief=True)
+                access_changes = hub.access_changes
+                checked_at = await recheck()
             texts = cursor.next_texts()
             if not texts and cursor.behind:
                 last_id = cursor.last_id
@@ -127,8 +169,7 @@ class EventSocket:
             elif not texts:
                 await changed.wait()
             if texts and time.monotonic() - checked_at >= RECHECK_S:
-                await self.platform.store.read(check_access, brief=True)
-                checked_at = time.monotonic()
+                checked_at = await recheck()
             for text in texts:
                 await send({"type": "websocket.send", "text": text})
 
