@@ -18,6 +18,7 @@ from .model.player import Playback, Player, check_speed
 from .model.recording import check_pace, read_events, read_transcript
 from .model.ticker import Ticker
 from .panel import ChatPanel
+from .widgets.parts import close_all
 from .widgets.playback import PlaybackActions, PlaybackControls
 
 CONTROL_TIMEOUT_S = 15.0
@@ -56,16 +57,14 @@ class Replay(ChatPanel):
     def __init__(self, player: Player, *, height: str) -> None:
         self._player = player
         self.played: Future[int] = player.played
+        self._controls: PlaybackControls | None = None  # of plain widgets, once they are shown
+        self._playback_actions = PlaybackActions(self.play, self.pause, self.seek, self._set_speed)
         super().__init__(None, session=player.session_id, height=height, follow=player.follow)
         self.conversation.recording = recording = read_transcript(player.events)
         self.conversation.agent_name = recording.agent_name
-        self._controls = PlaybackControls(
-            player.playback, PlaybackActions(self.play, self.pause, self.seek, self._set_speed)
-        )
         self._ticker = Ticker(lambda: player.playback.playing, self._draw_controls)
         player.on_rewind, player.on_change = self.conversation.rewind, self._show_playback
         self.add_class("ab-replay")
-        self._show(*self.children)
         loop.submit(self._begin_controls())
 
     # Control
@@ -107,7 +106,13 @@ class Replay(ChatPanel):
         self.speed = speed
 
     def _show(self, *children: Any) -> None:
-        super()._show(*children, self._controls.widget)
+        plain = self._views.switch.plain
+        if plain is not None and plain.widget in children:
+            if self._controls is None:
+                self._controls = PlaybackControls(self.playback, self._playback_actions)
+                self._controls.draw(self.playback)
+            children = (*children, self._controls.widget)
+        super()._show(*children)
 
     async def _begin_controls(self) -> None:
         self._throttle.note()  # first drawn before it was known to be a recording
@@ -118,8 +123,12 @@ class Replay(ChatPanel):
         self._ticker.start()
 
     def _draw_controls(self) -> None:
-        if not self._ended:
-            self._controls.draw(self._player.playback)
+        if self._ended:
+            return
+        self._views.page.show_playback(self.playback, self._playback_actions)
+        self._throttle.note()
+        if self._controls is not None:
+            self._controls.draw(self.playback)
 
     def _control(self, change: Callable[..., None], *arguments: Any) -> None:
         async def call() -> None:
@@ -130,6 +139,8 @@ class Replay(ChatPanel):
     def close(self) -> None:
         """Close the panel; `played` is cancelled, also if nothing was played yet."""
         super().close()
+        if self._controls is not None:
+            close_all(self._controls.widget)
         self.played.cancel()
 
     @repr_when_half_made

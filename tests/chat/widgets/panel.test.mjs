@@ -476,6 +476,43 @@ test(
   }),
 );
 
+const REPLAY = { playing: true, position: 3.5, duration: 15, speed: "1×", speeds: ["1×", "2×"] };
+
+test(
+  "a replay is paused, sought and played at another speed",
+  using(
+    (panel) => {
+      const [toggle, slider, speed] = ["button.ab-play", ".ab-playback input", ".ab-playback select"].map((each) =>
+        panel.find(each),
+      );
+      assert.equal(toggle.textContent, "Pause");
+      assert.equal(slider.value, "3.5");
+      assert.equal(panel.find(".ab-time").textContent, "3.5 of 15.0 s");
+      toggle.click();
+      assert.equal(panel.said("pause").length, 1);
+      slider.value = "12";
+      slider.dispatchEvent(new window.Event("input"));
+      panel.receive({ version: 2, ops: [["field", "playback", { ...REPLAY, playing: false, position: 4.5 }]] });
+      assert.equal(toggle.textContent, "Play");
+      assert.equal(slider.value, "12", "what a person moves stays in their hand");
+      slider.dispatchEvent(new window.Event("change"));
+      assert.deepEqual(
+        panel.said("seek").map((message) => message.position),
+        [12],
+      );
+      speed.value = "2×";
+      speed.dispatchEvent(new window.Event("change"));
+      assert.deepEqual(
+        panel.said("speed").map((message) => message.speed),
+        ["2×"],
+      );
+      panel.hear("comm_live_update");
+      assert.equal(panel.find(".ab-playback").hidden, true);
+    },
+    snapshot(1, [], { playback: REPLAY }),
+  ),
+);
+
 test(
   "a list without sessions says why",
   using((panel) => {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from ..html.protocols import ConversationLike, ExchangeLike
@@ -11,6 +12,7 @@ from .fields import PanelFields, pictures_label
 from .page_log import PageLog
 from .page_view import OnHello
 from .panel import PanelView
+from .playback import PlaybackActions, PlaybackLike, speed_label, speeds
 
 
 class PanelPage:
@@ -37,6 +39,8 @@ class PanelPage:
         )
         self.log = PageLog(self.chat.state, images=images)
         self._box: dict[str, Any] = {"number": 0, "text": "", "added": ""}
+        self._playback: PlaybackLike | None = None
+        self._playback_actions: PlaybackActions | None = None
 
     def _exchange(self, turn: str) -> ExchangeLike | None:
         return self.log.exchange(turn)
@@ -50,6 +54,10 @@ class PanelPage:
         before = self._box["text"]
         whole = "\n\n".join(filter(None, (before, text))) if add else text
         self._box = {"number": self._box["number"] + 1, "text": whole, "added": text if add else ""}
+
+    def show_playback(self, playback: PlaybackLike, actions: PlaybackActions) -> None:
+        """Show where a replay is, with its controls, from the next drawing on."""
+        self._playback, self._playback_actions = playback, actions
 
     def draw(self, conversation: ConversationLike, changed: set[ExchangeLike]) -> None:
         """Update the page; `changed` are the exchanges to draw again."""
@@ -68,6 +76,7 @@ class PanelPage:
             "fresh": fields.can_start,
             "pictures": pictures_label(self.log.images) if self.log.pictures else None,
             "box": self._box,
+            "playback": None if self._playback is None else _playback_fields(self._playback),
             "notice": fields.notice,
             "empty": fields.empty,
             "status": fields.status,
@@ -91,9 +100,35 @@ class PanelPage:
                 actions.reconnect()
             case {"do": "new"}:
                 actions.start()
+            case _:
+                self._control_playback(message)
+
+    def _control_playback(self, message: dict[str, Any]) -> None:
+        playback, actions = self._playback, self._playback_actions
+        if playback is None or actions is None:
+            return
+        match message:
+            case {"do": "play"}:
+                actions.play()
+            case {"do": "pause"}:
+                actions.pause()
+            case {"do": "seek", "position": int() | float() as position_s} if math.isfinite(position_s):
+                actions.seek(position_s)
+            case {"do": "speed", "speed": str(label)} if label in (labels := speeds(playback.speed)):
+                actions.set_speed(labels[label])
 
     def _answer(self, kind: str, number: str) -> Answer:
         return lambda reply: self.chat.answer(kind, number, **reply)
+
+
+def _playback_fields(playback: PlaybackLike) -> dict[str, Any]:
+    return {
+        "playing": playback.playing,
+        "position": round(playback.position_s, 1),
+        "duration": round(playback.duration_s, 1),
+        "speed": speed_label(playback.speed),
+        "speeds": list(speeds(playback.speed)),
+    }
 
 
 STOP = "Stop listening; the agent may still finish (Esc)"

@@ -38,7 +38,8 @@ From the page
 ``{"do": "session", "session": id}``, ``{"do": "find", "search": "...", "number": n}``,
 ``{"do": "export", "suffix": ".md", "number": n}``,
 ``{"do": "collect", "turn": "t1", "confirm": false, "number": n}``,
-and ``stop``, ``reconnect``, ``new``, ``pictures``
+``{"do": "seek", "position": 12.5}``, ``{"do": "speed", "speed": "2×"}``,
+and ``play``, ``pause``, ``stop``, ``reconnect``, ``new``, ``pictures``
     What a person does. `n` is a text of the view's own.
 
 Anything else is ignored, on both sides.

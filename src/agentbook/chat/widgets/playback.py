@@ -1,4 +1,8 @@
-"""Play, pause, position and speed of a replay, below the panel that shows it."""
+"""Play, pause, position and speed of a replay.
+
+The module of a panel has its own controls, in ``assets/playback.js``; those here are
+the plain widgets for a page without it.
+"""
 
 from __future__ import annotations
 
@@ -39,8 +43,18 @@ class PlaybackActions:
     set_speed: Callable[[float], object]
 
 
+def speeds(current: float) -> dict[str, float]:
+    """The speeds to choose from, by label; the current one is among them."""
+    return {speed_label(speed): speed for speed in sorted({*SPEEDS, current})}
+
+
+def speed_label(speed: float) -> str:
+    """``2×``, or ``at once``."""
+    return AT_ONCE if math.isinf(speed) else f"{speed:g}×"
+
+
 class PlaybackControls:
-    """A row of controls.
+    """A row of plain widgets.
 
     Attributes
     ----------
@@ -77,12 +91,8 @@ class PlaybackControls:
         ended = playback.position_s >= playback.duration_s
         self.toggle.description = "Pause" if playback.playing else "Play again" if ended else "Play"
         self.toggle.tooltip = "Stop at this moment" if playback.playing else "Go on, or begin again at the end"
-        options = {_label(speed): speed for speed in sorted({*SPEEDS, playback.speed})}
+        options = speeds(playback.speed)
         if dict(self.speed.options) != options:
             self.speed.options = options
         self.speed.value = playback.speed
         self.position.value = round(playback.position_s, 1)
-
-
-def _label(speed: float) -> str:
-    return AT_ONCE if math.isinf(speed) else f"{speed:g}×"

@@ -10,6 +10,7 @@ import { element, set, setHtml } from "./dom.js";
 import { drawerView } from "./drawer.js";
 import { filesView } from "./files.js";
 import { headView } from "./head.js";
+import { playbackView } from "./playback.js";
 import { sessionsView } from "./sessions.js";
 import { connectState } from "./shared.js";
 import { speaker } from "./speech.js";
@@ -82,13 +83,14 @@ function show(page, el) {
     "Reconnect",
   );
   const notice = element("div", { class: "ab-notice", hidden: "" }, failure, reconnect);
+  const playback = playbackView(send);
   const root = element(
     "div",
     { class: "ab-chat ab-module", role: "region", "aria-label": "Chat" },
     head.root,
     drawer.root,
     chat.log.root,
-    chat.bottom(notice),
+    chat.bottom(notice, playback.root),
     speech.root,
   );
   let noticeHtml = "";
@@ -103,6 +105,7 @@ function show(page, el) {
   function drawFields(fields, gone) {
     head.draw(gone);
     drawNotice(String(fields.notice ?? ""), gone);
+    playback.draw(fields.playback, gone);
     if (gone) drawer.shut(false);
     composer.put(fields.box);
     set(root, "aria-label", fields.name ? `Chat with ${fields.name}` : "Chat");
