@@ -48,8 +48,8 @@ def sign_in(
         fewer.
     paste : bool, optional
         True lets the person paste the address that their browser ends up at, for
-        kernels that no browser can reach. None does so on Binder and JupyterHub, over
-        SSH, and without a browser.
+        kernels that no browser can reach. None does so on Binder, JupyterHub and GitHub
+        Codespaces, over SSH, and without a browser.
     open_browser : callable, optional
         Opens an address; ``webbrowser.open`` by default.
     ask : callable, optional

@@ -130,8 +130,8 @@ class RunKeeper:
         Parameters
         ----------
         run_a, run_b : str, path or PromptLab, optional
-            The earlier and the later run, by the ids of `runs`. Default: the newest
-            run, and the one before it.
+            The earlier and the later run, by the ids of `runs`. Default: the run before
+            the newest, and the newest.
 
         Returns
         -------

@@ -75,7 +75,7 @@ def session_summary(events: Any, *, since: Any = None, until: Any = None, as_of:
     Raises
     ------
     ValueError
-        If a column is missing (the message names it), or the span is none.
+        If a column is missing (the message names it), or `since` is not before `until`.
     TypeError
         If `events` is not a table; the message names the call that makes one.
 

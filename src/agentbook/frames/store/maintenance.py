@@ -19,7 +19,7 @@ from .tables import damage_of
 
 
 def compact(storage: Storage, manifest: Manifest) -> tuple[int, int]:
-    """Join the files of each day and group; returns how many were and are there."""
+    """Join the files of each day and group; returns their number before and after."""
     parts.remove_orphans(storage, manifest)
     by_directory: dict[str, list[Part]] = {}
     for part in manifest.parts:

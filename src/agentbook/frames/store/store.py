@@ -341,7 +341,7 @@ class Store:
         return from_map(_load_group, list(range(self.groups)), path=self.path, label="agentbook-store")
 
     def compact(self, *, wait_s: float = WAIT_S) -> tuple[int, int]:
-        """Join the files of each day and group; returns how many were and are there.
+        """Join the files of each day and group; returns their number before and after.
 
         Parameters
         ----------
