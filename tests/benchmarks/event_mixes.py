@@ -2,7 +2,9 @@
 
 - texts: three events in five are a text of 50 to 300 characters, the others are empty;
 - tools: 10 % texts, 20 % empty, 70 % tool events with nested arguments;
-- unknown: as tools, with two fields in each event that no schema names.
+- unknown: as tools, with two fields in each event that no schema names;
+- blocks: half are replies of several blocks, three in ten a text beside other fields,
+  the rest tool events; the letters outside of ASCII are escaped.
 
 One event in ten has an author.
 """
@@ -15,7 +17,7 @@ from typing import Any
 
 PAGE = 1000
 SESSION = "019a0b1c-0000-7000-8000-000000000000"
-MIXES = ("texts", "tools", "unknown")
+MIXES = ("texts", "tools", "unknown", "blocks")
 _WORDS = ("report", "order", "refund", "north", "customer", "total", "pending", "ticket", "invoice", "review")
 _TOOLS = ("search_orders", "send_mail", "read_table", "http_get")
 
@@ -35,8 +37,10 @@ def _event(draw: random.Random, mix: str, number: int) -> dict[str, Any]:
     hexa = f"{1_790_000_000_000 + 700 * number:012x}"
     share = draw.random()
     texts, empty = (0.6, 1.0) if mix == "texts" else (0.1, 0.3)
-    if share < texts:
-        content: dict[str, Any] = {"text": "word " * draw.randint(10, 60)}
+    if mix == "blocks" and share < 0.8:
+        content: dict[str, Any] = _reply(draw, in_blocks=share < 0.5)
+    elif share < texts:
+        content = {"text": "word " * draw.randint(10, 60)}
     else:
         content = {} if share < empty else tool_call(draw)
     created_at = f"2026-10-{1 + number // 86_400 % 28:02d}T08:15:{number % 60:02d}.{number % 1000:03d}000Z"
@@ -53,6 +57,15 @@ def _event(draw: random.Random, mix: str, number: int) -> dict[str, Any]:
     if mix == "unknown":
         event |= {"trace_id": f"{draw.getrandbits(64):016x}", "region": draw.choice(("eu", "us"))}
     return event
+
+
+def _reply(draw: random.Random, *, in_blocks: bool) -> dict[str, Any]:
+    """The content of a reply, as the API of a language model returns it."""
+    text = "Bestellungen über 100 € geprüft. " * draw.randint(1, 8)
+    usage = {"usage": {"input_tokens": draw.randint(50, 9000), "output_tokens": draw.randint(5, 900)}}
+    if in_blocks:
+        return {"role": "assistant", "content": [{"type": "text", "text": text}], **usage}
+    return {"text": text, **usage}
 
 
 def tool_call(draw: random.Random) -> dict[str, Any]:
