@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import json
 from itertools import pairwise
 from typing import Any
@@ -73,6 +74,34 @@ def test_a_session_is_split_as_soon_as_its_first_page_is_there() -> None:
     lengths_ms = [milliseconds_of(end) - milliseconds_of(start) for start, end in pairwise(starts)]
     # Only the first is longer: two pages are not worth a split.
     assert max(lengths_ms[1:]) - min(lengths_ms[1:]) <= len(starts), "all end at about the same time"
+
+
+def _rounds(ids: list[str], page: int, monkeypatch: pytest.MonkeyPatch) -> int:
+    """How many rounds of 8 requests at the same time the events of a session take."""
+    set_concurrency(monkeypatch, 8)
+    loader = PageLoader([ListLoad("s", events("s"))], FrameBuilder("events"), lambda load: None)
+    rounds = 0
+    while not loader.finished:
+        rounds += 1
+        for request in loader.next_requests():
+            query = request.call.query
+            start = bisect.bisect_right(ids, query.get("from_id") or "")
+            shown = ids[:-2:-1] if query.get("sort_by") == "-id" else ids[start : start + page]
+            more = start + page < len(ids)
+            pagination = {"total_count": len(ids) - start, "has_more": more}
+            body = json.dumps({"items": [{"id": event_id} for event_id in shown], "pagination": pagination}).encode()
+            loader.receive(Fetched(request, Page.parse(body), wait_s=0.05, cost_s=0.001))
+    assert loader.requests >= len(ids) // page
+    return rounds
+
+
+def test_a_session_whose_events_are_close_together_at_its_end_is_split_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ranges after the list's real end are empty, and count for nothing."""
+    even = [event_id(26_000 * n, n) for n in range(1600)]
+    late = [event_id(26_000 * n, n) for n in range(800)]
+    late += [event_id(26_000 * 800 + 6 * n, 800 + n) for n in range(800)]
+    assert _rounds(even, 20, monkeypatch) <= 16
+    assert _rounds(late, 20, monkeypatch) <= 20
 
 
 def test_further_sessions_wait_for_a_thread_while_pages_are_parsed() -> None:

@@ -166,7 +166,8 @@ class ListLoad:
             return 0.0
         if self.total is None or self.total <= self.rows:
             return 1.0  # no total: the longest range is split, down to two seconds
-        return (self.total - self.rows) / max(sum(id_range.span_ms() for id_range in self.ranges), 1)
+        spans_ms = sum(id_range.span_ms() for id_range in self.ranges if not id_range.done)
+        return (self.total - self.rows) / max(spans_ms, 1)
 
     def open(self) -> IdRange:
         """Start to read the list, in one range."""
