@@ -71,6 +71,6 @@ def test_a_selection_in_words() -> None:
         "latency": "latency 20 s or more",
         "hours": "Monday 08:00 and Tuesday 09:00",
         "outcomes": "outcome error",
-        "groups": "agent (not said), guide, echo and 1 more",
+        "groups": "agent (unknown), guide, echo and 1 more",
     }
     assert dict(Filters(hours=tuple(range(24, 48))).describe(None, "UTC")) == {"hours": "Tuesday"}

@@ -108,4 +108,4 @@ def test_a_few_sessions_can_be_told_apart() -> None:
 
 
 def test_a_group_of_nothing_has_a_name() -> None:
-    assert set(legend_of(plot.latency(turns_of([4], agent=None), by="agent"))) == {"(not said)"}
+    assert set(legend_of(plot.latency(turns_of([4], agent=None), by="agent"))) == {"(unknown)"}

@@ -223,7 +223,7 @@ def test_a_long_session_is_drawn_in_part_and_says_so() -> None:
 def test_the_slowest_is_named_as_it_is_and_nothing_is_no_name() -> None:
     events = events_of(4, sessions=2)
     assert "Slowest by turn: 1 (" in plot.latency(events, by="turn").text
-    assert "Slowest by agent_id: (not said) (" in plot.latency(events.assign(agent_id=None), by="agent_id").text
+    assert "Slowest by agent_id: (unknown) (" in plot.latency(events.assign(agent_id=None), by="agent_id").text
 
 
 def test_a_chart_of_many_events_holds_few_rows() -> None:

@@ -303,7 +303,9 @@ def final_turn(exchange: Exchange) -> Turn:
         return turn
     error = exchange.finished.exception() if exchange.finished.done() and not exchange.finished.cancelled() else None
     status = error.status if isinstance(error, ApiError) else None
-    return replace(turn, status="failed", failure=Failure(exchange.reason or "No reason was given.", "error", status))
+    return replace(
+        turn, status="failed", failure=Failure(exchange.reason or "The platform sent no reason.", "error", status)
+    )
 
 
 def _short_name(agent: Any) -> str:

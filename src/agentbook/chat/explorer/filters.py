@@ -14,7 +14,7 @@ from ..html.durations import seconds
 from ..html.sanitize import visible
 from .columns import HOURS
 
-NO_VALUE = "(not said)"
+NO_VALUE = "(unknown)"
 DIMENSIONS = ("time", "latency", "hours", "outcomes", "groups")
 _FIELDS = {
     "time": ("since", "until"),

@@ -31,7 +31,7 @@ CUT_OFF = "Incomplete: the reply was cut off here."
 UNFINISHED = "Incomplete: the reply was still being written here."
 UNANSWERED = "There is no reply yet."
 INCOMPLETE = "This may not be the whole session."
-NO_REASON = "No reason was given."
+NO_REASON = "The platform sent no reason."
 TRY_AGAIN = "Try again"
 EMPTY = '<div class="ab-empty">No messages yet.</div>'
 UNREAD = '<div class="ab-empty">The session could not be read.</div>'

@@ -54,7 +54,7 @@ class RunForm:
         self.repeats = field(widgets.BoundedIntText(1, min=1, max=100, description="Repeats"), "ab-number")
         self.retry = checkbox("Retry failed questions", False)
         self.run = button("Run", "ab-main", "Ask every selected variant every input it has not answered yet", on_run)
-        self.stop = button("Stop", "ab-stop", "Stop listening; the replies so far are kept (Esc)", on_stop)
+        self.stop = button("Stop", "ab-stop", "Stop listening; the replies so far stay (Esc)", on_stop)
         self.bar = widgets.IntProgress(0, min=0, max=1, layout=widgets.Layout(width="auto"))
         self.bar.add_class("ab-lab-bar")
         input_side = parts.box(

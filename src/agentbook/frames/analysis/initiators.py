@@ -26,7 +26,7 @@ def initiators(
     until: Any = None,
     top: int | None = None,
 ) -> pd.DataFrame:
-    """One row per initiator, a key or a person: when and how often they asked.
+    """One row per initiator, a key or a person: how many questions, and when.
 
     Parameters
     ----------

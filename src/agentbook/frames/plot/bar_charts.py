@@ -121,7 +121,7 @@ def credentials(report: Any, *, top: int = 30) -> Chart:
     report = frame_of(report, caller="plot.credentials", resource="credentials")
     table = report if "findings" in report else credential_report(report)
     require(table, "integration", "severity", caller="plot.credentials")
-    names = table["integration"].fillna("(not said)")
+    names = table["integration"].fillna("(unknown)")
     counts = names.value_counts(sort=False).rename("n").rename_axis("integration").reset_index()
     counts = counts.sort_values(["n", "integration"], ascending=[False, True], ignore_index=True)
     rows = pd.DataFrame({"integration": names, "severity": table["severity"].astype("str")})

@@ -12,7 +12,7 @@ from ..parse.schemas import STR
 from .style import COLOURS, INK, altair
 
 MAX_GROUPS = len(COLOURS)
-UNNAMED = "(not said)"
+UNNAMED = "(unknown)"
 _SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right", "triangle-left")
 # One value per row or conversation: no twelve of them say much about the others.
 _OF_ONE = ("session_id", "session", "message_id", "reply_id", "event_id", "task_id", "id", "prompt", "reply")
