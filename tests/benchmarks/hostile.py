@@ -97,6 +97,11 @@ class Target:
         fields = [f"{method} /v1{path} HTTP/1.1", f"Host: 127.0.0.1:{self.port}", *lines]
         return "\r\n".join([*fields, *([f"Authorization: {self.basic}"] if key else []), "", ""]).encode()
 
+    def handshake(self, query: str = "") -> bytes:
+        lines = ("Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13")
+        path = f"/sessions/{self.session}/events/ws{query}"
+        return self.head("GET", path, *lines, "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==", key=True)
+
 
 def _post(path: str, body: bytes, headers: dict[str, str]) -> Callable[[httpx.Client], object]:
     return lambda client: client.post(path, content=body, headers=headers)
@@ -170,6 +175,15 @@ def pipelined_requests(target: Target) -> None:
             raw.close()
 
 
+def pipelined_with_a_key(target: Target) -> None:
+    """Two hundred connections with a valid key and hundreds of lists on each."""
+    request = target.head("GET", "/agents?limit=1000", key=True) + target.head("GET", "/me", key=True)
+    opened = target.connect(200, request * 300)
+    time.sleep(ATTACK_S)
+    for raw in opened:
+        raw.close()
+
+
 def _ask(target: Target, agent: str, message: str, sessions: int) -> None:
     with target.http() as http:
         body = {"session_type": "chat", "agent_id": agent, "initial_prompt": message}
@@ -223,14 +237,23 @@ def stalled_pages(target: Target) -> None:
 
 def stalled_sockets(target: Target) -> None:
     """WebSockets that replay the same messages and read nothing."""
-    nil = "00000000-0000-0000-0000-000000000000"
-    lines = ("Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13")
-    path = f"/sessions/{target.session}/events/ws?from_id={nil}"
-    request = target.head("GET", path, *lines, "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==", key=True)
-    opened = target.connect(30, request, receive_bytes=4096)
+    opened = target.connect(30, target.handshake("?from_id=00000000-0000-0000-0000-000000000000"), receive_bytes=4096)
     time.sleep(ATTACK_S)
     for raw in opened:
         raw.close()
+
+
+def sockets_that_only_send(target: Target) -> None:
+    """WebSockets that send pings, fragments and messages, and read nothing."""
+    ping, fragment, text = (bytes((kind, 0xFD)) + b"mask" + b"x" * 125 for kind in (0x89, 0x00, 0x81))
+    floods = [ping * 500, b"\x01" + fragment[1:] + fragment * 400, text * 500]
+    opened = target.connect(30, target.handshake(), receive_bytes=4096)
+    time.sleep(1)
+    end = time.monotonic() + ATTACK_S
+    while time.monotonic() < end:
+        for number, raw in enumerate(opened):
+            with contextlib.suppress(OSError):
+                raw.send(floods[number % 3], socket.MSG_DONTWAIT)
 
 
 def connections(target: Target) -> None:
@@ -268,11 +291,13 @@ ATTACKS = {
         slow_requests,
         slow_bodies_with_a_key,
         pipelined_requests,
+        pipelined_with_a_key,
         stand_in,
         rule_based_agents,
         long_pages,
         stalled_pages,
         stalled_sockets,
+        sockets_that_only_send,
         connections,
         made_up_credentials,
     )

@@ -13,7 +13,7 @@ from uvicorn.server import ServerState
 
 from agentbook.service.http.app import build
 from agentbook.service.http.connection import connection_class
-from agentbook.service.http.socket_protocol import Socket
+from agentbook.service.http.socket_protocol import socket_class
 from agentbook.service.store import Store
 from service.world import World
 
@@ -28,7 +28,10 @@ async def listening(
 ) -> AsyncIterator[tuple[str, int]]:
     """Where the world is served by uvicorn's protocol, in this process."""
     kind = connection_class(world.platform, timeout_s=timeout_s, **settings)
-    config, state = Config(build(world.platform), log_config=None, ws=Socket, proxy_headers=False), ServerState()
+    config, state = (
+        Config(build(world.platform), log_config=None, ws=socket_class(), proxy_headers=False),
+        ServerState(),
+    )
     loop = asyncio.get_running_loop()
     server = await loop.create_server(lambda: kind(config=config, server_state=state, app_state={}), host, 0)
 

@@ -9,12 +9,10 @@ import re
 from collections import Counter
 
 import pytest
-from sqlalchemy import Connection as Database
 from uvicorn.protocols.utils import ClientDisconnected
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
-from agentbook.service import errors
 from agentbook.service.http import websocket
 from agentbook.service.http.connection import _PIPELINED, MAX_HEAD_BYTES, MAX_HEADERS, PIECE_BYTES, Connection
 from agentbook.service.http.socket_protocol import Socket
@@ -150,9 +148,11 @@ async def test_requests_do_not_pile_up_on_a_connection(world: World, monkeypatch
     assert max(waiting) <= 1 + PIECE_BYTES // len(b"HEAD /v1/1 HTTP/1.1\r\nHost: test\r\n\r\n")
 
 
+@pytest.mark.parametrize("has_key", [False, True])
 async def test_a_crowd_that_pipelines_is_served_little_in_each_turn_of_the_loop(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: World, monkeypatch: pytest.MonkeyPatch, has_key: bool
 ) -> None:
+    monkeypatch.setattr(world.platform, "requests_per_minute", 0)
     loop, turns = asyncio.get_running_loop(), 0
     answered: Counter[int] = Counter()  # in each turn, first requests aside
     complete = Connection.on_response_complete
@@ -170,7 +170,10 @@ async def test_a_crowd_that_pipelines_is_served_little_in_each_turn_of_the_loop(
         handle = loop.call_soon(count_turns)
 
     monkeypatch.setattr(Connection, "on_response_complete", on_response_complete)
-    request = b"HEAD /v1/me HTTP/1.1\r\nHost: test\r\n"
+    request = b"HEAD /v1/sessions/%b HTTP/1.1\r\nHost: test\r\n" % world.accounts["ada"].encode()
+    if has_key:  # and one request in each piece that is parsed
+        request += b"X-Long: %b\r\n" % (b"x" * PIECE_BYTES)
+        request += b"Authorization: %b\r\n" % basic(world.full).encode()
     handle = loop.call_soon(count_turns)
     async with listening(world) as address, asyncio.timeout(60):
         streams = [await asyncio.open_connection(*address) for _ in range(30)]
@@ -180,7 +183,8 @@ async def test_a_crowd_that_pipelines_is_served_little_in_each_turn_of_the_loop(
         for _, writer in streams:
             writer.close()
     handle.cancel()
-    assert [data.count(b"HTTP/1.1 401") for data in answers] == [31] * 30
+    expected = b"HTTP/1.1 404" if has_key else b"HTTP/1.1 401"
+    assert [data.count(expected) for data in answers] == [31] * 30
     assert max(answered.values()) <= 2 * _PIPELINED, "those of two turns may end in one"
 
 
@@ -346,26 +350,3 @@ async def test_a_socket_that_is_being_closed_takes_no_more_messages() -> None:
     for message in ({"type": "websocket.send", "text": "{}"}, {"type": "websocket.close", "code": 1012}):
         with pytest.raises(ClientDisconnected):
             await socket.send(message)
-
-
-async def test_the_sockets_of_a_caller_share_a_check_of_their_access(world: World) -> None:
-    checks = websocket.AccessChecks(world.platforms[0])
-    reads: list[str] = []
-
-    async def check(caller: str, error: Exception | None = None) -> None:
-        def read(_db: Database) -> None:
-            reads.append(caller)
-            if error is not None:
-                raise error
-
-        outcomes = await asyncio.gather(*(checks.check(caller, read) for _ in range(20)), return_exceptions=True)
-        assert [outcome for outcome in outcomes if isinstance(outcome, Exception)] == [error] * 20 * (error is not None)
-
-    await check("ada")
-    await check("ada")
-    await check("bob")
-    world.platforms[0].hub.recheck_access()
-    await check("ada")
-    await check("eve", errors.invalid_key())
-    await check("eve")
-    assert reads == ["ada", "bob", "ada", "eve", "eve"]

@@ -42,7 +42,7 @@ class ResponseHeaders:
     next request, instead of one that is about to close.
     """
 
-    def __init__(self, app: ASGIApp, clock: Clock, is_draining: Callable[[], bool]) -> None:
+    def __init__(self, app: ASGIApp, clock: Clock, is_draining: Callable[[], bool] = lambda: False) -> None:
         self.app = app
         self.clock = clock
         self.is_draining = is_draining

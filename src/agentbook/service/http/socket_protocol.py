@@ -1,29 +1,79 @@
-"""One WebSocket: uvicorn's protocol, with a limit on readers that stop reading."""
+"""One WebSocket: uvicorn's protocol, with limits on what its other side may do.
+
+A reader that stops reading is disconnected. What a socket sends is parsed in pieces, a
+few in each turn of the loop for all sockets: frames are parsed in Python, and a client
+needs to send no more than a pong now and then.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from typing import ClassVar
 
-from uvicorn._types import ASGISendEvent
+from uvicorn._types import ASGIReceiveEvent, ASGISendEvent
 from uvicorn.protocols.utils import ClientDisconnected
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from .connection import Connection
+from .flow import LoopShare
 from .stalled import MAX_STALL_S, Backlog, ReaderWatch
+
+_PIECE_BYTES = 512  # some hundred frames, if they are empty
+_PIECES = 4  # of all sockets, in one turn of the loop
+
+
+def socket_class() -> type[Socket]:
+    """Return the class of a server's WebSockets, for uvicorn."""
+    return type("PlatformSocket", (Socket,), {"loop_share": LoopShare(_PIECES)})
 
 
 class Socket(WebSocketsSansIOProtocol):
-    """A WebSocket; created by uvicorn. One whose reader stops is disconnected."""
+    """A WebSocket; created by uvicorn."""
 
+    loop_share: ClassVar[LoopShare]
     stall_s: ClassVar[float] = MAX_STALL_S
     backlog: ClassVar[Backlog] = Connection.backlog
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
         self._reader = ReaderWatch(self.loop, self.transport, self.stall_s, self.backlog)
+        self._unparsed = bytearray()
+        self._waits_for_share = False
+
+    def data_received(self, data: bytes) -> None:
+        if not self.handshake_complete:
+            super().data_received(data)
+            return
+        self._unparsed += data
+        if len(self._unparsed) > _PIECE_BYTES:
+            self.transport.pause_reading()
+        self._parse_soon()
+
+    def _parse_soon(self) -> None:
+        # Each ping has an answer: if those before are not taken, it can wait.
+        if self._unparsed and not self._waits_for_share and self.writable.is_set():
+            self._waits_for_share = True
+            self.loop_share.wait(self._parse_piece)
+
+    def _parse_piece(self) -> None:
+        self._waits_for_share = False
+        piece = bytes(self._unparsed[:_PIECE_BYTES])
+        del self._unparsed[:_PIECE_BYTES]
+        if piece:
+            super().data_received(piece)
+        if self._unparsed:
+            self._parse_soon()
+        elif not self.read_paused and not self.transport.is_closing():
+            self.transport.resume_reading()
+
+    async def receive(self) -> ASGIReceiveEvent:
+        message = await super().receive()
+        if len(self._unparsed) > _PIECE_BYTES:  # uvicorn has it read on
+            self.transport.pause_reading()
+        return message
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._unparsed.clear()
         self._reader.resumed()
         super().connection_lost(exc)
 
@@ -34,6 +84,7 @@ class Socket(WebSocketsSansIOProtocol):
     def resume_writing(self) -> None:
         self._reader.resumed()
         super().resume_writing()
+        self._parse_soon()
 
     async def send(self, message: ASGISendEvent) -> None:
         """Send a message, and wait until its reader has taken most of it.

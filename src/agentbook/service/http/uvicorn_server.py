@@ -23,7 +23,7 @@ from ..state import Platform
 from .connection import Connection as HTTPConnection
 from .connection import connection_class, refusal
 from .reception import Reception
-from .socket_protocol import Socket
+from .socket_protocol import socket_class
 from .workers import HURRY, Worker
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class Server(uvicorn.Server):
             log_config=None,
             lifespan="on",
             http=connection_class(platform),
-            ws=Socket,
+            ws=socket_class(),
             ws_per_message_deflate=False,
             ws_max_size=64 * 1024,
             server_header=False,

@@ -1,0 +1,85 @@
+"""Many sockets at once: what they send, and whether they may listen."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+
+import pytest
+from sqlalchemy import Connection as Database
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+
+from agentbook.service import errors
+from agentbook.service.http import websocket
+from agentbook.service.http.socket_protocol import _PIECE_BYTES, _PIECES
+from service.http.raw import listening
+from service.http.test_connection import HANDSHAKE, KEY
+from service.world import World, basic
+
+pytestmark = pytest.mark.anyio
+
+FRAMES = ((0x89, 20), (0x81, 20), (0x88, 0))  # a ping, a text, and a close without a code
+
+
+async def test_the_sockets_of_a_caller_share_a_check_of_their_access(world: World) -> None:
+    checks = websocket.AccessChecks(world.platforms[0])
+    reads: list[str] = []
+
+    async def check(caller: str, error: Exception | None = None) -> None:
+        def read(_db: Database) -> None:
+            reads.append(caller)
+            if error is not None:
+                raise error
+
+        outcomes = await asyncio.gather(*(checks.check(caller, read) for _ in range(20)), return_exceptions=True)
+        assert [outcome for outcome in outcomes if isinstance(outcome, Exception)] == [error] * 20 * (error is not None)
+
+    await check("ada")
+    await check("ada")
+    await check("bob")
+    world.platforms[0].hub.recheck_access()
+    await check("ada")
+    await check("eve", errors.invalid_key())
+    await check("eve")
+    assert reads == ["ada", "bob", "ada", "eve", "eve"]
+
+
+async def test_what_sockets_send_is_parsed_little_in_each_turn_of_the_loop(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.workspace()
+    world.agent_row()
+    session = await world.start("hello")
+    await world.idle()
+    loop, turns = asyncio.get_running_loop(), 0
+    parsed: Counter[int] = Counter()  # bytes in each turn
+    receive = WebSocketsSansIOProtocol.data_received
+
+    def data_received(self: WebSocketsSansIOProtocol, data: bytes) -> None:
+        parsed[turns] += len(data) if self.handshake_complete else 0
+        receive(self, data)
+
+    def count_turns() -> None:
+        nonlocal turns, handle
+        turns += 1
+        handle = loop.call_soon(count_turns)
+
+    monkeypatch.setattr(WebSocketsSansIOProtocol, "data_received", data_received)
+    request = b"GET /v1/sessions/%b/events/ws HTTP/1.1\r\nHost: test\r\n" % session.encode() + HANDSHAKE + KEY
+    request += b"Authorization: %b\r\n\r\n" % basic(world.full).encode()
+    ping, text, close = (bytes((kind, 0x80 + size)) + b"mask" + b"x" * size for kind, size in FRAMES)
+    handle = loop.call_soon(count_turns)
+    async with listening(world) as address, asyncio.timeout(60):
+        streams = [await asyncio.open_connection(*address) for _ in range(20)]
+        for reader, writer in streams:
+            writer.write(request)
+            await reader.readuntil(b"\r\n\r\n")
+        for _, writer in streams:
+            writer.write((ping + text) * 100 + close)
+        answers = [await reader.read() for reader, _ in streams]
+        for _, writer in streams:
+            writer.close()
+    handle.cancel()
+    pongs = [data.count(b"\x8a\x14") for data in answers]
+    assert pongs == [100] * 20
+    assert max(parsed.values()) <= 2 * _PIECES * _PIECE_BYTES, "those of two turns may end in one"
