@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import pytest
 
+from agentbook.chat.widgets import throttle
 from agentbook.chat.widgets.throttle import FLUSH_S, REST, SLACK_S, Throttle
 
 pytestmark = pytest.mark.python_versions
@@ -32,8 +33,11 @@ class Virtual(asyncio.SelectorEventLoop):
 
 
 @pytest.fixture
-def loop() -> Virtual:
-    return Virtual()
+def loop(monkeypatch: pytest.MonkeyPatch) -> Virtual:
+    """Its clock is that of the processor, too."""
+    loop = Virtual()
+    monkeypatch.setattr(throttle, "thread_time", loop.time)
+    return loop
 
 
 def drawn(
@@ -98,6 +102,14 @@ def test_slow_drawing_takes_at_most_a_fifth_of_the_time(loop: Virtual) -> None:
     times = drawn(loop, [n * 0.01 for n in range(500)], cost_s=0.1)
     assert gaps(times) == pytest.approx([0.1 * (1 + REST)] * len(gaps(times)), abs=0.02)
     assert len(times) > 5
+
+
+def test_a_drawing_that_waits_for_the_interpreter_is_followed_by_no_rest(
+    loop: Virtual, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(throttle, "thread_time", lambda: 0.0)
+    times = drawn(loop, [n / 100 for n in range(200)], cost_s=0.1)
+    assert max(gaps(times)) <= 0.1 + 2 * SLACK_S
 
 
 def test_a_longer_pause_can_be_asked_for(loop: Virtual) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from time import thread_time
 
 from ..html.protocols import ExchangeLike
 
@@ -18,8 +19,9 @@ FLUSH_S = 1 / 20
 # that was later, so the rate does not rise. Where changes have a rhythm of their own,
 # the drawings drift until the two coincide.
 SLACK_S = 0.004
-# Four times the duration of the last drawing: drawing may take a fifth of the thread's
-# time, never all of it.
+# Four times the processor time of the last drawing: drawing may take a fifth of the
+# thread's time, never all of it. Beside a cell that computes, a drawing mostly waits
+# for the interpreter, and to wait longer afterwards would help nobody.
 REST = 4
 
 
@@ -86,14 +88,13 @@ class Throttle:
         if self._ended:
             return
         loop = asyncio.get_running_loop()
-        begin = loop.time()
+        begin, busy = loop.time(), thread_time()
         due = self._last + FLUSH_S
         self._last = due if begin < due <= begin + 2 * SLACK_S else begin
         try:
             self._draw()
         finally:
-            end = loop.time()
-            self._rested_at = end + REST * (end - begin)
+            self._rested_at = loop.time() + REST * (thread_time() - busy)
 
     def end(self) -> None:
         """Stop drawing."""
