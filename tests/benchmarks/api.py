@@ -15,13 +15,12 @@ the contenders are interleaved, and the least times are compared. The goals:
 
 from __future__ import annotations
 
-import http.server
+import asyncio
 import json
 import multiprocessing
 import statistics
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -49,7 +48,6 @@ ITEM: dict[str, Any] = {
 }
 
 
-@cache
 def agents(total: int, offset: int) -> bytes:
     """A page of agents of 550 bytes each."""
     items = [ITEM | {"id": f"0199a0b2-0000-7000-8000-{n:012x}"} for n in range(offset, min(offset + ITEMS, total))]
@@ -57,39 +55,44 @@ def agents(total: int, offset: int) -> bytes:
     return json.dumps({"items": items, "pagination": pagination}).encode()
 
 
-class Handler(http.server.BaseHTTPRequestHandler):
-    """Serves events and agents.
+class Connection(asyncio.Protocol):
+    """Serves events and agents, whose replies are made beforehand.
 
     The path sets the delay in milliseconds: 50 for ``/v1-50/agents``, which is then a
     list of `PAGES` pages.
     """
 
-    protocol_version = "HTTP/1.1"
-    # A reply is one write. Sent as two, the second waits some 40 ms for the client's
-    # delayed acknowledgement of the first.
-    wbufsize = 1 << 20
-    disable_nagle_algorithm = True
+    def connection_made(self, transport: Any) -> None:
+        self._transport = transport
+        self._received = b""
 
-    def do_GET(self) -> None:
-        parts = urlsplit(self.path)
-        delay = int(parts.path.split("/")[1].partition("-")[2] or 0)
-        time.sleep(delay / 1000)
-        offset = int(parse_qs(parts.query).get("offset", ["0"])[0])
-        body = EVENTS if parts.path.endswith("/events") else agents(PAGES * ITEMS if delay else ITEMS, offset)
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+    def data_received(self, data: bytes) -> None:
+        *requests, self._received = (self._received + data).split(b"\r\n\r\n")
+        for request in requests:
+            delay_s, reply = answer(request.split(b" ", 2)[1].decode())
+            asyncio.get_running_loop().call_later(delay_s, self._transport.write, reply)
 
-    def log_message(self, *_: object) -> None:
-        """Log nothing."""
+
+@cache
+def answer(target: str) -> tuple[float, bytes]:
+    """The delay of a reply in seconds, and the reply."""
+    parts = urlsplit(target)
+    delay = int(parts.path.split("/")[1].partition("-")[2] or 0)
+    offset = int(parse_qs(parts.query).get("offset", ["0"])[0])
+    body = EVENTS if parts.path.endswith("/events") else agents(PAGES * ITEMS if delay else ITEMS, offset)
+    head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    return delay / 1000, head.encode() + body
 
 
 def serve(pipe: Any) -> None:
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    pipe.send(server.server_port)
-    server.serve_forever()
+    """Serve until the process is ended; the port goes into the pipe."""
+
+    async def run() -> None:
+        server = await asyncio.get_running_loop().create_server(Connection, "127.0.0.1", 0)
+        pipe.send(server.sockets[0].getsockname()[1])
+        await server.serve_forever()
+
+    asyncio.run(run())
 
 
 def measure_pages(report: Report, root: str) -> None:
