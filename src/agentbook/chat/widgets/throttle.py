@@ -7,7 +7,6 @@ receives every change falls behind.
 from __future__ import annotations
 
 import asyncio
-import weakref
 from collections.abc import Callable
 from time import thread_time
 
@@ -24,8 +23,6 @@ SLACK_S = 0.004
 # thread's time, never all of it. Beside a cell that computes, a drawing mostly waits
 # for the interpreter, and to wait longer afterwards would help nobody.
 REST = 4
-
-_throttles: weakref.WeakSet[Throttle] = weakref.WeakSet()
 
 
 class Throttle:
@@ -45,7 +42,6 @@ class Throttle:
         self._scheduled: asyncio.TimerHandle | None = None
         self._last = self._rested_at = self._next = self._hurried = 0.0
         self._ended = False
-        _throttles.add(self)
 
     def note(self, *, hurry: bool = False) -> None:
         """Note that something has changed, to draw it soon; with `hurry`, at once.
@@ -85,20 +81,7 @@ class Throttle:
         self._scheduled = asyncio.get_running_loop().call_at(when, self.flush)
 
     def flush(self) -> None:
-        """Draw now, and whatever else is soon to be drawn.
-
-        A page paints once for all panels that change at the same time.
-        """
-        self._flush()
-        now = asyncio.get_running_loop().time()
-        for other in [each for each in _throttles if each._is_soon_due(now)]:
-            other._flush()
-
-    def _is_soon_due(self, now: float) -> bool:
-        waits = self._scheduled is not None and self._scheduled.when() > now
-        return waits and now >= max(self._last + FLUSH_S / 2, self._rested_at)
-
-    def _flush(self) -> None:
+        """Draw now."""
         if self._scheduled is not None:
             self._scheduled.cancel()
             self._scheduled = None
