@@ -32,8 +32,8 @@ _JOINED_ROWS = 8_192
 # Where the joined columns stay. Arrow's own pool mixes them with the short-lived ones
 # of pages, and cannot use again what lies between: a load then takes a third more.
 _LASTING = pa.system_memory_pool()
-# Large columns of raw JSON are not joined: their bytes are not in that pool.
-_RAW_COLUMNS, _RAW_ROWS = frozenset({"content", "extra"}), 500
+# Raw JSON is not joined if its chunks are large anyway: its bytes are not in that pool.
+_RAW_COLUMNS, _RAW_ROWS = frozenset({"content", "extra"}), 2_500
 _GROUP = 3  # pages that are parsed together
 _PANDAS_TYPES: dict[Any, Any] = {pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
 
