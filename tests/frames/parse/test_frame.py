@@ -352,3 +352,15 @@ def test_joined_rows_leave_the_pool_of_the_pages() -> None:
     )
     assert len(table) == 33_000
     assert lasting > 10 * max(in_pages, 1)
+
+
+def test_a_time_that_its_offset_shifts_past_the_last_year_is_a_problem_of_its_row() -> None:
+    late = "9999-12-31T23:59:59-01:00"
+    frame = to_frame("events", [page({"id": "a", "created_at": late}, {"id": "b", "created_at": "2026-10-03T08:00Z"})])
+    assert frame["created_at"].isna().tolist() == [True, False]
+    assert json.loads(frame["extra"].iloc[0]) == {"created_at": late}
+
+
+def test_problems_come_in_the_order_of_their_rows() -> None:
+    frame = to_frame("events", [page({"id": "a", "task_id": 1}, {"id": 2}, {"id": "c", "type": 3})])
+    assert [problem["row"] for problem in frame.attrs["agentbook"]["problems"]] == [0, 1, 2]

@@ -96,3 +96,9 @@ def test_unknown_fields_with_names_of_secrets_are_masked_in_every_frame() -> Non
         assert extra["usage"] == {"prompt_tokens": 12}
     assert json.loads(to_frame("agents", [page])["extra"][1])["region"] == "eu"
     assert json.loads(to_frame("agents", [page], reveal=True)["extra"][0])["api_key"] == secret
+
+
+def test_a_secret_whose_name_is_spelt_with_escapes_is_masked() -> None:
+    body = b'{"items":[{"id":"e1","metadata":{"\\u0074oken":"sk-12345"}}]}'
+    frame = to_frame("events", [body])
+    assert json.loads(frame["extra"].iloc[0]) == {"metadata": {"token": "<string, 8 characters>"}}
