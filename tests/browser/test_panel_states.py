@@ -88,6 +88,23 @@ def test_states_of_the_panel(lab: Lab, page: Page) -> None:
     lose_the_kernel_amid_a_turn(lab, page, Panel(page, 2), kernel)
 
 
+def test_a_panel_without_its_agent_says_so_before_the_first_message(lab: Lab, page: Page) -> None:
+    compare = 'ab.Compare(client, "acme~plyground", agents=["guide", "anlyst"], height="240px")'
+    cells = [CONNECT, PANEL.format(name="missing", agent="giude", height=240), compare]
+    write_notebook(lab.root / "missing.ipynb", cells)
+    page.open("missing.ipynb")
+    page.run_all()
+    panel, comparison = Panel(page, 1), Panel(page, 2)
+    expect(panel.log).to_contain_text("Did you mean 'guide'?")
+    expect(panel.status).to_have_text("Not ready. See the message above.")
+    expect(comparison.log).to_contain_text("Did you mean 'analyst'?")
+    expect(comparison.log).to_contain_text("Did you mean 'acme~playground'?")
+    assert axe_violations(panel.root) == []
+    assert axe_violations(comparison.root) == []
+    panel.send("Hi")  # the platform has the last word
+    expect(panel.root).to_contain_text("Failed.")
+
+
 def open_the_steps(page: Page, panel: Panel) -> None:
     panel.root.scroll_into_view_if_needed()
     panel.root.locator(".ab-steps > summary").focus()

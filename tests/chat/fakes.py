@@ -58,15 +58,29 @@ class FakeAgents:
         await self._platform.request("get")
         return Record(id=AGENT_ID, name="guide")
 
+    async def list(self, **_: Any) -> AsyncGenerator[Any]:
+        """The agents that this key can see."""
+        yield Record(id=AGENT_ID, name="guide", full_name="acme~guide")
+
 
 class FakeMe:
     def __init__(self, platform: FakePlatform) -> None:
         self._platform = platform
 
     async def workspaces(self, *, limit: int | None = None) -> AsyncGenerator[Any]:
-        if isinstance(self._platform.workspaces, Exception):
-            raise self._platform.workspaces
-        for each in self._platform.workspaces[:limit]:
+        if isinstance(self._platform.own_workspaces, Exception):
+            raise self._platform.own_workspaces
+        for each in self._platform.own_workspaces[:limit]:
+            yield each
+
+
+class FakeWorkspaces:
+    def __init__(self, platform: FakePlatform) -> None:
+        self._platform = platform
+
+    async def contexts(self, workspace: str, **_: Any) -> AsyncGenerator[Any]:
+        await self._platform.request("contexts")
+        for each in ():
             yield each
 
 
@@ -83,7 +97,8 @@ class FakePlatform(InProcessPlatform):
         self.other_sessions: list[Record] = []
         self.agents = FakeAgents(self)
         self.me = FakeMe(self)
-        self.workspaces: Any = []
+        self.workspaces = FakeWorkspaces(self)
+        self.own_workspaces: Any = []
         self.answer = answer
         self.events = self.histories.setdefault(SESSION, [])
         self.readers = self.queues.setdefault(SESSION, [])

@@ -67,9 +67,9 @@ def test_without_an_agent_the_last_session_continues(shell: InteractiveShell) ->
 
 def test_the_workspace_is_the_variable_the_last_or_the_only_one(shell: InteractiveShell) -> None:
     platform = shell.user_ns["client"]
-    platform.workspaces = [{"full_name": "acme~lab"}]
+    platform.own_workspaces = [{"full_name": "acme~lab"}]
     run(shell, "guide -o turn", "the only one\n")
-    platform.workspaces = [{"full_name": "acme~lab"}, {"full_name": "acme~sales"}]
+    platform.own_workspaces = [{"full_name": "acme~lab"}, {"full_name": "acme~sales"}]
     run(shell, "guide -o panel")
     assert shell.user_ns["panel"].conversation.workspace == "acme~lab", "the last one"
     shell.user_ns["workspace"] = "acme~sales"
@@ -78,19 +78,19 @@ def test_the_workspace_is_the_variable_the_last_or_the_only_one(shell: Interacti
 
 
 def test_several_workspaces_are_named(shell: InteractiveShell) -> None:
-    shell.user_ns["client"].workspaces = [{"full_name": "acme~lab"}, {"full_name": "acme~sales"}]
+    shell.user_ns["client"].own_workspaces = [{"full_name": "acme~lab"}, {"full_name": "acme~sales"}]
     with pytest.raises(UsageError, match=r"-w WORKSPACE \(one of acme~lab, acme~sales\)"):
         run(shell, "guide", "hi\n")
 
 
 def test_an_account_without_a_workspace_is_told_how_to_create_one(shell: InteractiveShell) -> None:
-    shell.user_ns["client"].workspaces = []
+    shell.user_ns["client"].own_workspaces = []
     with pytest.raises(UsageError, match=r"no workspace yet. Create one: client.workspaces.create\('lab'\)"):
         run(shell, "guide", "hi\n")
 
 
 def test_a_key_that_may_not_list_workspaces_is_asked_for_one(shell: InteractiveShell) -> None:
-    shell.user_ns["client"].workspaces = NOT_OURS
+    shell.user_ns["client"].own_workspaces = NOT_OURS
     with pytest.raises(UsageError, match="Name a workspace"):
         run(shell, "guide", "hi\n")
 

@@ -28,7 +28,8 @@ class Agents:
         self.started: list[FakePlatform] = []
         self.sent: list[tuple[str, str]] = []
         self.refusals: dict[str, list[Exception]] = {}
-        self.sessions = self.agents = self
+        self.sessions = self.agents = self.me = self
+        self.missing_workspaces: tuple[str, ...] = ()
 
     def asynchronous(self) -> Agents:
         return self
@@ -37,6 +38,15 @@ class Agents:
         if name not in self.answers:
             raise NotFound("no", operation="agents.get", status=404, message="Agent not found", request_id="req-9")
         return Record(id=name, name=name)
+
+    async def list(self, **_: Any) -> AsyncGenerator[Record]:
+        for name in self.answers:
+            yield Record(id=name, name=name)
+
+    @property
+    def workspaces(self) -> Any:
+        """As ``client.workspaces``, and as the ``workspaces`` of ``client.me``."""
+        return Workspaces(self.missing_workspaces)
 
     async def start(self, workspace: Any, *, agent_id: str, prompt: str) -> Record:
         if self.refusals.get(agent_id):
@@ -56,6 +66,20 @@ class Agents:
 
     def follow(self, client: Any, session_id: str, **options: Any) -> AsyncGenerator[Record]:
         return self.of(session_id).follow(client, session_id, **options)
+
+
+class Workspaces:
+    def __init__(self, missing: tuple[str, ...]) -> None:
+        self._missing = missing
+
+    async def contexts(self, workspace: str, **_: Any) -> AsyncGenerator[Record]:
+        if workspace in self._missing:
+            raise NotFound("no", operation="workspaces.contexts", status=404, message="Workspace not found")
+        for record in ():
+            yield record
+
+    async def __call__(self, **_: Any) -> AsyncGenerator[Record]:
+        yield Record(id="w1", name="lab", full_name="acme~lab")
 
 
 def shout(platform: FakePlatform, text: str) -> None:

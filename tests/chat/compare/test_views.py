@@ -11,6 +11,7 @@ import pytest
 from agentbook.chat.compare.page import CompareView
 from agentbook.chat.compare.view import static_html
 from agentbook.chat.html import static_transcript
+from agentbook.chat.html.message_html import EMPTY, NOT_READY
 from agentbook.chat.widgets.throttle import FLUSH_S
 from chat.compare.agents import Agents, PageReader, eventually, shout
 from chat.fakes import AGENT, event
@@ -172,3 +173,21 @@ def test_the_static_transcript_shows_answers_side_by_side(make: Any, monkeypatch
     assert "echo was preferred." in final
     assert "onload" not in final
     assert not any(session in final for session in compare.session_ids.values())
+
+
+def test_a_comparison_says_it_of_each_side(make: Any, agents: Agents) -> None:
+    agents.missing_workspaces = ("acme~lab",)
+    compare = make("echo", "ehco", "nobody at all")
+    compare._ipython_display_()
+    eventually(compare, lambda: bool(compare.comparison.start_errors))
+    page = PageReader(compare)
+    empty = page.fields["empty"]
+    assert "Agent &#x27;ehco&#x27; was not found" in empty
+    assert "Did you mean &#x27;echo&#x27;?" in empty
+    assert "Agent &#x27;nobody at all&#x27; was not found" in empty
+    assert empty.count("Workspace &#x27;acme~lab&#x27; was not found") == 1
+    assert page.fields["status"] == (NOT_READY, False)
+    on_loop(compare._views.switch.show_plain)
+    assert any("Did you mean &#x27;echo&#x27;?" in str(getattr(each, "value", "")) for each in widgets_in(compare))
+    compare.ask("Hi")
+    assert (compare.comparison.start_errors, page.fields["empty"]) == ([], EMPTY)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agentbook.api.errors import Forbidden, NotOffered
+from agentbook.api.errors import ConnectionFailed, Forbidden, NotOffered
 from agentbook.api.record import Record
 from agentbook.chat.html.message_html import EMPTY, empty_html
 from agentbook.chat.model.conversation import Conversation
@@ -106,9 +106,9 @@ async def test_an_empty_panel_says_who_the_agent_is() -> None:
     assert "<script" not in html
 
 
-async def test_an_agent_that_cannot_be_read_leaves_the_panel_empty() -> None:
+async def test_an_agent_that_cannot_be_read_now_leaves_the_panel_empty() -> None:
     platform = FakePlatform()
-    platform.refusals["get"] = [refused(Forbidden, 403, "no")]
+    platform.refusals["get"] = [ConnectionFailed("agents.get: no route")]
     for conversation in (make_conversation(platform), Conversation(None)):
         await conversation.read_welcome()
         assert empty_html(conversation) == EMPTY

@@ -35,6 +35,8 @@ class LabPlatform(InProcessPlatform):
         Every request that changes something, in order.
     workspace_names : list of str
         The workspaces that the account can see.
+    missing_workspaces : tuple of str
+        Those that do not exist.
     offered : tuple of str
         The fields of configure-llm and of starting a session that the specification
         does not have, by their names in openapi.yaml.
@@ -56,6 +58,7 @@ class LabPlatform(InProcessPlatform):
         self.agents, self.sessions, self.workspaces = Agents(self), Sessions(self), Workspaces(self)
         self.me = Me(self)
         self.workspace_names: list[str] = []
+        self.missing_workspaces: tuple[str, ...] = ()
         self.records: dict[str, Record] = {}
         self.history: dict[str, list[Record]] = {}
         self.calls: list[tuple[Any, ...]] = []
@@ -209,6 +212,13 @@ class Me:
 class Workspaces:
     def __init__(self, platform: LabPlatform) -> None:
         self._platform = platform
+
+    async def contexts(self, workspace: str, **_: Any) -> AsyncIterator[Record]:
+        await asyncio.sleep(0)
+        if workspace in self._platform.missing_workspaces:
+            raise refused(NotFound, 404, "Workspace not found")
+        for record in ():
+            yield record
 
     async def create(self, name: str) -> Record:
         await asyncio.sleep(0)

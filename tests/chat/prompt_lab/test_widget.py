@@ -113,7 +113,8 @@ def test_agent_text_runs_nothing(platform: LabPlatform, lab: PromptLab) -> None:
 def test_an_agent_that_cannot_be_read_is_an_error_in_the_form(platform: LabPlatform) -> None:
     lab = PromptLab(platform, agent="acme~nobody", workspace="acme~lab", follow=platform.follow)  # type: ignore[arg-type]
     view = LabView(lab.controller)
-    until(lambda: "Agent not found" in words(view.status["form"]))
+    until(lambda: "Agent 'acme~nobody' was not found" in words(view.status["form"]))
+    until(lambda: "could not be read" in words(view.prompts.history))
     view.close()
     without = PromptLab(platform, workspace="acme~lab", follow=platform.follow)  # type: ignore[arg-type]
     view = LabView(without.controller)
@@ -190,3 +191,14 @@ def test_the_form_is_labelled(view: LabView) -> None:
         "Undo",
     }
     assert all(each.tooltip for each in buttons)
+
+
+def test_the_prompt_lab_says_it_beside_its_variants(platform: LabPlatform) -> None:
+    platform.missing_workspaces = ("acme~lab",)
+    lab = PromptLab(platform, "acme~writre", "acme~lab", follow=platform.follow)  # type: ignore[arg-type]
+    lab.add_variant("other", agent="acme~redaer", system_prompt="Be kind.")
+    view = LabView(lab.controller)
+    until(lambda: "Did you mean 'acme~writer'?" in words(view.status["form"]))
+    assert "Agent 'acme~redaer' was not found" in words(view.status["form"])
+    assert "Workspace 'acme~lab' was not found" in words(view.status["form"])
+    view.close()

@@ -21,7 +21,9 @@ from ...api.errors import ApiError
 from ...events.turns import Failure, Turn
 from ..model.conversation import Conversation
 from ..model.exchange import Exchange
+from ..model.start_check import distinct
 from ..model.subscription import Follow
+from ..model.user_errors import UserError
 from ..text import check_text
 
 if TYPE_CHECKING:
@@ -178,6 +180,15 @@ class Comparison:
     def closed(self) -> bool:
         """Whether nothing can be sent any more."""
         return any(side.state == "closed" for side in self.conversations)
+
+    @property
+    def start_errors(self) -> list[UserError]:
+        """Why sides cannot start their sessions, as far as `read_start` could learn."""
+        return [] if self.rounds else distinct(error for side in self.conversations for error in side.start_errors)
+
+    async def read_start(self) -> None:
+        """Read whether the agents and the workspace are there; raises nothing."""
+        await asyncio.gather(*(side.read_welcome() for side in self.conversations))
 
     # Messages
 

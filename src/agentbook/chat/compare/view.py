@@ -121,6 +121,8 @@ def describe(comparison: Comparison) -> tuple[str, bool]:
     """The status as a sentence, and whether something is in progress."""
     if comparison.closed:
         return "Closed. The sessions themselves continue.", False
+    if comparison.start_errors:
+        return message_html.NOT_READY, False
     if not comparison.rounds:
         return ("A recorded comparison." if comparison.recorded else "Ready."), False
     last = comparison.rounds[-1]

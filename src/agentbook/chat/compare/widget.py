@@ -390,6 +390,7 @@ class Compare(widgets.VBox):  # type: ignore[misc]
     def _ipython_display_(self, **_: Any) -> None:
         show_live(self)
         self._views.switch.check.begin()
+        loop.submit(self.comparison.read_start())
         self._static.show(self.comparison)
 
     @repr_when_half_made

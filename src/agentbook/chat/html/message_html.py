@@ -7,14 +7,14 @@ is not ours goes through `plain` or `render`; the rest is fixed markup.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache, partial
 
 from .durations import seconds
 from .formulas import NOT_TYPESET
 from .incremental import IncrementalMarkdown
 from .markdown import IMAGES, render
-from .protocols import ConversationLike, ExchangeLike
+from .protocols import ConversationLike, ErrorLike, ExchangeLike
 from .sanitize import plain
 from .steps_html import steps
 
@@ -32,6 +32,7 @@ UNFINISHED = "Incomplete: the reply was still being written here."
 UNANSWERED = "There is no reply yet."
 INCOMPLETE = "This may not be the whole session."
 NO_REASON = "The platform sent no reason."
+NOT_READY = "Not ready. See the message above."
 TRY_AGAIN = "Try again"
 EMPTY = '<div class="ab-empty">No messages yet.</div>'
 UNREAD = '<div class="ab-empty">The session could not be read.</div>'
@@ -205,6 +206,14 @@ def status_html(text: str, in_progress: bool) -> str:
     return f'<div class="ab-statusline">{_DOT if in_progress else ""}<span>{plain(text)}</span></div>'
 
 
+def nothing_html(errors: Sequence[ErrorLike]) -> str:
+    """What an empty log shows; `errors` say why no session can start."""
+    reasons = "".join(
+        f'<div class="ab-failed">{plain(error.text)}{request_line(error.request_id)}</div>' for error in errors
+    )
+    return reasons or EMPTY
+
+
 def empty_html(conversation: ConversationLike) -> str:
     """What an empty log shows: who the agent is, and messages to begin with.
 
@@ -214,6 +223,8 @@ def empty_html(conversation: ConversationLike) -> str:
     welcome = conversation.welcome
     if conversation.error is not None:
         return UNREAD
+    if conversation.start_errors:
+        return nothing_html(conversation.start_errors)
     if welcome is None or conversation.read_only:
         return EMPTY
     buttons = "".join(
@@ -251,6 +262,8 @@ def describe(conversation: ConversationLike) -> tuple[str, bool]:
         return "Replay of a recorded session.", False
     if conversation.read_only:
         return "Read only: this session was started with another key.", False
+    if conversation.start_errors:
+        return NOT_READY, False
     last = conversation.exchanges[-1] if conversation.exchanges else None
     return (_ENDED.get(last.status, "Ready.") if last is not None and last.ours else "Ready."), False
 

@@ -211,6 +211,11 @@ class Conversation:
         return self._messenger.welcome
 
     @property
+    def start_errors(self) -> list[UserError]:
+        """Why no session can start, as far as `read_welcome` could learn."""
+        return [] if self.exchanges or self.session_id else self._messenger.start_errors
+
+    @property
     def connection(self) -> str:
         """``"none"``, ``"connecting"``, ``"live"`` or ``"reconnecting"``."""
         return self._feed.subscription.connection

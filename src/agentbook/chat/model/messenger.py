@@ -12,15 +12,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ...api.calls import ref
-from ...api.errors import AgentbookError
 from ...events.turns import Event
 from ..text import check_text
 from .exchange import Exchange
-from .lookup import get_agent
 from .outbox import Outbox
 from .session_feed import SessionFeed
+from .start_check import distinct, read_agent, workspace_error
 from .subscription import Follow
-from .user_errors import explain
+from .user_errors import UserError, explain
 from .welcome import Welcome, welcome_of
 
 if TYPE_CHECKING:
@@ -55,6 +54,8 @@ class Messenger:
     closed : bool
     welcome : Welcome or None
         What an empty panel offers, once `read_welcome` has read it.
+    start_errors : list of UserError
+        Why a new session cannot start, as far as `read_welcome` could learn.
     """
 
     def __init__(
@@ -72,6 +73,7 @@ class Messenger:
         self.agent_version: Any = None
         self.closed = False
         self.welcome: Welcome | None = None
+        self.start_errors: list[UserError] = []
         self._on_event, self._on_change, self._clock = on_event, on_change, clock
         self.feed = SessionFeed(client, self._receive, self._notify, self._lose_connection, follow, clock)
         self.outbox = Outbox(client, self.feed, on_change, on_agent, clock) if client is not None else None
@@ -99,13 +101,18 @@ class Messenger:
 
         Notes
         -----
-        Raises nothing: without a client or an agent, or if the agent cannot be read,
-        `welcome` stays None.
+        Raises nothing. Without a client or an agent, or if the agent cannot be read,
+        `welcome` stays None. If the agent or the workspace is not there,
+        `start_errors` says so.
         """
-        if self.client is not None and self.agent is not None and self.welcome is None:
-            with contextlib.suppress(AgentbookError):
-                self.welcome = welcome_of(await get_agent(self.client, self.agent))
-                self._notify()
+        if self.client is None or self.agent is None or (self.welcome is not None and not self.start_errors):
+            return
+        (record, error), where = await asyncio.gather(
+            read_agent(self.client, self.agent), workspace_error(self.client, self.workspace)
+        )
+        self.welcome = welcome_of(record) if record is not None else None
+        self.start_errors = distinct([error, where])
+        self._notify()
 
     async def start(self, prompt: str) -> Exchange:
         """As `send`, in a new session, whatever came before."""

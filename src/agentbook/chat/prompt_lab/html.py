@@ -30,10 +30,14 @@ def title(text: str) -> str:
     return f'<div class="ab-lab-title" role="heading" aria-level="4">{plain(text)}</div>'
 
 
-def history(configurator: AgentConfigurator | None, agent: str | None) -> str:
-    """The versions as a table, newest first; the current one is marked."""
+def history(configurator: AgentConfigurator | None, agent: str | None, *, unread: bool = False) -> str:
+    """The versions as a table, newest first; the current one is marked.
+
+    `unread` says that reading them has failed.
+    """
     if configurator is None:
-        return '<div class="ab-foot">Reading the versions…</div>' if agent is not None else ""
+        text = "The versions could not be read." if unread else "Reading the versions…"
+        return f'<div class="ab-foot">{text}</div>' if agent is not None else ""
     if configurator.versions is None:
         return '<div class="ab-foot">The versions of this agent cannot be read with this key.</div>'
     if not configurator.versions:

@@ -35,6 +35,8 @@ class VariantsPart:
         Stands beside the inputs, where a run is started.
     status : Widget
         The status line.
+    unread : bool
+        Whether reading the agent's versions has failed.
     """
 
     def __init__(
@@ -48,6 +50,7 @@ class VariantsPart:
         parts, later = context.parts, context.later
         self._edited: str | None = None  # the variant whose settings the form shows
         self.status = context.status_line()
+        self.unread = False
         apply = context.starter(self._apply, FORM)
         self.form = VariantForm(
             parts, later(self._add), later(self._ask_apply), apply, later(self._stop_editing), self.status
@@ -79,7 +82,9 @@ class VariantsPart:
         configurations = self._model.configurations_by_label()
         prompts = {label: each.system_prompt or "" for label, each in configurations.items()}
         current = next((label for label, each in configurations.items() if each == self._lab.current), "")
-        self.prompts.draw_choices(html.history(self._lab.configurator, self._lab.agent), prompts, current)
+        self.prompts.draw_choices(
+            html.history(self._lab.configurator, self._lab.agent, unread=self.unread), prompts, current
+        )
         self.list.draw(self._model.variant_labels())
 
     @property

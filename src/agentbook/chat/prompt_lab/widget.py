@@ -21,7 +21,8 @@ from ...events import loop
 from ..html.sanitize import plain
 from ..html.static_transcript import show_live
 from ..html.style import live_style
-from ..model.user_errors import explain
+from ..model.start_check import start_errors
+from ..model.user_errors import UserError, explain
 from ..widgets.parts import Parts, close_all, show
 from ..widgets.throttle import Throttle
 from . import html
@@ -114,10 +115,22 @@ class LabView(widgets.VBox):  # type: ignore[misc]
         """Read the agent, its versions and the earlier runs, and fill the form."""
         self._draw_all()
         self._runs.read()
+        errors = await self._start_errors()
         try:
             await (self._agent.open() if self.lab.agent is None else self._open_agent())
         except AgentbookError as error:
-            self._task.say(explain(error).text, FORM, error=True)
+            errors = errors or [explain(error)]
+            self._variants.unread = True
+            self._draw_all()
+        if errors:
+            line = AGENT if self._agent.is_missing else FORM
+            self._task.say(" ".join(error.text for error in errors), line, error=True)
+
+    async def _start_errors(self) -> list[UserError]:
+        """Why the lab's sessions cannot start, as far as that can be learned now."""
+        lab = self.lab
+        agents = dict.fromkeys([lab.agent, *(variant.agent for variant in lab.experiment.variants.values())])
+        return await start_errors(lab.client, lab.workspace, filter(None, agents))
 
     async def _open_agent(self) -> None:
         await self._read_versions()

@@ -148,6 +148,7 @@ class History:
         self.views: dict[ExchangeLike, LiveView | Block] = {}
         self._drawn: list[ExchangeLike] = []
         self._drawn_name = ""
+        self._empty = message_html.EMPTY
 
     def open_characters(self, pending: Iterable[ExchangeLike]) -> int:
         """How many characters the next update of these exchanges sends again."""
@@ -164,6 +165,12 @@ class History:
         self.images = images
         for view in set(self.views.values()):
             view.load_pictures(images)
+
+    def draw_empty(self, html: str) -> None:
+        """What the box says while there is no exchange."""
+        self._empty = html
+        if not self._drawn:
+            self._box.children[0].value = html
 
     def draw(
         self, exchanges: Sequence[ExchangeLike], changed: set[ExchangeLike], agent_name: str, can_retry: bool
@@ -207,6 +214,6 @@ class History:
     def _set_children(self, exchanges: list[ExchangeLike]) -> None:
         children = list(dict.fromkeys(self.views[exchange].widget for exchange in exchanges))
         before = self._box.children
-        self._box.children = children or [self._parts.html(message_html.EMPTY)]
+        self._box.children = children or [self._parts.html(self._empty)]
         for unused in set(before) - set(children):
             close_all(unused)

@@ -1,0 +1,106 @@
+"""Whether a session could be started: the agent and the workspace must be visible.
+
+A panel checks this when it is shown, so that a misspelt name is noticed before the
+first message. It holds nothing back: the platform has the last word.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from ..._names import nearest
+from ...api.errors import AgentbookError, ApiError, Forbidden, NotFound, Unauthorized
+from .lookup import NAME_FIELDS, get_agent
+from .user_errors import UserError, explain
+
+if TYPE_CHECKING:
+    from ...client import AsyncClient
+
+MAX_NAMES = 200  # that are compared with a misspelt one
+
+
+async def read_agent(client: AsyncClient, agent: Any) -> tuple[Mapping[str, Any] | None, UserError | None]:
+    """An agent's record; if it cannot be read, None and why no session can start.
+
+    There is no reason if the agent may be there all the same, such as after a lost
+    connection.
+
+    Examples
+    --------
+    >>> from agentbook.events import loop
+    >>> record, error = loop.run(read_agent(client.asynchronous(), "giude"))
+    >>> print(error.text)
+    Agent 'giude' was not found: it does not exist, or this credential cannot see it.
+    Did you mean 'guide'? Otherwise check the name or id; client.agents.list() shows
+    what the credential can see.
+    """
+    try:
+        return await get_agent(client, agent), None
+    except NotFound as error:
+        names = client.agents.list(limit=MAX_NAMES)
+        return None, await _not_found(error, "Agent", agent, names, "client.agents.list()")
+    except (Forbidden, Unauthorized) as error:
+        return None, explain(error)
+    except AgentbookError:
+        return None, None
+
+
+async def workspace_error(client: AsyncClient, workspace: Any) -> UserError | None:
+    """Why no session can start in a workspace; None if nothing speaks against it.
+
+    A key that may only chat in a workspace cannot read its contexts: that says nothing.
+    """
+    if not isinstance(workspace, str):
+        return None
+    try:
+        async for _ in client.workspaces.contexts(workspace, limit=1):
+            break
+    except NotFound as error:
+        names = client.me.workspaces(limit=MAX_NAMES)
+        return await _not_found(error, "Workspace", workspace, names, "client.me.workspaces()")
+    except Unauthorized as error:
+        return explain(error)
+    except AgentbookError:
+        pass
+    return None
+
+
+async def start_errors(client: AsyncClient, workspace: Any, agents: Iterable[Any]) -> list[UserError]:
+    """What speaks against starting sessions in a workspace with these agents."""
+    reads = asyncio.gather(*(read_agent(client, agent) for agent in agents))
+    records, where = await asyncio.gather(reads, workspace_error(client, workspace))
+    return distinct([*(error for _, error in records), where])
+
+
+def distinct(errors: Iterable[UserError | None]) -> list[UserError]:
+    """The errors, those with the same words once.
+
+    Examples
+    --------
+    >>> distinct([None, UserError("One."), UserError("Two."), UserError("One.", "r1")])
+    [UserError(text='One.', request_id=None), UserError(text='Two.', request_id=None)]
+    """
+    by_text: dict[str, UserError] = {}
+    for error in errors:
+        if error is not None:
+            by_text.setdefault(error.text, error)
+    return list(by_text.values())
+
+
+async def _not_found(error: ApiError, kind: str, name: Any, records: Any, listing: str) -> UserError:
+    """The sentence for an entity that is hidden or absent, with the nearest name."""
+    names: dict[str, None] = {}
+    try:
+        async for record in records:
+            names.update((record[field], None) for field in NAME_FIELDS if record.get(field))
+    except AgentbookError:
+        names = {}  # the sentence does without
+    match = nearest(str(name), [other for other in names if other != name])
+    advice = f"Did you mean {match!r}? Otherwise check" if match else "Check"
+    return UserError(
+        f"{kind} {name!r} was not found: it does not exist, or this credential cannot see it. "
+        f"{advice} the name or id; {listing} shows what the credential can see.",
+        error.request_id,
+    )

@@ -1,0 +1,112 @@
+"""A panel says at once that its agent or workspace is not there, and what to do."""
+
+from __future__ import annotations
+
+import pytest
+
+from agentbook.api.errors import ApiError, Forbidden, InsufficientScope, NotFound, Unauthorized
+from agentbook.api.record import Record
+from agentbook.chat.html.message_html import NOT_READY, describe, empty_html
+from agentbook.chat.model.conversation import Conversation
+from agentbook.chat.model.user_errors import UserError
+from agentbook.chat.panel import ChatPanel
+from chat.fakes import AGENT_ID, FakePlatform, finished, make_conversation, refused
+from chat.panels import PagePerson, eventually, on_loop, shown, widgets_in
+
+pytestmark = [pytest.mark.python_versions, pytest.mark.anyio]
+
+NO_AGENT = refused(NotFound, 404, "Agent not found")
+NO_WORKSPACE = refused(NotFound, 404, "Workspace not found")
+AGENT_TEXT = (
+    "Agent 'giude' was not found: it does not exist, or this credential cannot see it. Did you mean 'guide'? "
+    "Otherwise check the name or id; client.agents.list() shows what the credential can see."
+)
+WORKSPACE_TEXT = (
+    "Workspace 'acme~lab' was not found: it does not exist, or this credential cannot see it. "
+    "Check the name or id; client.me.workspaces() shows what the credential can see."
+)
+
+
+@pytest.fixture
+def nowhere(platform: FakePlatform) -> FakePlatform:
+    """A platform that knows neither the agent nor the workspace."""
+    platform.refusals.update(get=[NO_AGENT], contexts=[NO_WORKSPACE])
+    return platform
+
+
+async def test_a_missing_agent_and_workspace_are_named_with_what_to_do(nowhere: FakePlatform) -> None:
+    conversation = make_conversation(nowhere, workspace="acme~lab", agent="giude")
+    await conversation.read_welcome()
+    assert conversation.start_errors == [UserError(AGENT_TEXT, "req-7"), UserError(WORKSPACE_TEXT, "req-7")]
+    assert "Did you mean &#x27;guide&#x27;?" in empty_html(conversation)
+    assert describe(conversation) == (NOT_READY, False)
+
+
+async def test_the_names_that_cannot_be_listed_are_left_out() -> None:
+    platform = FakePlatform()
+    platform.refusals.update(get=[NO_AGENT], contexts=[NO_WORKSPACE])
+    platform.own_workspaces = refused(InsufficientScope, 403, "no")
+    conversation = make_conversation(platform, workspace="acme~lab", agent=Record(id="a1", name="mine"))
+    await conversation.read_welcome()
+    assert [error.text for error in conversation.start_errors] == [WORKSPACE_TEXT]
+
+
+async def test_a_message_is_not_held_back_and_tells_more(nowhere: FakePlatform) -> None:
+    conversation = make_conversation(nowhere)
+    await conversation.read_welcome()
+    exchange = await conversation.send("Hi")
+    assert (conversation.start_errors, (await finished(exchange)).text) == ([], "You said: Hi")
+
+
+async def test_an_agent_created_meanwhile_is_there_when_the_panel_is_shown_again(nowhere: FakePlatform) -> None:
+    conversation = make_conversation(nowhere)
+    await conversation.read_welcome()
+    await conversation.read_welcome()
+    assert conversation.start_errors == []
+    assert "<strong>guide</strong>" in empty_html(conversation)
+
+
+@pytest.mark.parametrize(
+    ("refusals", "sentence"),
+    [
+        ({"get": refused(InsufficientScope, 403, "no", missing_scope="agents:read")}, "lacks the scope agents:read"),
+        ({"get": refused(Forbidden, 403, "no")}, "refused the request (403): no."),
+        ({"contexts": refused(Unauthorized, 401, "Invalid API key")}, "did not accept the credential"),
+        ({"contexts": refused(InsufficientScope, 403, "no", missing_scope="workspaces:read")}, None),
+    ],
+)
+async def test_only_what_prevents_a_session_is_an_error(refusals: dict[str, ApiError], sentence: str | None) -> None:
+    platform = FakePlatform()
+    platform.refusals.update({operation: [error] for operation, error in refusals.items()})
+    conversation = make_conversation(platform)
+    await conversation.read_welcome()
+    texts = [error.text for error in conversation.start_errors]
+    assert len(texts) == (sentence is not None)
+    assert all(str(sentence) in text for text in texts)
+
+
+async def test_an_id_that_cannot_be_read_may_be_of_an_agent_that_can_be_used() -> None:
+    platform = FakePlatform()
+    platform.refusals["get"] = [NO_AGENT]
+    conversation = make_conversation(platform, workspace="acme~lab", agent=AGENT_ID)
+    await conversation.read_welcome()
+    assert conversation.start_errors == []
+
+
+async def test_a_conversation_without_a_workspace_asks_for_none(nowhere: FakePlatform) -> None:
+    conversation = make_conversation(nowhere, agent="guide")
+    await conversation.read_welcome()
+    assert "contexts" not in nowhere.requests
+    await Conversation(None, workspace="acme~lab", agent="guide").read_welcome()
+
+
+def test_the_panel_says_it_without_holding_the_cell(nowhere: FakePlatform, panel: ChatPanel) -> None:
+    panel._ipython_display_()
+    eventually(panel, lambda: bool(panel.conversation.start_errors))
+    assert "Did you mean 'guide'?" not in shown(panel)  # it is the name
+    assert "client.agents.list() shows what the credential can see." in shown(panel)
+    assert PagePerson(panel).status == (NOT_READY, False)
+    on_loop(panel._views.switch.show_plain)
+    assert any(WORKSPACE_TEXT.split("'")[-1] in str(getattr(each, "value", "")) for each in widgets_in(panel))
+    panel.ask("Hi")
+    assert "You said: Hi" in shown(panel)
