@@ -36,7 +36,7 @@ LAYERS = [
         "listing",
         "_listing_html",
     ),
-    *("live", "frames", "events", "api", "_listeners", "_whole_file", "_file_lock", "_names"),
+    *("live", "frames", "events", "api", "_listeners", "_whole_file", "_file_lock", "_names", "_titles"),
 ]
 CHAT_LAYERS = [
     "magics",
@@ -71,8 +71,8 @@ SERVICE_LAYERS = [
     *("engines.registry", "engines.llm", "demo", "engines"),
     *("auth", "contract", "cluster", "store", "errors", "text"),
 ]
-# Below both the client and the service: the version, locks on files, and whole files.
-SHARED = {"agentbook", "agentbook._file_lock", "agentbook._whole_file"}
+# Below both the client and the service: the version, titles, and two kinds of files.
+SHARED = {"agentbook", "agentbook._file_lock", "agentbook._titles", "agentbook._whole_file"}
 # These start the service, or manage its data.
 USES_THE_SERVICE = {"cli", "doctor", "jupyterlab", "_connect", "embedded"}
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from typing import Any
 
-MAX_TITLE = 60
-
 
 def check_text(text: Any, label: str = "The message") -> str:
     """`text`, if it can be sent to the platform.
@@ -60,18 +58,3 @@ def replace_surrogates(text: str) -> str:
     True
     """
     return text.encode("utf-8", "replace").decode("utf-8")
-
-
-def shorten(text: str, length: int = MAX_TITLE) -> str:
-    """The first words of a text, on one line.
-
-    Examples
-    --------
-    >>> shorten("What   is\\na turn?", 9)
-    'What is…'
-    """
-    line = " ".join(text[: 20 * length].split())
-    if len(line) <= length:
-        return line
-    cut = line[:length].rsplit(" ", 1)[0]
-    return f"{cut.rstrip('.,;: ')}…"

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from agentbook._titles import shorten
 from agentbook.api.errors import ConnectionFailed, Forbidden, NotOffered
 from agentbook.api.record import Record
 from agentbook.chat.html.message_html import EMPTY, empty_html
 from agentbook.chat.model.conversation import Conversation
 from agentbook.chat.model.session_list import SessionList, entries
 from agentbook.chat.model.welcome import GENERIC, welcome_of
-from agentbook.chat.text import shorten
 from chat.fakes import AGENT, KEY, OTHER, SESSION, FakePlatform, event, make_conversation, recorded, refused
 
 pytestmark = [pytest.mark.python_versions, pytest.mark.anyio]
@@ -26,6 +26,8 @@ def test_first_words_and_time_latest_first() -> None:
     assert [(entry.label, entry.is_current) for entry in listed] == [
         ("What is a turn? · 1 Mar 10:00", False), (f"{'x ' * 29}x… · 1 Mar 10:00", True), ("A new session", False),
     ]  # fmt: skip
+    attached = recorded(("**orders** (1 rows)\n\n```csv\nid\n7\n```\n\nWhich is late?", "7"))
+    assert entries([(SESSION, attached.exchanges)], None)[0].title == "Which is late?"
     assert [entry.session_id for entry in entries(sessions, None, "QUESTION turn")] == [SESSION]
     assert [entry.session_id for entry in entries(sessions, None, OTHER[-6:])] == [OTHER]
     assert entries(sessions, None, "turn x") == []

@@ -17,7 +17,11 @@ def filled(world: World) -> World:
 
 
 async def test_a_session_is_started_and_answered(filled: World) -> None:
-    body = {"session_type": "chat", "agent_id": "helper", "initial_prompt": "\n  hello there\nmore"}
+    body = {
+        "session_type": "chat",
+        "agent_id": "helper",
+        "initial_prompt": "**a**\n\n```csv\nid\n7\n```\n\n  hello\nthere",
+    }
     answer = await filled.post("/workspaces/acme~lab/sessions", body, filled.full)
     assert answer.status_code == 201
     session, key_id = answer.json(), filled.full.partition(":")[0]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from base64 import b64encode
 from typing import Any
 
+from ..._titles import shorten
 from ...frames.plot.chart import LEGIBLE
 from ..html.sanitize import plain
 from ..html.static_transcript import empty_element, static_element
-from ..text import shorten
 from .conversation import OpenedConversation
 from .filters import duration
 from .svg import WIDTH, description, render_svg

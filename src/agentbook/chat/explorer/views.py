@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ..._titles import title
 from ...frames.analysis.periods import zone
 from ...frames.plot.style import count_text
 from ..html.sanitize import visible
@@ -118,14 +119,11 @@ def _questions(source: Source, rows: Integers, length: int) -> Sequence[str]:
     """The beginnings of questions, each on one line."""
     if "prompt" not in source.turns:
         return [""] * len(rows)
-    return [_shorten(text, length) for text in source.turns["prompt"].iloc[rows]]
+    return [_preview(text, length) for text in source.turns["prompt"].iloc[rows]]
 
 
-def _shorten(text: Any, length: int) -> str:
-    if not isinstance(text, str):
-        return ""
-    line = visible(" ".join(text[: 4 * length].split()))
-    return line if len(line) <= length and len(text) <= 4 * length else f"{line[: length - 1]}…"
+def _preview(text: Any, length: int) -> str:
+    return visible(title(text, length)) if isinstance(text, str) else ""
 
 
 def sentence(summary: dict[str, Any]) -> str:

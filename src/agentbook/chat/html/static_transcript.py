@@ -12,6 +12,7 @@ import contextvars
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ..._titles import title as title_of
 from . import message_html
 from .formulas import NOT_TYPESET
 from .protocols import ExchangeLike
@@ -126,8 +127,8 @@ def panel_html(
 
 def _words(session_id: str, exchanges: Sequence[ExchangeLike]) -> str:
     """A session by its first words."""
-    words = " ".join(next((each.prompt for each in exchanges if each.prompt), "").split())
-    return f"Earlier session: {words[:80]}" if words else f"Session {session_id}"
+    words = title_of(next((each.prompt for each in exchanges if each.prompt), ""), 80)
+    return f"Earlier session: {words}" if words else f"Session {session_id}"
 
 
 def _session(exchanges: Sequence[ExchangeLike], agent_name: str, incomplete: str, level: int) -> str:

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ..._titles import title
 from ...api.calls import ref
 from ...api.errors import AgentbookError
 from ...events import loop
 from ...events.turns import moment_of, opens_turn, parse_moment, text_of
-from ..text import shorten
 from .exchange import Exchange
 
 if TYPE_CHECKING:
@@ -74,9 +74,9 @@ def entries(
 
 def _entry(session_id: str, exchanges: Sequence[Exchange], is_current: bool) -> SessionEntry:
     first = next((exchange for exchange in exchanges if exchange.prompt or exchange.text), None)
-    title = shorten(first.prompt or first.text) if first is not None else ""
+    words = title(first.prompt or first.text) if first is not None else ""
     return SessionEntry(
-        session_id, title or _unnamed(session_id), first.turn.asked_at if first is not None else None, is_current
+        session_id, words or _unnamed(session_id), first.turn.asked_at if first is not None else None, is_current
     )
 
 
@@ -159,9 +159,9 @@ class SessionList:
         async def entry(record: Any) -> SessionEntry:
             session_id, created_at = ref(record), record.get("created_at")
             async with slots:
-                title = record.get("name") or await self._first_words(client, session_id)
+                words = record.get("name") or await self._first_words(client, session_id)
             time = parse_moment(created_at) if isinstance(created_at, str) else None
-            return SessionEntry(session_id, shorten(str(title)) or _unnamed(session_id), time)
+            return SessionEntry(session_id, title(str(words)) or _unnamed(session_id), time)
 
         return list(await asyncio.gather(*map(entry, records)))
 
@@ -170,7 +170,7 @@ class SessionList:
             words = await _first_words(client, session_id)
             if not words:
                 return ""
-            self._titles[session_id] = shorten(words)
+            self._titles[session_id] = title(words)
         return self._titles[session_id]
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ..._titles import title
 from ..html import message_html
 from ..html.protocols import ConversationLike, ExchangeLike
 from ..html.sanitize import plain, visible
-from ..text import shorten
 
 KEYS = ". Enter sends, Shift+Enter adds a line"  # of a placeholder, where there is the module
 
@@ -99,7 +99,7 @@ def _label(session_id: str, exchanges: Sequence[ExchangeLike]) -> str:
         return f"Session …{visible(session_id[-8:])}"
     asked_at = first.turn.asked_at
     time = f" · {asked_at.day} {asked_at:%b %H:%M}" if asked_at else ""
-    return f"{visible(shorten(first.prompt or first.text))}{time}"
+    return f"{visible(title(first.prompt or first.text))}{time}"
 
 
 def _notice(conversation: ConversationLike) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, insert, select
 
+from ..._titles import title
 from .. import errors, ids
 from ..auth import Principal
 from ..store import Store, events
@@ -41,7 +42,7 @@ def start_session(call: OperationCall) -> dict[str, Any]:
         "type": "chat",
         "initiator_id": caller.id,
         "initiator_type": caller.author_type,
-        "name": _first_line(body["initial_prompt"]),
+        "name": title(body["initial_prompt"], _NAME_LENGTH),
         "created_at": now,
         "updated_at": now,
     }
@@ -64,11 +65,6 @@ def _version_id(call: OperationCall, agent: access.Row, reference: str | None) -
     if version_id is None:
         raise errors.not_found("Agent version")
     return str(version_id)
-
-
-def _first_line(prompt: str) -> str | None:
-    line = next((line.strip() for line in prompt.splitlines() if line.strip()), "")
-    return line if len(line) <= _NAME_LENGTH else line[: _NAME_LENGTH - 1] + "…"
 
 
 @reads("listSessions")

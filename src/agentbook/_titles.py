@@ -1,0 +1,81 @@
+"""Titles of sessions and previews of messages: a person's first words, on one line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+MAX_TITLE = 60
+MAX_READ = 200_000  # characters of a message in which its words are looked for
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
+_NAME = re.compile(r"\*\*(.+?)\*\*(?: \(.*\))?$")  # as above an attachment
+_BLOCK = re.compile(r"^(?:#{1,6}|>|[-*+])\s+")
+_BOLD = re.compile(r"(?<!\w)\*\*(?=\S)(.+?)(?<=\S)\*\*(?!\w)")
+_CODE = re.compile(r"(?<!`)`([^`]+)`(?!`)")
+_MARKS = ("\n", "*", "`", "#", ">", "|", "~")
+
+
+def shorten(text: str, length: int = MAX_TITLE) -> str:
+    """The beginning of a text, on one line.
+
+    Examples
+    --------
+    >>> shorten("What   is\\na turn?", 9)
+    'What is…'
+    """
+    line = " ".join(text[: 20 * length].split())
+    if len(line) <= length:
+        return line
+    cut = line[:length].rsplit(" ", 1)[0]
+    return f"{cut.rstrip('.,;: ')}…"
+
+
+def title(text: str, length: int = MAX_TITLE) -> str:
+    r"""The first words of a message, without its attachments and its markup.
+
+    A table or a block of code counts only if there is nothing else. Then its name does,
+    or its first line.
+
+    Examples
+    --------
+    >>> title("**orders** (1 rows)\n\n```csv\nid,n\na,1\n```\n\nWhich is **late**?")
+    'Which is late?'
+    >>> title("**orders.csv**\n\n| id |\n| --- |\n| a |")
+    'orders.csv'
+    >>> title("```sql\nSELECT 1\n```")
+    'SELECT 1'
+    """
+    if not any(mark in text[:MAX_READ] for mark in _MARKS):
+        return shorten(text, length)
+    words: list[str] = []
+    others: list[str] = []
+    for line, is_attached in _lines(text[:MAX_READ]):
+        (others if is_attached else words).append(_BLOCK.sub("", line, count=1))
+        if sum(map(len, words)) > 2 * length:
+            break
+    line = shorten(" ".join(words or others[:1]) or text, 2 * length + 1)
+    return shorten(_CODE.sub(r"\1", _BOLD.sub(r"\1", line)), length)
+
+
+def _lines(text: str) -> Iterator[tuple[str, bool]]:
+    """The lines that have words, and whether each is of an attachment or its name."""
+    fence, name = "", None
+    for line in map(str.strip, text.split("\n")):
+        opening = _FENCE.match(line)
+        attached = bool(fence or opening or line.startswith("|"))
+        if name and line:  # known only now, whether it is the name of an attachment
+            yield name[attached], attached
+            name = None
+        if fence:
+            closes = opening is not None and opening[1].startswith(fence) and line.strip(fence[0]) == ""
+            fence = "" if closes else fence
+            if not closes and line:
+                yield line, True
+        elif opening is not None:
+            fence = opening[1]
+        elif name_line := _NAME.match(line):
+            name = name_line
+        elif line.strip("|-: "):
+            yield line, attached
+    if name:
+        yield name[0], False
