@@ -90,6 +90,8 @@ class PageReader:
                 self._nested.setdefault(parent, {})[child] = type_of_column(column)
             else:
                 self._top[parent] = type_of_column(column)
+        # Not that of other records, which is a field like any other.
+        self._has_content = "content" in self._top
         self._with_column: set[Path] = {(name,) for name in self._top}
         self._with_column.update((parent, child) for parent, children in self._nested.items() for child in children)
         self._with_column.add(("content", "text"))
@@ -98,7 +100,7 @@ class PageReader:
         self._build()
 
     def _build(self) -> None:
-        if "content" in self._top:
+        if self._has_content:
             self._top["content"] = self._content.type
         self._slots = [self._slot((name,), f"f{i}", type_) for i, (name, type_) in enumerate(self._top.items())]
         self._children: dict[str, tuple[Any, list[Slot]]] = {}
@@ -212,7 +214,7 @@ class PageReader:
         new_count = len(new_fields) + sum(map(len, new_children.values()))
         if not all(is_field_name(name) for names in (new_fields, *new_children.values()) for name in names):
             return False
-        contents = [item["content"] for item in items if "content" in item] if "content" in self._top else []
+        contents = [item["content"] for item in items if "content" in item] if self._has_content else []
         new_content = self._content.learn(contents)
         count = len(self._top) + sum(map(len, self._nested.values()))
         if not (new_count or new_content) or new_count + count > _MAX_LEARNED + len(self._with_column):
@@ -266,7 +268,9 @@ class PageReader:
 
     def _tolerant_column(self, values: Values, slot: Slot, raws: list[Any]) -> list[Any]:
         """The values of a field; all are decoded in one call if all fit."""
-        type_: Any = ANY_CONTENT if slot.path == ("content",) else str | None if slot.path in self._enums else slot.type
+        type_: Any = str | None if slot.path in self._enums else slot.type
+        if self._has_content and slot.path == ("content",):
+            type_ = ANY_CONTENT
         if type_ is Raw:
             return raws
         column = decode_together(raws, type_)
