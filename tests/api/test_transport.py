@@ -10,6 +10,7 @@ import socketserver
 import threading
 import time
 import traceback
+import zlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -21,6 +22,7 @@ import pytest
 import agentbook as ab
 from agentbook.api import http_client, transport
 from agentbook.api.calls import Reply
+from agentbook.api.decoding import decoder_of
 from agentbook.api.policy import Send
 
 pytestmark = pytest.mark.python_versions
@@ -189,16 +191,23 @@ def test_a_connection_is_reused_until_the_platform_closes_it(
     assert [len(each) for each in platform.connections] == [3, 1]
 
 
+def encoded_reply(encoding: str, body: bytes) -> bytes:
+    head = f"HTTP/1.1 200 OK\r\ncontent-encoding: {encoding}\r\ncontent-length: {len(body)}\r\n\r\n"
+    return head.encode() + body
+
+
 @pytest.mark.parametrize(
     "reply",
     [
         b'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\n{"id"\r\n6\r\n:"a1"}\r\n0\r\n\r\n',
         b"HTTP/1.1 100 Continue\r\n\r\n" + PLAIN,
-        b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: %d\r\n\r\n%b"
-        % (len(gzip.compress(b'{"id":"a1"}')), gzip.compress(b'{"id":"a1"}')),
+        encoded_reply("gzip", gzip.compress(b'{"id":"a1"}')),
+        encoded_reply("deflate", zlib.compress(b'{"id":"a1"}')),
+        encoded_reply("deflate", zlib.compress(b'{"id":"a1"}')[2:-4]),
+        encoded_reply("utf-8", b'{"id":"a1"}'),
         b'HTTP/1.0 200 OK\r\n\r\n{"id":"a1"}',
     ],
-    ids=["chunked", "after a 100", "gzip", "until the end"],
+    ids=["chunked", "after a 100", "gzip", "deflate", "bare deflate", "a character set", "until the end"],
 )
 def test_every_kind_of_reply_is_read(platform: Platform, reply: bytes) -> None:
     platform.reply, platform.hang_up = reply, True
@@ -339,3 +348,17 @@ def test_a_body_that_is_too_large_is_not_read_to_its_end(
         run_call(driver, platform, lambda client: client.me.get())
     monkeypatch.setattr(transport, "MAX_BODY_BYTES", 1 << 22)
     assert len(run_call(driver, platform, lambda client: client.me.get())["id"]) == 2 << 20
+
+
+@DRIVERS
+def test_a_body_that_is_compressed_twice_is_not_decoded(platform: Platform, driver: str) -> None:
+    platform.reply = encoded_reply("gzip, gzip", gzip.compress(gzip.compress(b"0" * (1 << 20))))
+    with pytest.raises(ab.OutcomeUnknown, match="one over another"):
+        run_call(driver, platform, lambda client: client.sessions.send("s1", "hello"))
+    assert b"accept-encoding: gzip, deflate\r\n" in platform.requests[0].lower()
+
+
+def test_a_compressed_body_is_decoded_in_small_pieces() -> None:
+    pieces = decoder_of("gzip")(gzip.compress(b"0" * (64 << 20)))
+    assert len(next(pieces)) == 1 << 20
+    assert {len(piece) for piece in pieces} == {1 << 20}

@@ -23,6 +23,7 @@ from urllib.request import getproxies
 from .address import is_loopback
 from .auth import Credentials
 from .calls import Reply
+from .decoding import ACCEPTED, Undecodable, decoder_of
 from .errors import AgentbookError
 from .policy import Exchange, NoReply, Refresh, Send, Sleep
 
@@ -116,7 +117,8 @@ class SyncTransport:
             response = client.send(request, auth=_signer(send.credentials), follow_redirects=False, stream=True)
             _drop_reason(response)
             with contextlib.closing(response):
-                for chunk in response.iter_bytes():
+                body.expect(response)
+                for chunk in response.iter_bytes() if body.is_decoded else response.iter_raw():
                     fits = body.add(chunk)
                     del chunk  # may repeat the credential, which a traceback would show
                     if not fits:
@@ -230,7 +232,8 @@ class AsyncTransport:
                 )
                 _drop_reason(response)
                 async with contextlib.aclosing(response):
-                    async for chunk in response.aiter_bytes():
+                    body.expect(response)
+                    async for chunk in response.aiter_bytes() if body.is_decoded else response.aiter_raw():
                         fits = body.add(chunk)
                         del chunk
                         if not fits:
@@ -281,18 +284,28 @@ class AsyncTransport:
 class _Body:
     """A reply's decoded body, of bounded size, whatever it decodes to."""
 
-    __slots__ = ("_chunks", "_size")
+    __slots__ = ("_chunks", "_decode", "_size", "is_decoded")
 
     def __init__(self) -> None:
         self._chunks: list[bytes] = []
         self._size = 0
+        self._decode = decoder_of("")
+        self.is_decoded = False
+
+    def expect(self, response: Any) -> None:
+        """Prepare for the chunks of a response."""
+        # A transport of the caller's own may have read it, and decoded it, already.
+        self.is_decoded = response.is_stream_consumed
+        if not self.is_decoded:
+            self._decode = decoder_of(response.headers.get("content-encoding", ""))
 
     def add(self, chunk: bytes) -> bool:
-        """Add a part of the body, if it fits."""
-        self._size += len(chunk)
-        if self._size > MAX_BODY_BYTES:
-            return False
-        self._chunks.append(chunk)
+        """Decode and add a part of the body, if it fits."""
+        for piece in self._decode(chunk):
+            self._size += len(piece)
+            if self._size > MAX_BODY_BYTES:
+                return False
+            self._chunks.append(piece)
         return True
 
     def join(self) -> bytes:
@@ -314,7 +327,7 @@ def _build(client: Any, base_url: str, send: Send) -> Any:
     return client.build_request(
         send.method,
         f"{url}?{urlencode(send.query)}" if send.query else url,
-        headers=dict(send.headers),
+        headers={**send.headers, "accept-encoding": ACCEPTED},
         content=send.body,
         # (connect, read, write, pool): httpx and httpx2 both take a tuple.
         timeout=(min(CONNECT_TIMEOUT_S, timeout_s), timeout_s, timeout_s, timeout_s),
@@ -361,6 +374,8 @@ def _no_reply(error: Exception) -> NoReply:
 
     By class name, since httpx, httpx2 and httpcore share the names.
     """
+    if isinstance(error, Undecodable):
+        return NoReply(f"its body cannot be decoded: {error}", sent=True)
     kinds = type(error).__mro__
     if not any(kind.__name__ == "RequestError" or kind.__module__.split(".")[0] == "httpcore" for kind in kinds):
         raise error
