@@ -4,7 +4,15 @@ import pytest
 
 import agentbook as ab
 from agentbook.api.error_replies import from_reply
-from agentbook.api.rate_limit import MIN_WAIT_S, PROBE_POLL_S, WINDOW_S, RateLimitGate, retry_after_s, shared_rate_limit
+from agentbook.api.rate_limit import (
+    MAX_WAIT_S,
+    MIN_WAIT_S,
+    PROBE_POLL_S,
+    WINDOW_S,
+    RateLimitGate,
+    retry_after_s,
+    shared_rate_limit,
+)
 
 pytestmark = pytest.mark.python_versions
 
@@ -63,7 +71,13 @@ def test_a_refused_probe_waits_a_whole_minute_from_then() -> None:
     assert rate_limit.admit() == WINDOW_S
 
 
-@pytest.mark.parametrize(("header", "wait"), [("7", 7.0), ("0", MIN_WAIT_S), ("soon", 18.0), ("", 18.0), ("²", 18.0)])
+@pytest.mark.parametrize(
+    ("header", "wait"),
+    [
+        ("7", 7.0), ("0", MIN_WAIT_S), ("soon", 18.0), ("", 18.0), ("²", 18.0), ("99999999999", MAX_WAIT_S),
+        ("9" * 400, MAX_WAIT_S), ("Fri, 31 Dec 9999 23:59:59 GMT", MAX_WAIT_S),
+    ],
+)  # fmt: skip
 def test_a_gateways_retry_after_counts_instead_of_the_minute(header: str, wait: float) -> None:
     headers = {"retry-after": header, "date": DATE.format(42)}
     refused = from_reply(429, headers, b"<html>slow down</html>", operation="me.get")

@@ -3,9 +3,9 @@
 All clients, threads, tasks and WebSockets of a credential share it. The platform sends
 no ``Retry-After``; counts reset each minute ("Errors", retry rules). The first 429
 closes the gate. It opens at the server's next minute, or after the ``Retry-After`` of a
-gateway before the platform. One request goes first as a probe; if it is refused without
-such a header, the gate waits a full minute from then. After a successful probe, the
-others follow in a ramp, not all at once.
+gateway before the platform, but five minutes later at most. One request goes first as a
+probe; if it is refused without such a header, the gate waits a full minute from then.
+After a successful probe, the others follow in a ramp, not all at once.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from email.utils import parsedate_to_datetime
 WINDOW_S = 60.0
 PROBE_POLL_S = 0.1  # how often waiting requests check for the end of the probe
 MIN_WAIT_S = 1.0  # after a refusal, however soon a gateway lets requests come again
+MAX_WAIT_S = 5 * WINDOW_S  # a header that is wrong must not shut the gate for as long as the process lives
 RAMP_S = 0.05  # between the requests after a probe; halved with each success
 
 
@@ -103,7 +104,7 @@ class RateLimitGate:
             # sure to reach the next.
             wait = WINDOW_S if self._probing or second is None else WINDOW_S - second
             if retry_after_s is not None:
-                wait = max(retry_after_s, MIN_WAIT_S)
+                wait = min(max(retry_after_s, MIN_WAIT_S), MAX_WAIT_S)
             opens_at = self._now() + wait
             # Requests already sent when the gate closed are refused too; they must not
             # postpone it.
