@@ -112,6 +112,16 @@ def test_an_awaited_listing_says_how_to_read_it() -> None:
 # -- in a notebook -----------------------------------------------------------------
 
 
+def test_a_list_whose_load_failed_can_be_shown() -> None:
+    reply = httpx.Response(200, json={"items": {"id": "a1"}, "pagination": {"has_more": False}})
+    http = httpx.Client(transport=httpx.MockTransport(lambda _: reply))
+    agents = ab.Client("https://h/v1", http_client=http).agents.list()
+    with pytest.raises(ab.AgentbookError, match="no list of items"):
+        agents.to_pandas()
+    assert repr(agents) == "<Listing of agents.list(): not fetched yet>"
+    assert "nothing is fetched yet" in agents._repr_html_()
+
+
 def test_showing_a_list_requests_nothing() -> None:
     platform = Platform()
     agents = platform.client().agents.list(search="x")

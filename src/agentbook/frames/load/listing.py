@@ -109,6 +109,8 @@ class ListingLoad:
     def _finished(self) -> bool:
         """Whether the load is done; otherwise it is ready for (the rest of) a pass."""
         if self._load.error is not None:
+            if not self._load.pages:  # the first one could not be read, so it says nothing of the list
+                self.first_page = None
             raise self._load.error
         if not self._load.complete:
             return False
