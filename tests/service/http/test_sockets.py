@@ -83,3 +83,26 @@ async def test_what_sockets_send_is_parsed_little_in_each_turn_of_the_loop(
     pongs = [data.count(b"\x8a\x14") for data in answers]
     assert pongs == [100] * 20
     assert max(parsed.values()) <= 2 * _PIECES * _PIECE_BYTES, "those of two turns may end in one"
+
+
+async def test_a_text_that_is_not_utf8_closes_its_socket_and_is_not_logged(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.workspace()
+    world.agent_row()
+    session = await world.start("hello")
+    await world.idle()
+    request = b"GET /v1/sessions/%b/events/ws HTTP/1.1\r\nHost: test\r\n" % session.encode() + HANDSHAKE + KEY
+    request += b"Authorization: %b\r\n\r\n" % basic(world.full).encode()
+    async with listening(world) as address, asyncio.timeout(60):
+        # In one frame, and in two that are UTF-8 only together.
+        texts = {b"\x81\x81mask\x92": 1007, b"\x01\x81mask\xae\x80\x81mask\xc4\x88\x80mask": 1005}
+        for frames, code in texts.items():
+            reader, writer = await asyncio.open_connection(*address)
+            writer.write(request)
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(frames)
+            closing = await reader.read()
+            assert closing == (b"\x88\x00" if code == 1005 else b"\x88\x02" + code.to_bytes(2)), frames
+            writer.close()
+    assert [record.message for record in caplog.records if record.name.startswith("uvicorn")] == []

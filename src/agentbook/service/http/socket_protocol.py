@@ -8,6 +8,7 @@ needs to send no more than a pong now and then.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from typing import ClassVar
 
 from uvicorn._types import ASGIReceiveEvent, ASGISendEvent
@@ -20,6 +21,7 @@ from .stalled import MAX_STALL_S, Backlog, ReaderWatch
 
 _PIECE_BYTES = 512  # some hundred frames, if they are empty
 _PIECES = 4  # of all sockets, in one turn of the loop
+_NOT_UTF8 = 1007  # a close code
 
 
 def socket_class() -> type[Socket]:
@@ -66,6 +68,16 @@ class Socket(WebSocketsSansIOProtocol):
         elif not self.read_paused and not self.transport.is_closing():
             self.transport.resume_reading()
 
+    def send_receive_event_to_app(self) -> None:
+        # uvicorn logs a traceback for each text that is not UTF-8, as many as a client
+        # likes to send.
+        if self.curr_msg_data_type == "text" and not self.close_sent and not _is_utf8(self.frames):
+            self.frames = []
+            self.conn.send_close(_NOT_UTF8)
+            self.handle_parser_exception()
+            return
+        super().send_receive_event_to_app()
+
     async def receive(self) -> ASGIReceiveEvent:
         message = await super().receive()
         if len(self._unparsed) > _PIECE_BYTES:  # uvicorn has it read on
@@ -96,3 +108,11 @@ class Socket(WebSocketsSansIOProtocol):
             raise ClientDisconnected
         await super().send(message)
         await self.writable.wait()
+
+
+def _is_utf8(frames: Iterable[bytes]) -> bool:
+    try:
+        b"".join(frames).decode()
+    except UnicodeDecodeError:
+        return False
+    return True
