@@ -7,15 +7,21 @@ import contextlib
 import os
 from collections.abc import Callable, Hashable
 
+from sqlalchemy.exc import DBAPIError
+
 from .cluster.bus import open_bus
 from .engines.base import Engine
 from .engines.llm.settings import is_configured
 from .faults import Switch
 from .proxies import TrustedProxies
 from .store import Published, Store
+from .store.transaction import access_changes
 from .turns.live import Hub
 from .turns.peers import Peers
 from .turns.runner import Turns, TurnSettings
+
+# How soon a store on SQLite is seen to have been changed by the command line.
+ACCESS_CHECK_S = 1.0
 
 
 def _load_engine(name: str) -> Engine:
@@ -93,6 +99,7 @@ class Platform:
         self.events_stored = 0
         self.hub = Hub(store.clock)
         self._peers = Peers(store, self.bus, self.hub) if self.bus.is_shared else None
+        self._access_watch: asyncio.Task[None] | None = None
         store.on_events = self._publish
         store.on_access_change = self.hub.recheck_access
         self.bus.subscribe("access", lambda _value: self.hub.recheck_access())
@@ -107,6 +114,24 @@ class Platform:
         if self._peers is not None:
             await self._peers.start()
         await self.turns.start()
+        if not self.bus.is_shared:
+            self._access_watch = asyncio.create_task(self._watch_access())
+
+    async def _watch_access(self) -> None:
+        """Have the sockets notice what another process changed: the command line.
+
+        On PostgreSQL the bus tells.
+        """
+        seen = await self.store.read(access_changes, brief=True)
+        while True:
+            await asyncio.sleep(ACCESS_CHECK_S)
+            if not self.hub.sockets:
+                continue
+            with contextlib.suppress(DBAPIError):  # a full disk, say: the next look may succeed
+                changes = await self.store.read(access_changes, brief=True)
+                if changes != seen:
+                    seen = changes
+                    self.hub.recheck_access()
 
     async def warm(self) -> None:
         """Load what the first turn of a language model needs, if there is a model."""
@@ -134,6 +159,8 @@ class Platform:
 
     async def aclose(self) -> None:
         """Stop turns and sockets, finish waiting writes and close the store."""
+        if self._access_watch is not None:
+            self._access_watch.cancel()
         self.hub.close()
         await self.turns.aclose()
         if self._peers is not None:

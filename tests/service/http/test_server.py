@@ -13,9 +13,11 @@ from pathlib import Path
 
 import httpx
 import pytest
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import connect
 
 from service.process import COMMAND, Service, command, on_database
-from service.world import one_platform
+from service.world import basic, one_platform
 
 pytestmark = pytest.mark.dependencies
 
@@ -110,6 +112,24 @@ def test_keys_are_managed_while_it_runs(data: Path) -> None:
             assert http.get("/me").json()["name"] == "acme"
             command("keys", "revoke", key.partition(":")[0], data=data)
             assert http.get("/me").status_code == 401
+
+
+def test_an_idle_socket_ends_when_the_command_line_revokes_its_key(data: Path) -> None:
+    with Service(data, "--bare") as service:
+        key = service.key(*SCOPES)
+        with service.http(key) as http:
+            http.post("/workspaces", json={"name": "lab"}).raise_for_status()
+            agent = http.post("/agents", json={"name": "silent", "template": "BLANK"}).json()["id"]
+            body = {"session_type": "chat", "agent_id": agent, "initial_prompt": "hello"}
+            session = http.post("/workspaces/lab/sessions", json=body).json()["id"]
+        # Only what does not happen: an event would have access checked too.
+        url = f"ws{service.base_url.removeprefix('http')}/sessions/{session}/events/ws?types=runtime_draft"
+        with connect(url, additional_headers={"Authorization": basic(key)}) as listener:
+            command("keys", "revoke", key.partition(":")[0], data=data)
+            with pytest.raises(ConnectionClosed) as closed:
+                listener.recv(timeout=60)
+    assert closed.value.rcvd is not None
+    assert (closed.value.rcvd.code, closed.value.rcvd.reason) == (4401, "Invalid API key")
 
 
 def test_the_demo_data_is_there_and_written_once(tmp_path: Path) -> None:

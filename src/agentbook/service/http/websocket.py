@@ -32,9 +32,10 @@ Recheck = Callable[[], Awaitable[float]]  # raises it too; returns when access w
 log = logging.getLogger("agentbook.service")
 
 # A key may be revoked, or a workspace closed to it, while its socket is open. What this
-# process changes is checked at once; on PostgreSQL, what any process changes. On
-# SQLite the command line may change it too, and a message may be lost, so access is
-# also checked before a delivery if the last check is older than this.
+# process changes is checked at once; on PostgreSQL, what any process changes, and on
+# SQLite, what the command line changes, within a second (`Platform`). A message may be
+# lost, and tokens expire, so access is also checked before a delivery if the last check
+# is older than this.
 RECHECK_S = 5.0
 
 _RESTART = 1012  # the client reconnects: to this service later, or to another process now

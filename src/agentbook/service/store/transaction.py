@@ -17,8 +17,18 @@ Row = tuple[Any, ...]
 # Where the processes of a platform hear from each other (see `cluster.bus`).
 CHANNEL = "agentbook"
 
+_COUNT_ACCESS_CHANGE = (
+    "INSERT INTO meta (name, value) VALUES ('access_changes', '1') "
+    "ON CONFLICT (name) DO UPDATE SET value = CAST(CAST(value AS INTEGER) + 1 AS TEXT)"
+)
 _SEPARATOR = "\x1f"  # chr(31), which ASCII has for this
 _MAX_GATHERED = 4 << 20  # bytes of rows that wait to be inserted together
+
+
+def access_changes(db: Connection) -> str | None:
+    """How often access has changed in a store on SQLite, whoever changed it."""
+    count: str | None = db.exec_driver_sql("SELECT value FROM meta WHERE name = 'access_changes'").scalar()
+    return count
 
 
 class EventIds(Protocol):
@@ -157,11 +167,14 @@ class Transaction:
 
         Every process then checks at once whether whoever listens still may. On
         PostgreSQL the transaction itself tells them, so that the command line reaches
-        them too; it happens too rarely to hold up other commits.
+        them too; it happens too rarely to hold up other commits. On SQLite it counts,
+        and the service looks at the count (`access_changes`).
         """
         self.changes_access = True
         if self.db.dialect.name == "postgresql":
             self.db.exec_driver_sql("SELECT pg_notify(%s, %s)", (CHANNEL, '["",["access",null]]'))
+        else:
+            self.db.exec_driver_sql(_COUNT_ACCESS_CHANGE)
 
     @property
     def previous_event_id(self) -> str | None:
