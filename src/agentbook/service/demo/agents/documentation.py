@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 
 from .docstrings import REFERENCE, read_docstrings
-from .tokenize import keyword_stems, keywords, stem, words
+from .tokenize import counts_only, keywords, stem, words
 
 # Weight of a hit in the document's title, the section's title, the section's text.
 _WEIGHTS = (2.5, 6.0, 1.0)
@@ -32,8 +32,13 @@ _DEFINITION, _DEFINITION_TITLE = re.compile(r"\W*what\b", re.IGNORECASE), re.com
 _DEFINITION_FACTORS = {True: 1.5, False: 0.6}
 # What is typed as it stands, such as %%chat; its words alone are those of many pages.
 _LITERAL = re.compile(r"%{1,2}\w+|--[a-z][\w-]+")
-# For a section whose title is exactly the query, or has such a literal of it.
-_EXACT_TITLE_FACTOR = 1.7
+# For a section whose title has such a literal of the query.
+_LITERAL_FACTOR = 1.7
+# How much better a section is whose title says just what the question does.
+_TITLE_WEIGHT = 0.5
+_TITLE_STOP_WORDS = frozenset(
+    "a an the i my me you your it its is are be can could do does did how what which where when why who of to in on for with and or from at by".split()  # noqa: SIM905
+)
 _SYNONYM_COVERAGE = 0.8
 _MIN_COVERAGE = 0.5  # one shared word does not make an answer
 _MAX_QUERY_WORDS = 24
@@ -48,13 +53,21 @@ SYNONYMS: dict[str, tuple[str, ...]] = {
     "resume": ("from_id", "reconnect"), "paging": ("page", "limit"), "pagination": ("page", "limit", "envelope"), "pages": ("page",),
     "throttled": ("429", "rate"), "throttling": ("429", "rate"), "ratelimit": ("429",), "rate": ("429",), "crash": ("error", "failed"), "bug": ("error",), "broken": ("failed",),
     "exception": ("error", "exceptions"), "exceptions": ("error",), "login": ("sign", "oauth"), "signin": ("sign",), "log": ("sign",), "cli": ("command",), "shell": ("command",),
-    "terminal": ("command",), "commands": ("command",), "server": ("service",), "offline": ("embedded", "stand"), "local": ("embedded",), "delete": ("uninstall", "revoke"), "remove": ("uninstall", "revoke"),
+    "terminal": ("command",), "commands": ("command",), "server": ("service",), "offline": ("embedded", "stand"), "local": ("embedded",), "delete": ("uninstall", "revoke", "remove"), "remove": ("uninstall", "revoke", "delete"), "erase": ("delete",), "newest": ("latest",), "saved": ("stored",),
     "rotate": ("stale", "updated"), "rotation": ("stale", "updated"), "old": ("stale",), "outdated": ("stale",), "leak": ("secrets", "masked"), "missing": ("restricted", "404"),
     "hang": ("reply", "never"), "hangs": ("never",), "stuck": ("never",), "slow": ("latency",), "speed": ("latency",), "latency": ("latency_s",), "wait": ("latency",), "model": ("llm",), "gpt": ("llm",), "openai": ("llm",),
     "prompt": ("system_prompt",), "widget": ("panel",), "jupyter": ("jupyterlab", "notebook"), "notebook": ("jupyterlab",), "organisation": ("organization",), "organisations": ("organization",),
     "mybinder": ("binder",), "cloud": ("binder",), "history": ("events",), "messages": ("events",), "heatmap": ("activity",), "chart": ("plot",), "graph": ("plot",), "quota": ("limit",), "throughput": ("limit",),
-    "unused": ("last", "use"), "timeout": ("timeout_s", "timed"), "duplicate": ("duplicates",), "dupes": ("duplicates",), "export": ("parquet",), "proxy": ("proxies",), "send": ("attach",), "upload": ("attach",), "reconnecting": ("reconnect",),
+    "unused": ("last", "use"), "timeout": ("timeout_s", "timed"), "duplicate": ("duplicates",), "dupes": ("duplicates",), "export": ("parquet",), "proxy": ("proxies",), "send": ("attach",), "upload": ("attach",), "timezone": ("tz", "zone"), "url": ("address", "base_url"),
+    "download": ("export", "load"), "clear": ("new",), "invite": ("invitations", "members"), "telemetry": ("privacy",), "interrupt": ("stop",), "cancel": ("stop",), "abort": ("stop",), "pick": ("choose",), "select": ("choose",), "image": ("picture",), "folder": ("directory",), "manual": ("documentation",), "colour": ("theme",), "color": ("theme",), "size": ("large", "height"), "repeat": ("again",), "colleague": ("members",), "reconnecting": ("reconnect",),
 }  # fmt: skip
+
+
+# The reader's words -> the documentation's, where each alone means something else.
+_PHRASES = {
+    "log in": "sign in", "log out": "sign out", "log off": "sign out", "sign off": "sign out", "turn off": "stop", "shut down": "stop", "time zone": "timezone",
+}  # fmt: skip
+_PHRASE = re.compile(rf"\b(?:{'|'.join(_PHRASES).replace(' ', ' +')})\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +128,7 @@ class Library:
     def __init__(self, sections: Iterable[Section]) -> None:
         self.sections = tuple(sections)
         self._vocabulary = [{stem(word) for word in _indexed_words(section)} for section in self.sections]
+        self._titles = [set(map(stem, _title_words(section.title))) for section in self.sections]
         self._lock = threading.Lock()
         self._index = sqlite3.connect(":memory:", check_same_thread=False)
         self._index.execute(
@@ -130,6 +144,7 @@ class Library:
 
         Whole words and their synonyms are searched first, then beginnings of words.
         """
+        query = _PHRASE.sub(lambda phrase: _PHRASES[" ".join(phrase[0].lower().split())], query)
         terms = keywords(query) or [word for word in words(query) if len(word) > 3]
         terms = [word[:_MAX_WORD] for word in terms[:_MAX_QUERY_WORDS]]
         if not terms:
@@ -150,9 +165,11 @@ class Library:
         sql = "SELECT rowid, bm25(pages, ?, ?, ?) FROM pages WHERE pages MATCH ? ORDER BY 2 LIMIT 40"
         with self._lock:
             rows = self._index.execute(sql, (*_WEIGHTS, " OR ".join(expressions))).fetchall()
+            having = [self._having(word) for word in terms]
         hits = []
+        asked = _title_words(query)
         for number, rank in rows:
-            coverage = self._coverage(terms, number, prefix)
+            coverage = self._coverage(terms, having, number, prefix)
             section = self.sections[number]
             factor = _FACTORS.get(section.document, 1.0)
             if section.document == REFERENCE and _is_spelled_out(section.title, query):
@@ -160,20 +177,29 @@ class Library:
             if _DEFINITION_TITLE.fullmatch(section.title):
                 factor *= _DEFINITION_FACTORS[bool(_DEFINITION.match(query))]
             if any(literal in section.title for literal in _LITERAL.findall(query)):
-                factor *= _EXACT_TITLE_FACTOR
-            if keyword_stems(section.title) == {stem(word) for word in terms}:
-                factor *= _EXACT_TITLE_FACTOR
+                factor *= _LITERAL_FACTOR
+            factor *= 1 + _TITLE_WEIGHT * _likeness(self._titles[number], asked)
             # With bm25 alone, one rare word would beat three that fit.
             hits.append(Hit(section, coverage, -rank * factor * (0.3 + coverage) ** 2))
         return sorted((hit for hit in hits if hit.coverage >= _MIN_COVERAGE), key=lambda hit: -hit.score)
 
-    def _coverage(self, terms: Sequence[str], number: int, prefix: bool) -> float:
+    def _having(self, word: str) -> set[int]:
+        """The sections that have a word in any form, as the index stems it."""
+        return {
+            number for (number,) in self._index.execute("SELECT rowid FROM pages WHERE pages MATCH ?", (_quote(word),))
+        }
+
+    def _coverage(self, terms: Sequence[str], having: Sequence[set[int]], number: int, prefix: bool) -> float:
         vocabulary = self._vocabulary[number]
         matched = 0.0
-        for word in terms:
-            if stem(word) in vocabulary or (prefix and any(entry.startswith(stem(word)) for entry in vocabulary)):
+        for word, sections in zip(terms, having, strict=True):
+            if (
+                number in sections
+                or stem(word) in vocabulary
+                or (prefix and any(entry.startswith(stem(word)) for entry in vocabulary))
+            ):
                 matched += 1
-            elif any(stem(synonym) in vocabulary for synonym in _synonyms(word)):
+            elif not vocabulary.isdisjoint(_stems(word)):
                 matched += _SYNONYM_COVERAGE
         return matched / len(terms)
 
@@ -183,6 +209,27 @@ def _indexed_words(section: Section) -> list[str]:
     # Identifiers count as a whole and in parts: `load_events` matches "load events"
     # too.
     return [part for word in words(text) for part in {word, *re.split(r"[_'’-]", word)}]
+
+
+def _title_words(text: str) -> list[str]:
+    """The words of a title or a question but those that any may have.
+
+    Unlike `keywords`, verbs such as "get" count: in a title they name what to do.
+    """
+    return [word for word in words(text) if word not in _TITLE_STOP_WORDS and not counts_only(word)]
+
+
+def _likeness(title: set[str], asked: Sequence[str]) -> float:
+    """How much of a title is asked, and of the question in the title: 0 to 1."""
+    shared = sum(
+        1.0 if stem(word) in title else 0.0 if title.isdisjoint(_stems(word)) else _SYNONYM_COVERAGE for word in asked
+    )
+    return min(1.0, 2 * shared / (len(title) + len(asked) or 1))
+
+
+def _stems(word: str) -> set[str]:
+    """The stems of a word and of its synonyms."""
+    return {stem(each) for each in (word, *_synonyms(word))}
 
 
 def _is_spelled_out(name: str, query: str) -> bool:

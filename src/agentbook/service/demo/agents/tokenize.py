@@ -13,25 +13,28 @@ STOP_WORDS = frozenset(
     own please same shall should so some something such tell than thank thanks that the their them then there these they thing
     this those to too up us use used using very want was way we well were what when where which while who whom whose why will
     with without work would you your try tried tries different difference differ happen happens happened possible
-    two three four five six seven eight nine ten several few both see
+    anybody anyone everybody everyone somebody someone two three four five six seven eight nine ten several few both see
     """.split()  # noqa: SIM905 - a list of words reads better as words
 )
 
 # Numbers that are a subject: the HTTP statuses of errors. Others only count things.
 _STATUS = re.compile(r"[45]\d\d")
 _WORD = re.compile(r"[^\W_]+(?:['’_-][^\W_]+)*")
+_POSSESSIVE = re.compile(r"['’]s\b")
 _ENDINGS = ("ations", "ation", "ings", "ing", "ies", "ied", "es", "ed", "s")
 
 
 def words(text: str) -> list[str]:
-    """The words of `text` in lower case, in order. Numbers count, punctuation does not.
+    """The words of `text` in lower case, in order; genitives without their ending.
+
+    Numbers count, punctuation does not.
 
     Examples
     --------
     >>> words("Is from_id *exclusive*, or not?")
     ['is', 'from_id', 'exclusive', 'or', 'not']
     """
-    return _WORD.findall(text.lower())
+    return _WORD.findall(_POSSESSIVE.sub("", text.lower()))
 
 
 def keywords(text: str) -> list[str]:
@@ -47,10 +50,13 @@ def keywords(text: str) -> list[str]:
     return list(dict.fromkeys(word for word in words(text) if _names_a_subject(word)))
 
 
+def counts_only(word: str) -> bool:
+    """Whether a word is a number that names no subject, as an error's status does."""
+    return word.isdigit() and _STATUS.fullmatch(word) is None
+
+
 def _names_a_subject(word: str) -> bool:
-    if word.isdigit():
-        return _STATUS.fullmatch(word) is not None
-    return len(word) > 1 and word not in STOP_WORDS
+    return not counts_only(word) and len(word) > 1 and word not in STOP_WORDS
 
 
 def stem(word: str) -> str:
