@@ -167,7 +167,7 @@ class Library:
             rows = self._index.execute(sql, (*_WEIGHTS, " OR ".join(expressions))).fetchall()
             having = [self._having(word) for word in terms]
         hits = []
-        asked = _title_words(query)
+        question = _title_words(query)
         for number, rank in rows:
             coverage = self._coverage(terms, having, number, prefix)
             section = self.sections[number]
@@ -178,7 +178,7 @@ class Library:
                 factor *= _DEFINITION_FACTORS[bool(_DEFINITION.match(query))]
             if any(literal in section.title for literal in _LITERAL.findall(query)):
                 factor *= _LITERAL_FACTOR
-            factor *= 1 + _TITLE_WEIGHT * _likeness(self._titles[number], asked)
+            factor *= 1 + _TITLE_WEIGHT * _likeness(self._titles[number], question)
             # With bm25 alone, one rare word would beat three that fit.
             hits.append(Hit(section, coverage, -rank * factor * (0.3 + coverage) ** 2))
         return sorted((hit for hit in hits if hit.coverage >= _MIN_COVERAGE), key=lambda hit: -hit.score)
@@ -219,12 +219,13 @@ def _title_words(text: str) -> list[str]:
     return [word for word in words(text) if word not in _TITLE_STOP_WORDS and not counts_only(word)]
 
 
-def _likeness(title: set[str], asked: Sequence[str]) -> float:
-    """How much of a title is asked, and of the question in the title: 0 to 1."""
+def _likeness(title: set[str], question: Sequence[str]) -> float:
+    """How much a title and a question have in common: 0 to 1."""
     shared = sum(
-        1.0 if stem(word) in title else 0.0 if title.isdisjoint(_stems(word)) else _SYNONYM_COVERAGE for word in asked
+        1.0 if stem(word) in title else 0.0 if title.isdisjoint(_stems(word)) else _SYNONYM_COVERAGE
+        for word in question
     )
-    return min(1.0, 2 * shared / (len(title) + len(asked) or 1))
+    return min(1.0, 2 * shared / (len(title) + len(question) or 1))
 
 
 def _stems(word: str) -> set[str]:
