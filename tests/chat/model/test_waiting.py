@@ -12,6 +12,7 @@ from agentbook.chat.html.message_html import UNSENT, describe, exchange_html, re
 from agentbook.chat.model import outbox
 from agentbook.chat.model.conversation import Conversation
 from agentbook.chat.model.ticker import Ticker
+from agentbook.events import thread_switching
 from chat.fakes import SESSION, FakePlatform, finished
 from chat.panels import PagePerson, eventually, make, on_loop, shown
 
@@ -127,21 +128,28 @@ async def test_a_platform_without_a_sign_of_life() -> None:
     await conversation.aclose()
 
 
-async def test_changes_come_while_something_is_pending() -> None:
+async def test_changes_come_and_threads_change_often_while_something_is_pending(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     calls: list[str] = []
     ended = asyncio.Event()
 
     def is_needed() -> bool:
         calls.append("?")
-        if calls.count("tick") == 3:
-            ended.set()
         return calls.count("tick") < 3
 
+    def relax() -> None:
+        calls.append("relax")
+        if calls[-2] == "?":
+            ended.set()
+
+    monkeypatch.setattr(thread_switching, "hasten", lambda: calls.append("hasten"))
+    monkeypatch.setattr(thread_switching, "relax", relax)
     ticker = Ticker(is_needed, lambda: calls.append("tick"), interval_s=0.001)
     ticker.start()
     ticker.start()
     await ended.wait()
-    assert calls == ["?", "tick"] * 3 + ["?"]
+    assert calls == ["hasten", *["?", "tick", "hasten", "relax"] * 3, "?", "relax"]
 
 
 def test_the_panel_withdraws_by_its_button_and_from_code() -> None:

@@ -1,15 +1,19 @@
-"""Changes that only time makes: how long something has been waiting."""
+"""While a reply is on its way: how long it has been waiting, and soon to be seen."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
 
+from ...events import thread_switching
+
 INTERVAL_S = 1.0
 
 
 class Ticker:
     """Calls a function once a second while there is a reason to.
+
+    As long as it ticks, threads change often: see `agentbook.events.thread_switching`.
 
     Parameters
     ----------
@@ -30,12 +34,17 @@ class Ticker:
         if self._timer is not None:
             return
         try:
-            self._timer = asyncio.get_running_loop().call_later(self._interval_s, self._tick)
+            loop = asyncio.get_running_loop()
         except RuntimeError:  # events are fed by hand: nothing is waiting
             return
+        self._timer = loop.call_later(self._interval_s, self._tick)
+        thread_switching.hasten()
 
     def _tick(self) -> None:
         self._timer = None
-        if self._is_needed():
-            self._on_tick()
-            self.start()
+        try:
+            if self._is_needed():
+                self._on_tick()
+                self.start()
+        finally:
+            thread_switching.relax()

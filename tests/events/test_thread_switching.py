@@ -1,0 +1,61 @@
+"""How often threads change while a reply is on its way."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from agentbook.events import loop, thread_switching
+
+pytestmark = pytest.mark.python_versions
+
+USUAL_S = 0.005
+FAST_S = thread_switching.INTERVAL_S
+
+
+@pytest.fixture(autouse=True)
+def interval(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(thread_switching, "_count", 0)
+    before_s = sys.getswitchinterval()
+    sys.setswitchinterval(USUAL_S)
+    yield
+    sys.setswitchinterval(before_s)
+
+
+def after(*calls: Callable[[], None]) -> list[float]:
+    """The interval after each of the calls on the toolkit's thread, in seconds."""
+
+    async def run() -> list[float]:
+        return [call() or round(sys.getswitchinterval(), 6) for call in calls]
+
+    return loop.run(run(), 60)
+
+
+hasten, relax = thread_switching.hasten, thread_switching.relax
+
+
+def test_the_interval_is_restored_after_the_last_reply() -> None:
+    assert after(hasten, hasten, relax, relax) == [FAST_S, FAST_S, FAST_S, USUAL_S]
+    assert after(hasten, relax) == [FAST_S, USUAL_S]
+
+
+def test_an_interval_that_another_sets_meanwhile_stays() -> None:
+    def set_another() -> None:
+        sys.setswitchinterval(0.02)
+
+    assert after(hasten, set_another, hasten, relax, relax) == [FAST_S, 0.02, 0.02, 0.02, 0.02]
+
+
+def test_a_shorter_interval_stays() -> None:
+    sys.setswitchinterval(0.0001)
+    assert after(hasten, relax) == [0.0001, 0.0001]
+
+
+def test_other_threads_change_nothing() -> None:
+    hasten()
+    assert sys.getswitchinterval() == USUAL_S
+    assert after(hasten) == [FAST_S]
+    relax()
+    assert sys.getswitchinterval() == FAST_S
