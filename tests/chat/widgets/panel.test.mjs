@@ -381,6 +381,32 @@ test(
   }),
 );
 
+/* A page lays itself out before it can say where a box stands: once for each panel, for each patch. */
+test(
+  "a reply that grows asks where its box stands only while the reader is far from the end",
+  using(
+    (panel) => {
+      const log = panel.find(".ab-log");
+      let [reads, top] = [0, 0];
+      Object.defineProperty(log, "scrollTop", { get: () => ((reads += 1), top), set: (value) => (top = value) });
+      const grow = (version, length) =>
+        panel.receive({ version, ops: [["body", "t1", length, 0, "!"], ["field", "status", ["Going on", true]]] });
+      grow(2, 1);
+      assert.equal(reads, 0);
+      const scroll = (to) => {
+        top = to;
+        log.dispatchEvent(new Event("scroll"));
+      };
+      scroll(-200);
+      assert.equal(panel.find(".ab-latest").hidden, false);
+      top = 0; // as where the box left the page for a while, which no event tells
+      grow(3, 2);
+      assert.equal(panel.find(".ab-latest").hidden, true);
+    },
+    snapshot(1, [["t1", turn("Hi", "a", true)]]),
+  ),
+);
+
 test(
   "what was opened and what has the focus survive a change beside it",
   using(

@@ -77,7 +77,9 @@ export function logView(state, edit, make, rows = (order) => order) {
     for (const id of ids) if (state.turns.has(id)) drawTurn(id);
     if (changes.all || changes.order) arrange();
     if (changes.all) set(log, "style", `height: ${state.fields.height}`);
-    drawLatest();
+    // To ask where the box stands lays out the page, once for each panel that changes. No
+    // change moves it away from its end, and whoever scrolls is heard above.
+    if (!latest.hidden) drawLatest();
   }
 
   const sentMessages = () => [...inner.querySelectorAll(".ab-me .ab-said")].map((each) => each.textContent);
