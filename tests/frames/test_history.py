@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +82,20 @@ def test_a_session_that_cannot_be_read_is_named_and_can_be_read_later() -> None:
 def test_an_invalid_argument_is_named(span: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         ab.load_history(account().client(), "acme", **span)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("analysis", [ab.activity, ab.compare_periods, ab.latency, ab.plot.failures, ab.plot.waterfall])
+def test_an_empty_history_tells_every_analysis_what_to_do(analysis: Callable[[ab.History], object]) -> None:
+    history = ab.load_history(Account({}, workspaces={"desk": []}).client(), "acme")
+    assert ": 1 workspace, 0 sessions, " in repr(history)
+    with pytest.warns(ab.errors.EmptyWarning, match=r"There are no sessions: start one with client\.sessions\.start"):
+        analysis(history)
+
+
+def test_an_unknown_account_tells_how_to_do_without() -> None:
+    with pytest.raises(ab.NotFound) as raised:
+        ab.load_history(account().client(), "nobody")
+    assert "client.me.get() shows the account" in " ".join(raised.value.__notes__)
 
 
 def test_texts_of_the_platform_are_escaped_in_html() -> None:

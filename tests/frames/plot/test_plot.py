@@ -152,7 +152,18 @@ def test_a_chart_has_no_background_and_no_black_text(draw: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["activity_heatmap", "failure_rate", "failures", "initiators", "latency", "prompt_latency"]
+    "name",
+    [
+        "activity_heatmap",
+        "comparison",
+        "failure_rate",
+        "failures",
+        "initiators",
+        "latency",
+        "prompt_latency",
+        "turn_timeline",
+        "waterfall",
+    ],
 )
 def test_a_chart_of_nothing_says_so_once(name: str) -> None:
     with pytest.warns(EmptyWarning) as caught:

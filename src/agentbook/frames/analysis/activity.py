@@ -223,7 +223,7 @@ def activity(
     tz, events = zone_name(tz), events_of(events, caller="activity")
     rows = _counted(read_events(events, caller="activity"), groups)
     undated = int(rows["(at)"].isna().sum())
-    warn_if_empty(rows, caller="activity")
+    warn_if_empty(events if events.empty else rows, caller="activity")
     span = span_in(events, "created_at", since, until, tz=tz, caller="activity")
     rows = keep_top(span.select(rows, rows["(at)"]), groups, top, caller="activity")
     rows = rows.assign(period=period_starts(rows["(at)"], freq, tz))

@@ -16,6 +16,7 @@ from .comparison_data import GROUP, ComparedSpan, Records, check_not_empty, numb
 from .event_columns import distinct
 from .labels import with_provenance
 from .periods import zone_name
+from .selection import warn_if_empty, warns_once
 from .statistic import check_stat, statistic_of
 from .validate import groups_of
 
@@ -28,6 +29,7 @@ _COLUMNS = {
 }
 
 
+@warns_once
 def compare_periods(
     data: Any,
     *,
@@ -137,6 +139,7 @@ def compare_periods(
         raise ValueError(f"compare_periods counts by unit='turns' or unit='sessions', not {unit!r}.")
     chosen = _metrics(metric, stat)
     frame = frame_of(data, caller="compare_periods", resource="events")
+    warn_if_empty(frame, caller="compare_periods")
     groups = groups_of(by, *_COLUMNS, caller="compare_periods")
     records = read_records(frame, groups, as_of)
     spans = read_spans(a, b, period, records, tz)

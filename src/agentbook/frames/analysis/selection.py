@@ -136,9 +136,22 @@ def span_in(frame: pd.DataFrame, column: str, since: Any, until: Any, *, tz: str
 
 
 def warn_if_empty(frame: pd.DataFrame, *, caller: str, advice: str = _LOAD_MORE) -> None:
-    """Warn with `EmptyWarning` if there is nothing to analyse, and say what to do."""
+    """Warn with `EmptyWarning` if there is nothing to analyse, and say what to do.
+
+    A frame of a history knows better than `advice` why it is empty (`with_advice`).
+    """
     if frame.empty:
+        advice = frame.attrs.get("agentbook", {}).get("advice") or advice
         _warn(f"{caller}: the frame has no rows, so neither has the result. {advice}")
+
+
+def with_advice(frame: pd.DataFrame, hint: str) -> pd.DataFrame:
+    """The frame; if it is empty, `hint` is what `warn_if_empty` says of it."""
+    if not frame.empty or not hint:
+        return frame
+    frame = frame.copy()
+    frame.attrs["agentbook"] = {**frame.attrs.get("agentbook", {}), "advice": f"There are {hint}."}
+    return frame
 
 
 def warns_once(chart: Callable[P, T]) -> Callable[P, T]:
@@ -235,4 +248,4 @@ def keep_top(frame: pd.DataFrame, groups: Sequence[str], top: int | None, *, cal
     return frame.assign(**{name: frame[name].astype(STR).mask(rest, OTHER) for name in groups})
 
 
-__all__ = ["OTHER", "Span", "keep_top", "span_in", "span_of", "warn_if_empty"]
+__all__ = ["OTHER", "Span", "keep_top", "span_in", "span_of", "warn_if_empty", "with_advice"]

@@ -39,6 +39,10 @@ WINDOW = 200  # sessions of a workspace that are read again, the latest change f
 _REFUSALS = (Forbidden, NotFound)  # what this credential may not read
 # A platform may make a change visible a little later than another of the same instant.
 _LATE = pd.Timedelta("1min")
+_NO_ACCOUNT = (
+    "Without an account, ab.load_history(client) loads the workspaces that the credential sees; client.me.get() shows "
+    "the account that it acts as."
+)
 
 
 @dataclass(slots=True)
@@ -176,7 +180,11 @@ class CatalogLoad:
     def _all_workspaces(self, account: str | None, bar: Progress) -> Steps[pd.DataFrame]:
         name = f"workspaces of {account or 'this credential'}"
         if account is not None:
-            lists = yield from self._fetch(name, "workspaces", {name: workspaces_endpoint.list_(account)}, bar, ())
+            try:
+                lists = yield from self._fetch(name, "workspaces", {name: workspaces_endpoint.list_(account)}, bar, ())
+            except NotFound as error:
+                error.add_note(_NO_ACCOUNT)
+                raise
             return lists.frame()
         # `all` adds those of the user's organizations; its name on the wire is in the
         # live openapi.yaml only.

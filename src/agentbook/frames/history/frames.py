@@ -40,4 +40,15 @@ class Frames(Protocol):
         ...
 
 
-__all__ = ["RESTRICTED", "Frames"]
+def count_text(count: int, name: str) -> str:
+    """A number of rows, and what they are.
+
+    Examples
+    --------
+    >>> count_text(1, "workspaces"), count_text(1200, "events")
+    ('1 workspace', '1,200 events')
+    """
+    return f"{count:,} {name.removesuffix('s') if count == 1 else name}"
+
+
+__all__ = ["RESTRICTED", "Frames", "count_text"]

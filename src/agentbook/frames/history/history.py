@@ -16,14 +16,14 @@ import pandas as pd
 
 from ..._half_made import repr_when_half_made
 from ..analysis.labels import with_sessions
-from ..analysis.selection import Span
+from ..analysis.selection import Span, with_advice
 from ..analysis.turns import turns
 from ..analysis.validate import require
 from ..parse.frame import to_frame
 from ..parse.schemas import STR
 from ..tabular import frame_of
 from .catalog import look_up
-from .frames import RESTRICTED
+from .frames import RESTRICTED, count_text
 from .report import write_report
 
 _FRAMES = ("workspaces", "sessions", "events", "turns", "agents", "credentials")
@@ -112,6 +112,7 @@ class History:
         self.credentials = self._named_credentials(_frame_of("credentials", credentials, "owner_id"))
         self._loaded = events
         self.events = self._with_names(self._within_span(events, events["at"].fillna(events["created_at"])))
+        self.events = with_advice(self.events, self.hint)
 
     @property
     def complete(self) -> bool:
@@ -133,7 +134,8 @@ class History:
         """
         table = turns(self._loaded, texts=True)
         table = self._with_names(self._within_span(table, table["asked_at"].fillna(table["replied_at"])))
-        return table.assign(initiator=look_up(table["initiator_id"], self._people.index, self._people))
+        table = table.assign(initiator=look_up(table["initiator_id"], self._people.index, self._people))
+        return with_advice(table, self.hint)
 
     def report(self, path: str | os.PathLike[str]) -> Path:
         """Write a report as one HTML page that opens without a network.
@@ -206,7 +208,7 @@ class History:
 
     @repr_when_half_made
     def __repr__(self) -> str:
-        counts = ", ".join(f"{len(getattr(self, name)):,} {name}" for name in _FRAMES if name != "turns")
+        counts = ", ".join(count_text(len(getattr(self, name)), name) for name in _FRAMES if name != "turns")
         incomplete = "" if self.complete else f"; incomplete: {', '.join(list(self.missing)[:3])}"
         hint = f"; {self.hint}" if self.hint else ""
         return f"<History of {self.title}: {counts}{incomplete}{hint}>"

@@ -7,6 +7,7 @@ telephone and on paper. What people and agents wrote is shown as text.
 from __future__ import annotations
 
 import os
+import warnings
 from base64 import b64encode
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -19,6 +20,7 @@ import numpy as np
 import pandas as pd
 
 from ..._whole_file import whole_file
+from ...api.errors import EmptyWarning
 from ..analysis.credentials import credential_report
 from ..analysis.failures import failures as failure_table
 from ..analysis.findings import credential_findings
@@ -26,7 +28,7 @@ from ..analysis.timing import latency as latency_table
 from ..parse.schemas import STR
 from ..plot import activity_heatmap, credentials, failures, latency
 from .findings import findings
-from .frames import RESTRICTED, Frames
+from .frames import RESTRICTED, Frames, count_text
 
 _ROWS = 20  # of a table
 _TEXT = 200  # characters of a text in a cell
@@ -51,9 +53,16 @@ def write_report(history: Frames, path: str | os.PathLike[str]) -> Path:
 
 def report_html(history: Frames) -> str:
     """The report as an HTML page."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", EmptyWarning)  # the page says itself what is empty
+        return _page(history)
+
+
+def _page(history: Frames) -> str:
     template = Template(Path(__file__).with_name("report.html").read_text("utf-8"))
     counts = ", ".join(
-        f"{len(getattr(history, name)):,} {name}" for name in ("workspaces", "sessions", "turns", "events", "agents")
+        count_text(len(getattr(history, name)), name)
+        for name in ("workspaces", "sessions", "turns", "events", "agents")
     )
     loaded_at = history.events.attrs.get("agentbook", {}).get("loaded_at") or "an unknown time"
     now = datetime.now(UTC)

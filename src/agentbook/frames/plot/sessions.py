@@ -6,12 +6,14 @@ from typing import Any
 
 import pandas as pd
 
+from ..analysis.selection import warn_if_empty
 from ..load.session_ids import session_ids
 from .style import join_names
 
 
 def one_session(events: pd.DataFrame, session: Any, *, caller: str) -> pd.DataFrame:
     """The events of one session; a `ValueError` lists the sessions there are."""
+    warn_if_empty(events, caller=caller)
     sessions = events["session_id"].dropna().unique()
     if session is None:
         if len(sessions) > 1:
