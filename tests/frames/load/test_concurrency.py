@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import sys
 import threading
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import httpx
+import pytest
 
 import agentbook as ab
+from agentbook.frames.load import drivers
 
 LATENCY_S = 0.03
 PAGES, ITEMS = 30, 10
@@ -72,3 +78,23 @@ def test_a_busy_interpreter_does_not_make_a_load_sequential() -> None:
         frame = ab.Client("https://h/v1", http_client=http).agents.list().to_pandas()
     assert frame["id"].tolist() == [f"a{n}" for n in range(PAGES * ITEMS)]
     assert platform.most_under_way >= TOGETHER
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no fork")
+def test_a_fork_loads_with_threads_of_its_own() -> None:
+    """Those of the load before it exist in the parent only."""
+
+    def load() -> int:
+        platform = SlowPlatform()
+        http = httpx.Client(transport=httpx.MockTransport(platform.answer))
+        return len(ab.Client("https://h/v1", http_client=http).agents.list().to_pandas())
+
+    assert load() == PAGES * ITEMS
+    threads = drivers._pool()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns of threads
+        child = os.fork()
+    if not child:
+        signal.alarm(60)  # ends it, rather than to wait for ever
+        os._exit(drivers._pool() is threads or load() != PAGES * ITEMS)
+    assert os.waitpid(child, 0)[1] == 0

@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentbook.frames.parse import json_columns
+from agentbook.frames.parse import columns, json_columns
 from agentbook.frames.parse.frame import FrameBuilder, to_frame
+from agentbook.frames.parse.parsed_page import batches_of, keep_rows
 from agentbook.frames.parse.schemas import SCHEMAS, describe
 from frames.parse.pages import page
 
@@ -337,6 +338,35 @@ def test_values_of_undocumented_types_are_read_alike_together_and_alone(numbers:
     alone = pd.concat([to_frame("agents", [page(item)]) for item in items], ignore_index=True)
     for name in together:
         assert together[name].astype(object).map(repr).to_list() == alone[name].astype(object).map(repr).to_list()
+
+
+@given(st.permutations(range(len(AGENTS))))
+def test_values_of_undocumented_types_are_read_alike_whatever_page_came_before(numbers: list[int]) -> None:
+    items = [{"id": str(position), **AGENTS[number]} for position, number in enumerate(numbers)]
+    in_turn = to_frame("agents", [page(item) for item in items])
+    alone = pd.concat([to_frame("agents", [page(item)]) for item in items], ignore_index=True)
+    for name in in_turn:
+        assert in_turn[name].astype(object).map(repr).to_list() == alone[name].astype(object).map(repr).to_list()
+
+
+def test_values_of_undocumented_types_are_decoded_once_if_they_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    again: list[Any] = []
+    monkeypatch.setattr(columns, "decode_together", lambda raws, type_: again.append(raws) or [None] * len(raws))
+    agent = {"id": "1", "name": "a", "tags": ["x"], "is_public": True, "owner": {"name": "n", "type": "user"}}
+    frame = to_frame("agents", [page(agent)])
+    assert frame[["name", "is_public", "owner_name"]].values.tolist() == [["a", True, "n"]]
+    assert len(again) == 1, "the category, which may be an object"
+
+
+def test_slices_of_a_batch_are_one_batch_again_without_the_rows_that_were_dropped() -> None:
+    builder = FrameBuilder("agents")
+    bodies = [page(*[{"id": f"{n}{m}"} for m in range(3)]) for n in range(4)]
+    pieces = builder.parse_together(bodies, [{}] * 4)
+    shortened = [pieces[0], *(keep_rows(piece, [False, True, True]) for piece in pieces[1:3])]
+    assert [batch["id"].to_pylist() for batch in batches_of(shortened)] == [["00", "01", "02", "11", "12", "21", "22"]]
+    assert [len(batch) for batch in batches_of([*pieces[2:], *shortened])] == [6, 7], "in the order of the pages"
+    middle = keep_rows(pieces[3], [True, False, True])
+    assert [len(batch) for batch in batches_of([pieces[2], middle])] == [3, 2], "it is no slice"
 
 
 def test_a_value_that_all_rows_have_is_held_once() -> None:

@@ -11,7 +11,8 @@ from ...api.endpoints import sessions as endpoint
 from ...api.errors import PartialLoad
 from ...api.event_ids import first_id_at
 from ..analysis.validate import instant_of
-from ..parse.frame import FrameBuilder, ParsedPage
+from ..parse.frame import FrameBuilder
+from ..parse.parsed_page import ParsedPage
 from .concurrency import MAX_CONCURRENCY
 from .drivers import fetch_pages, shielded
 from .id_ranges import ListLoad

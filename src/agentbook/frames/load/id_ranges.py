@@ -8,16 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
-
-import pyarrow as pa
 
 from ...api.calls import Call, ListCall
 from ...api.errors import AgentbookError
 from ...api.event_ids import is_persisted, milliseconds_of
 from ...api.page import Page
 from ...api.pagination import Pagination
-from ..parse.frame import ParsedPage
+from ..parse.parsed_page import ParsedPage
 
 Outcome = tuple[Page, ParsedPage] | AgentbookError
 SPLIT_PAGES = 2  # a range is split only if it still has more than so many pages
@@ -226,20 +223,6 @@ class ListLoad:
         return [problem for id_range in self.ordered_ranges for problem in id_range.pagination.problems]
 
 
-def keep_rows(piece: ParsedPage, keep: list[bool] | None) -> ParsedPage:
-    """The rows of a piece flagged in `keep`, with their problems; None keeps all."""
-    if keep is None:
-        return piece
-    numbers = {row: number for number, row in enumerate(row for row, flag in enumerate(keep) if flag)}
-    problems = [
-        problem if problem.row is None else replace(problem, row=numbers[problem.row])
-        for problem in piece.problems
-        if problem.row is None or problem.row in numbers
-    ]
-    batch: Any = piece.batch.filter(pa.array(keep)) if numbers else None
-    return replace(piece, rows=len(numbers), batch=batch, problems=problems, whole=None)
-
-
 def _last_id(piece: ParsedPage) -> str | None:
     """The last id of a piece; None if it has none."""
     ids = piece.batch["id"] if piece.rows else []
@@ -255,4 +238,4 @@ def _last_id_of(milliseconds: int) -> str:
     return f"{digits[:8]}-{digits[8:]}-7fff-bfff-ffffffffffff"
 
 
-__all__ = ["SPLIT_PAGES", "IdRange", "ListLoad", "Outcome", "keep_rows"]
+__all__ = ["SPLIT_PAGES", "IdRange", "ListLoad", "Outcome"]

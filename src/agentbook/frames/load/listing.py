@@ -17,7 +17,8 @@ from ...api.calls import Call, ListCall
 from ...api.errors import AgentbookError, PartialLoad
 from ...api.page import Page
 from ...api.pagination import PASSES, warn_incomplete
-from ..parse.frame import FrameBuilder, ParsedPage
+from ..parse.frame import FrameBuilder
+from ..parse.parsed_page import ParsedPage
 from .drivers import fetch_pages, fetch_pages_async, shielded
 from .id_ranges import ListLoad
 from .page_loader import PageLoader

@@ -17,10 +17,11 @@ from ...api.errors import AgentbookError, InvalidInput, NotFound
 from ...api.event_ids import is_persisted, milliseconds_of
 from ...api.page import Page
 from ...api.pagination import newest_call
-from ..parse.frame import FrameBuilder, ParsedPage
+from ..parse.frame import FrameBuilder
 from ..parse.page_checks import all_in_order, check_page, check_session_ids
+from ..parse.parsed_page import ParsedPage, keep_rows
 from .concurrency import MAX_CONCURRENCY, ConcurrencyLimit
-from .id_ranges import SPLIT_PAGES, IdRange, ListLoad, keep_rows
+from .id_ranges import SPLIT_PAGES, IdRange, ListLoad
 
 _SMALL_BYTES = 100_000  # pages up to this size are parsed together with others
 _BATCH_BYTES = 400_000  # of small pages parsed at once: a page of 1,000 events
@@ -252,7 +253,8 @@ class PageLoader:
         if independent and len(page.body) <= _SMALL_BYTES:
             self._small.append((id_range, fetched.request.number, fetched, page))
             self._small_bytes += len(page.body)
-            if len(self._small) >= self._small_limit or self._small_bytes >= _BATCH_BYTES:
+            many = self._limit.target == 1 and len(self._small) >= self._small_limit
+            if many or self._small_bytes >= _BATCH_BYTES:
                 self.parse_small()
             return
         busy = time.thread_time()

@@ -23,7 +23,7 @@ from .json_arrays import INSTANT, TEXT, object_array, objects
 from .json_columns import Values, add_extra, decode_together
 from .lists import TEXTS
 from .masking import NO_HOST, fingerprint, host_of, mask, mask_except_names, mask_raw
-from .page_types import Path
+from .page_types import UNDOCUMENTED_TYPES, Path
 from .problems import Problem
 from .schemas import DTYPES, Column, Schema
 
@@ -41,12 +41,6 @@ _LABEL_KEYS = ("name", "full_name", "slug", "title", "label", "key", "id", "type
 # The years 1 to 9999.
 _FIRST_US, _LAST_US = -62_135_596_800_000_000, 253_402_300_799_999_999
 _decode = msgspec.json.decode
-# What a column of undocumented type holds if its values have the expected shape.
-_COLUMN_TYPES: dict[str, Any] = {
-    **dict.fromkeys(("id", "text", "enum", "time", "label"), str | None),
-    "bool": bool | None,
-    "list": list[str | None] | None,
-}
 
 
 def arrow_schema(schema: Schema) -> Any:
@@ -104,8 +98,9 @@ class BatchMaker:
     def _column(self, column: Column, path: Path, items: list[Any], values: Values) -> Any:
         if column.kind in ("masked", "json"):
             return pa.array([self._json(column.kind, raw) for raw in items], TEXT)
-        if column.kind in ("label", "host") or not column.documented:
-            shaped = decode_together(items, _COLUMN_TYPES[column.kind]) if column.kind in _COLUMN_TYPES else None
+        if column.kind in ("label", "host") or not (column.documented or path in values.shaped):
+            type_ = UNDOCUMENTED_TYPES.get(column.kind)
+            shaped = None if type_ is None else decode_together(items, type_)
             if shaped is None:
                 shaped = [
                     self._opaque(column, path, row, raw, values) if raw else None for row, raw in enumerate(items)

@@ -14,7 +14,7 @@ import itertools
 import sys
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -23,6 +23,7 @@ import pyarrow as pa
 
 from .columns import BatchMaker, arrow_schema, constant
 from .json_columns import PageReader, Values
+from .parsed_page import ParsedPage, batches_of
 from .problems import MAX_PROBLEMS, Problem
 from .schemas import schema_of
 
@@ -36,22 +37,6 @@ _LASTING = pa.system_memory_pool()
 _RAW_COLUMNS, _RAW_ROWS = frozenset({"content", "extra"}), 2_500
 _GROUP = 3  # pages that are parsed together
 _PANDAS_TYPES: dict[Any, Any] = {pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
-
-
-@dataclass(frozen=True, slots=True)
-class ParsedPage:
-    """A parsed page: a record batch of its rows (None if it has none), and problems.
-
-    If the batch is a slice, `whole` is what it was cut from, and `start` its first row.
-    """
-
-    rows: int
-    batch: Any
-    problems: list[Problem]
-    context: Mapping[str, Any]
-    readable: bool = True
-    whole: Any = None
-    start: int = 0
 
 
 class FrameBuilder:
@@ -201,7 +186,8 @@ class FrameBuilder:
             self.append(pieces.pop())
 
     def _join(self) -> None:
-        small, self._small, self._small_rows = _batches_of(self._small), [], 0
+        pages, self._small, self._small_rows = self._small, [], 0
+        small = batches_of(pages) if len(pages) > 1 else [page.batch for page in pages]
         # Batches differ in schema only if a context adds columns.
         if len(small) > 1 and all(batch.schema.equals(small[0].schema) for batch in small[1:]):
             names, rows = small[0].schema.names, sum(map(len, small))
@@ -253,9 +239,10 @@ class FrameBuilder:
             pa.field(name, constant(value, 0).type) for name, value in self._context.items() if name not in self._names
         ]
         empty = pa.schema(fields).empty_table()
+        if not self._tables and all(page.batch.schema.equals(empty.schema) for page in self._small):
+            # A few pages: nothing is gained by what `_join` does for many.
+            return pa.Table.from_batches([page.batch for page in self._small], empty.schema).combine_chunks(_LASTING)
         self._join()
-        if not self._tables:
-            return empty
         # Tables of one schema are concatenated without reading their values. Only mixed
         # contexts need promotion.
         if all(table.schema.equals(empty.schema) for table in self._tables):
@@ -281,20 +268,6 @@ class FrameBuilder:
         problems = [*known.pop("problems", []), *self.problems]
         count = int(known.pop("problem_count", 0)) + self.problem_count
         return {"resource": self.resource, **known, "complete": complete, "problem_count": count, "problems": problems}
-
-
-def _batches_of(pages: Iterable[ParsedPage]) -> list[Any]:
-    """The batches of some pages; neighbouring slices of one batch are one again."""
-    batches: list[Any] = []
-    whole, start, end = None, 0, 0
-    for page in pages:
-        if page.whole is None or page.whole is not whole or page.start != end:
-            whole, start, end = page.whole, page.start, page.start
-            batches.append(page.batch)
-        end += page.rows
-        if end - start > page.rows:
-            batches[-1] = whole.slice(start, end - start)
-    return batches
 
 
 def to_frame(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -82,11 +82,16 @@ def objects(fields: Mapping[str, Sequence[Any]]) -> list[bytes]:
     >>> objects({'"a"': [b"1", b""], '"b"': [b"[]", b""]})
     [b'{"a":1,"b":[]}', b'']
     """
-    keys = [f"{name}:".encode() for name in fields]
+    columns = {f"{name}:".encode(): raws for name, raws in fields.items() if any(raws)}
+    if columns and all(map(all, columns.values())):
+        pieces: list[Iterable[Any]] = []
+        for key, raws in columns.items():
+            pieces += itertools.repeat(b"," + key if pieces else b"{" + key), raws
+        return list(map(b"".join, zip(*pieces, itertools.repeat(b"}"))))
     members = [
-        b",".join([key + raw for key, raw in zip(keys, raws, strict=True) if raw])
-        for raws in zip(*fields.values(), strict=True)
-    ]
+        b",".join([key + raw for key, raw in zip(columns, raws, strict=True) if raw])
+        for raws in zip(*columns.values(), strict=True)
+    ] or [b""] * len(next(iter(fields.values())))
     return [b"{" + member + b"}" if member else b"" for member in members]
 
 

@@ -41,13 +41,15 @@ class Values:
         Number of items.
     fields : dict
         Path of a field to a list of its values: str, bool, int or None for documented
-        fields, `msgspec.Raw` (empty if missing) for the others. Of a content, Arrow
-        arrays.
+        and `shaped` fields, `msgspec.Raw` (empty if missing) for the others. Of a
+        content, Arrow arrays.
     extras : dict
         Row to field to raw JSON (or a dict of raw JSON), for values that do not fit
         their column.
     unknown : dict
         Path of a field without a column to its raw JSON in each row, empty if missing.
+    shaped : frozenset
+        Paths of the undocumented fields whose values are those of their column.
     problems : list of Problem
     readable : bool
         False if the page itself could not be read.
@@ -57,6 +59,7 @@ class Values:
     fields: dict[Path, Any] = field(default_factory=dict)
     extras: Extras = field(default_factory=dict)
     unknown: dict[Path, Sequence[Any]] = field(default_factory=dict)
+    shaped: frozenset[Path] = frozenset()
     problems: list[Problem] = field(default_factory=list)
     readable: bool = True
 
@@ -78,18 +81,22 @@ class PageReader:
             column.wire.partition(".")[0] for column in schema.columns if column.wire and column.documented
         }
         self._content = ContentReader()
+        # Undocumented fields that are decoded as what their column holds: all that can
+        # be, until one of them holds something else.
+        self._shaped: frozenset[Path] = frozenset()
         self._top: dict[str, Any] = {}
         self._nested: dict[str, dict[str, Any]] = {}
         for column in schema.columns:
             if column.wire is None:
                 continue
             parent, _, child = column.wire.partition(".")
-            if parent == "content":
-                self._top[parent] = ANY_CONTENT
-            elif child:
-                self._nested.setdefault(parent, {})[child] = type_of_column(column)
+            type_ = ANY_CONTENT if parent == "content" else type_of_column(column)
+            if child and parent != "content":
+                self._nested.setdefault(parent, {})[child] = type_
             else:
-                self._top[parent] = type_of_column(column)
+                self._top[parent] = type_
+            if not column.documented and type_ is not Raw:
+                self._shaped |= {tuple(column.wire.split("."))}
         # Not that of other records, which is a field like any other.
         self._has_content = "content" in self._top
         self._with_column: set[Path] = {(name,) for name in self._top}
@@ -130,9 +137,19 @@ class PageReader:
             values = self._decode(page)
         if values is None and self._learn(page):
             values = self._decode(page)
+        if values is None and self._shaped:
+            self._forget_shapes()
+            values = self._decode(page)
         if values is not None and self._enums and not self._known_values.used:
             self._learn_values(values)
         return values
+
+    def _forget_shapes(self) -> None:
+        """Decode undocumented fields as raw JSON from now on."""
+        for name, *child in self._shaped:
+            (self._nested[name] if child else self._top)[child[0] if child else name] = Raw
+        self._shaped = frozenset()
+        self._build()
 
     def _decode(self, page: bytes) -> Values | None:
         try:
@@ -168,7 +185,7 @@ class PageReader:
 
     def _columns(self, items: Sequence[Any]) -> Values | None:
         """The values of items; None if they must be read item by item."""
-        values = Values(len(items))
+        values = Values(len(items), shaped=self._shaped)
         for slot in self._slots:
             values.fields[slot.path] = slot.pick(items)
         for pick, slots in self._children.values():
@@ -271,7 +288,7 @@ class PageReader:
         type_: Any = str | None if slot.path in self._enums else slot.type
         if self._has_content and slot.path == ("content",):
             type_ = ANY_CONTENT
-        if type_ is Raw:
+        if type_ is Raw or slot.path in self._shaped:
             return raws
         column = decode_together(raws, type_)
         if column is None:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from .content import to_json
-from .frame import ParsedPage
+from .parsed_page import ParsedPage
 from .problems import Problem
 
 

@@ -14,6 +14,12 @@ from .schemas import Column
 
 _Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 _TYPES: dict[str, Any] = {"bool": bool | None, "int": _Int64 | None}
+# What a column of undocumented type holds if its values have the expected shape.
+UNDOCUMENTED_TYPES: dict[str, Any] = {
+    **dict.fromkeys(("id", "text", "enum", "time", "label"), str | None),
+    "bool": bool | None,
+    "list": list[str | None] | None,
+}
 # With more values than this, or values that are new this often, a field is no enum.
 _MAX_VALUES, _MAX_ATTEMPTS = 50, 5
 
@@ -35,8 +41,10 @@ class Slot:
 
 def type_of_column(column: Column) -> Any:
     """The type of a column's field; `Raw` for what may have any shape."""
-    if not column.documented or column.kind in ("json", "label", "host", "masked"):
+    if column.kind in ("json", "label", "host", "masked"):
         return Raw
+    if not column.documented:
+        return UNDOCUMENTED_TYPES.get(column.kind, Raw)
     return _TYPES.get(column.kind, str | None)
 
 
@@ -112,4 +120,14 @@ def page_of(item: Any) -> Any:
     return msgspec.defstruct("Page", [("items", list[item])])
 
 
-__all__ = ["Fields", "KnownValues", "Path", "Slot", "decoder_of", "fields_of", "page_of", "type_of_column"]
+__all__ = [
+    "UNDOCUMENTED_TYPES",
+    "Fields",
+    "KnownValues",
+    "Path",
+    "Slot",
+    "decoder_of",
+    "fields_of",
+    "page_of",
+    "type_of_column",
+]

@@ -26,7 +26,8 @@ from ..load.id_ranges import ListLoad
 from ..load.page_loader import PageLoader
 from ..load.progress import Progress
 from ..load.steps import Steps, drive
-from ..parse.frame import FrameBuilder, ParsedPage
+from ..parse.frame import FrameBuilder
+from ..parse.parsed_page import ParsedPage
 from ..parse.problems import MAX_PROBLEMS, Problem
 from . import parts
 from .cursors import count_late, new_rows, next_cursor, rows_without_id, split_at_overlap
