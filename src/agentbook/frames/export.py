@@ -16,6 +16,7 @@ from typing import Any, BinaryIO
 import pandas as pd
 import pyarrow as pa
 
+from .._visible_text import visible
 from .._whole_file import whole_file
 from .excel import write_excel
 from .parse.frame import jsonable
@@ -150,7 +151,7 @@ def _write_html(frame: pd.DataFrame, file: BinaryIO) -> None:
         origin=escape(", ".join(f"{name} {value}" for name, value in about.items())),
         table=rows,
     )
-    file.write(page.encode("utf-8", "replace"))
+    file.write(visible(page).encode())
 
 
 def _write_parquet(frame: pd.DataFrame, file: BinaryIO) -> None:

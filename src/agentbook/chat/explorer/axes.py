@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from calendar import month_abbr
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,7 @@ MAX_PERIODS = 96
 BANDS = 32  # of latency; with MAX_PERIODS, at most some three thousand cells
 MAX_TICKS = 9
 _SECOND, _MINUTE, _HOUR, _DAY = 1_000, 60_000, 3_600_000, 86_400_000
+_YEAR = 365 * _DAY
 _MONDAY = 4 * _DAY  # 1970 began on a Thursday
 _LENGTHS = (
     *(n * _SECOND for n in (1, 5, 15, 30)),
@@ -74,7 +76,8 @@ class Axes:
 
     def _time_ticks(self) -> list[tuple[int, str]]:
         end_ms = self.begin_ms + self.length_ms * self.periods
-        step = next((length for length in _LENGTHS if (end_ms - self.begin_ms) / length <= MAX_TICKS), 3 * 365 * _DAY)
+        step = next((length for length in _LENGTHS if (end_ms - self.begin_ms) / length <= MAX_TICKS), 0)
+        step = step or -(-(end_ms - self.begin_ms) // (MAX_TICKS * _YEAR)) * _YEAR
         begin, end = (pd.Timestamp(ms, unit="ms", tz="UTC").tz_convert(zone(self.tz)) for ms in (self.begin_ms, end_ms))
         if step < _DAY:
             first = pd.Timestamp(_floor(self.begin_ms, step, _offset_ms(begin)), unit="ms", tz="UTC")
@@ -141,8 +144,10 @@ def latency_name(value: float) -> str:
 
 
 def _tick_name(tick: pd.Timestamp, step_ms: int) -> str:
+    # Not by strftime, which knows no year after 9999.
+    month = month_abbr[tick.month]
     if step_ms >= 300 * _DAY:
-        return f"{tick:%b %Y}"
+        return f"{month} {tick.year}"
     if step_ms >= _DAY or (tick.hour, tick.minute, tick.second) == (0, 0, 0):
-        return f"{tick.day} {tick:%b}"
-    return f"{tick:%H:%M:%S}" if step_ms < _MINUTE else f"{tick:%H:%M}"
+        return f"{tick.day} {month}"
+    return f"{tick.hour:02}:{tick.minute:02}" + (f":{tick.second:02}" if step_ms < _MINUTE else "")

@@ -123,7 +123,18 @@ def label(name: str | None) -> str:
 def clock(moment: pd.Timestamp, tz: str) -> str:
     """A moment in local time, such as ``2026-09-21 14:03``."""
     local = moment.tz_convert(tz)
-    return f"{local:%Y-%m-%d %H:%M}" if local.second == 0 else f"{local:%Y-%m-%d %H:%M:%S}"
+    return minute(local) + (f":{local.second:02}" if local.second else "")
+
+
+def minute(local: pd.Timestamp) -> str:
+    """A local time to the minute; strftime knows no year after 9999.
+
+    Examples
+    --------
+    >>> minute(pd.Timestamp("2026-09-21T14:03:07"))
+    '2026-09-21 14:03'
+    """
+    return f"{local.year:04}-{local.month:02}-{local.day:02} {local.hour:02}:{local.minute:02}"
 
 
 def _span(since: pd.Timestamp | None, until: pd.Timestamp | None, tz: str) -> str:

@@ -16,7 +16,7 @@ from ..html.sanitize import visible
 from .code import selection_code
 from .columns import NO_TIME, Integers
 from .crossfilter import MAX_GROUPS, Crossfilter
-from .filters import duration, label, to_wire
+from .filters import duration, label, minute, to_wire
 from .source import Source
 
 PAGE_ROWS = 50
@@ -92,7 +92,7 @@ def table_part(crossfilter: Crossfilter, source: Source, page: TablePage) -> dic
         "rows": [
             {
                 "row": int(columns.row[index]),
-                "asked": "" if columns.at_ms[index] == NO_TIME else f"{moment:%Y-%m-%d %H:%M}",
+                "asked": "" if columns.at_ms[index] == NO_TIME else minute(moment),
                 "group": label(columns.groups[columns.group[index]]),
                 "outcome": int(columns.outcome[index]),
                 "latency": _number(columns.latency_s[index]),

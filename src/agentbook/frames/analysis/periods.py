@@ -87,11 +87,11 @@ def period_range(first: Any, last: Any, freq: str, tz: str) -> pd.DatetimeIndex:
     """The starts of all periods from the one at `first` to the one at `last`."""
     step = _step(freq)
     if isinstance(step, pd.Timedelta) and step <= HOUR:
-        _check_count((last - first) / step, freq)
+        _check_count(first, last, (last - first) / step, freq)
         return _short_periods(first, last, step, tz)
     begin, end = first.tz_localize(None), last.tz_localize(None)
     if isinstance(step, pd.Timedelta):
-        _check_count((end - begin) / step, freq)
+        _check_count(begin, end, (end - begin) / step, freq)
         return _long_periods(begin, end, step, tz)
     return _localize(pd.DatetimeIndex(pd.period_range(begin, end, freq=step).start_time), tz)
 
@@ -170,9 +170,12 @@ def _long_periods(begin: Any, end: Any, step: pd.Timedelta, tz: str) -> pd.Datet
     return starts[(_period_starts(starts.to_series(), step, tz) == starts).to_numpy()]
 
 
-def _check_count(count: float, freq: str) -> None:
+def _check_count(begin: Any, end: Any, count: float, freq: str) -> None:
     if count > MAX_PERIODS:
-        raise ValueError(f"These events span {count:,.0f} periods of {freq!r}: choose a longer period, or fill=False.")
+        raise ValueError(
+            f"These events span {count:,.0f} periods of {freq!r}, from {begin:%Y-%m-%d} to {end:%Y-%m-%d}: choose a "
+            "longer period, a span with since= and until=, or fill=False."
+        )
 
 
 def _localize(naive: pd.DatetimeIndex, tz: str) -> pd.DatetimeIndex:

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ..._visible_text import visible
 from ..._whole_file import whole_file
 from ...api.errors import EmptyWarning
 from ..analysis.credentials import credential_report
@@ -55,7 +56,7 @@ def report_html(history: Frames) -> str:
     """The report as an HTML page."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", EmptyWarning)  # the page says itself what is empty
-        return _page(history)
+        return visible(_page(history))
 
 
 def _page(history: Frames) -> str:

@@ -22,6 +22,7 @@ import pandas as pd
 
 from ..._half_made import repr_when_half_made
 from ..._names import nearest
+from ..._visible_text import visible
 from ..._whole_file import whole_file
 from .combination import combined_spec
 from .selected_rows import selected_rows
@@ -63,7 +64,7 @@ class Chart:
 
     def __init__(self, chart: Any, text: str, data: pd.DataFrame, drawn: pd.DataFrame | None = None) -> None:
         self.chart = chart
-        self.text = text
+        self.text = visible(text)
         self.data = data
         self._sources = [_Source(0, data if drawn is None else drawn)]
         self._source_of: dict[str, int] = {}  # parameter -> its source, if not the first
@@ -161,7 +162,7 @@ class Chart:
         return {**self._spec(None), "description": self.text}
 
     def _spec(self, background: str | None) -> dict[str, Any]:
-        spec: dict[str, Any] = self.chart.to_dict()
+        spec: dict[str, Any] = _visible(self.chart.to_dict())
         return spec if background is None else {**spec, "background": _colour(background)}
 
     # Combinations
@@ -254,6 +255,18 @@ def _renumber(svg: str) -> str:
     """Number clips and gradients from 0; vl-convert continues from the last chart."""
     names: dict[str, str] = {}
     return _COUNTED.sub(lambda match: names.setdefault(match[0], f"{match[1]}{len(names)}"), svg)
+
+
+def _visible(value: Any) -> Any:
+    """A part of a specification with the hidden characters of its texts spelled out.
+
+    No picture can have most of them: SVG is XML.
+    """
+    if isinstance(value, str):
+        return value if value.isprintable() else visible(value)
+    if isinstance(value, dict):
+        return {key: _visible(each) for key, each in value.items()}
+    return [_visible(each) for each in value] if isinstance(value, list) else value
 
 
 def _least_width(svg: str) -> int:
