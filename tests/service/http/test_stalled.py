@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import sys
+from collections.abc import Callable
+from functools import partial
 from typing import Any, cast
 
 import pytest
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from agentbook.service.http import connection, socket_protocol
-from agentbook.service.http.stalled import Backlog
+from agentbook.service.http.flow import Flow
+from agentbook.service.http.stalled import MIN_TAKEN_BYTES, Backlog, ReaderWatch, waiting_bytes
 from agentbook.service.store import events
 from service.http.raw import listening
 from service.world import World, basic
@@ -21,13 +27,20 @@ class Waiting:
 
     def __init__(self, size: int) -> None:
         self.size = size
-        self.is_aborted = False
+        self.is_aborted = self.is_closing = False
+        self.socket: socket.socket | None = None
+
+    def get_extra_info(self, _name: str) -> socket.socket | None:
+        return self.socket
 
     def get_write_buffer_size(self) -> int:
         return self.size
 
     def abort(self) -> None:
         self.is_aborted = True
+
+    def close(self) -> None:
+        self.is_closing = True
 
 
 def stopped(backlog: Backlog, *sizes: int) -> list[Waiting]:
@@ -48,6 +61,82 @@ def test_the_reader_that_stopped_first_is_disconnected() -> None:
 def test_a_single_reader_may_keep_more() -> None:
     (transport,) = stopped(Backlog(max_bytes=10), 100)
     assert not transport.is_aborted
+
+
+class Clock:
+    """A loop of which only the timers matter."""
+
+    def __init__(self) -> None:
+        self.calls: list[Callable[[], None]] = []
+
+    def call_later(self, _delay_s: float, call: Callable[..., None], *args: Any) -> Clock:
+        self.calls.append(partial(call, *args))
+        return self
+
+    def cancel(self) -> None:
+        self.calls.clear()
+
+    def pass_time(self) -> None:
+        self.calls.pop()()
+
+
+def test_a_slow_reader_is_waited_for_and_one_that_stopped_is_not() -> None:
+    clock, backlog, transport = Clock(), Backlog(), Waiting(1_000_000)
+    watch = ReaderWatch(cast("Any", clock), cast("Any", transport), 30.0, backlog)
+    watch.stalled()
+    for _ in range(50):
+        transport.size -= MIN_TAKEN_BYTES
+        clock.pass_time()
+        assert not transport.is_aborted
+    transport.size -= MIN_TAKEN_BYTES - 1
+    clock.pass_time()
+    assert transport.is_aborted
+    watch.resumed()  # its connection has ended
+    assert backlog._bytes == 0
+
+
+def test_what_waits_in_the_system_is_counted() -> None:
+    reader, writer = socket.socketpair()
+    with reader, writer:
+        writer.setblocking(False)
+        sent = writer.send(bytes(4 << 20))
+        assert sent < 4 << 20
+        transport = Waiting(5)
+        transport.socket = writer
+        full = waiting_bytes(cast("asyncio.Transport", transport))
+        assert full >= (sent if sys.platform == "linux" else 0) + 5
+        transport.size = 0
+        assert waiting_bytes(cast("asyncio.Transport", transport)) == full - 5
+
+
+def test_a_socket_whose_ping_waits_for_a_slow_reader_stays_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    timed_out: list[object] = []
+    monkeypatch.setattr(WebSocketsSansIOProtocol, "send_keepalive_ping", lambda _: None)
+    monkeypatch.setattr(WebSocketsSansIOProtocol, "keepalive_timeout", lambda self: timed_out.append(self))
+    clock, transport = Clock(), Waiting(1_000_000)
+    listener = socket_protocol.Socket.__new__(socket_protocol.Socket)
+    listener.loop, listener.transport, listener.ping_timeout = cast("Any", clock), cast("Any", transport), 20.0
+    listener.send_keepalive_ping()
+    listener.keepalive_timeout()
+    assert timed_out == [listener], "nothing was taken"
+    transport.size -= MIN_TAKEN_BYTES
+    listener.keepalive_timeout()
+    assert timed_out == [listener]
+    clock.pass_time()
+    assert timed_out == [listener, listener]
+
+
+def test_a_connection_with_a_slow_reader_is_not_idle() -> None:
+    clock, transport = Clock(), Waiting(1_000_000)
+    slow = connection.Connection.__new__(connection.Connection)
+    slow.loop, slow.transport, slow.timeout_keep_alive = cast("Any", clock), cast("Any", transport), 5
+    slow.flow = Flow(cast("Any", transport), bytearray())
+    slow.flow.pause_writing()
+    slow.timeout_keep_alive_handler()
+    assert not transport.is_closing
+    slow.flow.resume_writing()
+    clock.pass_time()
+    assert transport.is_closing
 
 
 class Recorded(Backlog):

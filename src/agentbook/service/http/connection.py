@@ -275,8 +275,12 @@ class Connection(HttpToolsProtocol):
         return self._upgrades
 
     def timeout_keep_alive_handler(self) -> None:
-        """End an idle connection, also one whose reader has not taken everything."""
-        self._close()
+        """End an idle connection; one whose reader is slow is not idle."""
+        if self.flow.write_paused:  # `ReaderWatch` ends it if its reader stops
+            again = self.loop.call_later(self.timeout_keep_alive, self.timeout_keep_alive_handler)
+            self.timeout_keep_alive_task = again
+        else:
+            self._close()
 
     def _count_for_client(self) -> None:
         """Count a proxy's connection for the client of the request that begins."""

@@ -17,7 +17,7 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 
 from .connection import Connection
 from .flow import LoopShare
-from .stalled import MAX_STALL_S, Backlog, ReaderWatch
+from .stalled import MAX_STALL_S, MIN_TAKEN_BYTES, Backlog, ReaderWatch, waiting_bytes
 
 _PIECE_BYTES = 512  # some hundred frames, if they are empty
 _PIECES = 4  # of all sockets, in one turn of the loop
@@ -41,6 +41,7 @@ class Socket(WebSocketsSansIOProtocol):
         self._reader = ReaderWatch(self.loop, self.transport, self.stall_s, self.backlog)
         self._unparsed = bytearray()
         self._waits_for_share = False
+        self._waiting_bytes = 0  # when the last ping was sent
 
     def data_received(self, data: bytes) -> None:
         if not self.handshake_complete:
@@ -67,6 +68,19 @@ class Socket(WebSocketsSansIOProtocol):
             self._parse_soon()
         elif not self.read_paused and not self.transport.is_closing():
             self.transport.resume_reading()
+
+    def send_keepalive_ping(self) -> None:
+        super().send_keepalive_ping()
+        self._waiting_bytes = waiting_bytes(self.transport)
+
+    def keepalive_timeout(self) -> None:
+        # Of a slow reader, the ping may wait behind an event of a megabyte.
+        waiting = waiting_bytes(self.transport)
+        if self.ping_timeout is None or self._waiting_bytes - waiting < MIN_TAKEN_BYTES:
+            super().keepalive_timeout()
+            return
+        self._waiting_bytes = waiting
+        self.pong_timer = self.loop.call_later(self.ping_timeout, self.keepalive_timeout)
 
     def send_receive_event_to_app(self) -> None:
         # uvicorn logs a traceback for each text that is not UTF-8, as many as a client

@@ -1,18 +1,41 @@
 """Readers that stop reading, and what they keep in memory.
 
-What a reader does not take waits in this process. One that takes nothing for a while is
-disconnected, and all of them together may keep a bounded number of bytes: beyond it,
-the one that stopped first is disconnected.
+What a reader does not take waits in this process. One that takes next to nothing for a
+while is disconnected; one that is slow is not, since its next attempt would be as slow.
+All of them together may keep a bounded number of bytes: beyond it, the one that stopped
+first is disconnected.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import sys
 from collections.abc import Callable
 
-# A reader that takes nothing for so long has stopped.
+if sys.platform != "win32":
+    import fcntl
+    import termios
+
+# A reader that takes less than so much in so long has stopped.
 MAX_STALL_S = 30.0
+MIN_TAKEN_BYTES = 16 << 10
 MAX_BACKLOG_BYTES = 16 << 20
+
+
+def waiting_bytes(transport: asyncio.Transport) -> int:
+    """How much a reader has not taken, here and in the system.
+
+    The system takes more from here only once a third of what it has is gone, which may
+    be a megabyte.
+    """
+    size = transport.get_write_buffer_size()
+    connection = transport.get_extra_info("socket")
+    if connection is not None and sys.platform != "win32":
+        with contextlib.suppress(OSError):  # the connection has ended, or the system does not tell
+            queued = fcntl.ioctl(connection.fileno(), termios.TIOCOUTQ, bytes(4))
+            size += int.from_bytes(queued, sys.byteorder)
+    return size
 
 
 class Backlog:
@@ -46,7 +69,7 @@ class Backlog:
 class ReaderWatch:
     """Disconnects the reader of one connection if it stops."""
 
-    __slots__ = ("_backlog", "_loop", "_stall_s", "_timer", "_transport")
+    __slots__ = ("_backlog", "_loop", "_stall_s", "_timer", "_transport", "_waiting_bytes")
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, transport: asyncio.Transport, stall_s: float, backlog: Backlog
@@ -56,11 +79,20 @@ class ReaderWatch:
         self._stall_s = stall_s
         self._backlog = backlog
         self._timer = Timer()
+        self._waiting_bytes = 0
 
     def stalled(self) -> None:
         """The transport has more to send than its reader takes."""
-        self._timer.start(self._loop, self._stall_s, self._transport.abort)
+        self._waiting_bytes = waiting_bytes(self._transport)
+        self._timer.start(self._loop, self._stall_s, self._check)
         self._backlog.add(self._transport)
+
+    def _check(self) -> None:
+        if self._waiting_bytes - waiting_bytes(self._transport) < MIN_TAKEN_BYTES:
+            self._transport.abort()
+            return
+        self._backlog.remove(self._transport)
+        self.stalled()
 
     def resumed(self) -> None:
         """The reader has taken most of it, or the connection has ended."""
