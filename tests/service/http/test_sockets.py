@@ -106,3 +106,34 @@ async def test_a_text_that_is_not_utf8_closes_its_socket_and_is_not_logged(
             assert closing == (b"\x88\x00" if code == 1005 else b"\x88\x02" + code.to_bytes(2)), frames
             writer.close()
     assert [record.message for record in caplog.records if record.name.startswith("uvicorn")] == []
+
+
+@pytest.mark.parametrize(
+    ("texts", "each_turn"),
+    [
+        (["x"], websocket._TURN_TEXTS),
+        (["x"] * websocket._TURN_TEXTS, 1),
+        (["x" * (websocket._TURN_CHARACTERS // 4)], 4),
+        (["x" * websocket._TURN_CHARACTERS * 2], 1),
+    ],
+    ids=["short", "many", "long", "longer than a turn"],
+)
+async def test_sockets_share_the_turns_of_the_loop(texts: list[str], each_turn: int) -> None:
+    share = websocket.DeliveryShare()
+    sent: list[int] = []
+
+    async def send(number: int) -> None:
+        await share.turn(texts)
+        sent.append(number)
+
+    waiting = [asyncio.create_task(send(number)) for number in range(each_turn * 3 + 1)]
+    await asyncio.sleep(0)
+    waiting.pop(0).cancel()  # its socket has gone
+    sizes = []
+    while len(sent) < len(waiting):
+        before = len(sent)
+        await asyncio.sleep(0)
+        sizes.append(len(sent) - before)
+    assert sent == list(range(1, each_turn * 3 + 1)), "in the order in which they came"
+    assert [size for size in sizes if size] == [each_turn] * 3
+    await send(0)  # also when nobody waited any more

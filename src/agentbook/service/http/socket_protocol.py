@@ -118,7 +118,8 @@ class Socket(WebSocketsSansIOProtocol):
         So whoever sends does not prepare another one that has to wait. Raises uvicorn's
         `ClientDisconnected` once the socket is being closed.
         """
-        if self.handshake_complete and self.close_sent:
+        # asyncio logs what is written after the other side has gone.
+        if self.handshake_complete and (self.close_sent or self.transport.is_closing()):
             raise ClientDisconnected
         await super().send(message)
         await self.writable.wait()

@@ -11,7 +11,8 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Awaitable, Callable, Hashable
+from collections import deque
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from urllib.parse import parse_qsl
@@ -37,6 +38,11 @@ log = logging.getLogger("agentbook.service")
 # lost, and tokens expire, so access is also checked before a delivery if the last check
 # is older than this.
 RECHECK_S = 5.0
+
+# What all sockets send in one turn of the loop, in texts and characters; what one sends
+# at once may be more.
+_TURN_TEXTS = 32
+_TURN_CHARACTERS = 1 << 18
 
 _RESTART = 1012  # the client reconnects: to this service later, or to another process now
 _INTERNAL_ERROR = 1011
@@ -83,12 +89,43 @@ class AccessChecks:
             del self._checks[caller]
 
 
+class DeliveryShare:
+    """Bounds what all sockets send in one turn of the loop.
+
+    An event wakes every socket of its session. If all of them sent it in one turn, a
+    thousand sockets would hold up everybody else for a second with a long one.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: deque[tuple[int, int, asyncio.Future[None]]] = deque()
+
+    async def turn(self, texts: Sequence[str]) -> None:
+        """Wait until these texts may be sent."""
+        loop = asyncio.get_running_loop()
+        admitted = loop.create_future()
+        if not self._waiting:
+            loop.call_soon(self._admit)
+        self._waiting.append((len(texts), sum(map(len, texts)), admitted))
+        await admitted
+
+    def _admit(self) -> None:
+        texts = characters = 0
+        while self._waiting and texts < _TURN_TEXTS and characters < _TURN_CHARACTERS:
+            count, size, admitted = self._waiting.popleft()
+            if not admitted.done():  # its socket may have gone
+                admitted.set_result(None)
+                texts, characters = texts + count, characters + size
+        if self._waiting:
+            asyncio.get_running_loop().call_soon(self._admit)
+
+
 class EventSocket:
     """The ASGI application of the socket."""
 
     def __init__(self, platform: Platform) -> None:
         self.platform = platform
         self._access = AccessChecks(platform)
+        self._share = DeliveryShare()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await receive()  # websocket.connect
@@ -161,15 +198,21 @@ class EventSocket:
                 access_changes = hub.access_changes
                 checked_at = await recheck()
             texts = cursor.next_texts()
-            if not texts and cursor.behind:
+            if texts:
+                # Here, where all sockets share the texts: those of a page that one has
+                # read for itself would wait in memory.
+                await self._share.turn(texts)
+            elif cursor.behind:
                 last_id = cursor.last_id
                 # In a thread: long events take long to read.
                 read_page = partial(events.after, session_id=session_id, from_id=last_id)
                 page, is_last = await self.platform.store.read(read_page, single=True, reader=session_id)
                 texts = cursor.replay(page, is_last=is_last)
-            elif not texts:
+            else:
                 await changed.wait()
-            if texts and time.monotonic() - checked_at >= RECHECK_S:
+            is_due = hub.access_changes != access_changes or time.monotonic() - checked_at >= RECHECK_S
+            if texts and is_due:
+                access_changes = hub.access_changes
                 checked_at = await recheck()
             for text in texts:
                 await send({"type": "websocket.send", "text": text})
