@@ -92,6 +92,13 @@ def test_an_empty_history_tells_every_analysis_what_to_do(analysis: Callable[[ab
         analysis(history)
 
 
+def test_a_deleted_agent_is_counted_among_what_is_missing() -> None:
+    platform = account()
+    platform.agents, platform.updated = [], {"s1": 0, "s2": 0}
+    reason = ab.load_history(platform.client(), "acme").missing["agents"]
+    assert reason.startswith("1 agent of sessions cannot be read: ")
+
+
 def test_an_unknown_account_tells_how_to_do_without() -> None:
     with pytest.raises(ab.NotFound) as raised:
         ab.load_history(account().client(), "nobody")

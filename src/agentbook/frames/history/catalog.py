@@ -33,6 +33,7 @@ from ..load.progress import Progress
 from ..load.steps import ListsLoad, Steps
 from ..parse.frame import to_frame, to_pandas
 from ..parse.schemas import STR
+from .frames import count_text
 
 RESOURCES = ("workspaces", "sessions", "agents", "credentials")
 WINDOW = 200  # sessions of a workspace that are read again, the latest change first
@@ -256,7 +257,7 @@ class CatalogLoad:
         others = yield from self._fetch("unlisted agents", "agents", singles, bar)
         unreadable = [error for key in unlisted if (error := others.error_of(key)) is not None]
         if unreadable:
-            reason = f"{len(unreadable):,} agents of sessions cannot be read: {unreadable[0]}"
+            reason = f"{count_text(len(unreadable), 'agents')} of sessions cannot be read: {unreadable[0]}"
             self._missing.setdefault("agents", reason)
         return concat([agents, others.frame(key for key in unlisted if others.error_of(key) is None)])
 
