@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 
 from agentbook.chat.widgets import throttle
-from agentbook.chat.widgets.throttle import FLUSH_S, REST, SLACK_S, Throttle
+from agentbook.chat.widgets.throttle import FLUSH_S, REST, SHARED_FLUSH_S, SLACK_S, Throttle
 
 pytestmark = pytest.mark.python_versions
 
@@ -175,3 +175,29 @@ def test_nothing_is_drawn_after_the_end(loop: Virtual) -> None:
     loop.run_until_complete(note_changes())
     loop.close()
     assert drew == [1]
+
+
+def test_two_that_change_at_the_same_time_are_drawn_together(loop: Virtual) -> None:
+    times: dict[str, list[float]] = {"first": [], "second": []}
+    start = loop.now
+
+    async def note_changes() -> None:
+        first = Throttle(lambda: times["first"].append(loop.now - start))
+        second = Throttle(lambda: times["second"].append(loop.now - start))
+        for n in range(200):
+            first.note()
+            await asyncio.sleep(0.003)
+            if n < 100:
+                second.note()
+            await asyncio.sleep(0.007)
+
+    try:
+        loop.run_until_complete(note_changes())
+    finally:
+        loop.close()
+    together = [at for at in times["second"] if at > 0.1]
+    assert len(together) > 10
+    assert set(together) <= set(times["first"])
+    assert gaps(together) == pytest.approx([SHARED_FLUSH_S] * (len(together) - 1), abs=2 * SLACK_S)
+    alone = [at for at in times["first"] if at > 1.2]
+    assert gaps(alone) == pytest.approx([FLUSH_S] * (len(alone) - 1), abs=2 * SLACK_S)

@@ -69,7 +69,7 @@ class ChatPage:
             yield self.state
             patch = self.state.take_patch()
         if patch is not None:
-            self.widget.send(patch)
+            self.widget.send_patch(patch)
 
     def answer(self, kind: str, number: str, **values: Any) -> None:
         """Answer a question of the page."""

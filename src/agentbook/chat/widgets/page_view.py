@@ -22,7 +22,8 @@ From the page
     The module runs, and shows that version (-1: none). Said first, and again after a
     gap; repeated until it is answered.
 
-What else a module exchanges is documented where its widget is.
+What else a module exchanges is documented where its widget is, and how several widgets
+share a message in `shared_messages`.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ import traitlets
 
 from ...events import loop
 from .parts import answer_while_busy
+from .shared_messages import Membership, send_patch
 
 DEAF_S = 7.0  # between the first hello and one that says that no answer arrived
 MAX_REPLACED = 2
@@ -70,6 +72,7 @@ class PageView(anywidget.AnyWidget):
         text: str = "",
     ) -> None:
         self.snapshot, self._on_message, self._on_hello, self._text = snapshot, on_message, on_hello, text
+        self._membership = Membership()
         super().__init__()
         self.on_msg(lambda _, message, __: self._receive(message))
         if self.comm is not None:
@@ -78,11 +81,18 @@ class PageView(anywidget.AnyWidget):
     def _receive(self, message: Any) -> None:
         match message:
             case {"do": "hello", "page": str(page), "count": int(count), "version": int(version)}:
+                self._membership.hello(page)
                 self._on_hello(page, count)
                 snapshot = self.snapshot()
                 self.send({"kind": "welcome"} if version == snapshot["version"] else snapshot)
+            case {"do": "joined", "page": str(page), "channel": str(channel)}:
+                self._membership.joined(page, channel)
             case dict():
                 self._on_message(message)
+
+    def send_patch(self, patch: dict[str, Any]) -> None:
+        """Send changes, in one message with those of others that are drawn now."""
+        send_patch(self, self._membership, patch)
 
     def __repr__(self) -> str:
         return self._text or f"{type(self).__name__}()"

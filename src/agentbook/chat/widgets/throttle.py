@@ -7,12 +7,17 @@ receives every change falls behind.
 from __future__ import annotations
 
 import asyncio
+import weakref
 from collections.abc import Callable
 from time import thread_time
 
 from ..html.protocols import ExchangeLike
+from .shared_messages import one_message
 
 FLUSH_S = 1 / 20
+# Two or more that are drawn together share a message (`shared_messages`), which costs
+# less than a message of each would at the pace of one.
+SHARED_FLUSH_S = 1 / 25
 # A change that arrives just after a drawing waits the longest. So a drawing may be
 # early or late by this much, which nobody sees, to include a change that arrives about
 # when it is due. The next one counts from when this one was due, or from when it ran if
@@ -24,9 +29,13 @@ SLACK_S = 0.004
 # for the interpreter, and to wait longer afterwards would help nobody.
 REST = 4
 
+_throttles: weakref.WeakSet[Throttle] = weakref.WeakSet()
+
 
 class Throttle:
     """Calls `draw` after changes, on the toolkit's loop, at most 20 times a second.
+
+    At most 25 times while another one draws at the same moments.
 
     Parameters
     ----------
@@ -42,6 +51,8 @@ class Throttle:
         self._scheduled: asyncio.TimerHandle | None = None
         self._last = self._rested_at = self._next = self._hurried = 0.0
         self._ended = False
+        self._interval_s = FLUSH_S
+        _throttles.add(self)
 
     def note(self, *, hurry: bool = False) -> None:
         """Note that something has changed, to draw it soon; with `hurry`, at once.
@@ -58,7 +69,7 @@ class Throttle:
                 self._schedule(when)
             return
         if self._scheduled is None:
-            self._next = max(self._last + max(FLUSH_S, self._pause_s()), self._rested_at)
+            self._next = max(self._last + max(self._interval_s, self._pause_s()), self._rested_at)
         if now >= self._next - SLACK_S:
             self._schedule(now)
         elif self._scheduled is None:
@@ -81,7 +92,23 @@ class Throttle:
         self._scheduled = asyncio.get_running_loop().call_at(when, self.flush)
 
     def flush(self) -> None:
-        """Draw now."""
+        """Draw now, together with others that are to draw within half of their pause.
+
+        What is drawn together is sent together.
+        """
+        with one_message():
+            self._flush()
+            now = asyncio.get_running_loop().time()
+            others = [each for each in _throttles if each._is_soon_due(now)]
+            for other in others:
+                other._flush()
+        for each in (self, *others):
+            each._interval_s = SHARED_FLUSH_S if others else FLUSH_S
+
+    def _is_soon_due(self, now: float) -> bool:
+        return self._scheduled is not None and now >= max(self._next - self._interval_s / 2, self._rested_at)
+
+    def _flush(self) -> None:
         if self._scheduled is not None:
             self._scheduled.cancel()
             self._scheduled = None
@@ -89,7 +116,7 @@ class Throttle:
             return
         loop = asyncio.get_running_loop()
         begin, busy = loop.time(), thread_time()
-        due = self._last + FLUSH_S
+        due = self._last + self._interval_s
         self._last = due if begin < due <= begin + 2 * SLACK_S else begin
         try:
             self._draw()

@@ -18,6 +18,7 @@ that the kernel is gone.
 export function openConnection(model, { version, receive, ended }) {
   const page = Math.random().toString(36).slice(2);
   let [gone, count, heard, asking, timer] = ["", 0, false, false, 0];
+  const joined = new Map(); // how to leave each shared channel
   let newest = -1; // of the messages that could not be used
 
   function send(message) {
@@ -47,8 +48,30 @@ export function openConnection(model, { version, receive, ended }) {
     ask();
   }
 
+  /* Hear what comes for several widgets in one message; `chat/widgets/shared_messages.py` says why. */
+  async function join({ channel, key }) {
+    if (joined.has(channel)) return;
+    joined.set(channel, () => {});
+    try {
+      const shared = await model.widget_manager.get_model(channel);
+      if (!joined.has(channel)) return; // closed meanwhile
+      const onShared = (message) => {
+        if (Object.hasOwn(message?.patches ?? {}, key)) onMessage(message.patches[key]);
+      };
+      shared.on("msg:custom", onShared);
+      joined.set(channel, () => shared.off("msg:custom", onShared));
+      send({ do: "joined", page, channel });
+    } catch {
+      // a page that does not have it: its messages keep coming one by one
+    }
+  }
+
   function onMessage(message) {
     heard = true;
+    if (message?.kind === "join") {
+      join(message);
+      return;
+    }
     const used = receive(message);
     if (used === false) {
       if (Number.isInteger(message?.version)) newest = Math.max(newest, message.version);
@@ -81,6 +104,8 @@ export function openConnection(model, { version, receive, ended }) {
     gone: () => gone,
     close() {
       clearTimeout(timer);
+      for (const leave of joined.values()) leave();
+      joined.clear();
       model.off("msg:custom", onMessage);
       model.off("comm_live_update", onRestart);
       disposed?.disconnect(onEnd);
