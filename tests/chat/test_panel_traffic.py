@@ -61,13 +61,32 @@ def panel(wire: Wire) -> Iterator[ChatPanel]:
     panel.close()
 
 
-def at_once(work: Callable[[], None]) -> None:
+def at_once(work: Callable[[], object]) -> None:
     """Run it in one go on the toolkit's thread, without drawings in between."""
 
     async def call() -> None:
         work()
 
     loop.run(call(), 120)
+
+
+def count(panel: ChatPanel, wire: Wire, work: Callable[[], None]) -> Counter[str]:
+    """The messages that the work sends, run in one go; `wire` goes on counting.
+
+    What had changed before, such as the connection, is drawn before, and what another
+    thread causes meanwhile is drawn afterwards.
+    """
+    counted: Counter[str] = Counter()
+
+    def run() -> None:
+        panel._throttle.flush()
+        wire.messages.clear()
+        wire.bytes = 0
+        work()
+        counted.update(wire.messages)
+
+    at_once(run)
+    return counted
 
 
 def event(n: int, author: Any, kind: str, content: Any) -> Record:
@@ -89,25 +108,19 @@ def say(panel: ChatPanel, reply: list[str]) -> None:
     panel._throttle.flush()
 
 
-@pytest.mark.parametrize(("count", "max_bytes"), [(1000, 170), (4000, 170)])
+@pytest.mark.parametrize(("length", "max_bytes"), [(1000, 170), (4000, 170)])
 def test_a_token_costs_the_same_in_a_short_reply_and_in_a_long_one(
-    panel: ChatPanel, wire: Wire, count: int, max_bytes: int
+    panel: ChatPanel, wire: Wire, length: int, max_bytes: int
 ) -> None:
-    wire.messages.clear()
-    wire.bytes = 0
-    at_once(lambda: say(panel, tokens(count)))
-    drawings = count / TOKENS_A_DRAWING
-    assert 120 < wire.bytes / count < max_bytes
-    assert drawings <= wire.messages["comm_msg"] < drawings + 10
-    assert wire.messages["comm_open"] == 0
-    assert panel.conversation.turns[0].text == "".join(tokens(count))
+    messages = count(panel, wire, lambda: say(panel, tokens(length)))
+    drawings = length / TOKENS_A_DRAWING
+    assert 120 < wire.bytes / length < max_bytes
+    assert drawings <= messages["comm_msg"] < drawings + 10
+    assert messages["comm_open"] == 0
+    assert panel.conversation.turns[0].text == "".join(tokens(length))
 
 
 def test_two_thousand_turns_are_a_message_for_each_hundred(panel: ChatPanel, wire: Wire) -> None:
-    wire.messages.clear()
-    wire.bytes = 0
-    first: Counter[str] = Counter()
-
     def read() -> None:
         for n in range(2000):
             panel.conversation.feed(event(2 * n + 1, KEY, "message", {"text": f"Question {n}"}))
@@ -115,11 +128,9 @@ def test_two_thousand_turns_are_a_message_for_each_hundred(panel: ChatPanel, wir
                 event(2 * n + 2, AGENT, "runtime_done", {"text": f"Answer {n}, **in short**. " * 8})
             )
         panel._throttle.flush()
-        first.update(wire.messages)
 
-    at_once(read)
+    assert count(panel, wire, read) == {"comm_msg": 1}
     assert len(panel.conversation.exchanges) == 2000
-    assert first == {"comm_msg": 1}
     while panel._views.page.log.missing:
         at_once(lambda: None)  # each turn of the loop draws the next hundred
     at_once(panel._throttle.flush)
