@@ -10,6 +10,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
+from weakref import WeakSet
 
 import comm
 import pytest
@@ -17,6 +18,8 @@ from comm.base_comm import BaseComm
 
 from agentbook.api.record import Record
 from agentbook.chat.panel import ChatPanel
+from agentbook.chat.widgets import throttle
+from agentbook.chat.widgets.throttle import Throttle
 from agentbook.events import loop
 from benchmarks.chat_text import tokens
 from chat.fakes import AGENT, KEY, SESSION, FakePlatform
@@ -49,6 +52,8 @@ class Wire:
 def wire(monkeypatch: pytest.MonkeyPatch) -> Wire:
     counted = Wire()
     monkeypatch.setattr(comm, "create_comm", counted.create_comm)
+    # Panels of other tests that still wait for a reply share no drawings here.
+    monkeypatch.setattr(throttle, "_throttles", WeakSet[Throttle]())
     return counted
 
 
