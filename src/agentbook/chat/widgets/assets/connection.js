@@ -18,7 +18,7 @@ that the kernel is gone.
 export function openConnection(model, { version, receive, ended }) {
   const page = Math.random().toString(36).slice(2);
   let [gone, count, heard, asking, timer] = ["", 0, false, false, 0];
-  const joined = new Map(); // how to leave each shared channel
+  const joined = new Map(); // how to stop hearing each shared channel
   let newest = -1; // of the messages that could not be used
 
   function send(message) {
@@ -104,7 +104,7 @@ export function openConnection(model, { version, receive, ended }) {
     gone: () => gone,
     close() {
       clearTimeout(timer);
-      for (const leave of joined.values()) leave();
+      for (const stop of joined.values()) stop();
       joined.clear();
       model.off("msg:custom", onMessage);
       model.off("comm_live_update", onRestart);
