@@ -390,7 +390,13 @@ test(
       let [reads, top] = [0, 0];
       Object.defineProperty(log, "scrollTop", { get: () => ((reads += 1), top), set: (value) => (top = value) });
       const grow = (version, length) =>
-        panel.receive({ version, ops: [["body", "t1", length, 0, "!"], ["field", "status", ["Going on", true]]] });
+        panel.receive({
+          version,
+          ops: [
+            ["body", "t1", length, 0, "!"],
+            ["field", "status", ["Going on", true]],
+          ],
+        });
       grow(2, 1);
       assert.equal(reads, 0);
       const scroll = (to) => {
