@@ -388,7 +388,12 @@ test(
     (panel) => {
       const log = panel.find(".ab-log");
       let [reads, top] = [0, 0];
-      Object.defineProperty(log, "scrollTop", { get: () => ((reads += 1), top), set: (value) => (top = value) });
+      Object.defineProperty(log, "scrollTop", {
+        get: () => ((reads += 1), top),
+        set(value) {
+          top = value;
+        },
+      });
       const grow = (version, length) =>
         panel.receive({
           version,
