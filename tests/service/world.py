@@ -70,7 +70,7 @@ class World:
             self.store, accounts, self.full = open_store(data), beside.accounts, beside.full
         self.accounts = dict(accounts)
         self.agent = Scripted()
-        settings = TurnSettings(ceiling_s=ceiling_s, pace=0, limits=limits or RunLimits())
+        settings = TurnSettings(ceiling_s=ceiling_s, delay_factor=0, limits=limits or RunLimits())
         self.platforms = [
             Platform(store, engines=engines or self.agent, settings=settings, root_url="http://test", **options)
             for store in (self.store, *(open_store(data, self.store.clock) for _ in range(1, platforms())))

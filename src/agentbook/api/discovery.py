@@ -205,15 +205,15 @@ def _body_parts(openapi: Mapping[str, Any], described: Mapping[str, Any]) -> lis
     return [part for shape in shapes for part in _parts(openapi, _mapping(shape).get("schema"), set())]
 
 
-def _parts(openapi: Mapping[str, Any], schema: Any, seen: set[int]) -> Iterator[Mapping[str, Any]]:
+def _parts(openapi: Mapping[str, Any], schema: Any, visited: set[int]) -> Iterator[Mapping[str, Any]]:
     """A schema and its parts, each once: schemas may refer to each other in circles."""
     schema = dereference(openapi, schema)
-    if id(schema) not in seen:
-        seen.add(id(schema))
+    if id(schema) not in visited:
+        visited.add(id(schema))
         yield schema
         for union in ("anyOf", "oneOf", "allOf"):
             for part in _list(schema.get(union)):
-                yield from _parts(openapi, part, seen)
+                yield from _parts(openapi, part, visited)
 
 
 def _list(value: Any) -> list[Any]:

@@ -35,16 +35,16 @@ class Cursor:
         self._overlap_ms = int(overlap_s * 1000)
         # Lower case to the original: UUIDs ignore case, but platforms may sort the
         # text.
-        self._seen: OrderedDict[str, str] = OrderedDict()
+        self._delivered: OrderedDict[str, str] = OrderedDict()
 
     @property
     def remembered(self) -> int:
         """How many delivered ids are remembered."""
-        return len(self._seen)
+        return len(self._delivered)
 
     def admit(self, event_id: str) -> bool:
         """Record an event; whether it is new and should be delivered."""
-        if not is_persisted(event_id) or event_id.lower() in self._seen:
+        if not is_persisted(event_id) or event_id.lower() in self._delivered:
             return False
         if self.floor is not None and event_id.lower() <= self.floor.lower():
             return False
@@ -53,7 +53,7 @@ class Cursor:
 
     def skip(self, event_id: str) -> None:
         """Record an event as already delivered."""
-        self._seen[event_id.lower()] = event_id
+        self._delivered[event_id.lower()] = event_id
         if self.newest is None or event_id.lower() > self.newest.lower():
             self.newest = event_id
         self._forget()
@@ -63,15 +63,15 @@ class Cursor:
         if self.newest is None:
             return self.floor
         edge = milliseconds_of(self.newest) - self._overlap_ms
-        older = [seen for seen in self._seen if milliseconds_of(seen) < edge]
-        return self._seen[max(older)] if older else self.floor
+        older = [event_id for event_id in self._delivered if milliseconds_of(event_id) < edge]
+        return self._delivered[max(older)] if older else self.floor
 
     def _forget(self) -> None:
-        if len(self._seen) <= REMEMBERED or self.newest is None:
+        if len(self._delivered) <= REMEMBERED or self.newest is None:
             return
         edge = milliseconds_of(self.newest) - self._overlap_ms
-        oldest = next(iter(self._seen))
+        oldest = next(iter(self._delivered))
         # Only ids before the resume point: others would be delivered again.
         if milliseconds_of(oldest) < edge:
-            original = self._seen.pop(oldest)
+            original = self._delivered.pop(oldest)
             self.floor = original if self.floor is None or oldest > self.floor.lower() else self.floor

@@ -240,18 +240,18 @@ class Watch:
     async def _look(self) -> None:
         details = self._clock.monotonic() >= self._details_due
         steps = self._feed.steps(Progress(None), details=details)
-        reading = asyncio.ensure_future(drive_async(steps, self._fetch))
+        loading = asyncio.ensure_future(drive_async(steps, self._fetch))
         try:
-            while not reading.done():
-                await asyncio.wait({reading}, timeout=RATE_LIMIT_POLL_S)
+            while not loading.done():
+                await asyncio.wait({loading}, timeout=RATE_LIMIT_POLL_S)
                 refusal = self._client.rate_limit.refusal
-                if refusal is not None and not reading.done():
+                if refusal is not None and not loading.done():
                     self._set_status("rate limited", str(refusal))
         finally:
-            reading.cancel()
+            loading.cancel()
         if details:
             self._details_due = self._clock.monotonic() + DETAILS_S
-        if reading.result():
+        if loading.result():
             self._history = await in_daemon_thread(self._feed.history)
             await in_daemon_thread(partial(self._changed.notify, self._history))
 

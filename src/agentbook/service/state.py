@@ -122,15 +122,15 @@ class Platform:
 
         On PostgreSQL the bus tells.
         """
-        seen = await self.store.read(access_changes, brief=True)
+        handled = await self.store.read(access_changes, brief=True)
         while True:
             await asyncio.sleep(ACCESS_CHECK_S)
             if not self.hub.sockets:
                 continue
             with contextlib.suppress(DBAPIError):  # a full disk, say: the next look may succeed
                 changes = await self.store.read(access_changes, brief=True)
-                if changes != seen:
-                    seen = changes
+                if changes != handled:
+                    handled = changes
                     self.hub.recheck_access()
 
     async def warm(self) -> None:

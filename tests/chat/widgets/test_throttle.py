@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 
 import pytest
@@ -33,11 +33,12 @@ class Virtual(asyncio.SelectorEventLoop):
 
 
 @pytest.fixture
-def loop(monkeypatch: pytest.MonkeyPatch) -> Virtual:
+def loop(monkeypatch: pytest.MonkeyPatch) -> Iterator[Virtual]:
     """Its clock is that of the processor, too."""
     loop = Virtual()
     monkeypatch.setattr(throttle, "thread_time", loop.time)
-    return loop
+    yield loop
+    loop.close()
 
 
 def drawn(
@@ -51,17 +52,14 @@ def drawn(
         loop.now += cost_s
 
     async def note_changes() -> None:
-        pace = Throttle(draw, pause_s)
+        throttled = Throttle(draw, pause_s)
         for at in noted:
             if start + at > loop.now:
                 await asyncio.sleep(start + at - loop.now)
-            pace.note()
+            throttled.note()
         await asyncio.sleep(5)
 
-    try:
-        loop.run_until_complete(note_changes())
-    finally:
-        loop.close()
+    loop.run_until_complete(note_changes())
     return times
 
 
@@ -132,15 +130,14 @@ def drawn_in_a_hurry(loop: Virtual, noted: list[tuple[float, bool]], cost_s: flo
         loop.now += cost_s
 
     async def note_changes() -> None:
-        pace = Throttle(draw, lambda: 1.0)
+        throttled = Throttle(draw, lambda: 1.0)
         for at, hurry in noted:
             if start + at > loop.now:
                 await asyncio.sleep(start + at - loop.now)
-            pace.note(hurry=hurry)
+            throttled.note(hurry=hurry)
         await asyncio.sleep(5)
 
     loop.run_until_complete(note_changes())
-    loop.close()
     return times
 
 
@@ -164,16 +161,15 @@ def test_nothing_is_drawn_after_the_end(loop: Virtual) -> None:
     drew = []
 
     async def note_changes() -> None:
-        pace = Throttle(lambda: drew.append(1))
-        pace.flush()
-        pace.note()
-        pace.end()
-        pace.note()
-        pace.flush()
+        throttled = Throttle(lambda: drew.append(1))
+        throttled.flush()
+        throttled.note()
+        throttled.end()
+        throttled.note()
+        throttled.flush()
         await asyncio.sleep(1)
 
     loop.run_until_complete(note_changes())
-    loop.close()
     assert drew == [1]
 
 
@@ -191,10 +187,7 @@ def test_two_that_change_at_the_same_time_are_drawn_together(loop: Virtual) -> N
                 second.note()
             await asyncio.sleep(0.007)
 
-    try:
-        loop.run_until_complete(note_changes())
-    finally:
-        loop.close()
+    loop.run_until_complete(note_changes())
     together = [at for at in times["second"] if at > 0.1]
     assert len(together) > 10
     assert set(together) <= set(times["first"])

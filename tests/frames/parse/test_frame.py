@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from agentbook.frames.parse import columns, json_columns
 from agentbook.frames.parse.frame import FrameBuilder, to_frame
-from agentbook.frames.parse.parsed_page import batches_of, keep_rows
 from agentbook.frames.parse.schemas import SCHEMAS, describe
 from frames.parse.pages import page
 
@@ -320,17 +319,6 @@ def test_what_known_platforms_send_has_a_column(resource: str, item: Any) -> Non
     assert to_frame(resource, [page({"id": "1"})]).iloc[0].drop("id").isna().all(), "null where it is not sent"
 
 
-def test_a_value_known_from_the_request_is_held_once() -> None:
-    builder = FrameBuilder("events", {"session_id": "s" * 1000})
-    ids = [{"id": f"e{n}"} for n in range(1000)]
-    for _ in range(40):
-        builder.add(json.dumps({"items": ids}).encode())
-    table = builder.to_arrow()
-    held = {buffer.address: buffer.size for chunk in table["session_id"].chunks for buffer in chunk.buffers() if buffer}
-    assert table["session_id"].to_pylist() == ["s" * 1000] * 40_000
-    assert sum(held.values()) < 20_000_000, "of 40 MB"
-
-
 @given(st.lists(st.sampled_from(range(len(AGENTS))), min_size=1, max_size=6))
 def test_values_of_undocumented_types_are_read_alike_together_and_alone(numbers: list[int]) -> None:
     items = [{"id": str(position), **AGENTS[number]} for position, number in enumerate(numbers)]
@@ -356,45 +344,6 @@ def test_values_of_undocumented_types_are_decoded_once_if_they_fit(monkeypatch: 
     frame = to_frame("agents", [page(agent)])
     assert frame[["name", "is_public", "owner_name"]].values.tolist() == [["a", True, "n"]]
     assert len(again) == 1, "the category, which may be an object"
-
-
-def test_slices_of_a_batch_are_one_batch_again_without_the_rows_that_were_dropped() -> None:
-    builder = FrameBuilder("agents")
-    bodies = [page(*[{"id": f"{n}{m}"} for m in range(3)]) for n in range(4)]
-    pieces = builder.parse_together(bodies, [{}] * 4)
-    shortened = [pieces[0], *(keep_rows(piece, [False, True, True]) for piece in pieces[1:3])]
-    assert [batch["id"].to_pylist() for batch in batches_of(shortened)] == [["00", "01", "02", "11", "12", "21", "22"]]
-    assert [len(batch) for batch in batches_of([*pieces[2:], *shortened])] == [6, 7], "in the order of the pages"
-    middle = keep_rows(pieces[3], [True, False, True])
-    assert [len(batch) for batch in batches_of([pieces[2], middle])] == [3, 2], "it is no slice"
-
-
-def test_a_value_that_all_rows_have_is_held_once() -> None:
-    events = page(*[{**EVENT, "id": f"019a0b1c-0000-7000-8000-{n:012x}"} for n in range(1000)])
-    builder = FrameBuilder("events", {"session_id": SESSION})
-    for _ in range(20):
-        builder.extend(builder.parse_together([events, events], [{}, {}]))
-    column = builder.to_arrow()["session_id"]
-    assert len(column) == 40_000
-    assert len({chunk.buffers()[2].address for chunk in column.chunks}) <= 2
-
-
-def test_joined_rows_leave_the_pool_of_the_pages() -> None:
-    """Between short-lived columns they would keep memory that nothing can use again."""
-    items = [EVENT | {"content": {"text": f"{n:0100}"}} for n in range(1000)]
-    page = json.dumps({"items": items}).encode()
-    builder = FrameBuilder("events")
-    builder.add(page)
-    before = pa.default_memory_pool().bytes_allocated(), pa.system_memory_pool().bytes_allocated()
-    for _ in range(32):
-        builder.add(page)
-    table = builder.to_arrow()
-    in_pages, lasting = (
-        pool.bytes_allocated() - size
-        for pool, size in zip((pa.default_memory_pool(), pa.system_memory_pool()), before, strict=True)
-    )
-    assert len(table) == 33_000
-    assert lasting > 10 * max(in_pages, 1)
 
 
 def test_a_time_that_its_offset_shifts_past_the_last_year_is_a_problem_of_its_row() -> None:

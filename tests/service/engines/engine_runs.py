@@ -36,7 +36,7 @@ def request(
     activity: ActivityReader | None = None,
     account_id: str = "account",
     seed: int = 1,
-    pace: float = 0.0,
+    delay_factor: float = 0.0,
     mode: str = "multi-turn",
     prompt_is_visible: bool = True,
 ) -> TurnRequest:
@@ -55,7 +55,7 @@ def request(
         unlimited_power_mode=False,
         activity=activity or NoActivity(),
         rng=random.Random(seed),
-        pace=pace,
+        delay_factor=delay_factor,
         prompt_is_visible=prompt_is_visible,
     )
 

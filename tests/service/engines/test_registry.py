@@ -103,7 +103,7 @@ def test_slow_takes_the_requested_time_and_can_be_cancelled() -> None:
     async def cancel() -> float:
         loop = asyncio.get_running_loop()
         began = loop.time()
-        turn = asyncio.create_task(collect(load_engine("slow"), request("60", pace=1.0)))
+        turn = asyncio.create_task(collect(load_engine("slow"), request("60", delay_factor=1.0)))
         await asyncio.sleep(0.05)
         turn.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -115,7 +115,7 @@ def test_slow_takes_the_requested_time_and_can_be_cancelled() -> None:
     async def timed(message: str) -> float:
         loop = asyncio.get_running_loop()
         began = loop.time()
-        await collect(load_engine("slow"), request(message, pace=0.01))
+        await collect(load_engine("slow"), request(message, delay_factor=0.01))
         return loop.time() - began
 
     assert asyncio.run(timed("30")) >= 0.3

@@ -15,11 +15,20 @@ from agentbook.service.http.app import build
 from agentbook.service.http.connection import connection_class
 from agentbook.service.http.socket_protocol import socket_class
 from agentbook.service.store import Store
-from service.world import World
+from service.world import World, basic
 
 JSON = b"Accept: application/json\r\n"
 
+HANDSHAKE = b"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+KEY = b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+
 Say = Callable[[bytes], Awaitable[bytes]]
+
+
+def handshake(world: World, session: str, query: str = "") -> bytes:
+    """The request that opens the socket of a session."""
+    head = f"GET /v1/sessions/{session}/events/ws{query} HTTP/1.1\r\nHost: test\r\n"
+    return head.encode() + b"Authorization: %b\r\n" % basic(world.full).encode() + HANDSHAKE + KEY + b"\r\n"
 
 
 @asynccontextmanager

@@ -18,14 +18,11 @@ from agentbook.service.http.connection import _PIPELINED, MAX_HEAD_BYTES, MAX_HE
 from agentbook.service.http.socket_protocol import Socket
 from agentbook.service.store import events
 from agentbook.service.turns import event_json
-from service.http.raw import JSON, listening, noted_reads, served, status
+from service.http.raw import HANDSHAKE, JSON, KEY, listening, noted_reads, served, status
 from service.pages.test_pages import forms, signed_in
 from service.world import World, basic
 
 pytestmark = pytest.mark.anyio
-
-HANDSHAKE = b"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
-KEY = b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
 
 
 async def test_unreadable_requests_get_the_services_own_error(world: World) -> None:

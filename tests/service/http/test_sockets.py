@@ -12,9 +12,8 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from agentbook.service import errors
 from agentbook.service.http import websocket
 from agentbook.service.http.socket_protocol import _PIECE_BYTES, _PIECES
-from service.http.raw import listening
-from service.http.test_connection import HANDSHAKE, KEY
-from service.world import World, basic
+from service.http.raw import handshake, listening
+from service.world import World
 
 pytestmark = pytest.mark.anyio
 
@@ -65,8 +64,7 @@ async def test_what_sockets_send_is_parsed_little_in_each_turn_of_the_loop(
         handle = loop.call_soon(count_turns)
 
     monkeypatch.setattr(WebSocketsSansIOProtocol, "data_received", data_received)
-    request = b"GET /v1/sessions/%b/events/ws HTTP/1.1\r\nHost: test\r\n" % session.encode() + HANDSHAKE + KEY
-    request += b"Authorization: %b\r\n\r\n" % basic(world.full).encode()
+    request = handshake(world, session)
     ping, text, close = (bytes((kind, 0x80 + size)) + b"mask" + b"x" * size for kind, size in FRAMES)
     handle = loop.call_soon(count_turns)
     async with listening(world) as address, asyncio.timeout(60):
@@ -92,8 +90,7 @@ async def test_a_text_that_is_not_utf8_closes_its_socket_and_is_not_logged(
     world.agent_row()
     session = await world.start("hello")
     await world.idle()
-    request = b"GET /v1/sessions/%b/events/ws HTTP/1.1\r\nHost: test\r\n" % session.encode() + HANDSHAKE + KEY
-    request += b"Authorization: %b\r\n\r\n" % basic(world.full).encode()
+    request = handshake(world, session)
     async with listening(world) as address, asyncio.timeout(60):
         # In one frame, and in two that are UTF-8 only together.
         texts = {b"\x81\x81mask\x92": 1007, b"\x01\x81mask\xae\x80\x81mask\xc4\x88\x80mask": 1005}

@@ -16,7 +16,7 @@ from agentbook.service.http import connection, socket_protocol
 from agentbook.service.http.flow import Flow
 from agentbook.service.http.stalled import MIN_TAKEN_BYTES, Backlog, ReaderWatch, waiting_bytes
 from agentbook.service.store import events
-from service.http.raw import listening
+from service.http.raw import handshake, listening
 from service.world import World, basic
 
 pytestmark = pytest.mark.anyio
@@ -152,14 +152,6 @@ class Recorded(Backlog):
         super().add(transport)
 
 
-def handshake(world: World, session: str) -> bytes:
-    return (
-        b"GET /v1/sessions/%b/events/ws?from_id=00000000-0000-7000-8000-000000000000 HTTP/1.1\r\nHost: test\r\n"
-        b"Authorization: %b\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
-        b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n" % (session.encode(), basic(world.full).encode())
-    )
-
-
 @pytest.mark.parametrize("kind", ["sockets", "pages"])
 async def test_stalled_readers_leave_room_for_each_other(
     world: World, kind: str, monkeypatch: pytest.MonkeyPatch
@@ -175,7 +167,7 @@ async def test_stalled_readers_leave_room_for_each_other(
     for _ in range(8):
         await world.post(f"/sessions/{session}/events", {"content": "x" * 1_000_000}, world.full)
     await world.idle()
-    request = handshake(world, session)
+    request = handshake(world, session, "?from_id=00000000-0000-7000-8000-000000000000")
     if kind == "pages":
         request = b"GET /v1/sessions/%b/events?limit=100 HTTP/1.1\r\nHost: test\r\nAuthorization: %b\r\n\r\n" % (
             session.encode(),
@@ -223,7 +215,7 @@ async def test_nothing_is_prepared_for_a_socket_whose_reader_has_stopped(
     monkeypatch.setattr(socket_protocol.Socket, "pause_writing", pause_writing)
     async with listening(world) as address, asyncio.timeout(60):
         _, writer = await asyncio.open_connection(*address, limit=1024)
-        writer.write(handshake(world, session))
+        writer.write(handshake(world, session, "?from_id=00000000-0000-7000-8000-000000000000"))
         await stalled.wait()
         await world.get("/me", world.full)
         await world.store.read(lambda db: None, reader=session)  # it had its turn

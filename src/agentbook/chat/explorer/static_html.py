@@ -27,8 +27,8 @@ def explorer_html(
     svg = b64encode(render_svg(fixed, current, text).encode()).decode()
     # On a narrow page it shrinks as far as its labels are legible, and then scrolls.
     style = f"max-width: 100%; min-width: {int(LEGIBLE * WIDTH)}px"
-    picture = f'<img alt="{plain(text)}" src="data:image/svg+xml;base64,{svg}" style="{style}">'
-    image = f'<div style="overflow-x: auto" tabindex="0" role="region" aria-label="The views">{picture}</div>'
+    img = f'<img alt="{plain(text)}" src="data:image/svg+xml;base64,{svg}" style="{style}">'
+    image = f'<div style="overflow-x: auto" tabindex="0" role="region" aria-label="The views">{img}</div>'
     conversation = ""
     if opened is not None:
         who = f"Conversation with {plain(opened.title) or 'an agent'}, session {plain(opened.session_id)}"

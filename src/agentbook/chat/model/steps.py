@@ -156,11 +156,11 @@ class _Reader:
         return list(self._steps.values())
 
     def _is_within(self, task_id: str | None, ancestor: str) -> bool:
-        seen: set[str] = set()
-        while task_id is not None and task_id not in seen:
+        visited: set[str] = set()
+        while task_id is not None and task_id not in visited:
             if task_id == ancestor:
                 return True
-            seen.add(task_id)
+            visited.add(task_id)
             task_id = self._parents.get(task_id)
         return False
 

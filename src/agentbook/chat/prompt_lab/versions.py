@@ -89,9 +89,9 @@ async def read_versions(client: AsyncClient, agent: Any) -> list[Version] | None
     try:
         records = [record async for record in client.agents.versions(agent, limit=MAX_VERSIONS)]
         if len(records) == MAX_VERSIONS:  # many drafts must not hide what the agent runs on
-            seen = {record.get("id") for record in records}
+            known_ids = {record.get("id") for record in records}
             older = client.agents.versions(agent, type="COMMITTED", limit=MAX_VERSIONS)
-            records += [record async for record in older if record.get("id") not in seen]
+            records += [record async for record in older if record.get("id") not in known_ids]
     except ApiError as error:
         if error.status not in (401, 403, 404, 405):
             raise

@@ -226,7 +226,7 @@ class TurnRequest:
         Those of temperature, max_tokens and top_p that the version sets.
     rng : random.Random
         Seeded from the service's seed, the agent's version and the history.
-    pace : float
+    delay_factor : float
         Multiply every pause by it; 0 means as fast as possible.
     """
 
@@ -244,7 +244,7 @@ class TurnRequest:
     unlimited_power_mode: bool
     activity: ActivityReader
     rng: random.Random
-    pace: float
+    delay_factor: float
     credentials: Mapping[str, IntegrationCredential] = field(default_factory=dict)
     state: str | None = None
     calls: AgentCalls = field(default_factory=NoAgentCalls, repr=False)

@@ -50,11 +50,12 @@ def _split_evenly(text: str, max_pieces: int) -> list[str]:
 
 
 async def pause(turn: TurnRequest, seconds: float) -> None:
-    """Wait `seconds` times the turn's pace.
+    """Wait `seconds` times the turn's delay factor.
 
-    At pace 0 it still yields to the event loop, so that a turn can be cancelled.
+    With a factor of 0 it still yields to the event loop, so that a turn can be
+    cancelled.
     """
-    await asyncio.sleep(seconds * turn.pace)
+    await asyncio.sleep(seconds * turn.delay_factor)
 
 
 async def stream_reply(turn: TurnRequest, text: str) -> AsyncIterator[Step]:

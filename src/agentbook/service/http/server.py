@@ -157,7 +157,7 @@ def run(
                     engines=engines,
                     settings=TurnSettings(
                         ceiling_s=turn_ceiling_s,
-                        pace=1 / speed if speed else 0.0,
+                        delay_factor=1 / speed if speed else 0.0,
                         seed=store.clock.seed,
                         limits=limits or RunLimits(),
                     ),

@@ -53,7 +53,7 @@ _REFUSED = 4000  # plus the HTTP status: a close code of the application's own
 class _Check:
     began: float
     access_changes: int
-    reading: asyncio.Task[object]
+    task: asyncio.Task[object]
 
 
 class AccessChecks:
@@ -73,11 +73,11 @@ class AccessChecks:
         check = self._checks.get(caller)
         if check is None or check.access_changes != changes or now - check.began >= RECHECK_S:
             self._forget(now)
-            reading = asyncio.create_task(self._platform.store.read(check_access, brief=True, reader="access"))
+            task = asyncio.create_task(self._platform.store.read(check_access, brief=True, reader="access"))
             self._checks.pop(caller, None)
-            check = self._checks[caller] = _Check(now, changes, reading)
+            check = self._checks[caller] = _Check(now, changes, task)
         try:
-            await asyncio.shield(check.reading)
+            await asyncio.shield(check.task)
         except Exception:  # the next socket asks again
             if self._checks.get(caller) is check:
                 del self._checks[caller]

@@ -160,9 +160,9 @@ def visible_agent(caller: Principal | None) -> ColumnElement[bool]:
     return or_(agents.c.is_public == true(), own)
 
 
-def find_agent(call: OperationCall, reference: str, *, reading: bool) -> Row | None:
+def find_agent(call: OperationCall, reference: str, *, as_reader: bool) -> Row | None:
     """Return the visible agent with this id or name, or None."""
-    viewer = agents_viewer(call) if reading else call.principal
+    viewer = agents_viewer(call) if as_reader else call.principal
     query = (
         select(agents)
         .where(matches(agents, reference), visible_agent(viewer))
@@ -171,13 +171,13 @@ def find_agent(call: OperationCall, reference: str, *, reading: bool) -> Row | N
     return call.db.execute(query).mappings().first()
 
 
-def require_agent(call: OperationCall, reference: str, *, reading: bool) -> Row:
+def require_agent(call: OperationCall, reference: str, *, as_reader: bool) -> Row:
     """Return the visible agent with this id or name, or raise the 404.
 
-    With `reading`, private agents require agents:read, as in the agent operations;
+    With `as_reader`, private agents require agents:read, as in the agent operations;
     writes that name an agent require their own scope instead.
     """
-    return _require(find_agent(call, reference, reading=reading), "Agent")
+    return _require(find_agent(call, reference, as_reader=as_reader), "Agent")
 
 
 def require_own_agent(call: OperationCall, reference: str) -> Row:
@@ -186,7 +186,7 @@ def require_own_agent(call: OperationCall, reference: str) -> Row:
     Raises the 404 if it is not visible and the 403 if it belongs to another account. A
     person may also change the agents of their organizations.
     """
-    row = require_agent(call, reference, reading=False)
+    row = require_agent(call, reference, as_reader=False)
     if not is_own_agent(call, row["owner_id"], call.caller):
         raise errors.forbidden("This agent belongs to another account")
     return row

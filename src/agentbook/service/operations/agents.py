@@ -176,10 +176,10 @@ def _version_to_fork(call: OperationCall, reference: str | None) -> access.Row |
 
 def _version_named(call: OperationCall, reference: str) -> list[ColumnElement[bool]]:
     """The conditions that a version is the one of this name; a name may hold an @."""
-    agent, number = access.find_agent(call, reference, reading=False), None
+    agent, number = access.find_agent(call, reference, as_reader=False), None
     if agent is None:
         name, _, number = reference.rpartition("@")
-        agent = access.find_agent(call, name, reading=False)
+        agent = access.find_agent(call, name, as_reader=False)
     if agent is None:
         return [false()]
     is_of_agent = agent_versions.c.agent_id == agent["id"]
@@ -189,7 +189,7 @@ def _version_named(call: OperationCall, reference: str) -> list[ColumnElement[bo
 @reads("getAgent", brief=True)
 def get_agent(call: OperationCall) -> dict[str, Any]:
     """Return an agent; a denied read is the same 404 as a missing agent."""
-    row = access.require_agent(call, call.path["agent_id_or_name"], reading=True)
+    row = access.require_agent(call, call.path["agent_id_or_name"], as_reader=True)
     return records.agent_records(call.db, [row], access.agents_viewer(call))[0]
 
 
@@ -269,7 +269,7 @@ def _commit_version(call: OperationCall, agent_id: str, fields: dict[str, Any]) 
 @reads("listAgentVersions")
 def list_agent_versions(call: OperationCall) -> dict[str, Any]:
     """List the versions of a visible agent, newest first; drafts for its owner."""
-    agent = access.require_agent(call, call.path["agent_id_or_name"], reading=True)
+    agent = access.require_agent(call, call.path["agent_id_or_name"], as_reader=True)
     viewer = access.agents_viewer(call)
     query = select(agent_versions).where(agent_versions.c.agent_id == agent["id"])
     if not access.is_own_agent(call, agent["owner_id"], viewer):

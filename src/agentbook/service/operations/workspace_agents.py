@@ -32,7 +32,7 @@ def list_workspace_agents(call: OperationCall) -> dict[str, Any]:
 def install_agent(call: OperationCall) -> dict[str, Any]:
     """Install a visible agent in a workspace of the caller's account."""
     workspace = access.require_own_workspace(call, call.path["workspace_id_or_name"])
-    agent = access.require_agent(call, call.body["agent_id"], reading=False)
+    agent = access.require_agent(call, call.body["agent_id"], as_reader=False)
     if call.body.get("required_credentials_mode") is not None:
         access.require_manager(call, workspace["owner_id"], _SET_MODE)
     installed = select(workspace_agents.c.id).where(

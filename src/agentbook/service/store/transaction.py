@@ -120,11 +120,12 @@ class GatheredRows:
 
 
 class Transaction:
-    """What a write works with: the connection, the clock, event ids and hooks."""
+    """What a write works with: the connection, the clock, event ids and callbacks."""
 
     __slots__ = (
         "_minter",
         "_rows",
+        "callbacks",
         "changes_access",
         "clock",
         "db",
@@ -132,7 +133,6 @@ class Transaction:
         "endings",
         "events",
         "execute",
-        "hooks",
     )
 
     def __init__(
@@ -149,7 +149,7 @@ class Transaction:
         self._minter = minter
         self._rows = rows
         self.events: list[Published] = []
-        self.hooks: list[Callable[[], None]] = []
+        self.callbacks: list[Callable[[], None]] = []
         self.endings: list[Callable[[], None]] = []
         self.changes_access = False
         self.deferred: list[Deferred] = []
@@ -204,14 +204,14 @@ class Transaction:
         """
         self.deferred.append((order, sql, parameters))
 
-    def after_commit(self, hook: Callable[[], None]) -> None:
-        """Call `hook` on the service's loop after the commit, unless this fails."""
-        self.hooks.append(hook)
+    def after_commit(self, callback: Callable[[], None]) -> None:
+        """Call `callback` on the service's loop after the commit, unless this fails."""
+        self.callbacks.append(callback)
 
-    def after_end(self, hook: Callable[[], None]) -> None:
-        """Call `hook` on the service's loop after the commit, or once this has failed.
+    def after_end(self, callback: Callable[[], None]) -> None:
+        """Call `callback` on the service's loop after the commit, or after a failure.
 
         Also if nobody waits for it any more. Not for a write that may run more than
         once.
         """
-        self.endings.append(hook)
+        self.endings.append(callback)

@@ -290,7 +290,7 @@ class Writer:
                 loop.call_soon_threadsafe(self._report_results, [job for job in batch if job.loop is loop])
 
     def _report_results(self, batch: list[_Job]) -> None:
-        """On the caller's loop, after the commit: events, then hooks, then results."""
+        """On the caller's loop, after the commit: events, callbacks, then results."""
         committed = [job for job in batch if job.error is None and job.transaction is not None]
         events = [event for job in committed for event in job.transaction.events]  # type: ignore[union-attr]
         if events:
@@ -298,11 +298,11 @@ class Writer:
         if any(job.transaction.changes_access for job in committed):  # type: ignore[union-attr]
             self._on_access_change()
         for job in committed:
-            for hook in job.transaction.hooks:  # type: ignore[union-attr]
-                hook()
+            for callback in job.transaction.callbacks:  # type: ignore[union-attr]
+                callback()
         for job in batch:
-            for hook in job.transaction.endings if job.transaction is not None else ():
-                hook()
+            for callback in job.transaction.endings if job.transaction is not None else ():
+                callback()
             if not job.future.done():
                 if job.error is None:
                     job.future.set_result(job.result)

@@ -94,7 +94,7 @@ class AgentTurn:
 
 
 def read_request(
-    db: Connection, store: Store, turn: PendingTurn, *, seed: int, pace: float, sub_agent_id: str | None = None
+    db: Connection, store: Store, turn: PendingTurn, *, seed: int, delay_factor: float, sub_agent_id: str | None = None
 ) -> AgentTurn:
     """Read everything that a turn may depend on.
 
@@ -158,7 +158,7 @@ def read_request(
         unlimited_power_mode=row["unlimited_power_mode"],
         activity=store.activity(row["owner_id"]),
         rng=random.Random(hashlib.sha256(rng_key.encode()).digest()),  # noqa: S311 - repeatable on purpose
-        pace=pace,
+        delay_factor=delay_factor,
         credentials=credentials_of_run(db, row["workspace_id"], row["id"], row["user_id"], integrations),
         prompt_is_visible=(version.get("prompt_owner_id") or row["agent_owner_id"]) == row["owner_id"],
         state=row["state"],

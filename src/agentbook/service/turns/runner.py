@@ -46,7 +46,7 @@ class TurnSettings:
     ----------
     ceiling_s : float
         The wall-clock ceiling of a turn in seconds.
-    pace : float
+    delay_factor : float
         Multiplies every pause that an agent makes.
     seed : int
         Seeds every agent's random numbers, together with its version and its history.
@@ -55,7 +55,7 @@ class TurnSettings:
     """
 
     ceiling_s: float = 600.0
-    pace: float = 1.0
+    delay_factor: float = 1.0
     seed: int = 0
     limits: RunLimits = field(default_factory=RunLimits)
 
@@ -260,7 +260,7 @@ class Turns:
     def _prepare(self, db: Connection, turn: PendingTurn) -> tuple[str, TurnRequest, Meter]:
         """The name of the agent's engine, the turn's request, and its meter."""
         settings = self._settings
-        agent_turn = read_request(db, self._store, turn, seed=settings.seed, pace=settings.pace)
+        agent_turn = read_request(db, self._store, turn, seed=settings.seed, delay_factor=settings.delay_factor)
         request = agent_turn.request
         month = budgets.current_month(self._store.clock)
         shared = self._monthly.of_session(db, turn.session_id, month)
@@ -269,7 +269,7 @@ class Turns:
         def read_agent(db: Connection, agent_id: str, message: str) -> tuple[str, TurnRequest, Budget | None]:
             question = replace(turn, text=message)
             called = read_request(
-                db, self._store, question, seed=settings.seed, pace=settings.pace, sub_agent_id=agent_id
+                db, self._store, question, seed=settings.seed, delay_factor=settings.delay_factor, sub_agent_id=agent_id
             )
             name = called.request.agent_name
             return called.engine, called.request, self._monthly.of_agent(db, agent_id, name, month)

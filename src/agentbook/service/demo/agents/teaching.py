@@ -74,7 +74,7 @@ class Verbose:
 class Slow:
     """Waits before it replies, and writes slowly.
 
-    The message "5" asks for five seconds at pace 1.
+    The message "5" asks for five seconds with a delay factor of 1.
     """
 
     max_wait_s: float = 300.0

@@ -76,7 +76,7 @@ class Analyst:
 
 async def answer_question(turn: TurnRequest, question: str) -> str:
     """The analyst's answer to one question, for the account of a turn."""
-    steps = Analyst().run(replace(turn, message=question, history=(), pace=0.0))
+    steps = Analyst().run(replace(turn, message=question, history=(), delay_factor=0.0))
     return next(step.text for step in [step async for step in steps] if isinstance(step, Reply))
 
 
