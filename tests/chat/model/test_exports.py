@@ -22,7 +22,7 @@ from agentbook.chat.prompt_lab.answers import Answer
 from agentbook.chat.prompt_lab.experiment import Experiment
 from agentbook.chat.replay import replay
 from agentbook.events import loop
-from chat.fakes import KEY, OTHER, SESSION, FakePlatform, recorded, refused
+from chat.fakes import KEY, OTHER, SESSION, FakePlatform, make_conversation, recorded, refused
 from chat.panels import make, on_loop, static_page
 
 TURNS = 4
@@ -127,6 +127,15 @@ def test_a_panel_whose_session_cannot_be_read_says_so_in_the_saved_notebook(old:
     assert "Nothing was said yet" not in static_page(panel)
     assert INCOMPLETE in static_page(panel)
     panel.close()
+
+
+def test_the_reason_is_there_as_soon_as_reading_has_failed(old: FakePlatform) -> None:
+    old.refusals["follow"] = [refused(ServerError, 502, "Bad gateway")]
+    conversation, reasons = make_conversation(old, session=SESSION), list[str]()
+    conversation.listen(lambda _: reasons.append(conversation.incomplete) if conversation.error else None)
+    loop.run(conversation.attach(), 60)
+    assert reasons
+    assert all("502: Bad gateway" in reason for reason in reasons)
 
 
 def test_a_closed_conversation_says_what_it_never_read(old: FakePlatform) -> None:

@@ -56,9 +56,9 @@ class SessionFeed:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._client, self._clock = client, clock
-        self._on_event, self._on_change = on_event, on_change
+        self._on_event, self._on_change, self._on_error = on_event, on_change, on_error
         self._lists_events = client is not None and follow is None
-        self.subscription = Subscription(client, self.feed, self._on_connection, on_error, follow)
+        self.subscription = Subscription(client, self.feed, self._on_connection, self._on_failure, follow)
         self.logs: dict[str, ExchangeLog] = {}
         self.log = ExchangeLog(None)
 
@@ -180,3 +180,9 @@ class SessionFeed:
         if self.subscription.connection == "live":
             self.log.unread = None
         self._on_change()
+
+    def _on_failure(self, error: Exception) -> None:
+        # Stored before anyone hears of it: an export may read `unread` at any moment.
+        if self.log.unread is not None:
+            self.log.unread = explain(error).text
+        self._on_error(error)
