@@ -50,6 +50,17 @@ def test_a_page_gets_a_snapshot_only_if_it_missed_something(monkeypatch: pytest.
     numbered.box.close()
 
 
+def test_a_page_that_had_counted_no_longer_gets_a_snapshot_with_its_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    numbered = Numbered()
+    sent: list[dict[str, Any]] = []
+    monkeypatch.setattr(Shown, "send", lambda _, message: sent.append(message))
+    for answer in ("joining", "joined"):
+        numbered.box.view._handle_custom_msg({"do": answer, "page": "unknown", "channel": "c1"}, [])
+    assert sent == [{"kind": "snapshot", "version": 3}]
+    assert numbered.box.view._membership.hears("c1")
+    numbered.box.close()
+
+
 def test_a_page_that_does_not_hear_gets_another_widget(monkeypatch: pytest.MonkeyPatch) -> None:
     numbered = Numbered()
     now = [0.0]

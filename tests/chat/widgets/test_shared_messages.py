@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agentbook.chat.widgets import shared_messages
-from agentbook.chat.widgets.shared_messages import Membership, one_message, send_patch
+from agentbook.chat.widgets.shared_messages import ANSWER_S, Membership, one_message, send_patch
 
 pytestmark = pytest.mark.python_versions
 
@@ -16,7 +16,8 @@ class Shown:
     """A widget that pages show, and what its own comm sent."""
 
     def __init__(self, *pages: str) -> None:
-        self.membership = Membership()
+        self.now = 0.0
+        self.membership = Membership(lambda: self.now)
         self.sent: list[Any] = []
         for page in pages:
             self.membership.hello(page)
@@ -26,7 +27,7 @@ class Shown:
 
     def join(self, *pages: str, channel: str = "c1") -> None:
         for page in pages:
-            self.membership.joined(page, channel)
+            assert not self.membership.answer(page, channel, joined=True)
 
 
 class FakeChannel:
@@ -99,6 +100,66 @@ def test_a_page_that_cannot_join_still_gets_everything(channel: FakeChannel) -> 
     first.membership.hello("reloaded")
     draw("c", first, second)
     assert first.sent[2:] == [{"ops": ["c"]}, invitation(first)]
+
+
+def test_a_page_that_was_reloaded_before_it_joined_counts_no_longer(channel: FakeChannel) -> None:
+    first, second = Shown("p"), Shown("q")
+    first.join("p")
+    second.join("q")
+    first.membership.hello("closed soon")
+    draw("a", first, second)
+    first.now = ANSWER_S * 0.99
+    draw("b", first, second)
+    assert first.sent == [{"ops": ["a"]}, invitation(first), {"ops": ["b"]}]
+    first.now = ANSWER_S
+    draw("c", first, second)
+    assert len(first.sent) == 3
+    assert channel.sent[-1] == {"patches": {view.membership.key: {"ops": ["c"]} for view in (first, second)}}
+
+
+def test_a_page_that_was_invited_and_cannot_join_counts_for_ever(channel: FakeChannel) -> None:
+    first, second = Shown("p", "elsewhere"), Shown("q")
+    first.join("p")
+    second.join("q")
+    draw("a", first, second)
+    assert not first.membership.answer("elsewhere", "c1", joined=False)
+    first.now = 1e6
+    draw("b", first, second)
+    assert first.sent == [{"ops": ["a"]}, invitation(first), {"ops": ["b"]}]
+
+
+def test_a_page_that_answers_late_counts_again_and_has_missed_something(channel: FakeChannel) -> None:
+    first, second = Shown("p", "late"), Shown("q")
+    first.join("p")
+    second.join("q")
+    draw("a", first, second)
+    first.now = ANSWER_S
+    draw("b", first, second)
+    assert len(first.sent) == 2
+    assert first.membership.answer("late", "c1", joined=False)
+    draw("c", first, second)
+    assert first.sent[2:] == [{"ops": ["c"]}]
+    first.join("late")
+    assert not first.membership.answer("late", "c1", joined=False), "it remains joined"
+    draw("d", first, second)
+    assert len(first.sent) == 3
+
+
+def test_a_silent_page_that_says_hello_is_invited_again(channel: FakeChannel) -> None:
+    first, second = Shown("p"), Shown("q")
+    second.join("q")
+    draw("a", first, second)
+    first.now = ANSWER_S * 0.9
+    first.membership.hello("p")
+    draw("b", first, second)
+    first.now = ANSWER_S * 1.8
+    draw("c", first, second)
+    assert first.sent == [{"ops": ["a"]}, invitation(first), {"ops": ["b"]}, invitation(first), {"ops": ["c"]}]
+    first.join("p", channel="an earlier one")
+    assert not first.membership.hears("c1"), "it answered another invitation"
+    first.join("p")
+    first.membership.hello("p")  # after a gap
+    assert first.membership.hears("c1")
 
 
 def test_a_channel_that_was_closed_is_replaced(channel: FakeChannel) -> None:

@@ -85,8 +85,9 @@ class PageView(anywidget.AnyWidget):
                 self._on_hello(page, count)
                 snapshot = self.snapshot()
                 self.send({"kind": "welcome"} if version == snapshot["version"] else snapshot)
-            case {"do": "joined", "page": str(page), "channel": str(channel)}:
-                self._membership.joined(page, channel)
+            case {"do": "joining" | "joined" as answer, "page": str(page), "channel": str(channel)}:
+                if self._membership.answer(page, channel, joined=answer == "joined"):
+                    self.send(self.snapshot())
             case dict():
                 self._on_message(message)
 

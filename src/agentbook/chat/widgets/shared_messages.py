@@ -8,20 +8,29 @@ one envelope. It comes by the comm of another widget, the channel,
 have brought.
 
 Only a page knows whether it has the channel's widget. So a panel that has something to
-share invites its pages, ``{"kind": "join", "channel": model_id, "key": key}``, and they
-answer ``{"do": "joined", "page": name, "channel": model_id}``. Until all pages that
-show a panel have joined, its patches come by its own comm.
+share invites its pages, ``{"kind": "join", "channel": model_id, "key": key}``. They
+answer ``{"do": "joining", "page": name, "channel": model_id}`` at once, and ``joined``
+in its place as soon as they hear the channel. Until all pages that show a panel have
+joined, its patches come by its own comm.
+
+Nothing tells that a page was closed or reloaded. So one that does not answer counts no
+longer. If it answers late, it is sent a snapshot.
 """
 
 from __future__ import annotations
 
+import math
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import count
 from typing import Any, Protocol
 
 import ipywidgets as widgets
+
+ANSWER_S = 5.0  # within which a page answers an invitation, if it is still there
 
 
 class Sender(Protocol):
@@ -50,48 +59,74 @@ _channel = _Channel()
 _keys = count(1)
 
 
+@dataclass
+class _Page:
+    channel: str = ""  # to which it was invited last
+    leaves_at: float = math.inf  # unless it answers before
+    joined: bool = False
+
+
 class Membership:
     """Which pages show a widget, and which of them hear the channel.
 
     Its methods may be called on any thread.
+
+    Parameters
+    ----------
+    clock : callable
+        The time in seconds, monotonic.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.key = str(next(_keys))
+        self._clock = clock
         self._lock = threading.Lock()
-        self._pages: set[str] = set()
-        self._invited: set[tuple[str, str]] = set()  # channel and page
-        self._joined: set[tuple[str, str]] = set()
+        self._pages: dict[str, _Page] = {}
 
     def hello(self, page: str) -> None:
         """A page shows the widget."""
         with self._lock:
-            self._pages.add(page)
+            if self._pages.get(page, _Page()).leaves_at < math.inf:
+                del self._pages[page]  # to be invited again
+            self._pages.setdefault(page, _Page())
 
-    def joined(self, page: str, channel: str) -> None:
-        """A page hears that channel."""
+    def answer(self, page: str, channel: str, *, joined: bool) -> bool:
+        """A page was invited to that channel; `joined` if it hears it by now.
+
+        Returns
+        -------
+        bool
+            Whether it may have missed patches, because it had counted no longer.
+        """
         with self._lock:
-            self._joined.add((channel, page))
+            before = self._pages.get(page)
+            remains = before is not None and before.joined and before.channel == channel
+            self._pages[page] = _Page(channel, joined=joined or remains)
+            return before is None
 
     @property
     def shown(self) -> bool:
         """Whether a page shows the widget."""
         with self._lock:
-            return bool(self._pages)
+            return bool(self._present())
 
     def hears(self, channel: str) -> bool:
         """Whether all pages of the widget hear the channel."""
         with self._lock:
-            return all((channel, page) in self._joined for page in self._pages)
+            return all(page.joined and page.channel == channel for page in self._present().values())
 
     def invitation(self, channel: str) -> dict[str, Any] | None:
         """The message to its pages; None if each has been invited."""
         with self._lock:
-            pages = {(channel, page) for page in self._pages}
-            if pages <= self._invited:
-                return None
-            self._invited |= pages
-            return {"kind": "join", "channel": channel, "key": self.key}
+            invited = [name for name, page in self._present().items() if page.channel != channel]
+            self._pages.update((name, _Page(channel, self._clock() + ANSWER_S)) for name in invited)
+            return {"kind": "join", "channel": channel, "key": self.key} if invited else None
+
+    def _present(self) -> dict[str, _Page]:
+        """The pages, without those that have not answered in time."""
+        now = self._clock()
+        self._pages = {name: page for name, page in self._pages.items() if now < page.leaves_at}
+        return self._pages
 
 
 class _Round:

@@ -18,7 +18,7 @@ that the kernel is gone.
 export function openConnection(model, { version, receive, ended }) {
   const page = Math.random().toString(36).slice(2);
   let [gone, count, heard, asking, timer] = ["", 0, false, false, 0];
-  const joined = new Map(); // how to stop hearing each shared channel
+  const joined = new Map(); // how to stop hearing each shared channel; null before it is heard
   let newest = -1; // of the messages that could not be used
 
   function send(message) {
@@ -50,8 +50,10 @@ export function openConnection(model, { version, receive, ended }) {
 
   /* Hear what comes for several widgets in one message; `chat/widgets/shared_messages.py` says why. */
   async function join({ channel, key }) {
+    const answer = (word) => send({ do: word, page, channel });
+    answer(joined.get(channel) ? "joined" : "joining"); // always, or the page no longer counts
     if (joined.has(channel)) return;
-    joined.set(channel, () => {});
+    joined.set(channel, null);
     try {
       const shared = await model.widget_manager.get_model(channel);
       if (!joined.has(channel)) return; // closed meanwhile
@@ -60,7 +62,7 @@ export function openConnection(model, { version, receive, ended }) {
       };
       shared.on("msg:custom", onShared);
       joined.set(channel, () => shared.off("msg:custom", onShared));
-      send({ do: "joined", page, channel });
+      answer("joined");
     } catch {
       // a page that does not have it: its messages keep coming one by one
     }
@@ -104,7 +106,7 @@ export function openConnection(model, { version, receive, ended }) {
     gone: () => gone,
     close() {
       clearTimeout(timer);
-      for (const stop of joined.values()) stop();
+      for (const stop of joined.values()) stop?.();
       joined.clear();
       model.off("msg:custom", onMessage);
       model.off("comm_live_update", onRestart);
