@@ -8,7 +8,7 @@ from collections.abc import Iterator
 MAX_TITLE = 60
 MAX_READ = 200_000  # characters of a message in which its words are looked for
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
-_NAME = re.compile(r"\*\*(.+?)\*\*(?: \(.*\))?$")  # as above an attachment
+_BOLD_LINE = re.compile(r"\*\*(?P<name>.+?)\*\*(?: \(.*\))?$")  # as above an attachment
 _BLOCK = re.compile(r"^(?:#{1,6}|>|[-*+])\s+")
 _BOLD = re.compile(r"(?<!\w)\*\*(?=\S)(.+?)(?<=\S)\*\*(?!\w)")
 _CODE = re.compile(r"(?<!`)`([^`]+)`(?!`)")
@@ -59,23 +59,25 @@ def title(text: str, length: int = MAX_TITLE) -> str:
 
 def _lines(text: str) -> Iterator[tuple[str, bool]]:
     """The lines that have words, and whether each is of an attachment or its name."""
-    fence, name = "", None
+    fence = ""  # of the block of code that is open
+    heading: re.Match[str] | None = None  # a bold line, whose sense the next one decides
     for line in map(str.strip, text.split("\n")):
-        opening = _FENCE.match(line)
-        attached = bool(fence or opening or line.startswith("|"))
-        if name and line:  # known only now, whether it is the name of an attachment
-            yield name[attached], attached
-            name = None
+        mark = _FENCE.match(line)
+        is_attached = bool(fence or mark or line.startswith("|"))
+        if heading is not None and line:
+            yield (heading["name"], True) if is_attached else (heading[0], False)
+            heading = None
         if fence:
-            closes = opening is not None and opening[1].startswith(fence) and line.strip(fence[0]) == ""
-            fence = "" if closes else fence
-            if not closes and line:
+            is_end = mark is not None and mark[1].startswith(fence) and line.strip(fence[0]) == ""
+            if is_end:
+                fence = ""
+            elif line:
                 yield line, True
-        elif opening is not None:
-            fence = opening[1]
-        elif name_line := _NAME.match(line):
-            name = name_line
+        elif mark is not None:
+            fence = mark[1]
+        elif bold := _BOLD_LINE.match(line):
+            heading = bold
         elif line.strip("|-: "):
-            yield line, attached
-    if name:
-        yield name[0], False
+            yield line, is_attached
+    if heading is not None:
+        yield heading[0], False

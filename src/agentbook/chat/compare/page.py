@@ -92,7 +92,7 @@ class ComparePage:
     def _fields(self, comparison: Comparison) -> dict[str, Any]:
         closed = is_closed(comparison)
         return {
-            "empty": message_html.nothing_html(comparison.start_errors),
+            "empty": message_html.start_errors_html(comparison.start_errors),
             "name": names(comparison),
             "preferred": tally(comparison),
             "pictures": self._pictures_label(),

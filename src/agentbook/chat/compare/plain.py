@@ -143,7 +143,7 @@ class ComparePlain:
         """Update everything."""
         self._add_rounds(comparison.rounds[len(self.views) :])
         if not self.views:
-            self._inner.children[0].value = message_html.nothing_html(comparison.start_errors)
+            self._inner.children[0].value = message_html.start_errors_html(comparison.start_errors)
         for view in self.views:
             view.update(comparison)
         pictures = any(view.pictures for view in self.views)

@@ -206,8 +206,8 @@ def status_html(text: str, in_progress: bool) -> str:
     return f'<div class="ab-statusline">{_DOT if in_progress else ""}<span>{plain(text)}</span></div>'
 
 
-def nothing_html(errors: Sequence[ErrorLike]) -> str:
-    """What an empty log shows; `errors` say why no session can start."""
+def start_errors_html(errors: Sequence[ErrorLike]) -> str:
+    """Why no session can start; without a reason, that there are no messages yet."""
     reasons = "".join(
         f'<div class="ab-failed">{plain(error.text)}{request_line(error.request_id)}</div>' for error in errors
     )
@@ -224,7 +224,7 @@ def empty_html(conversation: ConversationLike) -> str:
     if conversation.error is not None:
         return UNREAD
     if conversation.start_errors:
-        return nothing_html(conversation.start_errors)
+        return start_errors_html(conversation.start_errors)
     if welcome is None or conversation.read_only:
         return EMPTY
     buttons = "".join(

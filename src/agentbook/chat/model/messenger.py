@@ -17,7 +17,7 @@ from ..text import check_text
 from .exchange import Exchange
 from .outbox import Outbox
 from .session_feed import SessionFeed
-from .start_check import distinct, read_agent, workspace_error
+from .start_check import check_workspace, distinct, read_agent
 from .subscription import Follow
 from .user_errors import UserError, explain
 from .welcome import Welcome, welcome_of
@@ -107,11 +107,11 @@ class Messenger:
         """
         if self.client is None or self.agent is None or (self.welcome is not None and not self.start_errors):
             return
-        (record, error), where = await asyncio.gather(
-            read_agent(self.client, self.agent), workspace_error(self.client, self.workspace)
+        (record, agent_error), workspace_error = await asyncio.gather(
+            read_agent(self.client, self.agent), check_workspace(self.client, self.workspace)
         )
         self.welcome = welcome_of(record) if record is not None else None
-        self.start_errors = distinct([error, where])
+        self.start_errors = distinct([agent_error, workspace_error])
         self._notify()
 
     async def start(self, prompt: str) -> Exchange:

@@ -47,7 +47,7 @@ async def read_agent(client: AsyncClient, agent: Any) -> tuple[Mapping[str, Any]
         return None, None
 
 
-async def workspace_error(client: AsyncClient, workspace: Any) -> UserError | None:
+async def check_workspace(client: AsyncClient, workspace: Any) -> UserError | None:
     """Why no session can start in a workspace; None if nothing speaks against it.
 
     A key that may only chat in a workspace cannot read its contexts: that says nothing.
@@ -70,8 +70,8 @@ async def workspace_error(client: AsyncClient, workspace: Any) -> UserError | No
 async def start_errors(client: AsyncClient, workspace: Any, agents: Iterable[Any]) -> list[UserError]:
     """What speaks against starting sessions in a workspace with these agents."""
     reads = asyncio.gather(*(read_agent(client, agent) for agent in agents))
-    records, where = await asyncio.gather(reads, workspace_error(client, workspace))
-    return distinct([*(error for _, error in records), where])
+    records, workspace_error = await asyncio.gather(reads, check_workspace(client, workspace))
+    return distinct([*(error for _, error in records), workspace_error])
 
 
 def distinct(errors: Iterable[UserError | None]) -> list[UserError]:

@@ -1,4 +1,7 @@
-"""While a reply is on its way: how long it has been waiting, and soon to be seen."""
+"""A call once a second while a reply is awaited: the panel shows how long it takes.
+
+In the meantime, threads change often, so that the reply is shown soon after it came.
+"""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ class PlainView:
         """Update the widgets; `changed` are the exchanges to draw again."""
         fields = PanelFields.of(conversation)
         self.history.draw(conversation.exchanges, changed, conversation.agent_name, not conversation.read_only)
-        self.history.draw_empty(message_html.nothing_html(conversation.start_errors))
+        self.history.draw_empty(message_html.start_errors_html(conversation.start_errors))
         label = f'<span class="ab-session">{plain(fields.session[0])}</span>' if fields.session else ""
         self._head.value = f'<div class="ab-title"><span class="ab-name">{plain(fields.name)}</span>{label}</div>'
         show(self._new, fields.can_start)
