@@ -52,7 +52,7 @@ def offered(call: Call[T], template: str) -> Call[T]:
     return replace(call, resolve=resolve)
 
 
-def wire_field(call: Call[T], template: str, *, known: Set[str], suffix: str, value: Any) -> Call[T]:
+def discovered_field(call: Call[T], template: str, *, known: Set[str], suffix: str, value: Any) -> Call[T]:
     """The call with one more body field, whose wire name carries the platform's brand.
 
     It is the only field that is not `known` and ends in `suffix`.
@@ -128,7 +128,7 @@ def _resolved(call: Call[T], openapi: Mapping[str, Any]) -> Call[T]:
     return call if call.resolve is None else call.resolve(openapi)
 
 
-def wire_selector(call: Call[T], template: str, *, value: str) -> Call[T]:
+def discovered_selector(call: Call[T], template: str, *, value: str) -> Call[T]:
     """The call with one more query parameter: the one whose enum has `value`."""
 
     def resolve(openapi: Mapping[str, Any]) -> Call[T]:

@@ -337,13 +337,13 @@ def _request(call: Call[Any], settings: Settings) -> Send:
     elif call.form is not None:
         body = urlencode({name: value.encode() for name, value in call.form.items()}).encode()
         headers["content-type"] = "application/x-www-form-urlencoded"
-    query = tuple((name, _wire(value)) for name, value in call.query.items() if value is not None)
+    query = tuple((name, _query_value(value)) for name, value in call.query.items() if value is not None)
     return Send(call.method, call.path, query, headers, body, settings.timeout_s, settings.credentials)
 
 
-def _wire(value: Any) -> str:
+def _query_value(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (list, tuple, set, frozenset)):
-        return ",".join(_wire(item) for item in value)
+        return ",".join(_query_value(item) for item in value)
     return str(value)

@@ -131,5 +131,5 @@ def test_hardly_any_turns(count: int) -> None:
     crossfilter.apply(Filters(min_latency_s=0.5))
     assert crossfilter.summary()["all"] == count
     assert crossfilter.latency()["cells"] == []
-    assert crossfilter.axes.to_wire()["high"] > crossfilter.axes.to_wire()["low"] > 0
+    assert crossfilter.axes.message()["high"] > crossfilter.axes.message()["low"] > 0
     assert sum(crossfilter.heat()) == crossfilter.summary()["turns"]

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from agentbook.chat.explorer.filters import Filters, from_wire, to_wire
+from agentbook.chat.explorer.filters import Filters, filters_message, parse_filters
 from chat.explorer.tables import START_MS
 
 OUTCOMES, GROUPS = ["answered", "error", "open"], ["guide", None, "data-desk"]
@@ -24,20 +24,20 @@ EVERYTHING: dict[str, Any] = {
 
 def test_ends_are_rounded_so_that_code_can_state_them() -> None:
     wire = EVERYTHING | {"begin": START_MS + 1_234, "end": START_MS + 90_000_567.8, "low": 1.23456, "high": 1234.5}
-    filters = from_wire(wire, OUTCOMES, GROUPS)
+    filters = parse_filters(wire, OUTCOMES, GROUPS)
     assert filters.since == pd.Timestamp("2026-09-21T14:13:21Z")
     assert filters.until == pd.Timestamp("2026-09-22T15:13:21Z")
     assert (filters.min_latency_s, filters.max_latency_s) == (1.23, 1230.0)
-    short = from_wire(EVERYTHING | {"begin": START_MS + 1, "end": START_MS + 1_002}, OUTCOMES, GROUPS)
+    short = parse_filters(EVERYTHING | {"begin": START_MS + 1, "end": START_MS + 1_002}, OUTCOMES, GROUPS)
     assert short.since == pd.Timestamp(START_MS + 1, unit="ms", tz="UTC")
 
 
 def test_what_was_sent_comes_back() -> None:
     wire = EVERYTHING | {"begin": START_MS, "low": 2.5, "hours": [33, 34], "outcomes": [1], "groups": [1, 2]}
-    filters = from_wire(wire, OUTCOMES, GROUPS)
+    filters = parse_filters(wire, OUTCOMES, GROUPS)
     assert filters.groups == (None, "data-desk")
-    assert to_wire(filters, OUTCOMES, GROUPS) == wire
-    assert from_wire({}, OUTCOMES, GROUPS) == Filters()
+    assert filters_message(filters, OUTCOMES, GROUPS) == wire
+    assert parse_filters({}, OUTCOMES, GROUPS) == Filters()
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_what_was_sent_comes_back() -> None:
 )
 def test_a_malformed_message_is_refused(part: dict[str, Any]) -> None:
     with pytest.raises((ValueError, TypeError, LookupError)):
-        from_wire(EVERYTHING | part, OUTCOMES, GROUPS)
+        parse_filters(EVERYTHING | part, OUTCOMES, GROUPS)
 
 
 def test_a_selection_in_words() -> None:

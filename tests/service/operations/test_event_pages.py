@@ -131,7 +131,7 @@ async def test_replay_is_read_in_parts(world: World) -> None:
     last_id, parts, is_last = "", [], False
     while not is_last:
         part, is_last = world.store.read_now(lambda db, last_id=last_id: events.after(db, session, last_id))
-        parts.append(lengths([json.loads(event.wire) for event in part]))
+        parts.append(lengths([json.loads(event.json_text) for event in part]))
         last_id = part[-1].id
     assert [part for part in parts if MIB in part] == [[MIB]] * 3
     assert sum(map(len, parts)) == 25

@@ -107,7 +107,7 @@ async def test_rows_that_are_inserted_together_keep_every_character(counted: Cou
     texts = ["", "NULL", '"{\\}",', "\x1f", "\x00", "\n\t", "é", "\U0001f642", "%s ?"]
     await counted.write_together(*(partial(say, text=text) for text in texts), sessions=["s"])
     stored, _ = counted.store.read_now(lambda db: events.after(db, "s", ""))
-    assert [msgspec.json.decode(event.wire)["content"]["text"] for event in stored] == texts
+    assert [msgspec.json.decode(event.json_text)["content"]["text"] for event in stored] == texts
 
 
 async def test_a_row_with_the_separator_of_rows_is_inserted_alone(counted: Counted) -> None:
@@ -117,7 +117,7 @@ async def test_a_row_with_the_separator_of_rows_is_inserted_alone(counted: Count
     wires = ["1", "2\x1f3", "4\x1f5"]
     await counted.write_together(*(partial(append, wire=wire) for wire in wires), sessions=["s"])
     stored, _ = counted.store.read_now(lambda db: events.after(db, "s", ""))
-    assert [event.wire for event in stored] == wires
+    assert [event.json_text for event in stored] == wires
 
 
 async def test_rows_that_would_be_long_together_are_inserted_in_parts(counted: Counted) -> None:

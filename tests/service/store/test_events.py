@@ -65,10 +65,10 @@ def test_a_page_is_what_slicing_a_list_gives(
     assert page.total == len(expected)
     if newest_first:
         expected.reverse()
-    assert page.wires is not None
+    assert page.json_texts is not None
     assert page.ids == expected[offset : offset + limit]
-    assert page.sizes == [len(text) for text in page.wires]
-    assert [msgspec.json.decode(text)["id"] for text in page.wires] == page.ids
+    assert page.sizes == [len(text) for text in page.json_texts]
+    assert [msgspec.json.decode(text)["id"] for text in page.json_texts] == page.ids
 
 
 @pytest.mark.skipif(VARIABLE in os.environ, reason="a question about SQLite")
@@ -117,7 +117,7 @@ def test_no_text_is_read_to_see_that_a_page_is_long(
 def test_a_session_without_events(filled: tuple[Store, list[str]]) -> None:
     store, _ = filled
     page = store.read_now(lambda db: events.page(db, events.PageRequest("none")))
-    assert (page.wires, page.total) == ([], 0)
+    assert (page.json_texts, page.total) == ([], 0)
     assert store.read_now(lambda db: events.newest_id(db, "none")) is None
     assert store.read_now(lambda db: events.after(db, "none", "")) == ([], True)
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from ..calls import UNSET, Call, ListCall, check, drop_unset, path, record
-from ..discovery import offered, offered_fields, wire_field
+from ..discovery import discovered_field, offered, offered_fields
 from ..record import Record
 
 CONFIGURE_LLM = "/agents/{}/configure-llm"
@@ -106,7 +106,7 @@ def configure_llm(
     call = offered_fields(call, CONFIGURE_LLM, beyond)
     if platform_tools is UNSET:
         return call
-    return wire_field(call, CONFIGURE_LLM, known=set(body), suffix="tools", value=list(platform_tools))
+    return discovered_field(call, CONFIGURE_LLM, known=set(body), suffix="tools", value=list(platform_tools))
 
 
 def models(*, limit: int | None = None, offset: int = 0) -> ListCall:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Literal
 
 from ..calls import SMALL_MAX_PAGE, Call, ListCall, record
-from ..discovery import wire_selector
+from ..discovery import discovered_selector
 from ..record import Record
 
 
@@ -84,7 +84,7 @@ def workspaces(
     return (
         listing
         if which is None
-        else replace(listing, refine=lambda page: wire_selector(page, "/me/workspaces", value=which))
+        else replace(listing, refine=lambda page: discovered_selector(page, "/me/workspaces", value=which))
     )
 
 

@@ -62,7 +62,7 @@ class ComparePage:
         self._actions = actions
         self.images = images
         self._rounds: dict[str, Round] = {}
-        self._replies: dict[ExchangeLike, OpenTurn] = {}
+        self._turns: dict[ExchangeLike, OpenTurn] = {}
         self._count = 0
         self.chat = ChatPage(
             CompareView, actions.chat, self._exchange, self._receive, on_hello, style=style, height=height
@@ -73,12 +73,12 @@ class ComparePage:
     @property
     def open_characters(self) -> int:
         """How many characters the next drawing renders again."""
-        return sum(reply.open_characters for reply in self._replies.values())
+        return sum(reply.open_characters for reply in self._turns.values())
 
     def load_pictures(self, images: bool) -> None:
         """Fetch pictures from the next drawing on, or stop doing so."""
         self.images = images
-        for reply in self._replies.values():
+        for reply in self._turns.values():
             reply.load_pictures(images)
 
     def draw(self, comparison: Comparison) -> None:
@@ -106,19 +106,19 @@ class ComparePage:
         }
 
     def _pictures_label(self) -> tuple[str, str] | None:
-        pictures = any(reply.pictures for reply in self._replies.values())
+        pictures = any(reply.pictures for reply in self._turns.values())
         return pictures_label(self.images) if pictures else None
 
     def _arrange(self, rounds: Sequence[Round]) -> None:
         """Make missing replies, forget those tried again, and set the order."""
         self._rounds = {f"r{round_.number}": round_ for round_ in rounds}
-        before, self._replies = self._replies, {}
+        before, self._turns = self._turns, {}
         order = []
         for id, round_ in self._rounds.items():
             order.append(id)
             for exchange in round_.exchanges:
-                self._replies[exchange] = before.get(exchange) or self._reply(exchange)
-                order.append(self._replies[exchange].id)
+                self._turns[exchange] = before.get(exchange) or self._reply(exchange)
+                order.append(self._turns[exchange].id)
         self.chat.state.arrange(order)
 
     def _reply(self, exchange: ExchangeLike) -> OpenTurn:
@@ -127,8 +127,8 @@ class ComparePage:
 
     def _draw_round(self, state: PageState, comparison: Comparison, id: str, round_: Round) -> None:
         labels = comparison.shown_labels(round_)
-        replies = [self._replies[exchange] for exchange in round_.exchanges]
-        for side, reply in enumerate(replies):
+        turns = [self._turns[exchange] for exchange in round_.exchanges]
+        for side, reply in enumerate(turns):
             reply.draw(state, labels[side], not is_closed(comparison))
             attempts = message_html.earlier_attempts(comparison.cut_off(round_, side))
             state.set_html(reply.id, "attempts", attempts)
@@ -136,7 +136,7 @@ class ComparePage:
         state.set_html(id, "question", question(round_))
         state.set_data(
             id,
-            columns=[replies[side].id for side in round_.order],
+            columns=[turns[side].id for side in round_.order],
             choices=[_choice(id, round_, choice, labels) for choice in (TIE, NONE)],
             verdict=verdict(round_, labels),
         )
@@ -151,7 +151,7 @@ class ComparePage:
                     self._actions.prefer(round_, choice)
 
     def _exchange(self, turn: str) -> ExchangeLike | None:
-        return next((exchange for exchange, reply in self._replies.items() if reply.id == turn), None)
+        return next((exchange for exchange, reply in self._turns.items() if reply.id == turn), None)
 
 
 def _choice(id: str, round_: Round, choice: Choice, labels: Sequence[str]) -> dict[str, Any]:

@@ -22,7 +22,7 @@ VERSION = 1
 _REPLY_COLUMNS = (
     "event_id", "session_id", "asked_at", "time_to_first_event_s", "time_to_reply_s", "subtasks", "request_id"
 )  # fmt: skip
-REPLIES = {
+REPLY_DTYPES = {
     "round": "Int64",
     "message": "str",
     "agent": "str",
@@ -45,13 +45,13 @@ PREFERENCES = {
 }
 
 
-def replies(comparison: Comparison) -> pd.DataFrame:
+def reply_table(comparison: Comparison) -> pd.DataFrame:
     """Every reply; the columns are those of `Compare.to_pandas`."""
     import pandas as pd
 
     labels = comparison.labels
     rows = [_reply(round_, side, label) for round_ in comparison.rounds for side, label in enumerate(labels)]
-    return typed(pd.DataFrame(rows, columns=list(REPLIES), dtype=object), REPLIES)
+    return typed(pd.DataFrame(rows, columns=list(REPLY_DTYPES), dtype=object), REPLY_DTYPES)
 
 
 def _reply(round_: Round, side: int, label: str) -> dict[str, Any]:
@@ -65,7 +65,7 @@ def _reply(round_: Round, side: int, label: str) -> dict[str, Any]:
         "status": exchange.status,
         "session_id": exchange.turn.session_id or None,
         "asked_at": exchange.turn.asked_at,
-        **{name: value for name, value in reply.items() if name in REPLIES},
+        **{name: value for name, value in reply.items() if name in REPLY_DTYPES},
         "preferred": None if round_.preferred is None else round_.preferred == side,
     }
 

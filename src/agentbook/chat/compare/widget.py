@@ -311,7 +311,7 @@ class Compare(widgets.VBox):  # type: ignore[misc]
         True
         >>> compare.close()
         """
-        return records.replies(self.comparison)
+        return records.reply_table(self.comparison)
 
     def to_json(self) -> str:
         """The comparison as JSON, with its preferences and persisted events.

@@ -57,7 +57,7 @@ class Axes:
         share = (np.log10(np.maximum(np.where(known, latency_s, 1.0), self.low_s)) - low) / (high - low)
         return np.where(known, np.clip((share * BANDS).astype(np.int64), 0, BANDS - 1), -1)
 
-    def to_wire(self) -> dict[str, Any]:
+    def message(self) -> dict[str, Any]:
         """The axes as the browser draws them."""
         return {
             "begin": self.begin_ms,

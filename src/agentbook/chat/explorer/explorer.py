@@ -283,18 +283,18 @@ class Explorer:
         model = self._model
         match message.get("kind"):
             case "select":
-                await self._change(lambda: model.select_from_wire(message), number)
+                await self._change(lambda: model.select_by_message(message), number)
             case "table":
                 await self._answer(number, lambda: model.turn_pages(message))
             case "open":
-                await self._answer(number, lambda: model.open_from_wire(message))
+                await self._answer(number, lambda: model.open_by_message(message))
             case "collect" if self._lab is not None:
                 await self._answer(number, lambda: self._collect(message))
             case "close":
                 await self._answer(number, model.close_conversation)
 
     def _collect(self, message: dict[str, Any]) -> dict[str, Any]:
-        turn = self._model.turn_from_wire(message)
+        turn = self._model.turn_of_message(message)
         if self._lab is None or turn is None:
             return {"kind": "collect", "collected": None}
         confirm = message.get("confirm") is True

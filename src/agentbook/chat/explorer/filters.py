@@ -70,7 +70,7 @@ class Filters:
         return [(name, words[name]()) for name in self.active]
 
 
-def from_wire(data: Mapping[str, Any], outcomes: Sequence[str | None], groups: Sequence[str | None]) -> Filters:
+def parse_filters(data: Mapping[str, Any], outcomes: Sequence[str | None], groups: Sequence[str | None]) -> Filters:
     """The filters of a browser's message, in which names are positions.
 
     Ends are rounded, so that code can state them: times to the second, or to the
@@ -102,7 +102,7 @@ def _at(names: Sequence[str | None], data: Mapping[str, Any], key: str) -> tuple
     return tuple(names[code] for code in codes)
 
 
-def to_wire(filters: Filters, outcomes: Sequence[str | None], groups: Sequence[str | None]) -> dict[str, Any]:
+def filters_message(filters: Filters, outcomes: Sequence[str | None], groups: Sequence[str | None]) -> dict[str, Any]:
     """The filters as the browser knows them."""
     return {
         "begin": None if filters.since is None else round(filters.since.timestamp() * 1000),

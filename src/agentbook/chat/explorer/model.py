@@ -13,7 +13,7 @@ from .code import selection_code
 from .columns import read_columns
 from .conversation import OpenedConversation, open_conversation
 from .crossfilter import Crossfilter
-from .filters import Filters, from_wire
+from .filters import Filters, parse_filters
 from .source import Source, notebook_names, variable_of
 from .views import TablePage, current_parts, fixed_parts, sentence, table_part
 
@@ -84,7 +84,7 @@ class ExplorerModel:
             self._crossfilter.apply(filters)
             return {"kind": "views", "current": self.current(shown)}
 
-    def select_from_wire(self, message: Mapping[str, Any]) -> dict[str, Any]:
+    def select_by_message(self, message: Mapping[str, Any]) -> dict[str, Any]:
         """Apply the filters of a page's message; what the page then draws.
 
         A message about data that have been replaced changes nothing.
@@ -95,7 +95,7 @@ class ExplorerModel:
             If the message is malformed; nothing has changed then.
         """
         with self._lock:
-            filters = from_wire(message["filters"], self.outcomes, self.groups)
+            filters = parse_filters(message["filters"], self.outcomes, self.groups)
             if not self._is_current(message):
                 return self.select(self.filters)
             return self.select(filters, message.get("changes"))
@@ -121,11 +121,11 @@ class ExplorerModel:
             self._page = page
             return {"kind": "table", "table": table_part(self._crossfilter, self.source, page)}
 
-    def open_from_wire(self, message: Mapping[str, Any]) -> dict[str, Any]:
+    def open_by_message(self, message: Mapping[str, Any]) -> dict[str, Any]:
         """Open the turn that a page's message names; what the page then draws."""
         return self.open(int(message["row"])) if self._is_current(message) else self._conversation()
 
-    def turn_from_wire(self, message: Mapping[str, Any]) -> pd.DataFrame | None:
+    def turn_of_message(self, message: Mapping[str, Any]) -> pd.DataFrame | None:
         """The turn that a page's message names, as a row; None if it is gone."""
         row, turns = int(message["row"]), self.source.turns
         return turns.iloc[[row]] if self._is_current(message) and 0 <= row < len(turns) else None

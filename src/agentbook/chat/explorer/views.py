@@ -16,7 +16,7 @@ from ..html.sanitize import visible
 from .code import selection_code
 from .columns import NO_TIME, Integers
 from .crossfilter import MAX_GROUPS, Crossfilter
-from .filters import duration, label, minute, to_wire
+from .filters import duration, filters_message, label, minute
 from .source import Source
 
 PAGE_ROWS = 50
@@ -36,7 +36,7 @@ def fixed_parts(crossfilter: Crossfilter, source: Source) -> dict[str, Any]:
     """What never changes: axes and names."""
     columns = crossfilter.columns
     return {
-        "axes": crossfilter.axes.to_wire(),
+        "axes": crossfilter.axes.message(),
         "outcomes": [label(name) for name in columns.outcomes],
         "failing": columns.failing.tolist(),
         "groups": [label(name) for name in columns.groups[:MAX_GROUPS]],
@@ -66,7 +66,7 @@ def current_parts(
     }
     changes = {view: crossfilter.changes(view) for view in views}
     return {
-        "filters": to_wire(filters, columns.outcomes, columns.groups[:MAX_GROUPS]),
+        "filters": filters_message(filters, columns.outcomes, columns.groups[:MAX_GROUPS]),
         "chips": filters.describe(source.by, columns.tz),
         "summary": summary,
         "sentence": sentence(summary),

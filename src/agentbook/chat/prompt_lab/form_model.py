@@ -96,7 +96,7 @@ class FormModel:
         changed = [field for field, text in fields.items() if text.strip() != before.get(field, "").strip()]
         return self._experiment.edit_variant(old, **{field: getattr(new, field) for field in changed})
 
-    def count_replies(self, name: str) -> int:
+    def count_answers(self, name: str) -> int:
         """How many replies a variant has, earlier revisions included."""
         earlier = sum(len(revision.answers) for revision in self._experiment.revisions(name))
         return earlier + sum(answer.variant == name for answer in self._experiment.answers)
@@ -108,8 +108,8 @@ class FormModel:
             return "Its replies stay."
         if not revisions:
             return "Run it below."
-        replies = len(revisions[0].answers)
-        return f"Run asks it again; {replies} earlier repl{'ies stay' if replies > 1 else 'y stays'} as a revision."
+        count = len(revisions[0].answers)
+        return f"Run asks it again; {count} earlier repl{'ies stay' if count > 1 else 'y stays'} as a revision."
 
     def variant_labels(self) -> dict[str, str]:
         """A line about each variant, by name."""

@@ -195,8 +195,8 @@ def agreements(experiment: Experiment) -> list[str]:
             (verdict.passed, thumb) for verdict, thumb in rated if verdict is not None and verdict.passed is not None
         ]
         if pairs:
-            agreed, replies = sum(passed == thumb for passed, thumb in pairs), "reply" if len(pairs) == 1 else "replies"
-            lines.append(f"The judge “{name}” agrees with the thumbs on {agreed} of {len(pairs)} {replies}.")
+            agreed, noun = sum(passed == thumb for passed, thumb in pairs), "reply" if len(pairs) == 1 else "replies"
+            lines.append(f"The judge “{name}” agrees with the thumbs on {agreed} of {len(pairs)} {noun}.")
     return lines
 
 

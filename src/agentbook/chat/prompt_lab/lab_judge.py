@@ -10,7 +10,7 @@ from ...events import loop
 from ..model.subscription import Follow
 from .answers import Answer
 from .judging import Judges, judge_missing
-from .preference import compare_replies, estimate_preference
+from .preference import compare_pairs, estimate_preference
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -111,15 +111,15 @@ class LabJudge:
         experiment = self._controller.experiment
         first = next(iter(experiment.variants), None) if baseline is None else experiment.variant(baseline).name
         other = experiment.variant(variant).name
-        replies = {answer.key: answer for answer in experiment.answers if answer.reply is not None}
+        answers = {answer.key: answer for answer in experiment.answers if answer.reply is not None}
         pairs: list[tuple[Answer, Answer]] = [
-            (replies[str(first), *key[1:]], answer)
-            for key, answer in replies.items()
-            if key[0] == other and (str(first), *key[1:]) in replies and first != other
+            (answers[str(first), *key[1:]], answer)
+            for key, answer in answers.items()
+            if key[0] == other and (str(first), *key[1:]) in answers and first != other
         ]
         if not pairs:
             raise ValueError(f"{first!r} and {other!r} have answered no input in common: run the lab first.")
-        work = compare_replies(self._judges(), ref(agent), criterion, pairs)
+        work = compare_pairs(self._judges(), ref(agent), criterion, pairs)
         frame = loop.run(work, operation="lab.judge.prefer")
         if frame["preferred"].notna().any():
             frame.attrs["preference"] = estimate_preference(frame)

@@ -45,7 +45,7 @@ Answer with one JSON object and nothing else: {{"reason": "<one sentence>", "bet
 COLUMNS = ("variant", "input", "repeat", "preferred", "reason", "error")
 
 
-async def compare_replies(
+async def compare_pairs(
     judges: Judges, agent: str, criterion: str, pairs: Iterable[tuple[Answer, Answer]]
 ) -> pd.DataFrame:
     """What a judge prefers, pair by pair of the baseline's reply and another one.

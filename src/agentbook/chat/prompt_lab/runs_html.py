@@ -56,7 +56,7 @@ def _row(row: dict[Any, Any]) -> str:
     return (
         f'<tr><td><span class="ab-r-turned {_WORDS.get(change, "")}">{plain(change)}</span></td>'
         f"<td>{plain(row['variant'])}{edited}</td>"
-        f'<td class="ab-lab-wide">{plain(row["input"])}{_replies(row)}</td>'
+        f'<td class="ab-lab-wide">{plain(row["input"])}{_answers(row)}</td>'
         f'<td>{plain(row["checks"])}</td><td class="ab-figure">{passed}</td></tr>'
     )
 
@@ -65,7 +65,7 @@ def _share(value: Any) -> str:
     return "–" if value is None or value != value else f"{value:.0%}"
 
 
-def _replies(row: dict[Any, Any]) -> str:
+def _answers(row: dict[Any, Any]) -> str:
     before, after = (_text(row[name]) for name in ("reply_before", "reply_after"))
     if not before or not after or max(len(before), len(after)) > MAX_COMPARED:
         return ""

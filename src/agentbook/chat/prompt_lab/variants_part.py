@@ -136,9 +136,9 @@ class VariantsPart:
         self._task.say("", FORM)
 
     def _ask_remove(self, name: str) -> None:
-        replies = self._model.count_replies(name)
-        if replies:
-            self.list.ask_to_remove(name, f"The replies of “{name}” are removed with it: {replies}.")
+        count = self._model.count_answers(name)
+        if count:
+            self.list.ask_to_remove(name, f"The replies of “{name}” are removed with it: {count}.")
         else:
             self._remove(name)
 

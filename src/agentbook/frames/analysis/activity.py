@@ -229,7 +229,7 @@ def activity(
     rows = rows.assign(period=period_starts(rows["(at)"], freq, tz))
     keys = ["period", *groups]
     table = rows.groupby(keys, observed=True, dropna=not groups).agg(
-        events=("(opens)", "size"), messages=("(opens)", "sum"), replies=("(replies)", "sum"), failures=("(fails)", "sum"),
+        events=("(opens)", "size"), messages=("(opens)", "sum"), replies=("(answers)", "sum"), failures=("(fails)", "sum"),
         sessions=("(session)", "nunique"),
     ).reset_index()  # fmt: skip
     table = table[table["period"].notna()]
@@ -248,7 +248,7 @@ def _counted(columns: EventColumns, groups: list[str]) -> pd.DataFrame:
             "(at)": events["created_at"].reset_index(drop=True),
             "(session)": columns.session,
             "(opens)": columns.opens,
-            "(replies)": columns.replies,
+            "(answers)": columns.answers,
             "(fails)": columns.fails,
         }
     )

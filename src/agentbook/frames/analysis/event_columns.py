@@ -66,7 +66,7 @@ class EventColumns:
     dropped: int
 
     @property
-    def replies(self) -> Flags:
+    def answers(self) -> Flags:
         """Whether an event is a ``runtime_done`` with a text that closes a turn."""
         return self.done & self.has_text & ~self.opens
 

@@ -65,12 +65,12 @@ def pair_events(
     rows = np.flatnonzero(~asks & (closes | questions.have_question(tasks)))
     events = _Events(rows, session[rows], tasks[rows], closes[rows])
     tasks_of = questions.task_numbers(events)
-    replies = questions.provisional_replies(events, *tasks_of)
-    pairs = Pairs(questions.oldest_by_row(replies), np.zeros(len(asks), np.bool_))
-    matches, by_task = questions.match(events, pairs.question[rows], replies, *tasks_of)
+    reply_rows = questions.provisional_reply_rows(events, *tasks_of)
+    pairs = Pairs(questions.oldest_by_row(reply_rows), np.zeros(len(asks), np.bool_))
+    matches, by_task = questions.match(events, pairs.question[rows], reply_rows, *tasks_of)
     pairs.question[rows], pairs.by_task[rows] = matches, by_task
     pairs.question[asking] = asking
-    wrong = events.closes & (matches != _questions_of(events, replies, questions.rows))
+    wrong = events.closes & (matches != _questions_of(events, reply_rows, questions.rows))
     if wrong.any():
         uneven = np.isin(session, events.session[wrong])
         _read_one_by_one(np.flatnonzero(uneven), columns, questions, tasks, closes, pairs)
@@ -94,11 +94,11 @@ class _Events:
     closes: Flags
 
 
-def _questions_of(events: _Events, replies: Integers, questions: Integers) -> Integers:
+def _questions_of(events: _Events, reply_rows: Integers, questions: Integers) -> Integers:
     """The row of the question that each event closes, -1 for none."""
     closed = np.full(int(events.rows.max(initial=0)) + 1, NONE, np.int64)
-    answered = replies >= 0
-    closed[replies[answered]] = questions[answered]
+    answered = reply_rows >= 0
+    closed[reply_rows[answered]] = questions[answered]
     return closed[events.rows]
 
 
@@ -151,12 +151,12 @@ class _Questions:
         rows: Integers = np.minimum(np.append(self.rows, np.iinfo(np.int64).max)[later], self.session_end)
         return rows
 
-    def provisional_replies(self, events: _Events, numbers: Integers, group: Integers) -> Integers:
+    def provisional_reply_rows(self, events: _Events, numbers: Integers, group: Integers) -> Integers:
         """The row of each question's reply, -1 for none, as if none were abandoned.
 
         `numbers` and `group` are the results of `task_numbers`.
         """
-        replies = np.full(len(self.rows), NONE, np.int64)
+        reply_rows = np.full(len(self.rows), NONE, np.int64)
         closing = np.flatnonzero(events.closes)
         by_task = closing[group[closing] >= 0]
         with_task = np.flatnonzero(numbers >= 0)
@@ -165,17 +165,17 @@ class _Questions:
         for groups, rows in ((numbers[with_task], self.rows[with_task]), (group[by_task], events.rows[by_task])):
             # Questions of one task that are far apart are queues of their own.
             keys.append(groups * (len(self.segment) + 1) + np.where(shared[groups], self.segment[rows], 0))
-        pair_in_order(self.rows[with_task], events.rows[by_task], keys[0], keys[1], with_task, replies)
-        rest = np.flatnonzero(replies < 0)
+        pair_in_order(self.rows[with_task], events.rows[by_task], keys[0], keys[1], with_task, reply_rows)
+        rest = np.flatnonzero(reply_rows < 0)
         taken = np.zeros(len(self.segment), np.bool_)
-        taken[replies[replies >= 0]] = True
+        taken[reply_rows[reply_rows >= 0]] = True
         other = closing[~taken[events.rows[closing]]]
         pair_in_order(
             self.rows[rest], events.rows[other],
             self.segment[self.rows[rest]], self.segment[events.rows[other]],
-            rest, replies,
+            rest, reply_rows,
         )  # fmt: skip
-        return replies
+        return reply_rows
 
     def have_question(self, tasks: Integers) -> Flags:
         """Which events have the task of a question."""
@@ -203,10 +203,10 @@ class _Questions:
             group[candidates] = np.where(keys[at] == key, at, NONE)
         return numbers, group
 
-    def oldest_by_row(self, replies: Integers) -> Integers:
+    def oldest_by_row(self, reply_rows: Integers) -> Integers:
         """The oldest question that waits at each row; -1 for none."""
         last = len(self.segment) - 1
-        ends = np.maximum.accumulate(np.minimum(self._answered_at(replies), self.abandoned_at))
+        ends = np.maximum.accumulate(np.minimum(self._answered_at(reply_rows), self.abandoned_at))
         ends = np.minimum(ends, last)
         # The oldest at a row is the first question whose end is not before it. So each
         # has the rows from the previous end on, without those up to its own.
@@ -219,17 +219,17 @@ class _Questions:
         repeats[-1] = last - (ends[-1] if len(ends) else NONE)
         return np.repeat(values, repeats)
 
-    def _answered_at(self, replies: Integers) -> Integers:
-        return np.where(replies >= 0, replies, self.session_end)
+    def _answered_at(self, reply_rows: Integers) -> Integers:
+        return np.where(reply_rows >= 0, reply_rows, self.session_end)
 
     def match(
-        self, events: _Events, oldest: Integers, replies: Integers, numbers: Integers, group: Integers
+        self, events: _Events, oldest: Integers, reply_rows: Integers, numbers: Integers, group: Integers
     ) -> tuple[Integers, Flags]:
         """The question of each event, given the replies; and whether by its task.
 
         `oldest` is the one that has waited longest.
         """
-        answered_at = self._answered_at(replies)
+        answered_at = self._answered_at(reply_rows)
         waits_until = np.minimum(answered_at, self.abandoned_at)
         matches = oldest.copy()
         by_task = np.zeros(len(matches), np.bool_)
@@ -281,12 +281,12 @@ def pair_in_order(
     question_key: Integers,
     closing_key: Integers,
     numbers: Integers,
-    replies: Integers,
+    reply_rows: Integers,
 ) -> None:
     """Pair the k-th question of each key with its k-th reply that finds one open.
 
     The length of a queue is a running sum that is never below zero: plus one for a
-    question, minus one for a reply. The rows of the replies are written to `replies`.
+    question, minus one for a reply. `reply_rows` receives the rows of the replies.
     """
     if not len(questions) or not len(closing):
         return
@@ -314,7 +314,7 @@ def pair_in_order(
     position = closed_so_far[at] - closed_so_far[begin] + closes[begin] - 1
     asks = np.flatnonzero(is_ask)
     question = asks[asks_so_far[begin] - is_ask[begin] + position]
-    replies[numbers[order[question]]] = row[at]
+    reply_rows[numbers[order[question]]] = row[at]
 
 
 def _microseconds(columns: EventColumns, rows: Integers) -> Integers:

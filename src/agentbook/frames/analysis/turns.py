@@ -209,12 +209,12 @@ class Assignment:
 
 def assign_turns(columns: EventColumns, unanswered_after: timedelta = UNANSWERED_AFTER) -> Assignment:
     """Assign each event to a turn."""
-    closes = (columns.replies | columns.fails) & ~columns.opens
+    closes = (columns.answers | columns.fails) & ~columns.opens
     tasks = number_texts(columns.events["task_id"], columns.session)
     pairs = pair_events(columns, tasks, closes, unanswered_after)
     rows = np.arange(len(closes))
     alone = pairs.question < 0
-    creates = (pairs.question == rows) | (alone & (columns.first | columns.replies))
+    creates = (pairs.question == rows) | (alone & (columns.first | columns.answers))
     created = np.cumsum(creates)
     # An event that belongs to no open question joins the turn before it.
     turn = np.where(alone, created, created[pairs.question]) - 1

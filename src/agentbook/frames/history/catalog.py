@@ -345,10 +345,10 @@ def _list_of_one(call: Call[Any], resource: str) -> ListCall:
 
 
 def _frame_of(resource: str, records: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
-    return to_frame(resource, [msgspec.json.encode({"items": list(records)}, enc_hook=_wire_time)])
+    return to_frame(resource, [msgspec.json.encode({"items": list(records)}, enc_hook=_json_time)])
 
 
-def _wire_time(value: Any) -> Any:
+def _json_time(value: Any) -> Any:
     return None if pd.isna(value) else str(value)
 
 

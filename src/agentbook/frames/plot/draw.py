@@ -16,8 +16,8 @@ def main() -> None:
     """Reply to calls until the input ends."""
     import vl_convert
 
-    replies = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what JavaScript prints must not get between the replies
+    responses = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what JavaScript prints must not get between the responses
     for line in sys.stdin.buffer:
         function, arguments = json.loads(line)
         try:
@@ -26,8 +26,8 @@ def main() -> None:
         except Exception as error:
             reply, kind = str(error), "error"
         content = reply.encode() if isinstance(reply, str) else bytes(reply)
-        replies.write(json.dumps([kind, len(content)]).encode() + b"\n" + content)
-        replies.flush()
+        responses.write(json.dumps([kind, len(content)]).encode() + b"\n" + content)
+        responses.flush()
 
 
 if __name__ == "__main__":

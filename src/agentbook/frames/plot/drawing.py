@@ -119,17 +119,17 @@ class _EndedError(Exception):
 
 def _exchange(process: subprocess.Popen[bytes], request: bytes) -> tuple[str, bytes]:
     """The kind and the content of the reply."""
-    calls, replies = _pipes(process)
+    calls, responses = _pipes(process)
     try:
         calls.write(request)
         calls.flush()
     except BrokenPipeError:
         raise _EndedError from None
-    head = replies.readline()
+    head = responses.readline()
     if not head:
         raise _EndedError
     kind, length = json.loads(head)
-    content = replies.read(length)
+    content = responses.read(length)
     if len(content) < length:
         raise _EndedError
     return kind, content

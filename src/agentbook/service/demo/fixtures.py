@@ -36,8 +36,8 @@ _WORKSPACES = tuple(f"fixtures-{number}" for number in range(1, 5))
 class _Texts:
     """Names of sessions, and contents of events as JSON text."""
 
-    asks: list[str]
-    replies: list[str]
+    questions: list[str]
+    answers: list[str]
     failures: list[str]
     names: list[str]
 
@@ -192,8 +192,8 @@ def _texts(rng: random.Random) -> _Texts:
         thread = rng.choice(pool)
         values = thread_values(thread, rng)
         exchange = rng.choice(thread.exchanges)
-        texts.asks.append(event_json.text_content(fill(exchange.ask, values, rng)))
-        texts.replies.append(event_json.text_content(fill(exchange.reply, values, rng)))
+        texts.questions.append(event_json.text_content(fill(exchange.ask, values, rng)))
+        texts.answers.append(event_json.text_content(fill(exchange.reply, values, rng)))
         texts.names.append(fill(thread.name, values, rng))
     for kind in RUN_FAILURES:
         run_failure = failure(kind, _WORKSPACES[0])
@@ -232,15 +232,15 @@ def _events(
     while event_count < count:
         at += 1 + int(chance() * pause_ms)
         task, id_, created = new_id(at - 1), new_id(at), instant(at)
-        wire = event(id_, "message", _pick(texts.asks, chance()), task, person, created, created)
-        yield session_id, id_, "message", task, "user", created, len(wire.encode()), wire
+        json_text = event(id_, "message", _pick(texts.questions, chance()), task, person, created, created)
+        yield session_id, id_, "message", task, "user", created, len(json_text.encode()), json_text
         subtasks = rng.choices(_SUBTASKS, _SUBTASK_WEIGHTS)[0]
         for _ in range(min(subtasks, count - event_count - 1)):
             begin = at  # a task's id tells when it began
             at += 1 + int(chance() * step_ms)
             subtask, id_, created = new_id(begin), new_id(at), instant(at)
-            wire = event(id_, "runtime_done", "{}", subtask, agent, created, created)
-            yield session_id, id_, "runtime_done", subtask, "agent", created, len(wire.encode()), wire
+            json_text = event(id_, "runtime_done", "{}", subtask, agent, created, created)
+            yield session_id, id_, "runtime_done", subtask, "agent", created, len(json_text.encode()), json_text
         event_count += 2 + subtasks
         if event_count > count:
             return
@@ -249,9 +249,9 @@ def _events(
         if chance() < _FAILURE_RATE:
             kind, content = "runtime_error", _pick(texts.failures, chance())
         else:
-            kind, content = "runtime_done", _pick(texts.replies, chance())
-        wire = event(id_, kind, content, task, agent, created, created)
-        yield session_id, id_, kind, task, "agent", created, len(wire.encode()), wire
+            kind, content = "runtime_done", _pick(texts.answers, chance())
+        json_text = event(id_, kind, content, task, agent, created, created)
+        yield session_id, id_, kind, task, "agent", created, len(json_text.encode()), json_text
 
 
 def _pick(texts: list[str], chance: float) -> str:

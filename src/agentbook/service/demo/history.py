@@ -210,8 +210,8 @@ class _HistoryBuilder:
         if kind == "message" and self.rng.random() < _EDITED_RATE:
             # A late edit: the author corrected the message.
             updated = self.seeded.instant(min(self.now_ms, at + self.rng.randint(40, 9_000) * SECOND_MS))
-        wire = event_json.event(id_, kind, content, task, author, created, updated, step)
-        return EventRow(session_id, id_, kind, task, author_type, created, len(wire.encode()), wire)
+        json_text = event_json.event(id_, kind, content, task, author, created, updated, step)
+        return EventRow(session_id, id_, kind, task, author_type, created, len(json_text.encode()), json_text)
 
     def _outcome(self, plan: SessionPlan, at: int) -> Outcome:
         chance = self.rng.random()

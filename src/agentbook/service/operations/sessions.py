@@ -124,8 +124,8 @@ def list_events(call: OperationCall) -> bytes | AsyncIterator[bytes]:
     )
     if request.sort_by.removeprefix("-") in events.IN_ORDER_OF_ID:
         small = events.small_page(call.db, request)
-        if small is not None and small.wires is not None:
-            return page_of_json(small.wires, small.total, params)
+        if small is not None and small.json_texts is not None:
+            return page_of_json(small.json_texts, small.total, params)
     return _read_and_stream(call.platform.store, call.caller.id, request, params)
 
 
@@ -134,8 +134,8 @@ async def _read_and_stream(
 ) -> AsyncIterator[bytes]:
     # In a thread: it sorts a whole session, or has megabytes.
     page_ = await store.read(partial(events.page, request=request), reader=reader)
-    if page_.wires is not None:
-        yield page_of_json(page_.wires, page_.total, params)
+    if page_.json_texts is not None:
+        yield page_of_json(page_.json_texts, page_.total, params)
         return
     async for part in _stream(store, reader, request.session_id, page_, params):
         yield part
@@ -148,8 +148,8 @@ async def _stream(
     separator = b'{"items":['
     for group in page_.groups():
         if sizes[group[0]] <= events.GROUP:
-            wires = await store.read(partial(events.texts, session_id=session_id, ids=group), reader=reader)
-            yield separator + ",".join(wires).encode()
+            json_texts = await store.read(partial(events.texts, session_id=session_id, ids=group), reader=reader)
+            yield separator + ",".join(json_texts).encode()
         else:
             yield separator
             for start in range(0, sizes[group[0]], events.PIECE):
@@ -174,4 +174,4 @@ def post_event(call: OperationCall) -> bytes:
         raise errors.not_found("Session")
     mark_updated(call.writing, session["id"])
     message = call.platform.turns.ask(call.writing, session["id"], call.body["content"], caller)
-    return message.wire.encode()
+    return message.json_text.encode()

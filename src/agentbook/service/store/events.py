@@ -84,7 +84,7 @@ class Page:
     ids : list of str
     sizes : list of int
         Of their JSON texts, in bytes.
-    wires : list of str or None
+    json_texts : list of str or None
         The texts of a small page. Those of a larger one are read while it is sent.
     total : int
         The number of events on all pages.
@@ -94,7 +94,7 @@ class Page:
 
     ids: list[str]
     sizes: list[int]
-    wires: list[str] | None
+    json_texts: list[str] | None
     total: int
     is_cut: bool = False
 
@@ -150,8 +150,8 @@ def append(
     """
     id_, at = tx.new_event_id(session_id, lambda: newest_id(tx.db, session_id))
     event = Published(session_id, id_, type, write(id_, at), tx.previous_event_id)
-    size = len(event.wire.encode())
-    tx.insert(_INSERTION, (session_id, id_, type, task_id, author_type, at, size, event.wire), size)
+    size = len(event.json_text.encode())
+    tx.insert(_INSERTION, (session_id, id_, type, task_id, author_type, at, size, event.json_text), size)
     tx.events.append(event)
     return event
 
@@ -180,8 +180,8 @@ def page(db: Connection, request: PageRequest) -> Page:
     """
     rows, is_cut = _fetch_up_to(MAX_PAGE, _select(db, request, "id, size_bytes"))
     ids, sizes = [row.id for row in rows], [row.size_bytes for row in rows]
-    wires = texts(db, request.session_id, ids) if sum(sizes) <= SMALL_PAGE else None
-    return Page(ids, sizes, wires, _total(db, request, len(rows), is_cut=is_cut), is_cut)
+    json_texts = texts(db, request.session_id, ids) if sum(sizes) <= SMALL_PAGE else None
+    return Page(ids, sizes, json_texts, _total(db, request, len(rows), is_cut=is_cut), is_cut)
 
 
 def _size(db: Connection, request: PageRequest) -> int:
@@ -243,8 +243,8 @@ def texts(db: Connection, session_id: str, ids: Sequence[str]) -> list[str]:
         marks = ", ".join("?" * len(ids))
         sql = f"SELECT id, wire FROM events WHERE session_id = ? AND id IN ({marks})"  # noqa: S608 - constants
         rows = db.exec_driver_sql(sql, (session_id, *ids))
-    wires: dict[str, str] = {row[0]: row[1] for row in rows}
-    return [wires[id_] for id_ in ids]
+    by_id: dict[str, str] = {row[0]: row[1] for row in rows}
+    return [by_id[id_] for id_ in ids]
 
 
 class LongTexts:
@@ -306,8 +306,8 @@ def texts_before(db: Connection, session_id: str, before_id: str, limit: int) ->
     )
     texts: list[tuple[str, str]] = []
     characters = 0
-    for type_, wire in db.exec_driver_sql(_mark_parameters(db, sql), (session_id, before_id)):
-        text = msgspec.json.decode(wire, type=_TextEvent).content.text
+    for type_, json_text in db.exec_driver_sql(_mark_parameters(db, sql), (session_id, before_id)):
+        text = msgspec.json.decode(json_text, type=_TextEvent).content.text
         if text is not None:
             texts.append((type_, text))
             characters += len(text)

@@ -57,7 +57,7 @@ class Published:
     session_id: str
     id: str
     type: str
-    wire: str
+    json_text: str
     previous: str | None = None
 
 

@@ -120,10 +120,10 @@ class Channel:
         if self.is_shared:
             self.newest = event.id
         self.ring.append(event)
-        self.characters += len(event.wire)
+        self.characters += len(event.json_text)
         while len(self.ring) > _RING_EVENTS or (self.characters > _RING_CHARACTERS and len(self.ring) > 1):
             dropped = self.ring.popleft()
-            self.characters -= len(dropped.wire)
+            self.characters -= len(dropped.json_text)
             self.start += 1
             self.dropped_id = dropped.id
 
@@ -178,8 +178,8 @@ class Cursor:
             if event.id > self.last_id:
                 self.last_id = event.id
                 if self.accepts(event.type):
-                    texts.append(event.wire)
-                    characters += len(event.wire)
+                    texts.append(event.json_text)
+                    characters += len(event.json_text)
         if self.position == channel.end and channel.live is not None and self.accepts(DRAFT):
             texts.extend(self._drafts(channel.live))
         return texts
@@ -213,7 +213,7 @@ class Cursor:
             ring = self.channel.ring
             self.position = self.channel.start + bisect_right(ring, self.last_id, key=attrgetter("id"))
             self.behind = False
-        return [event.wire for event in page if self.accepts(event.type)]
+        return [event.json_text for event in page if self.accepts(event.type)]
 
 
 class Relay(Protocol):
@@ -277,7 +277,7 @@ class Hub:
         for event in events:
             if event.id > (channel.newest or ""):
                 channel.append(event)
-            if live is not None and event.type != "message" and f'"task_id":"{live.task_id}"' in event.wire:
+            if live is not None and event.type != "message" and f'"task_id":"{live.task_id}"' in event.json_text:
                 channel.live, channel.ended = None, live.task_id
         if events:
             channel.wake()

@@ -118,8 +118,8 @@ def compose(
     if request.wants_example:
         hits = sorted(hits, key=lambda hit: not hit.section.has_example)
     if request.wants_more:
-        replies = "\n".join(earlier.text for earlier in history if earlier.role == "assistant")
-        hits = sorted(hits, key=lambda hit: hit.section.blocks[0] in replies)
+        answers = "\n".join(earlier.text for earlier in history if earlier.role == "assistant")
+        hits = sorted(hits, key=lambda hit: hit.section.blocks[0] in answers)
     first, *others = hits
     passages = [_excerpt(first, _MAX_FIRST)]
     sources = [first.section.source]
