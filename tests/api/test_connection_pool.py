@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
-import httpcore
 import pytest
 
 from agentbook.api.connection_pool import ConnectionPool
+from agentbook.api.http_connection import Origin
 
-ORIGIN = httpcore.Origin(b"https", b"host", 443)
+ORIGIN = Origin(True, "host", 443)
 
 
 class Connection:
-    """As `httpcore.HTTPConnection`, after a request that ended well."""
+    """As `HttpConnection`, after a request that ended well."""
 
-    def __init__(self, origin: httpcore.Origin) -> None:
+    def __init__(self, origin: Origin) -> None:
         self.origin = origin
         self.available = True
         self.expired = self.closed = False
 
-    def can_handle_request(self, origin: httpcore.Origin) -> bool:
+    def leads_to(self, origin: Origin) -> bool:
         return origin == self.origin
 
     def is_available(self) -> bool:
@@ -40,7 +40,7 @@ class Pool(ConnectionPool):
         self.made: list[Any] = []
         super().__init__(self.make, limit, keep_alive_s)
 
-    def make(self, origin: httpcore.Origin) -> Any:
+    def make(self, origin: Origin) -> Any:
         self.made.append(Connection(origin))
         return self.made[-1]
 
@@ -59,12 +59,12 @@ def test_the_connection_used_last_is_used_again() -> None:
 def test_no_more_connections_are_lent_than_there_may_be() -> None:
     pool = Pool(limit=2)
     first, _ = pool.borrow(), pool.borrow()
-    with pytest.raises(httpcore.PoolTimeout):
+    with pytest.raises(TimeoutError):
         pool.borrow()
     pool.give_back(first)
     pool.give_back(first)  # twice counts once
     assert pool.borrow() is first
-    with pytest.raises(httpcore.PoolTimeout):
+    with pytest.raises(TimeoutError):
         pool.borrow()
 
 
@@ -81,7 +81,7 @@ def test_a_connection_to_another_host_is_not_used() -> None:
     pool = Pool(limit=1)
     connection = pool.borrow()
     pool.give_back(connection)
-    other = httpcore.Origin(b"https", b"other", 443)
+    other = Origin(True, "other", 443)
     assert pool.lend(other, 0.0).origin == other
     assert connection.closed
 

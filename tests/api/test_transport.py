@@ -15,7 +15,6 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import httpcore
 import httpx
 import pytest
 
@@ -23,6 +22,7 @@ import agentbook as ab
 from agentbook.api import http_client, transport
 from agentbook.api.calls import Reply
 from agentbook.api.decoding import decoder_of
+from agentbook.api.http_connection import HttpConnection
 from agentbook.api.policy import Send
 
 pytestmark = pytest.mark.python_versions
@@ -150,16 +150,16 @@ def test_a_connection_that_was_made_while_the_client_was_closed_is_closed(
     platform: Platform, monkeypatch: pytest.MonkeyPatch, behind_a_proxy: bool
 ) -> None:
     """httpx's own pool, which serves proxies, does not know it then."""
-    connecting, may_connect, streams = threading.Event(), threading.Event(), []
-    connect = httpcore.SyncBackend.connect_tcp
+    connecting, may_connect, sockets = threading.Event(), threading.Event(), []
+    connect = socket.create_connection
 
-    def connect_late(backend: httpcore.SyncBackend, *args: Any, **options: Any) -> httpcore.NetworkStream:
+    def connect_late(*args: Any, **options: Any) -> socket.socket:
         connecting.set()
         may_connect.wait(60)
-        streams.append(connect(backend, *args, **options))
-        return streams[-1]
+        sockets.append(connect(*args, **options))
+        return sockets[-1]
 
-    monkeypatch.setattr(httpcore.SyncBackend, "connect_tcp", connect_late)
+    monkeypatch.setattr(socket, "create_connection", connect_late)
     proxy = f"http://127.0.0.1:{platform.server_address[1]}" if behind_a_proxy else None
     driver = transport.SyncTransport(platform.base_url, network=transport.Network(proxy=proxy))
     send = Send("GET", "me", (), {}, None, 60.0, None)
@@ -169,8 +169,8 @@ def test_a_connection_that_was_made_while_the_client_was_closed_is_closed(
         driver.close()
         may_connect.set()
         reply = sent.result(60)
-    (stream,) = streams
-    assert stream.get_extra_info("socket").fileno() == -1
+    (connected,) = sockets
+    assert connected.fileno() == -1
     assert isinstance(reply, Reply)
 
 
@@ -257,6 +257,20 @@ def test_a_broken_reply_is_lost_and_shows_no_secret(platform: Platform, reply: b
     report = "".join(traceback.TracebackException.from_exception(raised.value, capture_locals=True).format())
     assert "s3cret" not in report
     assert ab.ApiKey(KEY).authorization() not in report
+
+
+def test_a_reply_that_comes_before_all_was_sent_counts(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that refuses a large body may hang up before it has read that."""
+    send = HttpConnection.send
+
+    def send_part(connection: HttpConnection, *args: Any) -> None:
+        send(connection, *args)
+        raise BrokenPipeError("the platform has closed the connection")
+
+    monkeypatch.setattr(HttpConnection, "send", send_part)
+    platform.reply = b'HTTP/1.1 413 No\r\ncontent-length: 20\r\n\r\n{"error":"TooLarge"}'
+    with ab.Client(platform.base_url, credentials=KEY) as client, pytest.raises(ab.TooLarge):
+        client.sessions.send("s1", "hello")
 
 
 def test_many_threads_share_a_bounded_number_of_connections(platform: Platform) -> None:

@@ -12,7 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-import httpcore
+from .http_connection import HttpConnection, Origin
 
 
 class ConnectionPool:
@@ -28,31 +28,29 @@ class ConnectionPool:
         Seconds for which an idle connection stays open.
     """
 
-    def __init__(
-        self, make: Callable[[httpcore.Origin], httpcore.HTTPConnection], limit: int, keep_alive_s: float
-    ) -> None:
+    def __init__(self, make: Callable[[Origin], HttpConnection], limit: int, keep_alive_s: float) -> None:
         self._make = make
         self._keep_alive_s = keep_alive_s
         self._slots = threading.Semaphore(limit)
         self._lock = threading.Lock()  # held for moments: nothing waits or asks the system meanwhile
-        self._lent: set[httpcore.HTTPConnection] = set()
+        self._lent: set[HttpConnection] = set()
         # With the time until which each stays. The one used last is at the end.
-        self._idle: deque[tuple[float, httpcore.HTTPConnection]] = deque()
+        self._idle: deque[tuple[float, HttpConnection]] = deque()
         self._closed = False
 
-    def lend(self, origin: httpcore.Origin, timeout_s: float) -> httpcore.HTTPConnection:
+    def lend(self, origin: Origin, timeout_s: float) -> HttpConnection:
         """A connection for one request; `give_back` must follow.
 
         Raises
         ------
-        httpcore.PoolTimeout
+        TimeoutError
             None became free within `timeout_s`.
         """
         if not self._slots.acquire(timeout=timeout_s):
-            raise httpcore.PoolTimeout("timed out")
+            raise TimeoutError("timed out")
         while (connection := self._lend_idle()) is not None:
             # It may be of another host, or the platform has closed it meanwhile.
-            if connection.can_handle_request(origin) and not connection.has_expired():
+            if connection.leads_to(origin) and not connection.has_expired():
                 return connection
             self._discard(connection)
         connection = self._make(origin)
@@ -60,7 +58,7 @@ class ConnectionPool:
             self._lent.add(connection)
         return connection
 
-    def _lend_idle(self) -> httpcore.HTTPConnection | None:
+    def _lend_idle(self) -> HttpConnection | None:
         with self._lock:
             if not self._idle:
                 return None
@@ -68,7 +66,7 @@ class ConnectionPool:
             self._lent.add(connection)
             return connection
 
-    def give_back(self, connection: httpcore.HTTPConnection) -> None:
+    def give_back(self, connection: HttpConnection) -> None:
         """Keep a connection for further requests, if it can carry them."""
         reusable, now = connection.is_available(), time.monotonic()
         unused = []
@@ -86,7 +84,7 @@ class ConnectionPool:
         for each in unused:
             each.close()
 
-    def _discard(self, connection: httpcore.HTTPConnection) -> None:
+    def _discard(self, connection: HttpConnection) -> None:
         with self._lock:
             self._lent.discard(connection)
         connection.close()

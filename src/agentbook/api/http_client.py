@@ -6,27 +6,25 @@ longer than making a client.
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import http.client
 import os
 import ssl
-import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import httpcore
 import httpx
 
 from .connection_pool import ConnectionPool
 from .errors import AgentbookError
+from .http_connection import BrokenReply, HttpConnection, Origin, body_of
 
 # Less than the 5 s after which uvicorn and Node close an idle connection: a write sent
 # on a connection that is being closed is lost.
 KEEP_ALIVE_S = 4.0
 MAX_CONNECTIONS = 32
-# A whole page of events. After each read a thread waits for the interpreter, for 5 ms
-# if another one computes. With httpcore's own 64 KiB, loads take 1.3 times as long.
-READ_BYTES = 1 << 19
 
 _CERTIFICATE_VARIABLES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
 
@@ -105,95 +103,77 @@ class DeadlineTransport(httpx.BaseTransport):
     """An HTTP transport whose read timeout covers the whole reply.
 
     httpx's own starts the timeout again with every read, so a server that sends a byte
-    now and then can hold a thread for ever. Errors are those of httpcore, which have
-    the names of httpx's.
+    now and then can hold a thread for ever.
     """
 
     def __init__(self, tls: ssl.SSLContext | bool) -> None:
-        backend = _DeadlineBackend()
+        context = tls if isinstance(tls, ssl.SSLContext) else None
+        if context is not None:
+            context.set_alpn_protocols(["http/1.1"])
 
-        def make(origin: httpcore.Origin) -> httpcore.HTTPConnection:
-            context = tls if isinstance(tls, ssl.SSLContext) else None
-            return httpcore.HTTPConnection(origin, context, KEEP_ALIVE_S, network_backend=backend)
+        def make(origin: Origin) -> HttpConnection:
+            return HttpConnection(origin, context, KEEP_ALIVE_S)
 
         self._pool = ConnectionPool(make, MAX_CONNECTIONS, KEEP_ALIVE_S)
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         timeouts, url = request.extensions["timeout"], request.url
-        _reply.ends_at = time.monotonic() + timeouts["read"]
-        target = httpcore.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path)
-        connection = self._pool.lend(target.origin, timeouts["pool"])
+        ends_at = time.monotonic() + timeouts["read"]
+        with _errors_of("Pool"):
+            origin = Origin(url.scheme == "https", url.raw_host.decode(), url.port)
+            connection = self._pool.lend(origin, timeouts["pool"])
         try:
-            response = connection.handle_request(
-                httpcore.Request(
-                    request.method,
-                    target,
-                    headers=request.headers.raw,
-                    content=request.stream,
-                    extensions=request.extensions,
-                )
-            )
+            with _errors_of("Connect"):
+                connection.connect(timeouts["connect"])
+            # A server that refuses a large body may answer, and close, before it has
+            # read the body. So what it answered counts, not that sending failed.
+            with contextlib.suppress(httpx.WriteError), _errors_of("Write"):
+                headers, body = request.headers.raw, b"".join(request.stream)  # type: ignore[arg-type]
+                connection.send(request.method, url.raw_path.decode(), headers, body, timeouts["write"])
+                del headers  # with the credential
+            with _errors_of("Read"):
+                reply = connection.receive(ends_at)
         except BaseException:
             self._pool.give_back(connection)
             raise
-        # httpx logs the text of the status line, where platforms may repeat the
-        # credential.
-        extensions = {name: value for name, value in response.extensions.items() if name != "reason_phrase"}
-        stream = _ReplyStream(response, functools.partial(self._pool.give_back, connection))
-        return httpx.Response(response.status, headers=response.headers, stream=stream, extensions=extensions)
+        # Without the text of the status line, which httpx logs, and where platforms may
+        # repeat the credential.
+        fields = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in reply.headers.items()]
+        stream = _ReplyStream(reply, functools.partial(self._give_back, connection))
+        return httpx.Response(reply.status, headers=fields, stream=stream)
+
+    def _give_back(self, connection: HttpConnection) -> None:
+        connection.release()
+        self._pool.give_back(connection)
 
     def close(self) -> None:
         self._pool.close()
 
 
-class _ReplyState(threading.local):
-    """When the reply that this thread reads must be complete."""
-
-    ends_at = float("inf")
-
-
-_reply = _ReplyState()
-
-
 class _ReplyStream(httpx.SyncByteStream):
-    def __init__(self, response: httpcore.Response, on_close: Callable[[], None]) -> None:
-        self._response = response
+    def __init__(self, reply: http.client.HTTPResponse, on_close: Callable[[], None]) -> None:
+        self._reply = reply
         self._on_close = on_close
 
     def __iter__(self) -> Iterator[bytes]:
-        yield from self._response.iter_stream()
+        with _errors_of("Read"):
+            yield from body_of(self._reply)
 
     def close(self) -> None:
-        try:
-            self._response.close()
-        finally:
-            self._on_close()
+        self._on_close()
 
 
-class _DeadlineBackend(httpcore.SyncBackend):
-    def connect_tcp(self, *args: Any, **options: Any) -> httpcore.NetworkStream:
-        return _DeadlineStream(super().connect_tcp(*args, **options))
-
-
-class _DeadlineStream(httpcore.NetworkStream):
-    def __init__(self, stream: httpcore.NetworkStream) -> None:
-        self._stream = stream
-
-    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        remaining = _reply.ends_at - time.monotonic()
-        if remaining <= 0:
-            raise httpcore.ReadTimeout("timed out")
-        timeout = remaining if timeout is None else min(remaining, timeout)
-        return self._stream.read(max(max_bytes, READ_BYTES), timeout)
-
-    def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        self._stream.write(buffer, timeout)
-
-    def close(self) -> None:
-        self._stream.close()
-
-    def start_tls(self, *args: Any, **options: Any) -> httpcore.NetworkStream:
-        return _DeadlineStream(self._stream.start_tls(*args, **options))
-
-    def get_extra_info(self, info: str) -> Any:
-        return self._stream.get_extra_info(info)
+@contextlib.contextmanager
+def _errors_of(step: str) -> Iterator[None]:
+    """Raise httpx's errors of a step ("Pool", "Connect", "Write" or "Read")."""
+    try:
+        yield
+    except TimeoutError:
+        raise getattr(httpx, f"{step}Timeout")("timed out") from None
+    except http.client.RemoteDisconnected:
+        raise httpx.RemoteProtocolError("the connection was closed without a reply") from None
+    except http.client.HTTPException as error:
+        reason = str(error) if isinstance(error, BrokenReply) else "the reply is not HTTP"
+        raise httpx.RemoteProtocolError(reason) from None
+    except OSError as error:
+        raise getattr(httpx, f"{step}Error")(str(error)) from None
