@@ -208,17 +208,11 @@ class Benchmark:
     def measure_stop(self) -> None:
         self.report.start_table("Stop and interrupt")
         for state, code in STATES.items():
-            with self.notebook(ONE, code.format(n="100000")) as page:
-                page.run_cell(1)
-                page.start_cell(2)
-                page.wait_for_token(50)
-                page.page.wait_for_function(SHOWS_STOP)
-                at = page.page.evaluate(CLICK, "ab-stop")
-                page.page.wait_for_function("() => paints[0].some(paint => paint[2].startsWith('Stopped'))", polling=20)
-                seen = next(paint[0] for paint in page.paints() if paint[2].startswith("Stopped"))
-                goal = 60 if state == "cell finished" else 500
-                self.report.row(f"Stop painted, {state}", f"{seen - at:.0f} ms", seen - at, goal, " ms")
-                page.wait_for_cell(2)
+            goal, count = (60, 7) if state == "cell finished" else (500, 1)
+            delays = sorted(self._stop(code.format(n="100000")) for _ in range(count))
+            median = statistics.median(delays)
+            figure = f"{median:.0f} ms" + (f", median of {count}; max {delays[-1]:.0f} ms" if count > 1 else "")
+            self.report.row(f"Stop painted, {state}", figure, median, goal, " ms")
         for name, call in {"ask": "panels[0].ask('100000')", "aask": "await panels[0].aask('100000')"}.items():
             code = f"try:\n    {call}\nexcept BaseException as error:\n    print(time.time())"
             with self.notebook(ONE, code) as page:
@@ -231,6 +225,19 @@ class Benchmark:
                 self.report.row(
                     f"interrupt reaches {name}", f"{1000 * (ended - at):.0f} ms", 1000 * (ended - at), 300, " ms"
                 )
+
+    def _stop(self, code: str) -> float:
+        """The time from a press of Stop until its end is painted, in ms."""
+        with self.notebook(ONE, code) as page:
+            page.run_cell(1)
+            page.start_cell(2)
+            page.wait_for_token(50)
+            page.page.wait_for_function(SHOWS_STOP)
+            at: float = page.page.evaluate(CLICK, "ab-stop")
+            page.page.wait_for_function("() => paints[0].some(paint => paint[2].startsWith('Stopped'))", polling=20)
+            seen = next(paint[0] for paint in page.paints() if paint[2].startswith("Stopped"))
+            page.wait_for_cell(2)
+            return float(seen - at)
 
     # Long sessions
 

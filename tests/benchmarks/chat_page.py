@@ -74,7 +74,7 @@ PROBE = """
 # The page itself clicks, so that the driver's latency is not counted. Returns the time
 # of the click, in ms.
 CLICK = """name => { const buttons = [...document.querySelectorAll('.jp-OutputArea .ab-chat button.' + name)]
-  .filter(b => !b.disabled && b.offsetParent); buttons[0].click(); return Date.now(); }"""
+  .filter(b => !b.disabled && b.offsetParent); const at = Date.now(); buttons[0].click(); return at; }"""
 
 SHOWS_STOP = """() => {
   const button = document.querySelector('.jp-OutputArea .ab-chat button.ab-stop');

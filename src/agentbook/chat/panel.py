@@ -149,7 +149,7 @@ class ChatPanel(widgets.VBox):  # type: ignore[misc]
         self._views = PanelViews(self.conversation, actions, uid, height, images=images, show=self._show)
         self._attachments = Attachments(lambda text: self._hand_over(self._add_to_box, text))
         self._changed: set[ExchangeLike] = set()
-        self._throttle = Throttle(self._draw, self._views.pause_s)
+        self._throttle = Throttle(self._draw, self._views.pause_s, self._save)
         self._switch = SessionSwitch(self.conversation)
         self._ended = False
         super().__init__([self._views.page.chat.widget], layout=widgets.Layout(width="100%", max_width="980px"))
@@ -199,12 +199,12 @@ class ChatPanel(widgets.VBox):  # type: ignore[misc]
         Interrupting the cell stops the waiting at once, like Stop. Specification:
         "Events", rules 3 to 5.
         """
-        return finished(loop.run(self._ask(with_attachments(text, attach)), timeout_s, operation="panel.ask"))
+        return finished(loop.run(self._ask_and_save(with_attachments(text, attach)), timeout_s, operation="panel.ask"))
 
     async def aask(self, text: str, timeout_s: float | None = None, *, attach: Attached = ()) -> Turn:
         """As `ask`, awaited, on any event loop: ``turn = await panel.aask("...")``."""
         message = with_attachments(text, attach)
-        return finished(await loop.run_async(self._ask(message), timeout_s, operation="panel.aask"))
+        return finished(await loop.run_async(self._ask_and_save(message), timeout_s, operation="panel.aask"))
 
     async def _ask(self, text: str) -> Turn:
         exchange = self.conversation.submit(text)
@@ -214,6 +214,11 @@ class ChatPanel(widgets.VBox):  # type: ignore[misc]
         except asyncio.CancelledError:
             self.conversation.stop(exchange)
             raise
+
+    async def _ask_and_save(self, text: str) -> Turn:
+        """Ask for a cell: a notebook that is executed and saved may end with it."""
+        try:
+            return await self._ask(text)
         finally:
             self._throttle.flush()
 
@@ -369,8 +374,10 @@ class ChatPanel(widgets.VBox):  # type: ignore[misc]
         self._views.draw(changed)
         if self._views.page.log.missing:
             loop.get_loop().call_soon(self._throttle.flush)  # events come in between
-            return
-        self._static.update()
+
+    def _save(self) -> None:
+        if not self._views.page.log.missing:
+            self._static.update()
 
     async def _draw_history(self) -> None:
         for _ in range(2):  # the last turns, and those before them

@@ -220,6 +220,39 @@ test(
 );
 
 test(
+  "Stop answers a press at once, and leaves the focus to the box when it goes",
+  using(
+    async (panel) => {
+      const stop = panel.find("button.ab-stop");
+      stop.focus();
+      stop.click();
+      assert.equal(stop.textContent, "Stopping…");
+      assert.equal(document.activeElement, stop);
+      panel.receive({ version: 2, ops: [["field", "composer", FIELDS.composer]] });
+      assert.deepEqual([stop.hidden, stop.textContent], [true, "Stop"]);
+      assert.equal(document.activeElement, stop, "the end of the reply is painted first");
+      await new Promise((painted) => panel.box.addEventListener("focus", painted));
+    },
+    snapshot(1, [], { composer: { ...FIELDS.composer, busy: true } }),
+  ),
+);
+
+test(
+  "whoever has gone elsewhere since the press of Stop stays there",
+  using(
+    async (panel) => {
+      panel.find("button.ab-stop").click();
+      const log = panel.find(".ab-log");
+      log.focus();
+      panel.receive({ version: 2, ops: [["field", "composer", FIELDS.composer]] });
+      await new Promise((painted) => requestAnimationFrame(() => setTimeout(painted)));
+      assert.equal(document.activeElement, log);
+    },
+    snapshot(1, [], { composer: { ...FIELDS.composer, busy: true } }),
+  ),
+);
+
+test(
   "arrows recall what was sent, and never change what is being written",
   using(
     (panel) => {

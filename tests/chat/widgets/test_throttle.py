@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 
 from agentbook.chat.widgets import throttle
-from agentbook.chat.widgets.throttle import FLUSH_S, REST, SHARED_FLUSH_S, SLACK_S, Throttle
+from agentbook.chat.widgets.throttle import FLUSH_S, REST, SAVE_S, SHARED_FLUSH_S, SLACK_S, Throttle
 
 pytestmark = pytest.mark.python_versions
 
@@ -194,3 +194,37 @@ def test_two_that_change_at_the_same_time_are_drawn_together(loop: Virtual) -> N
     assert gaps(together) == pytest.approx([SHARED_FLUSH_S] * (len(together) - 1), abs=2 * SLACK_S)
     alone = [at for at in times["first"] if at > 1.2]
     assert gaps(alone) == pytest.approx([FLUSH_S] * (len(alone) - 1), abs=2 * SLACK_S)
+
+
+def saved(loop: Virtual, work: Callable[[Throttle], object]) -> list[tuple[str, float]]:
+    """What is drawn and saved, and when, of a change that `work` follows."""
+    start, done = loop.now, []
+
+    def note(kind: str) -> Callable[[], None]:
+        return lambda: done.append((kind, loop.now - start))
+
+    async def note_changes() -> None:
+        throttled = Throttle(note("draw"), save=note("save"))
+        throttled.note()
+        await asyncio.sleep(0.01)
+        work(throttled)
+        await asyncio.sleep(5)
+
+    loop.run_until_complete(note_changes())
+    return done
+
+
+def test_what_a_saved_notebook_shows_waits_until_the_page_had_time_to_paint(loop: Virtual) -> None:
+    done = saved(loop, lambda throttled: throttled.note())
+    assert [kind for kind, _ in done] == ["draw", "draw", "save"]
+    assert done[-1][1] == pytest.approx(SAVE_S, abs=0.001)
+
+
+def test_flush_saves_at_once_and_after_what_it_drew(loop: Virtual) -> None:
+    done = saved(loop, Throttle.flush)
+    assert [kind for kind, _ in done] == ["draw", "draw", "save"]
+    assert done[-1][1] == pytest.approx(0.01, abs=0.001)
+
+
+def test_what_was_drawn_before_the_end_is_saved(loop: Virtual) -> None:
+    assert [kind for kind, _ in saved(loop, Throttle.end)] == ["draw", "save"]

@@ -143,7 +143,7 @@ class Compare(widgets.VBox):  # type: ignore[misc]
             images=images,
             show=lambda *children: self.set_trait("children", children),
         )
-        self._throttle = Throttle(self._draw, self._views.pause_s)
+        self._throttle = Throttle(self._views.draw, self._views.pause_s, self._save)
         self._ended = False
         super().__init__([self._views.page.chat.widget], layout=widgets.Layout(width="100%"))
         self.add_class("ab-frame")
@@ -380,8 +380,7 @@ class Compare(widgets.VBox):  # type: ignore[misc]
 
     # Drawing: on the loop's thread
 
-    def _draw(self) -> None:
-        self._views.draw()
+    def _save(self) -> None:
         if not self.comparison.pending:
             self._static.update(self.comparison)
 

@@ -22,6 +22,10 @@ From the page
     The module runs, and shows that version (-1: none). Said first, and again after a
     gap; repeated until it is answered.
 
+``{"do": "nudge"}``
+    Says nothing, and follows whatever a person does: what the kernel has answered
+    arrives sooner.
+
 What else a module exchanges is documented where its widget is, and how several widgets
 share a message in `shared_messages`.
 """

@@ -13,8 +13,9 @@ export function chatFrame(page, make, rows, words) {
   const ask = asker(send);
   const act = {
     send(text) {
+      const number = ask({ do: "send", text });
       log.toEnd();
-      return ask({ do: "send", text });
+      return number;
     },
     stop: () => send({ do: "stop" }),
     pictures: () => send({ do: "pictures" }),

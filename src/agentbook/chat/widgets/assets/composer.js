@@ -1,5 +1,5 @@
 /* The box in which a message is written, with Send and Stop. */
-import { element, set } from "./dom.js";
+import { afterPaint, element, set, write } from "./dom.js";
 import { isComposing } from "./keys.js";
 
 const NARROW = 420; // pixels, below which the keys in the placeholder would take more lines than a message
@@ -21,6 +21,7 @@ export function composerView(act, sentMessages, words = ["Send", "Send the messa
   let fields = {};
   let gone = false;
   let waiting = null; // the number of the message that the kernel has not answered yet
+  let stoppedFrom = null; // where the focus was when Stop was pressed, until the reply has stopped
   let recalled = null; // the position of the message that the box shows again
 
   const canSend = () => !fields.busy && !fields.closed && !gone && waiting === null;
@@ -33,6 +34,7 @@ export function composerView(act, sentMessages, words = ["Send", "Send the messa
   const resized = window.ResizeObserver ? new ResizeObserver(drawPlaceholder) : null;
   resized?.observe(root);
 
+  const focused = () => root.getRootNode().activeElement ?? document.body;
   function focus() {
     if (!box.disabled) box.focus({ preventScroll: true });
   }
@@ -56,7 +58,17 @@ export function composerView(act, sentMessages, words = ["Send", "Send the messa
 
   function pressStop() {
     act.stop();
-    focus();
+    write(stop, "Stopping…");
+    stoppedFrom = focused();
+  }
+
+  /* The button is about to go, and takes the focus along. That moves once the page shows the end of the reply. */
+  function moveFocus() {
+    const before = stoppedFrom;
+    stoppedFrom = null;
+    afterPaint(() => {
+      if ([before, document.body].includes(focused())) focus();
+    });
   }
 
   /* The kernel has taken a message, or refused it: then it stays in the box. */
@@ -114,6 +126,8 @@ export function composerView(act, sentMessages, words = ["Send", "Send the messa
     gone = isGone;
     const closed = Boolean(fields.closed) || gone;
     stop.hidden = !fields.busy || gone;
+    if (stop.hidden) write(stop, "Stop");
+    if (stop.hidden && stoppedFrom !== null) moveFocus();
     set(stop, "title", fields.stop ?? null);
     set(send, "disabled", canSend() ? null : "");
     set(box, "disabled", closed ? "" : null);

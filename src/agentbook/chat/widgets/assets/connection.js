@@ -8,6 +8,11 @@ const RESTARTED = "The kernel restarted. Run the cell again to go on.";
 const ENDED = "The kernel was shut down. Run the cell again to go on.";
 const REPEAT_MS = 4000; // after which a question to the kernel is repeated
 const REPEATS = 8;
+// Jupyter Server sends the next of two short messages only when the browser has
+// acknowledged the one before, and a browser does so after up to 40 ms, unless it has
+// something to send. So what a person does is followed by a message that says nothing,
+// at the time at which the kernel's first answer is there.
+const NUDGE_MS = 10;
 
 /*
 Connect a model. `version` returns which version of the state is shown. `receive` takes
@@ -29,6 +34,13 @@ export function openConnection(model, { version, receive, ended }) {
     } catch {
       return false; // the kernel is gone, and the page learns it in another way
     }
+  }
+
+  /* Send what a person does, who then waits for the answer. */
+  function act(message) {
+    const sent = send(message);
+    if (sent) setTimeout(() => send({ do: "nudge" }), NUDGE_MS);
+    return sent;
   }
 
   /* Ask until there is an answer: what the page missed, the kernel sends again. */
@@ -103,6 +115,7 @@ export function openConnection(model, { version, receive, ended }) {
 
   return {
     send,
+    act,
     gone: () => gone,
     close() {
       clearTimeout(timer);

@@ -48,6 +48,11 @@ export function setHtml(holder, html) {
   if (focused >= 0) holder.querySelectorAll(focusable)[focused]?.focus({ preventScroll: true });
 }
 
+/* Do something once what there is now has been painted. */
+export function afterPaint(work) {
+  requestAnimationFrame(() => setTimeout(work));
+}
+
 /* Copy a text; `done` learns whether that worked. */
 export function copy(text, done) {
   const byHand = () => {

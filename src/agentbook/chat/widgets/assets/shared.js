@@ -29,12 +29,12 @@ export function connectState(model) {
   }
 
   applySnapshot(state, model.get("_snapshot"));
-  const { send, gone, close } = openConnection(model, {
+  const { act, gone, close } = openConnection(model, {
     version: () => state.version,
     receive,
     ended: () => redraw(all()),
   });
-  return { state, views, send, gone, typeset: mathQueue(model), end: close };
+  return { state, views, send: act, gone, typeset: mathQueue(model), end: close };
 }
 
 let made = 0; // questions to the kernel
