@@ -53,6 +53,13 @@ def test_a_shorter_interval_stays() -> None:
     assert after(hasten, relax) == [0.0001, 0.0001]
 
 
+def test_an_interval_as_short_that_another_sets_between_replies_stays() -> None:
+    def set_another() -> None:
+        sys.setswitchinterval(FAST_S)
+
+    assert after(hasten, relax, set_another, hasten, relax) == [FAST_S, USUAL_S, FAST_S, FAST_S, FAST_S]
+
+
 def test_other_threads_change_nothing() -> None:
     hasten()
     assert sys.getswitchinterval() == USUAL_S
