@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+from functools import partial
 from typing import Any
 
 import pytest
 
 from agentbook.chat.widgets import shared_messages
 from agentbook.chat.widgets.shared_messages import ANSWER_S, Membership, one_message, send_patch
+from agentbook.chat.widgets.throttle import Throttle
 
 pytestmark = pytest.mark.python_versions
 
@@ -74,6 +77,22 @@ def test_what_is_drawn_together_is_one_message_once_the_pages_have_joined(channe
     assert (first.sent, second.sent) == ([], [])
     keys = first.membership.key, second.membership.key
     assert channel.sent == [{"patches": {key: {"ops": ["c"]} for key in keys}}]
+
+
+def test_what_is_due_at_the_same_time_is_one_message(channel: FakeChannel) -> None:
+    first, second = Shown("p"), Shown("q")
+    first.join("p")
+    second.join("q")
+
+    async def change_both() -> None:
+        throttles = [Throttle(partial(send_patch, view, view.membership, {"ops": []})) for view in (first, second)]
+        for throttle in throttles:
+            throttle.note()
+        throttles[0].flush()
+
+    asyncio.run(change_both())
+    assert (first.sent, second.sent) == ([], [])
+    assert channel.sent == [{"patches": {view.membership.key: {"ops": []} for view in (first, second)}}]
 
 
 def test_a_panel_that_is_drawn_alone_uses_its_own_comm(channel: FakeChannel) -> None:
