@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from itertools import pairwise
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -155,6 +157,38 @@ def test_many_ends_are_drawn_twenty_times_a_second(loop: Virtual) -> None:
 def test_the_end_waits_for_the_rest_after_a_slow_drawing(loop: Virtual) -> None:
     times = drawn_in_a_hurry(loop, [(0.0, False), (0.11, True)], cost_s=0.1)
     assert times == pytest.approx([0, 0.1 * (1 + REST)], abs=1e-6)
+
+
+def test_one_that_draws_slowly_rests_although_another_draws(loop: Virtual) -> None:
+    cost_s, times = 0.05, list[float]()
+
+    def draw_slowly() -> None:
+        times.append(loop.now)
+        loop.now += cost_s
+
+    async def note_changes() -> None:
+        slow, fast = Throttle(draw_slowly), Throttle(lambda: None)
+        for _ in range(200):
+            slow.note()
+            fast.note()
+            await asyncio.sleep(0.01)
+
+    loop.run_until_complete(note_changes())
+    assert len(times) > 5
+    assert min(gaps(times)) >= (1 + REST) * cost_s - 1e-6
+
+
+@pytest.mark.parametrize("ours", [True, False])
+@pytest.mark.parametrize("pending", [True, False])
+def test_only_the_end_of_a_reply_that_was_asked_for_here_is_in_a_hurry(
+    ours: bool, pending: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hurries: list[bool] = []
+    monkeypatch.setattr(Throttle, "note", lambda _, *, hurry: hurries.append(hurry))
+    throttled = Throttle(lambda: None)
+    throttled.note_exchange(cast("Any", SimpleNamespace(ours=ours, pending=pending)))
+    throttled.note_exchange(None)
+    assert hurries == [ours and not pending, False]
 
 
 def test_nothing_is_drawn_after_the_end(loop: Virtual) -> None:
