@@ -18,10 +18,9 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-# The head of a reply and small bodies arrive with one read. What is left of a body is
-# read to where it stays, so that a whole page of events needs few reads: after each, a
-# thread waits for the interpreter, for 5 ms if another one computes.
-BUFFER_BYTES = 1 << 16
+# A whole page of events arrives with one read, or is read on to where it stays. After
+# each read a thread waits for the interpreter, for 5 ms if another one computes.
+BUFFER_BYTES = 1 << 19
 PIECE_BYTES = 1 << 20
 _TIMEOUT_SLACK_S = 0.1
 
