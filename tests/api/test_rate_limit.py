@@ -74,7 +74,7 @@ def test_a_refused_probe_waits_a_whole_minute_from_then() -> None:
 @pytest.mark.parametrize(
     ("header", "wait"),
     [
-        ("7", 7.0), ("0", MIN_WAIT_S), ("soon", 18.0), ("", 18.0), ("²", 18.0), ("99999999999", MAX_WAIT_S),
+        ("7", 7.0), ("0", MIN_WAIT_S), ("soon", 18.0), ("", 18.0), ("²", 18.0), ("99999999999", 300.0),
         ("9" * 400, MAX_WAIT_S), ("Fri, 31 Dec 9999 23:59:59 GMT", MAX_WAIT_S),
     ],
 )  # fmt: skip
