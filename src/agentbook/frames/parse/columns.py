@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from ...api.redaction import is_secret_name
 from .content import encode_object, raw_text, to_json
 from .ids import instants_of_ids
-from .json_arrays import INSTANT, TEXT, object_array, objects
+from .json_arrays import INSTANT, TEXT, object_array, objects, text_array
 from .json_columns import Values, add_extra, decode_together
 from .lists import TEXTS
 from .masking import NO_HOST, fingerprint, host_of, mask, mask_except_names, mask_raw
@@ -112,6 +112,8 @@ class BatchMaker:
             items = [mask(text) for text in items]
         if column.kind == "enum":
             return pa.array(items, pa.string()).dictionary_encode()
+        if column.kind == "id":
+            return text_array(items)
         return pa.array(items, ARROW_TYPES[column.dtype])
 
     def _times(self, column: Column, path: Path, texts: list[str | None], values: Values) -> Any:
@@ -225,7 +227,7 @@ def _raw(value: Any) -> bytes:
 def _parse_times(texts: list[str | None]) -> Any:
     """All times of a column at once; None if one of them needs `_parse_time`."""
     try:
-        times = pc.cast(pa.array(texts, pa.string()), INSTANT)
+        times = pc.cast(text_array(texts), INSTANT)
     except pa.ArrowInvalid:
         return None
     # A UTC offset can shift a time past the years that Python and pandas represent. A

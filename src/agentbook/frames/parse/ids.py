@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .json_arrays import INSTANT, TEXT
+from .json_arrays import INSTANT, TEXT, array_of_lines, equal_lines
 
 # The bytes of a canonical UUID: 1 for a hexadecimal digit, 2 for a hyphen.
 _SHAPE = np.frombuffer(bytes(2 if i in (8, 13, 18, 23) else 1 for i in range(36)), np.uint8)
@@ -193,22 +193,15 @@ def _instants_of_canonical(texts: Sequence[str | None]) -> tuple[Any, Any] | Non
 
     The digits of all ids are decoded in one call.
     """
-    count, width = len(texts), len(_SHAPE) + 1
-    try:
-        data = "\n".join(texts).encode() + b"\n"  # type: ignore[arg-type]
-    except (TypeError, UnicodeEncodeError):  # a null
+    lines = equal_lines(texts)
+    if lines is None or lines[1].shape[1] != len(_SHAPE) + 1:
         return None
-    if not count or len(data) != count * width:
-        return None
-    grid = np.frombuffer(data, np.uint8).reshape(count, width)
-    octets = _octets(grid, data) if (grid[:, -1] == ord("\n")).all() else None
+    data, grid = lines
+    octets = _octets(grid, data)
     if octets is None or ((octets[:, 6] >> 4) != 7).any() or ((octets[:, 8] >> 6) != 2).any():
         return None
     high = octets.view(">u8")[:, 0].astype(np.uint64)
-    offsets = np.arange(0, (count + 1) * len(_SHAPE), len(_SHAPE), dtype=np.int64)
-    characters = np.ascontiguousarray(grid[:, :-1])
-    ids = pa.LargeStringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(characters))
-    return ids, pa.array(milliseconds(high) * 1000).view(INSTANT)
+    return array_of_lines(grid), pa.array(milliseconds(high) * 1000).view(INSTANT)
 
 
 def milliseconds(high: Words) -> npt.NDArray[np.int64]:

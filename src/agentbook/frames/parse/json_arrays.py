@@ -12,6 +12,7 @@ import pyarrow as pa
 
 TEXT = pa.large_string()  # the type in which pandas keeps strings, so no copy is needed
 Lengths = npt.NDArray[np.int64]
+Lines = npt.NDArray[np.uint8]
 INSTANT = pa.timestamp("us", tz="UTC")
 
 
@@ -37,6 +38,42 @@ def json_array(data: bytes, lengths: Lengths, is_null: npt.NDArray[np.bool_] | N
     except pa.ArrowInvalid:
         texts = [data[start:end].decode("utf-8", "replace") for start, end in itertools.pairwise(offsets.tolist())]
         return pa.array(texts, TEXT, mask=is_null)
+
+
+def text_array(texts: Sequence[str | None]) -> Any:
+    """A column of texts; in half the time if all have one length, as ids and times do.
+
+    Examples
+    --------
+    >>> text_array(["ab", "cd"]).to_pylist(), text_array(["ab", None]).to_pylist()
+    (['ab', 'cd'], ['ab', None])
+    """
+    lines = equal_lines(texts)
+    return pa.array(texts, TEXT) if lines is None else array_of_lines(lines[1])
+
+
+def equal_lines(texts: Sequence[str | None]) -> tuple[bytes, Lines] | None:
+    """Texts of one length as lines, each with its line feed: as bytes, and as a grid.
+
+    None if their lengths differ, if one has a line feed, and where one is null.
+    """
+    try:
+        data = "\n".join(texts).encode() + b"\n"  # type: ignore[arg-type]
+    except (TypeError, UnicodeEncodeError):  # a null, or half a character
+        return None
+    width = data.index(b"\n") + 1
+    if width < 2 or len(data) != width * len(texts) or data.count(b"\n") != len(texts):
+        return None
+    grid = np.frombuffer(data, np.uint8).reshape(len(texts), width)
+    return (data, grid) if (grid[:, -1] == ord("\n")).all() else None
+
+
+def array_of_lines(lines: Lines) -> Any:
+    """The column of the texts in a grid of `equal_lines`."""
+    count, width = lines.shape[0], lines.shape[1] - 1
+    offsets = np.arange(0, (count + 1) * width, width, dtype=np.int64)
+    characters = np.ascontiguousarray(lines[:, :-1])
+    return pa.LargeStringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(characters))
 
 
 def object_array(fields: Mapping[str, Sequence[Any]]) -> Any:
@@ -99,4 +136,4 @@ def _sparse_objects(columns: Mapping[str, Sequence[Any]]) -> Any:
     return pa.array([raw.decode("utf-8", "replace") if raw else None for raw in objects(columns)], TEXT)
 
 
-__all__ = ["INSTANT", "TEXT", "json_array", "object_array", "objects"]
+__all__ = ["INSTANT", "TEXT", "array_of_lines", "equal_lines", "json_array", "object_array", "objects", "text_array"]
