@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agentbook.api.errors import ApiError, Forbidden, InsufficientScope, NotFound, Unauthorized
+from agentbook.api.errors import ApiError, Forbidden, InsufficientScope, NotFound, ServerError, Unauthorized
 from agentbook.api.record import Record
 from agentbook.chat.html.message_html import NOT_READY, describe, empty_html
 from agentbook.chat.model.conversation import Conversation
@@ -66,11 +66,21 @@ async def test_an_agent_created_meanwhile_is_there_when_the_panel_is_shown_again
     assert "<strong>guide</strong>" in empty_html(conversation)
 
 
+async def test_a_workspace_created_meanwhile_is_there_too(platform: FakePlatform) -> None:
+    platform.refusals["contexts"] = [NO_WORKSPACE]
+    conversation = make_conversation(platform)
+    await conversation.read_welcome()
+    assert [error.text for error in conversation.start_errors] == [WORKSPACE_TEXT]
+    await conversation.read_welcome()
+    assert conversation.start_errors == []
+
+
 @pytest.mark.parametrize(
     ("refusals", "sentence"),
     [
         ({"get": refused(InsufficientScope, 403, "no", missing_scope="agents:read")}, "lacks the scope agents:read"),
         ({"get": refused(Forbidden, 403, "no")}, "refused the request (403): no."),
+        ({"get": refused(ServerError, 502, "Bad gateway")}, None),
         ({"contexts": refused(Unauthorized, 401, "Invalid API key")}, "did not accept the credential"),
         ({"contexts": refused(InsufficientScope, 403, "no", missing_scope="workspaces:read")}, None),
     ],
