@@ -38,6 +38,9 @@ def test_what_is_attached_is_no_part_of_the_title(attached: str) -> None:
         ("```\nnever closed", "never closed"),
         ("**Note** this,\nand `that`.", "Note this, and that."),
         ("**A bold line**\nand more", "A bold line and more"),
+        ("| a |\n\n**A bold line**", "A bold line"),
+        ("---\nWords\n\n- - -", "Words"),
+        ("```\na block\n```sql\nthat goes on\n```\nWords", "Words"),
         ("# Task\n\n> quoted\n- one\n* two", "Task quoted one two"),
         ("2**3**4 is a * b in __init__", "2**3**4 is a * b in __init__"),
         ("|||", "|||"),
@@ -51,3 +54,5 @@ def test_markup_is_no_part_of_the_title(text: str, words: str) -> None:
 def test_a_title_is_short_and_of_the_beginning() -> None:
     assert title("word " * 100, 20) == "word word word word…"
     assert title("**x**\n\n```\n" + "line\n" * MAX_READ + "```\nWords", 20) == "x"
+    assert title("- word word word\n" * 100) == title("word " * 100) == f"{'word ' * 11}word…"
+    assert title("`a` " * 20) == ("a " * 20).rstrip(), "its marks are not counted"

@@ -113,8 +113,9 @@ def test_the_page_is_semantic(tmp_path: Path) -> None:
     assert "helper" in parsed.text
 
 
+@pytest.mark.filterwarnings("error::agentbook.api.errors.EmptyWarning")  # the page says it
 def test_an_empty_history_has_a_report_too(tmp_path: Path) -> None:
-    empty = ab.History(history_of([1]).events.iloc[:0])  # warnings are errors: the page says it
+    empty = ab.History(history_of([1]).events.iloc[:0])
     text = Elements(empty.report(tmp_path / "x.html").read_text("utf-8")).text
     assert "No workspaces: create one with client.workspaces.create(name)" in text
     assert "There are no turns." in text

@@ -13,7 +13,7 @@ import pytest
 
 import agentbook as ab
 from agentbook.api.errors import EmptyWarning
-from agentbook.frames.analysis.selection import keep_top, span_of
+from agentbook.frames.analysis.selection import keep_top, span_of, with_advice
 from agentbook.frames.parse.frame import to_frame
 from frames.analysis.test_bad_input import same
 from frames.plot.test_plot import credentials_of, events_of
@@ -177,3 +177,13 @@ def test_contexts_are_counted_by_more_than_their_status() -> None:
     contexts = pd.concat([loaded("contexts").assign(id=str(n), workspace_id=f"w{n % 3}") for n in range(7)])
     table = ab.context_status(contexts, by="workspace_id", top=1)
     assert table[["workspace_id", "contexts"]].to_numpy().tolist() == [["other", 4], ["w0", 3]]
+
+
+def test_only_an_empty_frame_carries_advice_and_the_frame_itself_is_untouched() -> None:
+    events = events_of()
+    empty = events.iloc[:0]
+    assert with_advice(events, "no sessions yet") is events
+    assert with_advice(empty, "") is empty
+    advised = with_advice(empty, "no sessions yet")
+    assert advised.attrs["agentbook"]["advice"] == "There are no sessions yet."
+    assert "advice" not in empty.attrs.get("agentbook", {})

@@ -134,3 +134,29 @@ async def test_sockets_share_the_turns_of_the_loop(texts: list[str], each_turn: 
     assert sent == list(range(1, each_turn * 3 + 1)), "in the order in which they came"
     assert [size for size in sizes if size] == [each_turn] * 3
     await send(0)  # also when nobody waited any more
+
+
+async def test_a_key_that_is_revoked_while_a_text_waits_for_its_turn_does_not_get_it(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.workspace()
+    world.agent_row()
+    session = await world.start("hello")
+    await world.idle()
+
+    async def turn(_share: websocket.DeliveryShare, texts: list[str]) -> None:
+        assert texts
+        world.change("api_keys", world.full.partition(":")[0], revoked_at=world.store.clock.instant())
+        world.platform.hub.recheck_access()
+
+    monkeypatch.setattr(websocket.DeliveryShare, "turn", turn)
+    request = handshake(world, session)
+    async with listening(world) as address, asyncio.timeout(60):
+        reader, writer = await asyncio.open_connection(*address)
+        writer.write(request)
+        await reader.readuntil(b"\r\n\r\n")
+        await world.post(f"/sessions/{session}/events", {"content": "again"}, world.full)
+        closing = await reader.read()
+        writer.close()
+    assert closing[2:] == (4401).to_bytes(2) + b"Invalid API key", "a close, and no text before it"
+    await world.idle()
