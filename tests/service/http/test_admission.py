@@ -14,6 +14,7 @@ from agentbook.service.http import connection, socket_protocol
 from agentbook.service.http.admission import Admission, Admitted, ValidCredentials
 from agentbook.service.proxies import TrustedProxies
 from agentbook.service.store import Store
+from agentbook.service.store.events import PageRequest
 from service.http.raw import JSON, listening, served, status
 from service.pages.test_pages import signed_in
 from service.world import World, basic
@@ -330,10 +331,10 @@ async def test_a_page_is_not_read_on_for_a_reader_that_has_gone(world: World, mo
     begun, loop = asyncio.Event(), asyncio.get_running_loop()
     starts: list[int] = []
 
-    def piece(db: Any, *, session_id: str, id_: str, start: int) -> str:
+    def piece(db: Any, *, request: PageRequest, id_: str, start: int) -> bytes:
         starts.append(start)
         loop.call_soon_threadsafe(begun.set)
-        return read_piece(db, session_id, id_, start)
+        return read_piece(db, request, id_, start)
 
     monkeypatch.setattr(world.store.long_texts, "piece", piece)
     request = b"GET /v1/sessions/%b/events?limit=100 HTTP/1.1\r\nHost: test\r\nAuthorization: %b\r\n\r\n"

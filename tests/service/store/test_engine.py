@@ -124,7 +124,7 @@ def test_the_events_of_an_earlier_version_are_measured(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     page = store.read_now(lambda db: events.page(db, events.PageRequest("s", "id")))
     assert page.sizes == [2, 13, 3_000_000]
-    assert store.read_now(lambda db: events.texts(db, "s", page.ids)) == texts
+    assert store.read_now(lambda db: events.texts(db, events.PageRequest("s", "id"), page.ids)) == texts
     rows = store.read_now(lambda db: db.execute(select(tables.events)).mappings().all())
     assert [(row["task_id"], row["type"], row["author_type"]) for row in rows] == [
         (f"t{number}", "message", "user") for number in range(3)

@@ -122,7 +122,7 @@ def list_events(call: OperationCall) -> bytes | AsyncIterator[bytes]:
         limit=params["limit"],
         offset=min(params["offset"], (1 << 63) - 1),
     )
-    if request.sort_by.removeprefix("-") in events.IN_ORDER_OF_ID:
+    if request.is_in_order_of_id:
         small = events.small_page(call.db, request)
         if small is not None and small.json_texts is not None:
             return page_of_json(small.json_texts, small.total, params)
@@ -137,23 +137,23 @@ async def _read_and_stream(
     if page_.json_texts is not None:
         yield page_of_json(page_.json_texts, page_.total, params)
         return
-    async for part in _stream(store, reader, request.session_id, page_, params):
+    async for part in _stream(store, reader, request, page_, params):
         yield part
 
 
 async def _stream(
-    store: Store, reader: str, session_id: str, page_: events.Page, params: Mapping[str, Any]
+    store: Store, reader: str, request: events.PageRequest, page_: events.Page, params: Mapping[str, Any]
 ) -> AsyncIterator[bytes]:
     sizes = dict(zip(page_.ids, page_.sizes, strict=True))
     separator = b'{"items":['
     for group in page_.groups():
-        if sizes[group[0]] <= events.GROUP:
-            json_texts = await store.read(partial(events.texts, session_id=session_id, ids=group), reader=reader)
+        if sizes[group[0]] <= events.PAGE_GROUP:
+            json_texts = await store.read(partial(events.texts, request=request, ids=group), reader=reader)
             yield separator + ",".join(json_texts).encode()
         else:
             yield separator
             for start in range(0, sizes[group[0]], events.PIECE):
-                read_piece = partial(store.long_texts.piece, session_id=session_id, id_=group[0], start=start)
+                read_piece = partial(store.long_texts.piece, request=request, id_=group[0], start=start)
                 yield await store.read(read_piece, reader=reader)
         separator = b","
     # A page that ends early reports the limit that it kept to.

@@ -7,8 +7,10 @@ This is the hot path, so the SQL is written out and rows stay tuples. Specificat
 from __future__ import annotations
 
 import threading
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 import msgspec
@@ -22,12 +24,13 @@ _SORTED = {"type": "type", "task_id": "task_id"}
 
 REPLAY_PAGE = 1000
 # Bounds in bytes of JSON. A page that is longer ends early, so that neither side has to
-# hold a hundred messages of 1 MB. What is sent or replayed is read in groups of events
-# and, of an event longer than that, in pieces.
+# hold a hundred messages of 1 MB. A page that is not small is read in groups of events
+# and, of an event longer than that, in pieces. A replay is read in shorter groups.
 MAX_PAGE = 8 << 20
-GROUP = 64 * 1024
-PIECE = 128 * 1024
 SMALL_PAGE = 256 * 1024
+PAGE_GROUP = SMALL_PAGE
+PIECE = 128 * 1024
+REPLAY_GROUP = 64 * 1024
 _SMALL_EVENT = 1024
 _HISTORY = 8 << 20  # characters of earlier messages; one LLM request takes no more
 _BATCH = 16  # rows that are fetched at once
@@ -42,6 +45,7 @@ _NEXT_WITHIN = (
     "FROM events WHERE session_id = %s AND id > %s ORDER BY id LIMIT %s) "
     "SELECT id, size_bytes, type, wire, (SELECT count(*) FROM next) AS candidates FROM next WHERE before <= %s ORDER BY id"
 )
+_ADJACENT_TEXTS = "SELECT id, wire FROM events WHERE session_id = ? AND id BETWEEN ? AND ?"
 _TEXTS_BY_ARRAY = "SELECT id, wire FROM events WHERE session_id = %s AND id = ANY(%s)"
 
 
@@ -60,6 +64,11 @@ class PageRequest:
     limit: int = 20
     offset: int = 0
 
+    @property
+    def is_in_order_of_id(self) -> bool:
+        """Whether no event of the session lies between two of a page."""
+        return self.sort_by.removeprefix("-") in IN_ORDER_OF_ID
+
     def condition(self) -> tuple[str, tuple[str, ...]]:
         """Return the SQL condition, and its parameters."""
         if self.from_id is None:
@@ -68,9 +77,10 @@ class PageRequest:
 
     def order(self) -> str:
         """Return the SQL order."""
-        column, direction = self.sort_by.removeprefix("-"), "DESC" if self.sort_by.startswith("-") else "ASC"
-        if column in IN_ORDER_OF_ID:
+        direction = "DESC" if self.sort_by.startswith("-") else "ASC"
+        if self.is_in_order_of_id:
             return f"id {direction}"
+        column = self.sort_by.removeprefix("-")
         # Events without a value come last, first with `-`.
         return f"{_SORTED[column]} IS NULL {direction}, {_SORTED[column]} {direction}, id {direction}"
 
@@ -99,13 +109,13 @@ class Page:
     is_cut: bool = False
 
     def groups(self) -> Iterator[list[str]]:
-        """The ids in groups of at most `GROUP` bytes, or of one event."""
+        """The ids in groups of at most `PAGE_GROUP` bytes, or of one event."""
         group: list[str] = []
-        remaining = GROUP
+        remaining = PAGE_GROUP
         for id_, size in zip(self.ids, self.sizes, strict=True):
             if group and size > remaining:
                 yield group
-                group, remaining = [], GROUP
+                group, remaining = [], PAGE_GROUP
             group.append(id_)
             remaining -= size
         if group:
@@ -178,10 +188,13 @@ def page(db: Connection, request: PageRequest) -> Page:
 
     A page that is longer than `MAX_PAGE` ends early, after one event at least.
     """
-    rows, is_cut = _fetch_up_to(MAX_PAGE, _select(db, request, "id, size_bytes"))
-    ids, sizes = [row.id for row in rows], [row.size_bytes for row in rows]
-    json_texts = texts(db, request.session_id, ids) if sum(sizes) <= SMALL_PAGE else None
-    return Page(ids, sizes, json_texts, _total(db, request, len(rows), is_cut=is_cut), is_cut)
+    rows: Sequence[Any] = _select(db, request, "id, size_bytes").all()
+    ends = list(accumulate([row[1] for row in rows]))
+    count = min(len(rows), max(1, bisect_right(ends, MAX_PAGE)))
+    is_cut = count < len(rows)
+    ids, sizes = [row[0] for row in rows[:count]], [row[1] for row in rows[:count]]
+    json_texts = texts(db, request, ids) if sum(sizes) <= SMALL_PAGE else None
+    return Page(ids, sizes, json_texts, _total(db, request, count, is_cut=is_cut), is_cut)
 
 
 def _size(db: Connection, request: PageRequest) -> int:
@@ -233,17 +246,21 @@ def _fetch_up_to(max_bytes: int, result: CursorResult[Any]) -> tuple[list[Any], 
     return rows, False
 
 
-def texts(db: Connection, session_id: str, ids: Sequence[str]) -> list[str]:
-    """Return the JSON texts of some events of a session, in the order of `ids`."""
+def texts(db: Connection, request: PageRequest, ids: Sequence[str]) -> list[str]:
+    """Return the JSON texts of neighbours in a page, in the order of `ids`."""
     if not ids:
         return []
-    if db.dialect.name == "postgresql":  # one parameter, so that the statement is always the same
+    session_id = request.session_id
+    if request.is_in_order_of_id:
+        ends = min(ids[0], ids[-1]), max(ids[0], ids[-1])
+        rows = db.exec_driver_sql(_mark_parameters(db, _ADJACENT_TEXTS), (session_id, *ends))
+    elif db.dialect.name == "postgresql":  # one parameter, so that the statement is always the same
         rows = db.exec_driver_sql(_TEXTS_BY_ARRAY, (session_id, list(ids)))
     else:
         marks = ", ".join("?" * len(ids))
         sql = f"SELECT id, wire FROM events WHERE session_id = ? AND id IN ({marks})"  # noqa: S608 - constants
         rows = db.exec_driver_sql(sql, (session_id, *ids))
-    by_id: dict[str, str] = {row[0]: row[1] for row in rows}
+    by_id: dict[str, str] = {row[0]: row[1] for row in rows.all()}
     return [by_id[id_] for id_ in ids]
 
 
@@ -261,14 +278,14 @@ class LongTexts:
         self._bytes = 0
         self._lock = threading.Lock()
 
-    def piece(self, db: Connection, session_id: str, id_: str, start: int) -> bytes:
+    def piece(self, db: Connection, request: PageRequest, id_: str, start: int) -> bytes:
         """Return `PIECE` bytes of an event's text, from `start` (from 0) on."""
         with self._lock:
             text = self._texts.pop(id_, None)
             if text is not None:
                 self._texts[id_] = text
         if text is None:
-            text = texts(db, session_id, [id_])[0].encode()
+            text = texts(db, request, [id_])[0].encode()
             self._add(id_, text)
         return text[start : start + PIECE]
 
@@ -285,13 +302,15 @@ class LongTexts:
 def after(db: Connection, session_id: str, from_id: str) -> tuple[list[Published], bool]:
     """Return the next events after `from_id`, oldest first, and whether they are all.
 
-    At most `REPLAY_PAGE` events and `GROUP` bytes, but one event at least.
+    At most `REPLAY_PAGE` events and `REPLAY_GROUP` bytes, but one event at least.
     """
     if db.dialect.name == "postgresql":
-        rows, is_cut = _fetch_up_to(GROUP, db.exec_driver_sql(_NEXT_WITHIN, (session_id, from_id, REPLAY_PAGE, GROUP)))
+        rows, is_cut = _fetch_up_to(
+            REPLAY_GROUP, db.exec_driver_sql(_NEXT_WITHIN, (session_id, from_id, REPLAY_PAGE, REPLAY_GROUP))
+        )
         is_cut = is_cut or (bool(rows) and rows[0].candidates > len(rows))
     else:
-        rows, is_cut = _fetch_up_to(GROUP, db.exec_driver_sql(_NEXT, (session_id, from_id, REPLAY_PAGE)))
+        rows, is_cut = _fetch_up_to(REPLAY_GROUP, db.exec_driver_sql(_NEXT, (session_id, from_id, REPLAY_PAGE)))
     return [Published(session_id, row.id, row.type, row.wire) for row in rows], not is_cut and len(rows) < REPLAY_PAGE
 
 
