@@ -87,7 +87,7 @@ def test_a_secret_that_the_platform_sends_back_is_in_no_error(credential: Any) -
 
 def test_what_renews_itself_is_in_no_traceback_with_locals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(token_store, "_keyring", lambda: None)
-    monkeypatch.setattr("agentbook.api.transport.time.sleep", lambda seconds: None)  # between attempts
+    monkeypatch.setattr("agentbook.api.policy.BACKOFF_S", 0.0)  # between attempts
 
     def refuse(request: httpx.Request) -> httpx.Response:
         return httpx.Response(404, json={"message": "Agent not found"})

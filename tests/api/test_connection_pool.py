@@ -18,7 +18,7 @@ class Connection:
     def __init__(self, origin: Origin) -> None:
         self.origin = origin
         self.available = True
-        self.expired = self.closed = False
+        self.expired = self.closed = self.aborted = False
 
     def leads_to(self, origin: Origin) -> bool:
         return origin == self.origin
@@ -28,6 +28,9 @@ class Connection:
 
     def has_expired(self) -> bool:
         return self.expired
+
+    def abort(self) -> None:
+        self.available, self.aborted = False, True
 
     def close(self) -> None:
         self.closed = True
@@ -104,12 +107,20 @@ def test_idle_connections_are_closed_after_a_time() -> None:
 
 
 def test_closing_the_pool_closes_every_connection() -> None:
+    """But leaves those that are lent to whoever uses them, with no more to read."""
     pool = Pool()
     idle, lent = pool.borrow(), pool.borrow()
     pool.give_back(idle)
     pool.close()
     assert idle.closed
+    assert (lent.aborted, lent.closed) == (True, False)
+    pool.give_back(lent)
     assert lent.closed
-    late = pool.borrow()
-    pool.give_back(late)
-    assert late.closed
+
+
+def test_a_closed_pool_lends_nothing() -> None:
+    pool = Pool(limit=1)
+    pool.close()
+    for _ in range(2):  # the limit is not used up
+        with pytest.raises(ConnectionError, match="the client was closed"):
+            pool.borrow()

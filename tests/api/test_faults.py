@@ -68,7 +68,7 @@ class FaultyPlatform:
 
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agentbook.api.transport.time.sleep", lambda seconds: None)
+    monkeypatch.setattr("agentbook.api.policy.BACKOFF_S", 0.0)
 
 
 @pytest.mark.proves("a timed-out write: read first")

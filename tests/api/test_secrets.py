@@ -12,6 +12,7 @@ import base64
 import contextlib
 import logging
 import pickle
+import socket
 import socketserver
 import threading
 import traceback
@@ -166,6 +167,47 @@ def test_a_credential_in_a_reply_that_is_not_read_to_its_end_is_shown_nowhere(
         return failed.value
 
     assert_hidden(asyncio.run(awaited()), SECRET, KEY)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\nx: y", "\x00", "\r"])
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_a_header_with_a_line_break_is_neither_sent_nor_shown(echo: str, method: str, end: str) -> None:
+    """A credential of the user's own making may hold one, read from a file."""
+
+    class Credentials(ab.OAuthToken):
+        def authorization(self) -> str:
+            return super().authorization() + end
+
+    with (
+        ab.Client(echo, credentials=Credentials(TOKEN), deadline_s=0.4) as client,
+        pytest.raises(ab.AgentbookError, match="line break") as raised,
+    ):
+        client.request(method, "200")
+    assert_hidden(raised.value, TOKEN)
+
+
+@pytest.mark.parametrize("step", ["connect", "send", "recv_into"])
+def test_an_interrupt_shows_no_credential(echo: str, step: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In no variable of any frame, httpx's and the standard library's too."""
+
+    def interrupt(*args: Any) -> int:
+        raise KeyboardInterrupt
+
+    connect = socket.create_connection
+
+    def connect_interrupted(*args: Any) -> socket.socket:
+        if step == "connect":
+            raise KeyboardInterrupt
+        return type("Interrupted", (socket.socket,), {step: interrupt})(fileno=connect(*args).detach())
+
+    monkeypatch.setattr(socket, "create_connection", connect_interrupted)
+    with ab.Client(echo, credentials=KEY) as client, pytest.raises(KeyboardInterrupt) as raised:
+        client.request("POST", "200")
+    raised.value.__traceback__ = raised.tb.tb_next  # without the frame of this test
+    report = "".join(traceback.TracebackException.from_exception(raised.value, capture_locals=True).format())
+    for secret in (SECRET, ab.ApiKey(KEY).authorization()[6:]):
+        assert secret not in report
+    assert "interrupt" in report
 
 
 @pytest.mark.parametrize("status", ["401", "garbage"])

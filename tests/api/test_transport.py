@@ -19,11 +19,11 @@ import httpx
 import pytest
 
 import agentbook as ab
-from agentbook.api import http_client, transport
+from agentbook.api import http_client, policy, transport
 from agentbook.api.calls import Reply
 from agentbook.api.decoding import decoder_of
 from agentbook.api.http_connection import HttpConnection
-from agentbook.api.policy import Send
+from agentbook.api.policy import NoReply, Send
 
 pytestmark = pytest.mark.python_versions
 
@@ -149,7 +149,7 @@ def test_a_close_ends_the_connection_of_a_request_that_has_just_begun(platform: 
 def test_a_connection_that_was_made_while_the_client_was_closed_is_closed(
     platform: Platform, monkeypatch: pytest.MonkeyPatch, behind_a_proxy: bool
 ) -> None:
-    """httpx's own pool, which serves proxies, does not know it then."""
+    """Nothing is sent on it. But httpx, which serves proxies, does send."""
     connecting, may_connect, sockets = threading.Event(), threading.Event(), []
     connect = socket.create_connection
 
@@ -171,7 +171,48 @@ def test_a_connection_that_was_made_while_the_client_was_closed_is_closed(
         reply = sent.result(60)
     (connected,) = sockets
     assert connected.fileno() == -1
-    assert isinstance(reply, Reply)
+    if behind_a_proxy:
+        assert isinstance(reply, Reply)
+    else:
+        assert reply == NoReply("the client was closed", sent=False)
+        assert platform.requests == []
+
+
+def test_closing_the_client_ends_what_its_threads_do_at_once(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(policy, "BACKOFF_S", 600.0)  # whoever waits before trying again fails
+    platform.reply = b""  # none comes
+    client = ab.Client(platform.base_url, timeout_s=600, deadline_s=600)
+    with ThreadPoolExecutor(http_client.MAX_CONNECTIONS + 9) as pool:
+        reads = [pool.submit(client.me.get) for _ in range(http_client.MAX_CONNECTIONS - 1)]
+        write = pool.submit(client.sessions.send, "s1", "hello")
+        while len(platform.requests) < http_client.MAX_CONNECTIONS:
+            time.sleep(0.01)
+        reads += [pool.submit(client.me.get) for _ in range(8)]  # which wait for a connection
+        client.close()
+        for each in reads:
+            with pytest.raises(ab.AgentbookError, match="This client is closed"):
+                each.result(60)
+        with pytest.raises(ab.OutcomeUnknown, match="the client was closed"):
+            write.result(60)
+    assert len(platform.requests) == http_client.MAX_CONNECTIONS
+
+
+def test_a_request_that_the_closed_client_of_httpx_refuses_was_not_sent(platform: Platform) -> None:
+    """Another thread closes between the two checks."""
+    driver = transport.SyncTransport(platform.base_url)
+    driver._http_client()
+    driver._http_client = lambda client=driver._client: client  # type: ignore[method-assign,misc]
+    driver.close()
+    assert driver._send(Send("GET", "me", (), {}, None, 60.0, None)) == NoReply("the client was closed", sent=False)
+
+
+@pytest.mark.parametrize("method", ["GET / HTTP/1.1\r\nx: y\r\n\r\nGET", "GE T", "GÉT", ""])
+def test_a_method_that_is_none_is_not_sent(platform: Platform, method: str) -> None:
+    with ab.Client(platform.base_url) as client, pytest.raises(ab.AgentbookError, match="cannot be sent"):
+        client.request(method, "me")
+    assert platform.requests == []
 
 
 def test_a_connection_is_reused_until_the_platform_closes_it(

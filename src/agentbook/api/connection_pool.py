@@ -45,9 +45,18 @@ class ConnectionPool:
         ------
         TimeoutError
             None became free within `timeout_s`.
+        ConnectionError
+            The pool is closed.
         """
         if not self._slots.acquire(timeout=timeout_s):
             raise TimeoutError("timed out")
+        try:
+            return self._lend(origin)
+        except BaseException:
+            self._slots.release()
+            raise
+
+    def _lend(self, origin: Origin) -> HttpConnection:
         while (connection := self._lend_idle()) is not None:
             # It may be of another host, or the platform has closed it meanwhile.
             if connection.leads_to(origin) and not connection.has_expired():
@@ -55,6 +64,8 @@ class ConnectionPool:
             self._discard(connection)
         connection = self._make(origin)
         with self._lock:
+            if self._closed:
+                raise ConnectionError("the client was closed")
             self._lent.add(connection)
         return connection
 
@@ -90,10 +101,12 @@ class ConnectionPool:
         connection.close()
 
     def close(self) -> None:
-        """Close all connections, also those that are lent."""
+        """Close all connections, and end the requests on those that are lent."""
         with self._lock:
             self._closed = True
-            connections = [*self._lent, *(connection for _, connection in self._idle)]
+            lent, idle = [*self._lent], [connection for _, connection in self._idle]
             self._idle.clear()
-        for connection in connections:
+        for connection in lent:
+            connection.abort()
+        for connection in idle:
             connection.close()

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import http.client
+import itertools
 import os
+import re
 import ssl
 import time
 from collections.abc import Callable, Iterator
@@ -19,7 +20,8 @@ import httpx
 
 from .connection_pool import ConnectionPool
 from .errors import AgentbookError
-from .http_connection import BrokenReply, HttpConnection, Origin, body_of
+from .http_connection import HttpConnection, Origin
+from .http_reply import BrokenReply, HttpReply
 
 # Less than the 5 s after which uvicorn and Node close an idle connection: a write sent
 # on a connection that is being closed is lost.
@@ -27,6 +29,10 @@ KEEP_ALIVE_S = 4.0
 MAX_CONNECTIONS = 32
 
 _CERTIFICATE_VARIABLES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
+
+_METHOD = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_TARGET = re.compile(r"[!-~]+")
+_BREAK = re.compile(rb"[\x00\r\n]")
 
 
 def open_client(*, direct: bool, **options: Any) -> httpx.Client:
@@ -119,28 +125,27 @@ class DeadlineTransport(httpx.BaseTransport):
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         timeouts, url = request.extensions["timeout"], request.url
         ends_at = time.monotonic() + timeouts["read"]
-        with _errors_of("Pool"):
-            origin = Origin(url.scheme == "https", url.raw_host.decode(), url.port)
+        secure = url.scheme == "https"
+        origin = Origin(secure, url.raw_host.decode(), url.port or (443 if secure else 80))
+        data = _serialized(request)
+        with _errors_as(httpx.PoolTimeout, httpx.ConnectError):
             connection = self._pool.lend(origin, timeouts["pool"])
         try:
-            with _errors_of("Connect"):
+            with _errors_as(httpx.ConnectTimeout, httpx.ConnectError):
                 connection.connect(timeouts["connect"])
             # A server that refuses a large body may answer, and close, before it has
             # read the body. So what it answered counts, not that sending failed.
-            with contextlib.suppress(httpx.WriteError), _errors_of("Write"):
-                headers, body = request.headers.raw, b"".join(request.stream)  # type: ignore[arg-type]
-                connection.send(request.method, url.raw_path.decode(), headers, body, timeouts["write"])
-                del headers  # with the credential
-            with _errors_of("Read"):
-                reply = connection.receive(ends_at)
+            with contextlib.suppress(httpx.WriteError), _errors_as(httpx.WriteTimeout, httpx.WriteError):
+                connection.send(data, ends_at)
+            with _errors_as(httpx.ReadTimeout, httpx.ReadError):
+                reply = connection.receive(request.method)
         except BaseException:
             self._pool.give_back(connection)
             raise
         # Without the text of the status line, which httpx logs, and where platforms may
         # repeat the credential.
-        fields = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in reply.headers.items()]
         stream = _ReplyStream(reply, functools.partial(self._give_back, connection))
-        return httpx.Response(reply.status, headers=fields, stream=stream)
+        return httpx.Response(reply.status, headers=reply.headers, stream=stream)
 
     def _give_back(self, connection: HttpConnection) -> None:
         connection.release()
@@ -151,29 +156,39 @@ class DeadlineTransport(httpx.BaseTransport):
 
 
 class _ReplyStream(httpx.SyncByteStream):
-    def __init__(self, reply: http.client.HTTPResponse, on_close: Callable[[], None]) -> None:
+    def __init__(self, reply: HttpReply, on_close: Callable[[], None]) -> None:
         self._reply = reply
         self._on_close = on_close
 
     def __iter__(self) -> Iterator[bytes]:
-        with _errors_of("Read"):
-            yield from body_of(self._reply)
+        with _errors_as(httpx.ReadTimeout, httpx.ReadError):
+            yield from self._reply.body()
 
     def close(self) -> None:
         self._on_close()
 
 
+def _serialized(request: httpx.Request) -> memoryview:
+    """A request as it is sent, which no variable shows: it holds the credential."""
+    target = request.url.raw_path.decode()
+    if not _METHOD.fullmatch(request.method) or not _TARGET.fullmatch(target):
+        raise httpx.LocalProtocolError("the request's method or address cannot be sent")
+    if any(map(_BREAK.search, itertools.chain.from_iterable(request.headers.raw))):
+        raise httpx.LocalProtocolError("a header of the request holds a line break")
+    lines = itertools.chain(
+        (f"{request.method} {target} HTTP/1.1\r\n".encode(),), map(b"%b: %b\r\n".__mod__, request.headers.raw)
+    )
+    return memoryview(b"".join(itertools.chain(lines, (b"\r\n",), request.stream)))  # type: ignore[arg-type]
+
+
 @contextlib.contextmanager
-def _errors_of(step: str) -> Iterator[None]:
-    """Raise httpx's errors of a step ("Pool", "Connect", "Write" or "Read")."""
+def _errors_as(timeout: type[httpx.TimeoutException], failure: type[httpx.NetworkError]) -> Iterator[None]:
+    """Raise httpx's errors of a step."""
     try:
         yield
     except TimeoutError:
-        raise getattr(httpx, f"{step}Timeout")("timed out") from None
-    except http.client.RemoteDisconnected:
-        raise httpx.RemoteProtocolError("the connection was closed without a reply") from None
-    except http.client.HTTPException as error:
-        reason = str(error) if isinstance(error, BrokenReply) else "the reply is not HTTP"
-        raise httpx.RemoteProtocolError(reason) from None
+        raise timeout("timed out") from None
+    except BrokenReply as error:
+        raise httpx.RemoteProtocolError(str(error)) from None
     except OSError as error:
-        raise getattr(httpx, f"{step}Error")(str(error)) from None
+        raise failure(str(error)) from None

@@ -104,7 +104,7 @@ class SyncTransport:
 
     def _perform(self, step: Send | Sleep | Refresh) -> Reply | NoReply | bool | None:
         if isinstance(step, Sleep):
-            time.sleep(step.seconds)
+            self._closed.wait(step.seconds)
             return None
         if isinstance(step, Refresh):
             return step.credentials.refresh(step.refused) is True
@@ -129,7 +129,10 @@ class SyncTransport:
                 _hang_up(response)
             return _reply(response, body)
         except Exception as error:
-            return _no_reply(error)
+            if not (self._owns_client and self.is_closed):
+                return _no_reply(error)
+            # httpx's client refuses requests with a RuntimeError once it is closed.
+            return NoReply("the client was closed", sent=not isinstance(error, RuntimeError) and _no_reply(error).sent)
 
     def _http_client(self) -> Any:
         if self._closed.is_set():
