@@ -55,14 +55,20 @@ def timed(call: Callable[[], Any]) -> tuple[float, float]:
     return time.perf_counter() - wall, time.process_time() - cpu
 
 
+def interleaved_times(calls: dict[str, Callable[[], Any]], rounds: int) -> dict[str, list[tuple[float, float]]]:
+    """The wall-clock and CPU seconds of each call in each round."""
+    times: dict[str, list[tuple[float, float]]] = {name: [] for name in calls}
+    for _ in range(rounds):
+        for name, call in calls.items():
+            times[name].append(timed(call))
+    return times
+
+
 def least_times(calls: dict[str, Callable[[], Any]], rounds: int) -> dict[str, tuple[float, float]]:
     """The least wall-clock and CPU seconds of each call.
 
     The rounds are interleaved, and the least time counts, because other work on the
     machine only ever adds to it.
     """
-    times: dict[str, list[tuple[float, float]]] = {name: [] for name in calls}
-    for _ in range(rounds):
-        for name, call in calls.items():
-            times[name].append(timed(call))
+    times = interleaved_times(calls, rounds)
     return {name: (min(wall for wall, _ in each), min(cpu for _, cpu in each)) for name, each in times.items()}
