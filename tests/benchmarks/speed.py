@@ -26,7 +26,7 @@ def main() -> int:
     options = parser.parse_args()
     scale, rounds = (0.1, 2) if options.quick else (1.0, 3)
     report = Report()
-    parse.measure(report, 40, 5 * rounds)
+    parse.measure(report, 40, 7 * rounds)
     api.measure(report)
     for measure in load.PARTS.values():
         measure(report, scale, rounds)
