@@ -54,6 +54,8 @@ class Account(HttpPlatform):
             names = self.workspaces if self.listed is None else self.listed
             items = [{"id": name, "full_name": f"acme~{name}", "owner_id": "acme"} for name in names]
             return self.page(items, len(items), False)
+        if parts[0] == "workspaces" and parts[1] not in self.workspaces:
+            return refusal(404, "NotFound", "no such workspace")
         if parts[0] == "workspaces" and self.updated is not None:
             return self._sessions(parts[1], dict(request.url.params))
         if parts == ["agents"] and self.agents is not None:

@@ -241,6 +241,26 @@ def test_some_workspaces_are_named_also_one_that_no_list_has() -> None:
     assert only.workspaces["id"].tolist() == ["lab"]
 
 
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("acme~lba", "did you mean 'acme~lab'?"), ("other~shared", "client.me.workspaces() shows those that it sees.")],
+)
+def test_a_workspace_that_is_not_there_is_refused(name: str, hint: str) -> None:
+    client = busy_account().client()
+    with pytest.raises(ab.NotFound) as raised:
+        ab.load_history(client, workspaces=["acme~lab", name])
+    expected = f"There is no workspace {name!r}, or this credential may not see it; {hint}"
+    assert raised.value.__notes__ == [expected]
+
+
+def test_a_listed_workspace_that_is_gone_is_among_what_is_missing() -> None:
+    platform = busy_account()
+    platform.listed = ("lab", "desk", "gone")
+    history = ab.load_history(platform.client(), workspaces=["acme~lab", "acme~gone"])
+    assert set(history.missing) == {"sessions of acme~gone"}
+    assert set(history.turns["workspace"]) == {"acme~lab"}
+
+
 def test_without_a_list_all_noted_sessions_belong_to_a_credential() -> None:
     platform = account()
     platform.openapi = False

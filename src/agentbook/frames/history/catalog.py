@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from ..._names import nearest
 from ...api.calls import Call, ListCall, Reply, ref
 from ...api.connection import Connection
 from ...api.endpoints import agents as agents_endpoint
@@ -107,6 +108,8 @@ class CatalogLoad:
         self._loads: dict[str, ListsLoad] = {}
         self._missing: dict[str, str] = {}
         self._ids: dict[str, str] = {}  # of workspaces that were only named
+        self._unlisted: list[str] = []  # the names of these
+        self._listed_names: list[str] = []
 
     @property
     def requests(self) -> int:
@@ -127,8 +130,9 @@ class CatalogLoad:
     def steps(self, bar: Progress) -> Steps[Catalog]:
         """Load what is missing.
 
-        Raises the error of what is needed for all else. What this credential may not
-        read is listed in `Catalog.missing`.
+        Raises the error of what is needed for all else, also `NotFound` for a workspace
+        that was named and is not there. What else this credential may not read is
+        listed in `Catalog.missing`.
         """
         details = {} if self._details else self._known.missing
         self._missing = {name: reason for name, reason in details.items() if name in ("agents", "credentials")}
@@ -175,8 +179,9 @@ class CatalogLoad:
         table = concat([to_frame("workspaces", []), *frames, self._known.workspaces]).drop_duplicates("id")
         named = table[table["id"].isin(self._selected) | table["full_name"].isin(self._selected)]
         names = {*named["id"], *named["full_name"]}
-        unlisted = [_workspace_named(name) for name in self._selected if name not in names]
-        return concat([named, _frame_of("workspaces", unlisted)])
+        self._unlisted = [name for name in self._selected if name not in names]
+        self._listed_names = table["full_name"].dropna().tolist()
+        return concat([named, _frame_of("workspaces", [_workspace_named(name) for name in self._unlisted])])
 
     def _all_workspaces(self, account: str | None, bar: Progress) -> Steps[pd.DataFrame]:
         name = f"workspaces of {account or 'this credential'}"
@@ -208,6 +213,9 @@ class CatalogLoad:
             if isinstance(error, NotOffered):
                 self._missing["sessions"] = "this platform does not list sessions; those of ab.session_log were read"
                 return self._noted_sessions(None if self._account is None else workspaces["id"]), []
+            if isinstance(error, NotFound) and key in self._unlisted:
+                error.add_note(_no_workspace(key, self._listed_names))
+                raise error
             if error is not None:
                 self._missing[f"sessions of {names[key]}"] = str(error)
             else:
@@ -333,6 +341,13 @@ def _workspace_named(name: str) -> dict[str, Any]:
     """What is known of a workspace that no list has: its name or its id."""
     owner, separator, short = name.partition("~")
     return {"id": name, "full_name": name, **({"name": short, "owner": {"name": owner}} if separator else {})}
+
+
+def _no_workspace(name: str, listed: Sequence[str]) -> str:
+    """What to do about a workspace that was named and is not there."""
+    match = nearest(name, listed)
+    hint = f"did you mean {match!r}?" if match else "client.me.workspaces() shows those that it sees."
+    return f"There is no workspace {name!r}, or this credential may not see it; {hint}"
 
 
 def _list_of_one(call: Call[Any], resource: str) -> ListCall:

@@ -10,7 +10,7 @@ import pandas as pd
 
 from ...api.calls import ref
 from ...api.connection import Connection
-from ...api.errors import AgentbookError, PartialLoad
+from ...api.errors import AgentbookError, NotFound, PartialLoad
 from ..analysis.selection import Span, span_of
 from ..load.concurrency import MAX_CONCURRENCY
 from ..load.events import EventsLoad
@@ -72,7 +72,7 @@ def load_history(
         refused half-way. `partial_frame` has the events that had arrived; `resume()`
         loads what is missing and returns the `History`.
     NotFound, Unauthorized, InsufficientScope
-        If the account's workspaces cannot be read.
+        If the account's workspaces cannot be read, or a workspace that was named.
     TypeError
         `client` is not a `Client`.
     ValueError
@@ -138,6 +138,8 @@ class _HistoryLoad:
     def _read_catalog(self, bar: Progress) -> Catalog:
         try:
             self._catalog = drive(self._catalog_load.steps(bar), self._client.run)
+        except NotFound:
+            raise  # to resume would find as little
         except (AgentbookError, KeyboardInterrupt) as stopped:
             rows = self._catalog_load.rows
             if not rows:
