@@ -19,7 +19,7 @@ from support.streams import connected, next_events
 
 pytestmark = pytest.mark.python_versions
 
-WITHIN_S = 1.0
+WITHIN_S = 10.0  # a busy machine may take seconds
 
 
 @pytest.fixture(autouse=True)
