@@ -126,6 +126,14 @@ def test_every_text_of_a_csv_is_quoted_so_that_no_carriage_return_begins_a_row(t
     assert path.read_bytes() == b'"n","text"\n0,"hello\r=1+1"\n'
 
 
+def test_times_of_a_csv_are_read_as_times_if_only_some_have_a_fraction(tmp_path: Path) -> None:
+    moments = pd.Series(pd.to_datetime(["2026-10-03T08:15:01Z", "2026-10-03T08:15:01.25Z", None], format="ISO8601"))
+    frame = pd.DataFrame({"at": moments.dt.as_unit("us"), "day": moments.dt.floor("D")})
+    path = ab.export(frame, tmp_path / "x.csv")
+    pd.testing.assert_series_equal(pd.read_csv(path, parse_dates=["at"])["at"], frame["at"])
+    assert read_rows(path)[1] == ["2026-10-03 08:15:01.000000+00:00", "2026-10-03 00:00:00+00:00"]
+
+
 def test_only_csv_files_have_formulas_to_escape(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"escape_formulas is for \.csv files"):
         ab.export(frame_of(["=1"]), tmp_path / "x.parquet", escape_formulas=True)

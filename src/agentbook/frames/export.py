@@ -129,6 +129,9 @@ def export(table: Any, path: str | os.PathLike[str], *, escape_formulas: bool | 
 
 def _write_csv(frame: pd.DataFrame, file: BinaryIO, escape_formulas: bool = True) -> None:
     flat = _flat(frame)
+    for number, dtype in enumerate(flat.dtypes):
+        if pd.api.types.is_datetime64_any_dtype(dtype):
+            flat.isetitem(number, _with_equal_digits(flat.iloc[:, number]).array)
     if escape_formulas:
         flat = flat.apply(_escaped).rename(columns=_escape_text)
     flat.to_csv(file, index=False, **_CSV_OPTIONS)
@@ -202,6 +205,18 @@ def _plain(value: Any) -> Any:
     if value is pd.NA:
         return None
     return json.dumps(jsonable(value), ensure_ascii=False) if isinstance(value, (list, tuple, dict, set)) else value
+
+
+def _with_equal_digits(moments: pd.Series) -> pd.Series:
+    """The moments, as texts if only some have a fraction.
+
+    pandas 3.0 reads a mixture as texts.
+    """
+    known = moments.dropna()
+    if (known.dt.floor("s") != known).nunique() < 2:
+        return moments
+    digits = "nanoseconds" if known.dt.unit == "ns" else "microseconds"
+    return moments.map(lambda moment: moment.isoformat(" ", digits), na_action="ignore").astype(STR)
 
 
 def _escaped(column: pd.Series) -> pd.Series:

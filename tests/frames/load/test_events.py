@@ -24,8 +24,6 @@ from agentbook.frames.parse import to_frame
 from support.fake_platform.core import event_id
 from support.fake_platform.over_http import HttpPlatform
 
-pytestmark = pytest.mark.dependencies
-
 
 @pytest.fixture(autouse=True)
 def no_backoff(monkeypatch: pytest.MonkeyPatch) -> None:

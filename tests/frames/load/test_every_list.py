@@ -19,8 +19,6 @@ import agentbook as ab
 from agentbook.frames.parse.schemas import SCHEMAS, describe
 from agentbook.nouns import Listed, Noun
 
-pytestmark = pytest.mark.dependencies
-
 DOCUMENT: dict[str, Any] = yaml.safe_load((files("agentbook.service") / "openapi.yaml").read_text("utf-8"))
 
 # Path -> what asks for it, and what its items are. The specification's ten, then those

@@ -23,8 +23,6 @@ from agentbook.frames.parse.frame import FrameBuilder
 from support.fake_platform.core import event_id
 from support.fake_platform.over_http import HttpPlatform
 
-pytestmark = pytest.mark.dependencies
-
 IDS = [event_id(1000 * n, n) for n in range(200)]
 
 

@@ -26,8 +26,6 @@ from agentbook.frames.store import sync
 from support.fake_platform.core import event_id
 from support.fake_platform.over_http import HttpPlatform
 
-pytestmark = pytest.mark.dependencies
-
 IDS = [event_id(1000 * n, n) for n in range(95)]
 
 

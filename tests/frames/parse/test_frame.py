@@ -17,8 +17,6 @@ from agentbook.frames.parse.frame import FrameBuilder, to_frame
 from agentbook.frames.parse.schemas import SCHEMAS, describe
 from frames.parse.pages import page
 
-pytestmark = pytest.mark.dependencies
-
 SESSION = "019a0b1c-0000-7000-8000-00000000000a"
 EVENT = {
     "id": "019a0b1c-0000-7000-8000-000000000001",

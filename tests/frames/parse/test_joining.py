@@ -5,14 +5,11 @@ from __future__ import annotations
 import json
 
 import pyarrow as pa
-import pytest
 
 from agentbook.frames.parse.frame import FrameBuilder
 from agentbook.frames.parse.parsed_page import batches_of, keep_rows
 from frames.parse.pages import page
 from frames.parse.test_frame import EVENT, SESSION
-
-pytestmark = pytest.mark.dependencies
 
 
 def test_a_value_known_from_the_request_is_held_once() -> None:

@@ -7,13 +7,10 @@ import pickle
 from typing import Any
 
 import pandas as pd
-import pytest
 
 from agentbook.api.record import Record
 from agentbook.frames.parse.frame import to_frame
 from frames.parse.pages import page
-
-pytestmark = pytest.mark.dependencies
 
 SECRET = "sk-proj-5up3rs3cret"
 

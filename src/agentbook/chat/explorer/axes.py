@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from calendar import month_abbr
 from dataclasses import dataclass
+from datetime import date
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from ...frames.analysis.periods import zone
-from .columns import NO_TIME, Floats, Integers, TurnColumns
+from ...frames.analysis.periods import localize, zone
+from .columns import NO_TIME, Floats, Integers, TurnColumns, local_times
 
 MAX_PERIODS = 96
 BANDS = 32  # of latency; with MAX_PERIODS, at most some three thousand cells
@@ -78,12 +79,14 @@ class Axes:
         end_ms = self.begin_ms + self.length_ms * self.periods
         step = next((length for length in _LENGTHS if (end_ms - self.begin_ms) / length <= MAX_TICKS), 0)
         step = step or -(-(end_ms - self.begin_ms) // (MAX_TICKS * _YEAR)) * _YEAR
-        begin, end = (pd.Timestamp(ms, unit="ms", tz="UTC").tz_convert(zone(self.tz)) for ms in (self.begin_ms, end_ms))
+        begin, end = local_times(np.array([self.begin_ms, end_ms]), self.tz)
         if step < _DAY:
             first = pd.Timestamp(_floor(self.begin_ms, step, _offset_ms(begin)), unit="ms", tz="UTC")
             ticks = pd.date_range(first, end.tz_convert("UTC"), freq=pd.Timedelta(step, "ms")).tz_convert(zone(self.tz))
         else:
-            ticks = pd.date_range(begin.normalize(), end, freq=f"{step // _DAY}D")
+            # Not by `date_range`: pandas 3.0 makes no steps of centuries.
+            days = np.arange(_local_day(begin), _local_day(end) + 1, step // _DAY).astype("datetime64[D]")
+            ticks = localize(pd.DatetimeIndex(days.astype("datetime64[ms]")), self.tz)
         return [(round(tick.timestamp() * 1000), _tick_name(tick, step)) for tick in ticks if begin <= tick <= end]
 
 
@@ -91,7 +94,7 @@ def axes_of(columns: TurnColumns) -> Axes:
     """The axes that show all turns."""
     at = columns.at_ms[columns.at_ms != NO_TIME]
     first, last = (int(at.min()), int(at.max())) if len(at) else (0, 0)
-    offset = _offset_ms(pd.Timestamp(first, unit="ms", tz="UTC").tz_convert(zone(columns.tz)))
+    offset = _offset_ms(local_times(np.array([first]), columns.tz)[0])
     length = next((length for length in _LENGTHS if (last - first) / length < MAX_PERIODS - 1), 0)
     length = length or -(-(last - first) // (MAX_PERIODS - 1) // _DAY) * _DAY
     begin = _floor(first, length, offset)
@@ -112,6 +115,11 @@ def _latency_ends(latency_s: Floats) -> tuple[float, float]:
 def _offset_ms(local: pd.Timestamp) -> int:
     offset = local.utcoffset()
     return 0 if offset is None else round(offset.total_seconds() * 1000)
+
+
+def _local_day(local: pd.Timestamp) -> int:
+    """The date as a number of days since 1970."""
+    return local.date().toordinal() - date(1970, 1, 1).toordinal()
 
 
 def _floor(ms: int, length: int, offset_ms: int) -> int:

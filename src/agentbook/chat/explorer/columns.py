@@ -20,6 +20,7 @@ REQUIRED = ("session_id", "turn", "asked_at", "latency_s", "status")
 ANSWERED, FIRST, LAST = "answered", ("answered",), ("unanswered", "open")
 NO_TIME = np.iinfo(np.int64).min
 HOURS = 7 * 24
+_LAST_DAY_MS = int(np.datetime64("9999-12-31", "ms").astype(np.int64))
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,7 @@ def read_columns(turns: pd.DataFrame, by: str | None, tz: str) -> TurnColumns:
     order = np.argsort(latency, kind="stable")
     at = pd.DatetimeIndex(moments(turns)).as_unit("ms")
     at_ms = at.asi8.astype(np.int64)
-    local = at.tz_convert(zone(tz))
+    local = local_times(at_ms, tz)
     known = at_ms != NO_TIME
     slot = np.where(known, np.nan_to_num(np.asarray(local.day_of_week * 24 + local.hour, dtype="float64")), -1)
     outcome, outcomes = _codes(outcome_names(turns))
@@ -90,6 +91,16 @@ def read_columns(turns: pd.DataFrame, by: str | None, tz: str) -> TurnColumns:
         order, at_ms[order], latency[order], slot.astype(np.int64)[order], outcome[order], group[order],
         session.astype(np.int64)[order], outcomes, groups, tz,
     )  # fmt: skip
+
+
+def local_times(at_ms: Integers, tz: str) -> pd.DatetimeIndex:
+    """The times in a zone; `NO_TIME` is NaT.
+
+    The last day of the year 9999 is shown as its first moment: part of it is in the
+    year 10000 somewhere, which pandas may not convert.
+    """
+    utc = pd.DatetimeIndex(np.minimum(at_ms, _LAST_DAY_MS).astype("datetime64[ms]"), tz="UTC")
+    return utc.tz_convert(zone(tz))
 
 
 def moments(turns: pd.DataFrame) -> pd.Series:

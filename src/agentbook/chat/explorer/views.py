@@ -7,14 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from ..._titles import title
-from ...frames.analysis.periods import zone
 from ...frames.plot.style import count_text
 from ..html.sanitize import visible
 from .code import selection_code
-from .columns import NO_TIME, Integers
+from .columns import NO_TIME, Integers, local_times
 from .crossfilter import MAX_GROUPS, Crossfilter
 from .filters import duration, filters_message, label, minute
 from .source import Source
@@ -83,7 +81,7 @@ def table_part(crossfilter: Crossfilter, source: Source, page: TablePage) -> dic
     page.offset = min(page.offset, max(len(rows) - 1, 0) // PAGE_ROWS * PAGE_ROWS)
     part = rows[page.offset : page.offset + PAGE_ROWS]
     columns = crossfilter.columns
-    local_times = pd.DatetimeIndex(columns.at_ms[part].astype("datetime64[ms]"), tz="UTC").tz_convert(zone(columns.tz))
+    times = local_times(columns.at_ms[part], columns.tz)
     return {
         "sort": page.sort,
         "descending": page.descending,
@@ -99,7 +97,7 @@ def table_part(crossfilter: Crossfilter, source: Source, page: TablePage) -> dic
                 "text": text,
             }
             for index, moment, text in zip(
-                part, local_times, _questions(source, columns.row[part], MAX_QUESTION), strict=True
+                part, times, _questions(source, columns.row[part], MAX_QUESTION), strict=True
             )
         ],
     }

@@ -80,7 +80,7 @@ def _period_starts(moments: pd.Series, step: pd.Timedelta | str, tz: str) -> pd.
             return _at_offset_changes(starts.astype(local.dtype), local, floored)
     else:
         floored = naive.dt.to_period(step).dt.start_time
-    return _localize(pd.DatetimeIndex(floored), tz).to_series(index=moments.index)
+    return localize(pd.DatetimeIndex(floored), tz).to_series(index=moments.index)
 
 
 def period_range(first: Any, last: Any, freq: str, tz: str) -> pd.DatetimeIndex:
@@ -93,7 +93,7 @@ def period_range(first: Any, last: Any, freq: str, tz: str) -> pd.DatetimeIndex:
     if isinstance(step, pd.Timedelta):
         _check_count(begin, end, (end - begin) / step, freq)
         return _long_periods(begin, end, step, tz)
-    return _localize(pd.DatetimeIndex(pd.period_range(begin, end, freq=step).start_time), tz)
+    return localize(pd.DatetimeIndex(pd.period_range(begin, end, freq=step).start_time), tz)
 
 
 def next_period(start: Any, freq: str, tz: str) -> Any:
@@ -103,7 +103,7 @@ def next_period(start: Any, freq: str, tz: str) -> Any:
         if step > HOUR:
             return _long_periods(naive, naive + 2 * step + DAY, step, tz)[1]
         return _short_periods(start, start + step + HOUR, step, tz)[1]
-    return _localize(pd.DatetimeIndex([(pd.Period(naive, freq=step) + 1).start_time]), tz)[0]
+    return localize(pd.DatetimeIndex([(pd.Period(naive, freq=step) + 1).start_time]), tz)[0]
 
 
 def _step(freq: str) -> pd.Timedelta | str:
@@ -113,7 +113,8 @@ def _step(freq: str) -> pd.Timedelta | str:
     )
     try:
         offset: Any = to_offset(freq)
-        length: Any = pd.Timedelta(offset)
+        # pandas 3.0 makes no Timedelta of a Day.
+        length: Any = pd.Timedelta(days=offset.n) if isinstance(offset, pd.offsets.Day) else pd.Timedelta(offset)
     except (ValueError, TypeError):
         length = pd.NaT
     if isinstance(length, pd.Timedelta):
@@ -165,7 +166,7 @@ def _long_periods(begin: Any, end: Any, step: pd.Timedelta, tz: str) -> pd.Datet
     """The starts of periods longer than an hour, between two local times."""
     # If a change of the UTC offset skips the start of a period, the period starts
     # later.
-    starts = _localize(pd.date_range(begin.floor(step), end, freq=step), tz).unique()
+    starts = localize(pd.date_range(begin.floor(step), end, freq=step), tz).unique()
     # If it skips whole periods, as Samoa skipped a day, they do not exist.
     return starts[(_period_starts(starts.to_series(), step, tz) == starts).to_numpy()]
 
@@ -178,8 +179,10 @@ def _check_count(begin: Any, end: Any, count: float, freq: str) -> None:
         )
 
 
-def _localize(naive: pd.DatetimeIndex, tz: str) -> pd.DatetimeIndex:
-    # A repeated midnight means the first one; a skipped one, the end of the skipped
-    # time.
+def localize(naive: pd.DatetimeIndex, tz: str) -> pd.DatetimeIndex:
+    """Midnights in a time zone.
+
+    A repeated midnight means the first one; a skipped one, the end of the skipped time.
+    """
     first = np.ones(len(naive), np.bool_)
     return naive.tz_localize(zone(tz), ambiguous=first, nonexistent="shift_forward").as_unit("us")
