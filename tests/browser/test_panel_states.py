@@ -209,6 +209,11 @@ def withdraw_a_message_after_stop(page: Page, panel: Panel) -> None:
     page.page.emulate_media(reduced_motion="reduce")
     expect(panel.status).to_contain_text("No sign of life for ")
     page.screenshot("panel-silent")
+    expect(panel.button("Send")).to_be_visible()
+    page.page.set_viewport_size({"width": 400, "height": 1000})
+    expect(panel.button("Send")).to_be_hidden()  # there is no room for both
+    expect(panel.button("Stop")).to_be_visible()
+    page.page.set_viewport_size({"width": 1200, "height": 1000})
     panel.box.press("Escape")
     expect(panel.root.locator(".ab-agent .ab-foot")).to_contain_text("The agent may still finish")
     panel.send("Never mind.")
