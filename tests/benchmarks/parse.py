@@ -1,6 +1,6 @@
 """Measures how fast pages of events are parsed into a frame.
 
-    python tests/benchmarks/parse.py [--pages 40] [--rounds 21]
+    python tests/benchmarks/parse.py [--pages 200] [--rounds 11]
 
 The events are those of `tests/benchmarks/event_mixes.py`. Compared are agentbook;
 ``json.loads`` with ``pandas.json_normalize``, as people write it by hand; and a floor,
@@ -119,7 +119,7 @@ def _resident_mb(name: str) -> float:
     return float(match[1]) / 1024 if match else float("nan")
 
 
-def measure(report: Report, count: int = 40, rounds: int = 21) -> None:
+def measure(report: Report, count: int = 200, rounds: int = 11) -> None:
     """Measure CPU and memory for each mix of events."""
     for mix in MIXES:
         pages = make_pages(count, mix)
@@ -130,8 +130,8 @@ def measure(report: Report, count: int = 40, rounds: int = 21) -> None:
             ratio = median(mine / theirs for mine, theirs in zip(times["ours"], times[other], strict=False))
             mine_us, theirs_us = (1e6 * median(times[name]) / count / PAGE for name in ("ours", other))
             report.row(label, f"{mine_us:.2f} µs", f"{theirs_us:.2f} µs {other}", ratio, goal)
-        memory = [peak_memory_mb(way, mix, 5 * count) for way in ("ours", "by hand")]
-        label = f"parse {mix}, {5 * count * PAGE:,} events: peak memory"
+        memory = [peak_memory_mb(way, mix, count) for way in ("ours", "by hand")]
+        label = f"parse {mix}, {count * PAGE:,} events: peak memory"
         report.row(
             label, f"{memory[0]:.0f} MB", f"{memory[1]:.0f} MB json_normalize", memory[0] / memory[1], MEMORY_GOAL
         )
@@ -139,8 +139,8 @@ def measure(report: Report, count: int = 40, rounds: int = 21) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pages", type=int, default=40)
-    parser.add_argument("--rounds", type=int, default=21)
+    parser.add_argument("--pages", type=int, default=200)
+    parser.add_argument("--rounds", type=int, default=11)
     parser.add_argument("--peak", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.peak:
