@@ -292,7 +292,7 @@ for number in range(int(sys.argv[1])):
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr
     errors = dict(zip(BOMBS, done.stdout.splitlines(), strict=True))
-    expected = "nested too deeply|repeats itself|names nothing|larger than 16 MiB"
+    expected = "nested too deeply|maximum nesting depth|repeats itself|names nothing|larger than 16 MiB"
     assert {name: bool(re.search(expected, error)) for name, error in errors.items()} == dict.fromkeys(BOMBS, True)
 
 
