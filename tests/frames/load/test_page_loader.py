@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import bisect
 import json
+import random
+from collections import deque
 from itertools import pairwise
 from typing import Any
 
@@ -74,23 +76,29 @@ def test_a_session_is_split_as_soon_as_its_first_page_is_there() -> None:
     assert max(lengths_ms[1:]) - min(lengths_ms[1:]) <= len(starts), "all end at about the same time"
 
 
-def _rounds(ids: list[str], page: int, monkeypatch: pytest.MonkeyPatch) -> int:
-    """How many rounds of 8 requests at the same time the events of a session take."""
-    set_concurrency(monkeypatch, 8)
-    loader = PageLoader([ListLoad("s", events("s"))], FrameBuilder("events"), lambda load: None)
-    rounds = 0
+def _load(
+    ids: list[str], page: int, monkeypatch: pytest.MonkeyPatch, *, concurrency: int = 8, from_cursor: bool = True
+) -> tuple[int, int]:
+    """How many requests the events of a session take, and how many rounds of them.
+
+    The totals count the events after the cursor, or those of the whole session.
+    """
+    set_concurrency(monkeypatch, concurrency)
+    load = ListLoad("s", events("s"))
+    loader = PageLoader([load], FrameBuilder("events"), lambda load: None)
+    under_way, rounds = deque[tuple[PageRequest, int]](), 0
     while not loader.finished:
-        rounds += 1
-        for request in loader.next_requests():
-            query = request.call.query
-            start = bisect.bisect_right(ids, query.get("from_id") or "")
-            shown = ids[:-2:-1] if query.get("sort_by") == "-id" else ids[start : start + page]
-            more = start + page < len(ids)
-            pagination = {"total_count": len(ids) - start, "has_more": more}
-            body = json.dumps({"items": [{"id": event_id} for event_id in shown], "pagination": pagination}).encode()
-            loader.receive(Fetched(request, Page.parse(body), wait_s=0.05, cost_s=0.001))
-    assert loader.requests >= len(ids) // page
-    return rounds
+        under_way.extend((request, rounds + 1) for request in loader.next_requests())
+        request, rounds = under_way.popleft()
+        query = request.call.query
+        start = bisect.bisect_right(ids, query.get("from_id") or "")
+        shown = ids[:-2:-1] if query.get("sort_by") == "-id" else ids[start : start + page]
+        total = len(ids) - start if from_cursor else len(ids)
+        pagination = {"total_count": total, "has_more": start + page < len(ids)}
+        body = json.dumps({"items": [{"id": event_id} for event_id in shown], "pagination": pagination}).encode()
+        loader.receive(Fetched(request, Page.parse(body), wait_s=0.05, cost_s=0.001))
+    assert [row for piece in load.pieces() if piece.rows for row in piece.batch["id"].to_pylist()] == ids
+    return loader.requests, rounds
 
 
 def test_a_session_whose_events_are_close_together_at_its_end_is_split_there(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,8 +106,34 @@ def test_a_session_whose_events_are_close_together_at_its_end_is_split_there(mon
     even = [event_id(26_000 * n, n) for n in range(1600)]
     late = [event_id(26_000 * n, n) for n in range(800)]
     late += [event_id(26_000 * 800 + 6 * n, 800 + n) for n in range(800)]
-    assert _rounds(even, 20, monkeypatch) <= 16
-    assert _rounds(late, 20, monkeypatch) <= 20
+    assert _load(even, 20, monkeypatch)[1] <= 16
+    assert _load(late, 20, monkeypatch)[1] <= 20
+
+
+@pytest.mark.parametrize(("pages", "limit"), [(10, 50), (80, 180), (200, 300)])
+def test_few_requests_are_made_where_events_come_in_turns(
+    pages: int, limit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The totals tell which ranges of time are empty, so these are not cut up."""
+    draw = random.Random(3)
+    ids, at = [], 0.0
+    for n in range(20 * pages):  # turns of 20 events, and now and then a pause of half a day
+        at += draw.expovariate(1 / 60_000) if n % 20 == 0 else draw.expovariate(1 / 800) + 1
+        at += (draw.random() < 0.001) * 50_000_000
+        ids.append(event_id(int(at), n))
+    assert _load(ids, 20, monkeypatch, concurrency=24)[0] <= limit
+
+
+def test_the_last_page_of_a_range_is_a_full_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    even = [event_id(26_000 * n, n) for n in range(4000)]
+    requests, rounds = _load(even, 20, monkeypatch)
+    assert requests <= 200 + 8
+    assert rounds <= 27
+
+
+def test_totals_of_the_whole_list_say_nothing_about_its_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    even = [event_id(26_000 * n, n) for n in range(1600)]
+    assert _load(even, 20, monkeypatch, from_cursor=False)[1] <= 16
 
 
 def test_further_sessions_wait_for_a_thread_while_pages_are_parsed() -> None:
@@ -144,7 +178,7 @@ def test_small_pages_by_offset_are_parsed_together(monkeypatch: pytest.MonkeyPat
             items = [{"id": event_id} for event_id in IDS[start : start + 20]]
             body = json.dumps({"items": items, "pagination": {"total_count": len(IDS)}}).encode()
             loader.receive(Fetched(request, Page.parse(body), wait_s=0.05, cost_s=0.001))
-    assert [row for piece in load.pieces() for row in piece.batch["id"].to_pylist()] == IDS
+    assert [row for piece in load.pieces() if piece.rows for row in piece.batch["id"].to_pylist()] == IDS
     assert max(parsed) > 1
     assert sum(parsed) == loader.requests - 1, "the first page alone"
 
@@ -159,7 +193,7 @@ def test_what_follows_a_failed_page_is_not_kept() -> None:
     loader.next_requests()
     assert loader.finished
     assert str(load.error) == "lost"
-    assert [row for piece in load.pieces() for row in piece.batch["id"].to_pylist()] == IDS[:20]
+    assert [row for piece in load.pieces() if piece.rows for row in piece.batch["id"].to_pylist()] == IDS[:20]
 
 
 def answer(loader: PageLoader, request: PageRequest) -> bool:

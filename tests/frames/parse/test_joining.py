@@ -7,7 +7,7 @@ import json
 import pyarrow as pa
 
 from agentbook.frames.parse.frame import FrameBuilder
-from agentbook.frames.parse.parsed_page import batches_of, keep_rows
+from agentbook.frames.parse.parsed_page import ParsedPage, batches_of, keep_rows
 from frames.parse.pages import page
 from frames.parse.test_frame import EVENT, SESSION
 
@@ -60,3 +60,28 @@ def test_joined_rows_leave_the_pool_of_the_pages() -> None:
     )
     assert len(table) == 33_000
     assert lasting > 10 * max(in_pages, 1)
+
+
+def test_the_latest_pages_are_joined_once_they_are_many_or_whole() -> None:
+    builder = FrameBuilder("events", {"session_id": SESSION})
+    body = page(*[{**EVENT, "created_at": "never" if n == 7 else EVENT["created_at"]} for n in range(1000)])
+    pieces: list[ParsedPage] = []
+    for _ in range(12):
+        pieces.append(builder.parse(body))
+        builder.join_latest(pieces)
+    assert [(piece.rows, piece.joined) for piece in pieces] == [(9000, True), *[(1000, False)] * 3]
+    assert [problem.row for problem in pieces[0].problems] == [1000 * n + 7 for n in range(9)]
+    builder.join_latest(pieces, whole=True)
+    assert [piece.rows for piece in pieces] == [9000, 3000]
+    builder.join_latest(pieces, whole=True)
+    builder.extend([*pieces, builder.parse(body)])
+    assert len(builder.to_arrow()) == builder.rows == 13_000
+    assert [problem["row"] for problem in builder.problems] == [1000 * n + 7 for n in range(13)]
+
+
+def test_a_single_page_and_pages_without_rows_stay_as_they_are() -> None:
+    builder = FrameBuilder("events")
+    for pieces in ([builder.parse(page(EVENT))], [builder.parse(page()), builder.parse(page())]):
+        before = list(pieces)
+        builder.join_latest(pieces, whole=True)
+        assert pieces == before

@@ -6,6 +6,7 @@ midpoint in time between two ids is a cursor too.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
@@ -17,7 +18,7 @@ from ...api.pagination import Pagination
 from ..parse.parsed_page import ParsedPage
 
 Outcome = tuple[Page, ParsedPage] | AgentbookError
-SPLIT_PAGES = 2  # a range is split only if it still has more than so many pages
+SPLIT_PAGES = 1  # a range is split only if it still has more than so many pages
 
 
 class IdRange:
@@ -36,6 +37,10 @@ class IdRange:
         The id after which it starts; empty at the beginning of the list.
     pieces : list of ParsedPage
         What has arrived, in order.
+    rows : int
+        How many rows have arrived.
+    total : int or None
+        The total by its first page; as a rule that counts the items after `start`.
     """
 
     def __init__(self, load: ListLoad, pagination: Pagination, *, split: bool = False) -> None:
@@ -44,6 +49,8 @@ class IdRange:
         self.split = split
         self.start = pagination.cursor or ""
         self.pieces: list[ParsedPage] = []
+        self.rows = 0
+        self.total: int | None = None
         self._early: dict[int, Outcome] = {}  # outcomes that arrived before their turn
         self._requested = self._arrived = 0
 
@@ -155,16 +162,32 @@ class ListLoad:
         first, last = ids[0].as_py(), ids[-1].as_py()
         if is_persisted(first) and is_persisted(last):
             begin, end = milliseconds_of(first), milliseconds_of(last)
-            self.newest_ms = end + (end - begin) * max(self.total - self.rows, 0) // self.rows
+            self.newest_ms = end + (end - begin) * max(self.total - self.rows, 0) // max(self.rows - 1, 1)
 
-    def rows_per_ms(self) -> float:
-        """Rows to come, by the time between their ids; 0.0 if it cannot be split."""
+    def rows_to_come(self) -> dict[IdRange, float]:
+        """How many rows each range still has, by estimate; empty if none can be split.
+
+        The totals of two ranges say how many rows come between their starts. Between
+        totals that are known, rows are taken to be spread evenly over time.
+        """
         if self.newest_ms is None or not self.splittable:
-            return 0.0
-        if self.total is None or self.total <= self.rows:
-            return 1.0  # no total: the longest range is split, down to two seconds
-        spans_ms = sum(id_range.span_ms() for id_range in self.ranges if not id_range.done)
-        return (self.total - self.rows) / max(spans_ms, 1)
+            return {}
+        ranges = self.ordered_ranges
+        if self.total is None or self.total <= self.page_rows:
+            # No total, or that of the page: as if each millisecond had a row.
+            return {id_range: float(id_range.span_ms()) for id_range in ranges if not id_range.done}
+        first_total = self.total - self.rows + sum(id_range.rows for id_range in ranges)
+        # A total that is not smaller than the list's does not depend on the cursor.
+        starts = {n: each.total for n, each in enumerate(ranges) if each.total is not None and each.total < self.total}
+        starts = {0: first_total, **starts, len(ranges): 0}
+        rows: dict[IdRange, float] = {}
+        for (start, total), (end, total_after) in itertools.pairwise(starts.items()):
+            group = ranges[start:end]
+            remaining = max(total - total_after - sum(id_range.rows for id_range in group), 0)
+            spans = {id_range: id_range.span_ms() for id_range in group if not id_range.done}
+            span_ms = max(sum(spans.values()), 1)
+            rows |= {id_range: remaining * span / span_ms for id_range, span in spans.items()}
+        return rows
 
     def open(self) -> IdRange:
         """Start to read the list, in one range."""

@@ -25,6 +25,7 @@ from .id_ranges import SPLIT_PAGES, IdRange, ListLoad
 
 _SMALL_BYTES = 100_000  # pages up to this size are parsed together with others
 _BATCH_BYTES = 400_000  # of small pages parsed at once: a page of 1,000 events
+_SPARE = 0.05  # of the last page of a range: its length is an estimate, and the page should suffice
 _AHEAD_BYTES = 8_000_000  # of pages that may arrive while others are parsed
 
 
@@ -71,6 +72,8 @@ class PageLoader:
     is_unchanged : callable, optional
         Called for a list whose only page has arrived, with a function that returns its
         ids. If it returns True, the page is not parsed and the list is complete.
+    join : bool
+        Whether the pages of a range are joined as they arrive, for a frame.
     concurrency : int
         Maximum number of requests under way; it adapts to the latency.
 
@@ -92,6 +95,7 @@ class PageLoader:
         on_part: Callable[[ListLoad], None] = lambda load: None,
         is_unchanged: Callable[[ListLoad, Callable[[], list[str | None]]], bool] | None = None,
         part_rows: int = 250_000,
+        join: bool = True,
         concurrency: int = MAX_CONCURRENCY,
     ) -> None:
         self._parser = parser
@@ -100,6 +104,7 @@ class PageLoader:
         self._on_part = on_part
         self._is_unchanged = is_unchanged
         self._part_rows = part_rows
+        self._join = join
         self.concurrency = concurrency
         self._limit = ConcurrencyLimit(concurrency)
         self._queue: deque[ListLoad] = deque()  # not started
@@ -181,15 +186,23 @@ class PageLoader:
         """The first page of a range cut off from the longest one.
 
         The ranges become as long as they would be if each request that may be made now
-        had its own: all of them then end at about the same time.
+        had its own: all of them then end at about the same time. Each is a little less
+        than a number of whole pages, so that its last page is a full one.
         """
-        rows_per_ms = {load: load.rows_per_ms() for load in {id_range.load for id_range in self._ranges}}
-        rows = [id_range.span_ms() * rows_per_ms[id_range.load] for id_range in self._ranges]
-        longest = max(range(len(rows)), key=rows.__getitem__, default=None)
-        if longest is None or rows[longest] <= SPLIT_PAGES * max(self._ranges[longest].load.page_rows, 1):
+        rows: dict[IdRange, float] = {}
+        for load in dict.fromkeys(id_range.load for id_range in self._ranges):
+            rows |= load.rows_to_come()
+        longest = max(rows, key=rows.__getitem__, default=None)
+        page_rows = 1 if longest is None else max(longest.load.page_rows, 1)
+        if longest is None or rows[longest] <= SPLIT_PAGES * page_rows:
             return None
-        average = sum(rows) / (len(rows) + self._limit.target - self.under_way)
-        part = self._ranges[longest].cut_off(min(average / rows[longest], 0.5))
+        average = sum(rows.values()) / (len(rows) + self._limit.target - self.under_way)
+        part_rows = half = rows[longest] / 2
+        if average < half > page_rows:
+            part_rows = _rows_of_pages(average, page_rows)
+        elif half > page_rows:
+            part_rows = rows[longest] - _rows_of_pages(half, page_rows)
+        part = longest.cut_off(part_rows / rows[longest])
         if part is None or (page := part.next_call()) is None:
             return None
         self._ranges.append(part)
@@ -308,6 +321,11 @@ class PageLoader:
             raise _error(load, pagination.problems[0])
         piece = keep_rows(piece, keep)
         id_range.pieces.append(piece)
+        if self._join:
+            self._parser.join_latest(id_range.pieces, whole=id_range.done and id_range.split)
+        if id_range.total is None:
+            id_range.total = page.total_count
+        id_range.rows += piece.rows
         load.rows += piece.rows
         load.pages += 1
         load.page_rows = max(load.page_rows, piece.rows)
@@ -341,6 +359,11 @@ class PageLoader:
             load = self._completed.pop(0)
             load.complete = True
             self._on_complete(load)
+
+
+def _rows_of_pages(rows: float, page_rows: int) -> float:
+    """About so many rows: a little less than the nearest number of whole pages."""
+    return (max(round(rows / page_rows + _SPARE), 1) - _SPARE) * page_rows
 
 
 def _check(load: ListLoad, piece: ParsedPage) -> None:

@@ -168,7 +168,10 @@ class FrameBuilder:
 
     def append(self, page: ParsedPage) -> None:
         """Append a page parsed by this or another builder of the same resource."""
-        if page.rows:
+        if page.joined:
+            self._join()
+            self._tables.append(page.batch)
+        elif page.rows:
             self._small.append(page)
             self._small_rows += page.rows
             ends_batch = page.whole is None or page.start + page.rows == len(page.whole)
@@ -185,21 +188,48 @@ class FrameBuilder:
         while pieces:
             self.append(pieces.pop())
 
+    def join_latest(self, pieces: list[ParsedPage], *, whole: bool = False) -> None:
+        """Join the last pages of a list, in place, once they are many or it is whole.
+
+        For pages of one request that are appended later, all at once: until then the
+        processor waits for the network now and then, and afterwards only the caller
+        waits.
+        """
+        first, rows = len(pieces), 0
+        while first and not pieces[first - 1].joined:
+            first -= 1
+            rows += pieces[first].rows
+        if not (rows >= _JOINED_ROWS or (whole and rows and first < len(pieces) - 1)):
+            return
+        latest, problems, row = pieces[first:], list[Problem](), 0
+        for piece in latest:
+            problems += [
+                problem if problem.row is None else replace(problem, row=row + problem.row)
+                for problem in piece.problems
+            ]
+            row += piece.rows
+        table = pa.concat_tables(self._joined([piece for piece in latest if piece.rows]))
+        readable = all(piece.readable for piece in latest)
+        pieces[first:] = [ParsedPage(rows, table, problems, latest[0].context, readable, joined=True)]
+
     def _join(self) -> None:
         pages, self._small, self._small_rows = self._small, [], 0
+        self._tables += self._joined(pages)
+
+    def _joined(self, pages: list[ParsedPage]) -> list[Any]:
+        """Tables of the rows of some pages: one, if they have the same columns."""
         small = batches_of(pages) if len(pages) > 1 else [page.batch for page in pages]
         # Batches differ in schema only if a context adds columns.
-        if len(small) > 1 and all(batch.schema.equals(small[0].schema) for batch in small[1:]):
-            names, rows = small[0].schema.names, sum(map(len, small))
-            apart = _RAW_COLUMNS if rows >= _RAW_ROWS * len(small) else frozenset()
-            columns = [[batch.column(n) for batch in small] for n in range(len(names))]
-            joined = [
-                pa.chunked_array(arrays) if name in apart else self._join_column(n, arrays)
-                for n, (name, arrays) in enumerate(zip(names, columns, strict=True))
-            ]
-            self._tables.append(pa.table(joined, schema=small[0].schema))
-        else:
-            self._tables += [pa.Table.from_batches([batch]) for batch in small]
+        if len(small) <= 1 or not all(batch.schema.equals(small[0].schema) for batch in small[1:]):
+            return [pa.Table.from_batches([batch]) for batch in small]
+        names, rows = small[0].schema.names, sum(map(len, small))
+        apart = _RAW_COLUMNS if rows >= _RAW_ROWS * len(small) else frozenset()
+        columns = [[batch.column(n) for batch in small] for n in range(len(names))]
+        joined = [
+            pa.chunked_array(arrays) if name in apart else self._join_column(n, arrays)
+            for n, (name, arrays) in enumerate(zip(names, columns, strict=True))
+        ]
+        return [pa.table(joined, schema=small[0].schema)]
 
     def _join_column(self, number: int, arrays: list[Any]) -> Any:
         """One array of several; a column that repeats one array is joined only once."""

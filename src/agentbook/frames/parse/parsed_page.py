@@ -17,6 +17,7 @@ class ParsedPage:
     """A parsed page: a record batch of its rows (None if it has none), and problems.
 
     If the batch is a slice, `whole` is what it was cut from, and `start` its first row.
+    Several pages that were `joined` have a table in place of a batch.
     """
 
     rows: int
@@ -26,6 +27,7 @@ class ParsedPage:
     readable: bool = True
     whole: Any = None
     start: int = 0
+    joined: bool = False
 
 
 def keep_rows(piece: ParsedPage, keep: list[bool] | None) -> ParsedPage:

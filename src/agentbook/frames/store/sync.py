@@ -191,7 +191,7 @@ class Sync:
             ]
             loader = PageLoader(
                 loads, FrameBuilder("events"), self._add_rest, lambda rows, total: bar.add(rows),
-                on_part=self._add_part, is_unchanged=self._is_unchanged, part_rows=COMMIT_ROWS,
+                on_part=self._add_part, is_unchanged=self._is_unchanged, part_rows=COMMIT_ROWS, join=False,
             )  # fmt: skip
             try:
                 yield loader
