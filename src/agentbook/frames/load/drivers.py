@@ -48,8 +48,8 @@ def fetch_pages(loader: PageLoader, run: Run) -> None:
                     continue
                 fetchers.submit(requests, loader.target)
                 if loader.under_way:
-                    if fetchers.idle:  # otherwise parsing would delay the next requests
-                        loader.parse_small()
+                    while fetchers.idle and loader.catch_up():  # otherwise this would delay the next requests
+                        pass
                     loader.receive(shield.interruptible(fetchers.next_arrived))
         except KeyboardInterrupt:
             loader.parse_small()  # these pages have arrived

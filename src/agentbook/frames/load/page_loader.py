@@ -17,7 +17,7 @@ from ...api.errors import AgentbookError, InvalidInput, NotFound
 from ...api.event_ids import is_persisted, milliseconds_of
 from ...api.page import Page
 from ...api.pagination import newest_call
-from ..parse.frame import FrameBuilder
+from ..parse.frame import JOINED_ROWS, FrameBuilder
 from ..parse.page_checks import all_in_order, check_page, check_session_ids
 from ..parse.parsed_page import ParsedPage, keep_rows
 from .concurrency import MAX_CONCURRENCY, ConcurrencyLimit
@@ -114,6 +114,7 @@ class PageLoader:
         self._small_bytes = 0
         self._small_limit = 1
         self._bytes = 0  # of all pages that were received
+        self._to_join: dict[IdRange, None] = {}  # those that received pages
         self._parts: list[ListLoad] = []  # to be reported
         self._completed: list[ListLoad] = []
         self.requests = 0
@@ -296,6 +297,24 @@ class PageLoader:
             self._record(fetched, parse_s)
         self._report()
 
+    def catch_up(self) -> bool:
+        """Do some work for which no request waits; whether there was any.
+
+        Call it when the network is waited for anyway.
+        """
+        if self._small:
+            self.parse_small()
+            return True
+        while self._to_join:
+            id_range, _ = self._to_join.popitem()
+            if self._join_pages(id_range, JOINED_ROWS // 2):
+                return True
+        return False
+
+    def _join_pages(self, id_range: IdRange, rows: int) -> bool:
+        """Join the latest pages of a range, if they are so many rows or the last ones."""
+        return self._parser.join_latest(id_range.pieces, 1 if id_range.done and id_range.split else rows)
+
     def _record(self, fetched: Fetched, parse_s: float) -> None:
         if fetched.wait_s or fetched.cost_s:  # not for a page that was here already
             self._limit.record(fetched.wait_s, fetched.cost_s + parse_s)
@@ -322,7 +341,8 @@ class PageLoader:
         piece = keep_rows(piece, keep)
         id_range.pieces.append(piece)
         if self._join:
-            self._parser.join_latest(id_range.pieces, whole=id_range.done and id_range.split)
+            self._to_join[id_range] = None
+            self._join_pages(id_range, JOINED_ROWS)
         if id_range.total is None:
             id_range.total = page.total_count
         id_range.rows += piece.rows

@@ -29,7 +29,7 @@ from .schemas import schema_of
 
 # Small batches are joined up to this many rows while they arrive: the memory they free
 # is reused at once, and few batches make the final table cheaper.
-_JOINED_ROWS = 8_192
+JOINED_ROWS = 8_192
 # Where the joined columns stay. Arrow's own pool mixes them with the short-lived ones
 # of pages, and cannot use again what lies between: a load then takes a third more.
 _LASTING = pa.system_memory_pool()
@@ -175,7 +175,7 @@ class FrameBuilder:
             self._small.append(page)
             self._small_rows += page.rows
             ends_batch = page.whole is None or page.start + page.rows == len(page.whole)
-            if self._small_rows >= _JOINED_ROWS and ends_batch:
+            if self._small_rows >= JOINED_ROWS and ends_batch:
                 self._join()
         self._add_problems(page.problems, page.context)
         self.readable = self.readable and page.readable
@@ -188,19 +188,19 @@ class FrameBuilder:
         while pieces:
             self.append(pieces.pop())
 
-    def join_latest(self, pieces: list[ParsedPage], *, whole: bool = False) -> None:
-        """Join the last pages of a list, in place, once they are many or it is whole.
+    def join_latest(self, pieces: list[ParsedPage], least_rows: int) -> bool:
+        """Join the last pages of a list, in place, if they have enough rows.
 
         For pages of one request that are appended later, all at once: until then the
         processor waits for the network now and then, and afterwards only the caller
-        waits.
+        waits. Returns whether they were joined.
         """
         first, rows = len(pieces), 0
         while first and not pieces[first - 1].joined:
             first -= 1
             rows += pieces[first].rows
-        if not (rows >= _JOINED_ROWS or (whole and rows and first < len(pieces) - 1)):
-            return
+        if rows < least_rows or len(pieces) - first < 2:
+            return False
         latest, problems, row = pieces[first:], list[Problem](), 0
         for piece in latest:
             problems += [
@@ -211,6 +211,7 @@ class FrameBuilder:
         table = pa.concat_tables(self._joined([piece for piece in latest if piece.rows]))
         readable = all(piece.readable for piece in latest)
         pieces[first:] = [ParsedPage(rows, table, problems, latest[0].context, readable, joined=True)]
+        return True
 
     def _join(self) -> None:
         pages, self._small, self._small_rows = self._small, [], 0
