@@ -13,14 +13,15 @@ from typing import Any
 
 import msgspec
 
-from .calls import Reply
+from .calls import UNREADABLE, Reply
 from .record import Record
 
 # Larger totals are not credible, and list() would allocate room for them.
 _MAX_TOTAL = 10**8
-# The end of an envelope whose last member is `pagination`.
-_TAIL = re.compile(rb'"pagination"\s*:\s*(\{[^{}]*\})\s*\}\s*\Z')
+# The end of the items, and of an envelope whose last member is `pagination`.
+_TAIL = re.compile(rb'(?:(\])\s*,\s*)?"pagination"\s*:\s*(\{[^{}]*\})\s*\}\s*\Z')
 _TAIL_BYTES = 400
+_MAX_OBJECTS = 40  # in the last item, for its id to be read alone
 
 
 class _PageInfo(msgspec.Struct):
@@ -51,6 +52,7 @@ class _Raw(msgspec.Struct):
     pagination: Any = None
 
 
+_read_id = msgspec.json.Decoder(_Id).decode
 _read_info = msgspec.json.Decoder(_PageInfo).decode
 _read_ids = msgspec.json.Decoder(_Ids).decode
 _read_whole = msgspec.json.Decoder(_Whole).decode
@@ -70,7 +72,7 @@ class Page:
         Whether items follow; None if the reply does not say.
     """
 
-    __slots__ = ("_ids", "_items", "body", "has_more", "total_count")
+    __slots__ = ("_ids", "_items", "_items_end", "body", "has_more", "total_count")
 
     def __init__(
         self,
@@ -79,12 +81,14 @@ class Page:
         has_more: bool | None,
         ids: list[str | None] | None = None,
         items: list[Any] | None = None,
+        items_end: int = 0,
     ) -> None:
         self.body = body
         self.total_count = total_count if total_count is not None and 0 <= total_count <= _MAX_TOTAL else None
         self.has_more = has_more
         self._ids = ids
         self._items = items  # until they are used
+        self._items_end = items_end  # in the body; 0 if it is not known
 
     @classmethod
     def parse(cls, body: bytes) -> Page:
@@ -124,8 +128,8 @@ class Page:
         tail = _TAIL.search(reply.body, max(len(reply.body) - _TAIL_BYTES, 0))
         if tail is not None:
             try:
-                info = _read_info(tail[1])
-                return cls(reply.body, info.total_count, info.has_more)
+                info = _read_info(tail[2])
+                return cls(reply.body, info.total_count, info.has_more, items_end=max(tail.start(1), 0))
             except msgspec.DecodeError:
                 pass
         return cls.parse(reply.body)
@@ -136,6 +140,25 @@ class Page:
         if self._ids is None:
             self._ids = Page.parse(self.body).ids
         return self._ids
+
+    def last_id(self) -> str | None:
+        """The id of the last item, read without the others; None if that fails.
+
+        An object that ends where the items end is the last item: one within an item
+        ends before. Only a text that holds braces may mislead, so a caller has to
+        compare the id with `ids` in the end.
+        """
+        end = start = self._items_end
+        for _ in range(_MAX_OBJECTS):
+            start = self.body.rfind(b"{", 0, start)
+            if start <= 0:
+                break
+            try:
+                last_id = _read_id(self.body[start:end]).id
+            except UNREADABLE:
+                continue
+            return last_id if isinstance(last_id, str) else None
+        return None
 
     def __len__(self) -> int:
         return len(self.ids)

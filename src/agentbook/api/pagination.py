@@ -17,6 +17,7 @@ from typing import cast
 
 from .calls import Call, ListCall
 from .errors import IncompleteWarning
+from .event_ids import is_persisted
 from .page import Page
 from .record import Record
 
@@ -73,6 +74,7 @@ class Pagination:
         self._totals: set[int] = set()
         self._ignore_totals = False  # a page held more items than its total
         self._ids: set[str] = set()
+        self._expected: str | None = None  # what `expect` was told of the page under way
         self._last_id: str | None = None
         self._last_body = b""
         self._problems: list[str] = []
@@ -84,14 +86,15 @@ class Pagination:
         """
         is_planned = self._started and not self.list_call.keyset and not self._one_by_one
         concurrent = is_planned and self._last_offset() is not None
-        if self.done or (self._pending and not concurrent):
+        expected = len(self._pending) == 1 and self._expected is not None
+        if self.done or (self._pending and not concurrent and not expected):
             return None
         limit = self.list_call.limit
         size, remaining = self._step, None if limit is None else limit - self.items
         if self.list_call.keyset:
             size = size if remaining is None else min(size, remaining)
             self._pending.append(size)
-            return self._page(0, size, from_id=self.cursor)
+            return self._page(0, size, from_id=self.position)
         start, last = self._planned - self._overlap, self._last_offset()
         if last is not None:
             if self._planned >= last:
@@ -102,6 +105,26 @@ class Pagination:
         self._pending.append(size)
         self._planned = start + size
         return self._page(start, size)
+
+    @property
+    def position(self) -> str | None:
+        """In a list paged by id, the id after which the next page starts."""
+        return self.cursor if self._expected is None else self._expected
+
+    def expect(self, page: Page) -> bool:
+        """Note a page that has arrived and is not added yet; whether the next follows.
+
+        In a list paged by id, `next_call` then returns the call after its last item,
+        before its ids are known. If that was not its last item, the reply to that call
+        is ignored.
+        """
+        if not self.list_call.keyset or self.list_call.limit is not None or len(self._pending) != 1 or self._skip:
+            return False
+        last = page.last_id() if page.has_more else None
+        if last is None or not is_persisted(last) or not (self.cursor or "").lower() < last.lower() < (self.end or "g"):
+            return False
+        self._expected = last
+        return True
 
     def _page(self, offset: int, limit: int, **query: str | None) -> Call[Page]:
         call = self.list_call.call
@@ -133,6 +156,9 @@ class Pagination:
         if not self._started:
             self._total = page.total_count
         keep = self._add_by_id(page, ids) if self.list_call.keyset else self._add_by_offset(page, ids, size)
+        if self.list_call.keyset and self._pending and self._expected != self.cursor:
+            self._skip = len(self._pending)
+        self._expected = None
         self._started = True
         self.items += len(ids) if keep is None else sum(keep)
         limit = self.list_call.limit
@@ -245,7 +271,7 @@ class Pagination:
 
     def resume(self) -> None:
         """Continue a pass that stopped: the calls under way are made again."""
-        self._skip, self._planned = 0, self._added
+        self._skip, self._planned, self._expected = 0, self._added, None
         self._pending.clear()
         if self.done:
             self.done = False

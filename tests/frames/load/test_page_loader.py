@@ -13,6 +13,7 @@ import httpx
 import pytest
 
 import agentbook as ab
+from agentbook.api.calls import Reply
 from agentbook.api.endpoints import agents
 from agentbook.api.endpoints.sessions import events
 from agentbook.api.errors import AgentbookError
@@ -76,6 +77,17 @@ def test_a_session_is_split_as_soon_as_its_first_page_is_there() -> None:
     assert max(lengths_ms[1:]) - min(lengths_ms[1:]) <= len(starts), "all end at about the same time"
 
 
+def reply_to(request: PageRequest, ids: list[str], page: int, *, from_cursor: bool = True) -> Fetched:
+    """The outcome of a request to a session with these events."""
+    query = request.call.query
+    start = bisect.bisect_right(ids, query.get("from_id") or "")
+    shown = ids[:-2:-1] if query.get("sort_by") == "-id" else ids[start : start + page]
+    total = len(ids) - start if from_cursor else len(ids)
+    pagination = {"total_count": total, "has_more": start + page < len(ids)}
+    body = json.dumps({"items": [{"id": event_id} for event_id in shown], "pagination": pagination}).encode()
+    return Fetched(request, Page.read_envelope(Reply(200, {}, body)), wait_s=0.05, cost_s=0.001)
+
+
 def _load(
     ids: list[str], page: int, monkeypatch: pytest.MonkeyPatch, *, concurrency: int = 8, from_cursor: bool = True
 ) -> tuple[int, int]:
@@ -90,13 +102,7 @@ def _load(
     while not loader.finished:
         under_way.extend((request, rounds + 1) for request in loader.next_requests())
         request, rounds = under_way.popleft()
-        query = request.call.query
-        start = bisect.bisect_right(ids, query.get("from_id") or "")
-        shown = ids[:-2:-1] if query.get("sort_by") == "-id" else ids[start : start + page]
-        total = len(ids) - start if from_cursor else len(ids)
-        pagination = {"total_count": total, "has_more": start + page < len(ids)}
-        body = json.dumps({"items": [{"id": event_id} for event_id in shown], "pagination": pagination}).encode()
-        loader.receive(Fetched(request, Page.parse(body), wait_s=0.05, cost_s=0.001))
+        loader.receive(reply_to(request, ids, page, from_cursor=from_cursor))
     assert [row for piece in load.pieces() if piece.rows for row in piece.batch["id"].to_pylist()] == ids
     return loader.requests, rounds
 
@@ -128,12 +134,40 @@ def test_the_last_page_of_a_range_is_a_full_one(monkeypatch: pytest.MonkeyPatch)
     even = [event_id(26_000 * n, n) for n in range(4000)]
     requests, rounds = _load(even, 20, monkeypatch)
     assert requests <= 200 + 8
-    assert rounds <= 27
+    assert rounds <= 28
 
 
 def test_totals_of_the_whole_list_say_nothing_about_its_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     even = [event_id(26_000 * n, n) for n in range(1600)]
     assert _load(even, 20, monkeypatch, from_cursor=False)[1] <= 16
+
+
+@pytest.mark.parametrize("misled", [False, True])
+def test_the_next_page_is_requested_before_the_one_at_hand_is_parsed(
+    misled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_concurrency(monkeypatch, 4)
+    if misled:
+        monkeypatch.setattr(Page, "last_id", lambda self: self.ids[-2])
+    load = ListLoad("s", events("s"))
+    loader = PageLoader([load], FrameBuilder("events"), lambda load: None)
+    under_way, arrived = deque[PageRequest](), deque[Fetched]()
+    early = 0
+    while not loader.finished:
+        under_way.extend(loader.next_requests())
+        if under_way:
+            fetched = reply_to(under_way.popleft(), IDS, 10)
+            loader.announce(fetched)
+            arrived.append(fetched)
+            requests = loader.next_requests()
+            under_way.extend(requests)
+            early += any(request.id_range is fetched.request.id_range for request in requests)
+            assert len(under_way) <= 4
+        if len(arrived) > 3 or not under_way:
+            loader.receive(arrived.popleft())
+    assert [row for piece in load.pieces() if piece.rows for row in piece.batch["id"].to_pylist()] == IDS
+    assert early >= 5
+    assert loader.requests <= (60 if misled else 30)
 
 
 def test_further_sessions_wait_for_a_thread_while_pages_are_parsed() -> None:

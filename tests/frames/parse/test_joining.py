@@ -6,7 +6,7 @@ import json
 
 import pyarrow as pa
 
-from agentbook.frames.parse.frame import FrameBuilder
+from agentbook.frames.parse.frame import JOINED_ROWS, FrameBuilder
 from agentbook.frames.parse.parsed_page import ParsedPage, batches_of, keep_rows
 from frames.parse.pages import page
 from frames.parse.test_frame import EVENT, SESSION
@@ -68,12 +68,12 @@ def test_the_latest_pages_are_joined_once_they_are_many_or_whole() -> None:
     pieces: list[ParsedPage] = []
     for _ in range(12):
         pieces.append(builder.parse(body))
-        builder.join_latest(pieces)
+        builder.join_latest(pieces, JOINED_ROWS)
     assert [(piece.rows, piece.joined) for piece in pieces] == [(9000, True), *[(1000, False)] * 3]
     assert [problem.row for problem in pieces[0].problems] == [1000 * n + 7 for n in range(9)]
-    builder.join_latest(pieces, whole=True)
+    builder.join_latest(pieces, 1)
     assert [piece.rows for piece in pieces] == [9000, 3000]
-    builder.join_latest(pieces, whole=True)
+    builder.join_latest(pieces, 1)
     builder.extend([*pieces, builder.parse(body)])
     assert len(builder.to_arrow()) == builder.rows == 13_000
     assert [problem["row"] for problem in builder.problems] == [1000 * n + 7 for n in range(13)]
@@ -83,5 +83,5 @@ def test_a_single_page_and_pages_without_rows_stay_as_they_are() -> None:
     builder = FrameBuilder("events")
     for pieces in ([builder.parse(page(EVENT))], [builder.parse(page()), builder.parse(page())]):
         before = list(pieces)
-        builder.join_latest(pieces, whole=True)
+        builder.join_latest(pieces, 1)
         assert pieces == before

@@ -16,7 +16,8 @@ import queue
 import signal
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from types import FrameType
 from typing import Any, Self, TypeVar
@@ -38,6 +39,7 @@ def fetch_pages(loader: PageLoader, run: Run) -> None:
     An interrupt strikes only during these waits; what has arrived stays.
     """
     fetchers = _Fetchers(run)
+    arrived: deque[Fetched] = deque()
     with shielded() as shield:
         try:
             while not loader.finished:
@@ -47,12 +49,23 @@ def fetch_pages(loader: PageLoader, run: Run) -> None:
                     loader.receive(shield.interruptible(_fetch, run, requests[0]))
                     continue
                 fetchers.submit(requests, loader.target)
-                if loader.under_way:
+                if not loader.under_way:
+                    continue
+                news = []
+                if not arrived:
                     while fetchers.idle and loader.catch_up():  # otherwise this would delay the next requests
                         pass
-                    loader.receive(shield.interruptible(fetchers.next_arrived))
+                    news.append(shield.interruptible(fetchers.next_arrived))
+                news += fetchers.others_arrived()
+                for fetched in news:
+                    loader.announce(fetched)
+                arrived.extend(news)
+                if not news:  # otherwise further requests go first
+                    loader.receive(arrived.popleft())
         except KeyboardInterrupt:
-            loader.parse_small()  # these pages have arrived
+            for fetched in arrived:
+                loader.receive(fetched)
+            loader.parse_small()
             raise
         finally:
             fetchers.stop()
@@ -97,6 +110,11 @@ class _Fetchers:
         if isinstance(outcome, BaseException):
             raise outcome
         return outcome
+
+    def others_arrived(self) -> Iterator[Fetched]:
+        """Those that have arrived, without waiting."""
+        while not self._arrived.empty():
+            yield self.next_arrived()
 
     def stop(self) -> None:
         """End the threads once their requests are answered; forget those that wait."""

@@ -81,15 +81,15 @@ class IdRange:
         self.pagination.resume()
 
     def span_ms(self) -> int:
-        """Milliseconds between the cursor and the end of the range."""
-        cursor, end = self.pagination.cursor, self.pagination.end
+        """Milliseconds between the next page and the end of the range."""
+        cursor, end = self.pagination.position, self.pagination.end
         if cursor is None or not is_persisted(cursor):
             return 0
         return max((milliseconds_of(end) if end else self.load.newest_ms or 0) - milliseconds_of(cursor), 0)
 
     def cut_off(self, share: float) -> IdRange | None:
         """Cut off the last share of the time, as a new range; None if too short."""
-        cursor, span_ms = self.pagination.cursor, self.span_ms()
+        cursor, span_ms = self.pagination.position, self.span_ms()
         if cursor is None or span_ms < 2:
             return None
         length_ms = min(max(int(share * span_ms), 1), span_ms - 1)

@@ -47,6 +47,7 @@ class Fetched:
     outcome: Page | AgentbookError
     wait_s: float
     cost_s: float
+    announced: bool = False
 
 
 class PageLoader:
@@ -117,6 +118,7 @@ class PageLoader:
         self._to_join: dict[IdRange, None] = {}  # those that received pages
         self._parts: list[ListLoad] = []  # to be reported
         self._completed: list[ListLoad] = []
+        self._announced = 0  # of the requests under way, those whose outcome has arrived
         self.requests = 0
         self.under_way = 0
         for load in loads:
@@ -149,8 +151,8 @@ class PageLoader:
         requests: list[PageRequest] = []
         target = self._limit.target
         waiting = _AHEAD_BYTES * self.requests // max(self._bytes, 1) if ahead and target > 1 else 0
-        while self.under_way < target + waiting:
-            request = self._next_request() if self.under_way < target else self._next_ahead()
+        while (sent := self.under_way - self._announced) < target + waiting:
+            request = self._next_request() if sent < target else self._next_ahead()
             if request is None:
                 break
             self.under_way += 1
@@ -197,7 +199,7 @@ class PageLoader:
         page_rows = 1 if longest is None else max(longest.load.page_rows, 1)
         if longest is None or rows[longest] <= SPLIT_PAGES * page_rows:
             return None
-        average = sum(rows.values()) / (len(rows) + self._limit.target - self.under_way)
+        average = sum(rows.values()) / (len(rows) + self._limit.target - self.under_way + self._announced)
         part_rows = half = rows[longest] / 2
         if average < half > page_rows:
             part_rows = _rows_of_pages(average, page_rows)
@@ -233,9 +235,21 @@ class PageLoader:
 
     # -- what arrived -----------------------------------------------------------------
 
+    def announce(self, fetched: Fetched) -> None:
+        """Note the outcome of a request that `receive` will process.
+
+        The next page can then be requested before this one is parsed.
+        """
+        fetched.announced = True
+        self._announced += 1
+        id_range, page = fetched.request.id_range, fetched.outcome
+        if id_range in self._ranges and isinstance(page, Page) and id_range.pagination.expect(page):
+            self._ready.append(id_range)
+
     def receive(self, fetched: Fetched) -> None:
         """Process the outcome of a request."""
         self.under_way -= 1
+        self._announced -= fetched.announced
         self.requests += 1
         request = fetched.request
         if isinstance(fetched.outcome, Page):
@@ -312,7 +326,7 @@ class PageLoader:
         return False
 
     def _join_pages(self, id_range: IdRange, rows: int) -> bool:
-        """Join the latest pages of a range, if they are so many rows or the last ones."""
+        """Join the latest pages of a range, if they are so many rows, or the last."""
         return self._parser.join_latest(id_range.pieces, 1 if id_range.done and id_range.split else rows)
 
     def _record(self, fetched: Fetched, parse_s: float) -> None:
