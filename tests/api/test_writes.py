@@ -47,6 +47,21 @@ def test_a_named_create_is_read_back_after_a_lost_reply() -> None:
     assert [(send.method, send.path) for send in world.sent] == [("POST", "agents"), ("GET", "agents/helper")]
 
 
+def test_a_reply_without_a_body_is_not_the_entity() -> None:
+    empty = Reply(200, {}, b"")
+    ours = body(id="1", name="helper", created_at="2023-11-14T22:13:20Z", template="LLM")
+    assert World(empty, ours).run(agents.create("helper", template="LLM")).id == "1"
+    with pytest.raises(ab.errors.OutcomeUnknown):
+        World(empty).run(agent_versions.configure_llm("helper", system_prompt="p", description="d"))
+    with pytest.raises(ab.errors.ApiError, match=r"agents.get: the reply \(200, no content type\) is not the JSON"):
+        World(empty).run(agents.get("helper"))
+
+
+def test_a_reply_whose_body_the_specification_does_not_show_may_be_empty() -> None:
+    for call in (sessions.send("s", "hello"), workspaces.uninstall_agent("i")):
+        assert World(Reply(204, {}, b"")).run(call) == {}
+
+
 @pytest.mark.proves("a timed-out write: read first")
 @pytest.mark.parametrize(
     "reply",

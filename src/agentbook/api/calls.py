@@ -231,8 +231,13 @@ def _quoted(text: str) -> str:
 
 def record(reply: Reply) -> Record:
     """Read a reply that is one entity."""
-    data = msgspec.json.decode(reply.body) if reply.body else {}
+    data = msgspec.json.decode(reply.body)
     return Record(data) if isinstance(data, dict) else Record({"value": data})
+
+
+def acknowledgement(reply: Reply) -> Record:
+    """Read a reply whose body the specification does not show. It may be empty."""
+    return record(reply) if reply.body else Record({})
 
 
 def drop_unset(**values: Any) -> dict[str, Any]:

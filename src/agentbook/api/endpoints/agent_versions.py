@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from ..calls import UNSET, Call, ListCall, check, drop_unset, path, record
+from ..calls import UNSET, Call, ListCall, acknowledgement, check, drop_unset, path, record
 from ..discovery import discovered_field, offered, offered_fields
 from ..record import Record
 
@@ -177,7 +177,7 @@ def publish(agent: Any, version_id: Any) -> Call[Record]:
         "agents.publish",
         "POST",
         path("agents", agent, "versions", version_id, "publish"),
-        record,
+        acknowledgement,
         write=True,
         check=check("agents.versions", agent),
     )

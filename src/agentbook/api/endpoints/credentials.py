@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..calls import SMALL_MAX_PAGE, Call, ListCall, check, path, record, ref
+from ..calls import SMALL_MAX_PAGE, Call, ListCall, acknowledgement, check, path, record, ref
 from ..discovery import offered
 from ..record import Record
 
@@ -188,7 +188,7 @@ def attach(
         "credentials.attach",
         "POST",
         path("workspace_agents", workspace_agent_id, "credentials"),
-        record,
+        acknowledgement,
         body={field: value for field, value in body.items() if value is not None},
         write=True,
         check=check("credentials.of_agent", workspace_agent_id),
@@ -227,7 +227,7 @@ def detach(workspace_agent_id: Any, credential_id: Any) -> Call[Record]:
         "credentials.detach",
         "DELETE",
         path("workspace_agents", workspace_agent_id, "credentials", credential_id),
-        record,
+        acknowledgement,
         write=True,
         idempotent=True,
         check=check("credentials.of_agent", workspace_agent_id),

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from ..calls import UNSET, Call, ListCall, Reply, check, drop_unset, path, record, ref
+from ..calls import UNSET, Call, ListCall, Reply, acknowledgement, check, drop_unset, path, record, ref
 from ..discovery import offered, offered_fields
 from ..event_ids import check_cursor, first_id_at
 from ..record import Record
@@ -174,7 +174,7 @@ def send(session_id: Any, text: str, *, mode: str = "text", agent_id: Any = UNSE
         "sessions.send",
         "POST",
         path("sessions", session_id, "events"),
-        record,
+        acknowledgement,
         body=drop_unset(content=text, mode=mode, agent_id=agent),
         write=True,
         check=check("sessions.events", session_id),
