@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import event
 
-from agentbook.service.store import Store, Transaction, events
+from agentbook.service.store import Store, Transaction, event_ranks, events
 from agentbook.service.turns import event_json
 from service.databases import VARIABLE, open_store
 
@@ -69,6 +69,37 @@ def test_a_page_is_what_slicing_a_list_gives(
     assert page.ids == expected[offset : offset + limit]
     assert page.sizes == [len(text) for text in page.json_texts]
     assert [msgspec.json.decode(text)["id"] for text in page.json_texts] == page.ids
+
+
+@pytest.mark.skipif(VARIABLE in os.environ, reason="a question about SQLite")
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    cursor=st.none() | st.integers(0, COUNT - 1),
+    newest_first=st.booleans(),
+    limit=st.integers(0, COUNT + 5),
+    offset=st.integers(0, COUNT + 5) | st.just((1 << 63) - 1),
+    listed_before=st.booleans(),
+)
+def test_a_page_is_the_same_where_ranks_are_remembered(
+    filled: tuple[Store, list[str]],
+    cursor: int | None,
+    newest_first: bool,
+    limit: int,
+    offset: int,
+    listed_before: bool,
+) -> None:
+    store, made = filled
+    from_id = None if cursor is None else made[cursor]
+    request = events.PageRequest("s", "-id" if newest_first else "id", from_id, limit, offset)
+    expected = store.read_now(lambda db: events.page(db, request))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(events, "STEP", 4)
+        patch.setattr(event_ranks, "STEP", 4)
+        ranks = event_ranks.EventRanks()
+        if listed_before:
+            store.read_now(lambda db: ranks.total(db, "s"))
+        assert store.read_now(lambda db: events.page(db, request, ranks)) == expected
+        assert store.read_now(lambda db: events.small_page(db, request, ranks)) == expected
 
 
 @pytest.mark.skipif(VARIABLE in os.environ, reason="a question about SQLite")

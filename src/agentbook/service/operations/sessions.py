@@ -123,7 +123,7 @@ def list_events(call: OperationCall) -> bytes | AsyncIterator[bytes]:
         offset=min(params["offset"], (1 << 63) - 1),
     )
     if request.is_in_order_of_id:
-        small = events.small_page(call.db, request)
+        small = events.small_page(call.db, request, call.platform.store.event_ranks)
         if small is not None and small.json_texts is not None:
             return page_of_json(small.json_texts, small.total, params)
     return _read_and_stream(call.platform.store, call.caller.id, request, params)
@@ -133,7 +133,7 @@ async def _read_and_stream(
     store: Store, reader: str, request: events.PageRequest, params: Mapping[str, Any]
 ) -> AsyncIterator[bytes]:
     # In a thread: it sorts a whole session, or has megabytes.
-    page_ = await store.read(partial(events.page, request=request), reader=reader)
+    page_ = await store.read(partial(events.page, request=request, ranks=store.event_ranks), reader=reader)
     if page_.json_texts is not None:
         yield page_of_json(page_.json_texts, page_.total, params)
         return

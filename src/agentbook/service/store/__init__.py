@@ -21,6 +21,7 @@ from ..clock import Clock
 from ..errors import OperatorError
 from .activity import StoreActivity
 from .engine import close_connections, connection_parameters, open_engine
+from .event_ranks import EventRanks
 from .events import LongTexts
 from .fair import FairQueue
 from .seeded import BEGINNING, Seeding, open_clock
@@ -88,6 +89,7 @@ class Store:
         self._inline: Connection | None = None
         self._is_sqlite = self.engine.dialect.name == "sqlite"
         self.is_shared = not self._is_sqlite
+        self.event_ranks = EventRanks() if self._is_sqlite else None
         # More threads would only compete with the loop for the interpreter.
         self._readers = anyio.CapacityLimiter(_READERS)
         self._counters = anyio.CapacityLimiter(1)

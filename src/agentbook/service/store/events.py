@@ -9,13 +9,14 @@ from __future__ import annotations
 import threading
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any
 
 import msgspec
 from sqlalchemy import Connection, CursorResult
 
+from .event_ranks import STEP, EventRanks
 from .transaction import Insertion, Published, Transaction
 
 # Columns by which events are in the order of their ids, and the others to sort by.
@@ -55,7 +56,7 @@ class PageRequest:
 
     `sort_by` is a column, with a leading ``-`` in descending order. Only those of
     `IN_ORDER_OF_ID` are sorted already; others sort the whole session. `from_id` leaves
-    out the events up to it.
+    out the events up to it, and `up_to` those after it.
     """
 
     session_id: str
@@ -63,6 +64,7 @@ class PageRequest:
     from_id: str | None = None
     limit: int = 20
     offset: int = 0
+    up_to: str | None = None
 
     @property
     def is_in_order_of_id(self) -> bool:
@@ -71,9 +73,9 @@ class PageRequest:
 
     def condition(self) -> tuple[str, tuple[str, ...]]:
         """Return the SQL condition, and its parameters."""
-        if self.from_id is None:
-            return "session_id = ?", (self.session_id,)
-        return "session_id = ? AND id > ?", (self.session_id, self.from_id)
+        bounds = {"id > ?": self.from_id, "id <= ?": self.up_to}
+        given = {condition: id_ for condition, id_ in bounds.items() if id_ is not None}
+        return " AND ".join(["session_id = ?", *given]), (self.session_id, *given.values())
 
     def order(self) -> str:
         """Return the SQL order."""
@@ -166,35 +168,70 @@ def append(
     return event
 
 
-def small_page(db: Connection, request: PageRequest) -> Page | None:
+def small_page(db: Connection, request: PageRequest, ranks: EventRanks | None = None) -> Page | None:
     """Return a page with its texts; None if it has more than `SMALL_PAGE` bytes.
 
     For pages in the order of ids: reads no more than that. Twice as much on PostgreSQL,
-    where each further read is a journey, and none is on the service's loop.
+    where each further read is a journey, and none is on the service's loop. None, too,
+    if it takes long to find the page, or its total.
     """
-    if _size(db, request) > (2 * SMALL_PAGE if db.dialect.name == "postgresql" else SMALL_PAGE):
+    nearby = _with_short_offset(db, request, ranks, brief=True)
+    if nearby is None:
         return None
-    rows = _select(db, request, "id, size_bytes, wire").all()
-    return Page(
-        [row.id for row in rows],
-        [row.size_bytes for row in rows],
-        [row.wire for row in rows],
-        _total(db, request, len(rows), is_cut=False),
-    )
+    if _size(db, nearby) > (2 * SMALL_PAGE if db.dialect.name == "postgresql" else SMALL_PAGE):
+        return None
+    rows = _select(db, nearby, "id, size_bytes, wire").all()
+    total = _total(db, request, len(rows), ranks, is_cut=False, brief=True)
+    if total is None:
+        return None
+    return Page([row.id for row in rows], [row.size_bytes for row in rows], [row.wire for row in rows], total)
 
 
-def page(db: Connection, request: PageRequest) -> Page:
+def page(db: Connection, request: PageRequest, ranks: EventRanks | None = None) -> Page:
     """Return a page, and the total of all pages.
 
     A page that is longer than `MAX_PAGE` ends early, after one event at least.
     """
-    rows: Sequence[Any] = _select(db, request, "id, size_bytes").all()
+    nearby = _with_short_offset(db, request, ranks)
+    assert nearby is not None  # only a brief read gives up
+    if nearby.limit and nearby.offset > STEP and not request.is_in_order_of_id:
+        total = _total(db, request, 0, ranks, is_cut=False) or 0
+        if request.offset >= total:  # no session is sorted for an empty page
+            return Page([], [], [], total)
+    rows: Sequence[Any] = _select(db, nearby, "id, size_bytes").all()
     ends = list(accumulate([row[1] for row in rows]))
     count = min(len(rows), max(1, bisect_right(ends, MAX_PAGE)))
     is_cut = count < len(rows)
     ids, sizes = [row[0] for row in rows[:count]], [row[1] for row in rows[:count]]
     json_texts = texts(db, request, ids) if sum(sizes) <= SMALL_PAGE else None
-    return Page(ids, sizes, json_texts, _total(db, request, count, is_cut=is_cut), is_cut)
+    return Page(ids, sizes, json_texts, _total(db, request, count, ranks, is_cut=is_cut) or 0, is_cut)
+
+
+def _with_short_offset(
+    db: Connection, request: PageRequest, ranks: EventRanks | None, *, brief: bool = False
+) -> PageRequest | None:
+    """Return a request for the same rows that passes over no more than `STEP` others.
+
+    Of pages that are in the order of ids, on SQLite. None if a `brief` read cannot.
+    """
+    if ranks is None or request.offset <= STEP or not request.is_in_order_of_id:
+        return request
+    whole = ranks.total(db, request.session_id, brief=brief)
+    if whole is None:
+        return None
+    before = 0 if request.from_id is None else ranks.rank(db, request.session_id, request.from_id)
+    if request.offset >= whole - before:
+        return replace(request, limit=0, offset=0)
+    marks = ranks.marks(request.session_id)
+    if not marks:
+        return request
+    if not request.sort_by.startswith("-"):
+        step = min((before + request.offset) // STEP, len(marks))
+        return replace(request, from_id=marks[step - 1], offset=before + request.offset - step * STEP)
+    step = -(-(whole - request.offset) // STEP)
+    if step > len(marks):
+        return request  # all that it passes over comes after the last mark
+    return replace(request, up_to=marks[step - 1], offset=step * STEP - whole + request.offset)
 
 
 def _size(db: Connection, request: PageRequest) -> int:
@@ -219,10 +256,17 @@ def _select(db: Connection, request: PageRequest, columns: str) -> CursorResult[
     return db.exec_driver_sql(_mark_parameters(db, sql), (*parameters, request.limit, request.offset))
 
 
-def _total(db: Connection, request: PageRequest, rows: int, *, is_cut: bool) -> int:
-    """Return how many events there are on all pages."""
+def _total(
+    db: Connection, request: PageRequest, rows: int, ranks: EventRanks | None, *, is_cut: bool, brief: bool = False
+) -> int | None:
+    """Return how many events there are on all pages; None if a `brief` read cannot."""
     if rows < request.limit and not is_cut and (rows or request.offset == 0):  # the last page needs no count
         return request.offset + rows
+    if ranks is not None:
+        whole = ranks.total(db, request.session_id, brief=brief)
+        if whole is None or request.from_id is None:
+            return whole
+        return max(whole - ranks.rank(db, request.session_id, request.from_id), 0)
     condition, parameters = request.condition()
     count = _mark_parameters(db, f"SELECT count(*) FROM events WHERE {condition}")  # noqa: S608 - constants
     return db.exec_driver_sql(count, parameters).scalar() or 0
