@@ -13,6 +13,7 @@ from sqlalchemy import update
 import agentbook as ab
 from agentbook.service.http.app import build
 from agentbook.service.store import Transaction, events, tables
+from agentbook.service.store.event_ranks import EventRanks
 from agentbook.service.turns import event_json
 from service.world import World, basic
 
@@ -73,7 +74,7 @@ async def test_the_length_of_a_page_is_known_without_reading_it(world: World) ->
     session = await filled(world, *[MIB] * 3)
     halved = update(tables.events).where(tables.events.c.size_bytes > MIB).values(size_bytes=events.MAX_PAGE // 2)
     world.store.write_now(lambda tx: tx.db.execute(halved))
-    page = world.store.read_now(lambda db: events.page(db, events.PageRequest(session)))
+    page = world.store.read_now(lambda db: events.page(db, events.PageRequest(session), EventRanks()))
     assert (page.sizes, page.is_cut) == ([events.MAX_PAGE // 2] * 2, True)
 
 

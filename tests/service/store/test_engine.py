@@ -14,6 +14,7 @@ from agentbook.service import admin
 from agentbook.service.data_directory import default_data
 from agentbook.service.errors import OperatorError
 from agentbook.service.store import Store, Transaction, events, tables
+from agentbook.service.store.event_ranks import EventRanks
 from agentbook.service.store.lock import DataLock
 from agentbook.service.store.tables import SCHEMA_VERSION
 from service.databases import open_store
@@ -122,7 +123,7 @@ def test_the_events_of_an_earlier_version_are_measured(tmp_path: Path) -> None:
     store.write_now(take_back)
     store.close()
     store = open_store(tmp_path)
-    page = store.read_now(lambda db: events.page(db, events.PageRequest("s", "id")))
+    page = store.read_now(lambda db: events.page(db, events.PageRequest("s", "id"), EventRanks()))
     assert page.sizes == [2, 13, 3_000_000]
     assert store.read_now(lambda db: events.texts(db, events.PageRequest("s", "id"), page.ids)) == texts
     rows = store.read_now(lambda db: db.execute(select(tables.events)).mappings().all())

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from sqlalchemy import event
 
 from agentbook.service.store import Store, Transaction, event_ranks, events
+from agentbook.service.store.event_ranks import EventRanks
 from agentbook.service.turns import event_json
 from service.databases import VARIABLE, open_store
 
@@ -59,8 +60,8 @@ def test_a_page_is_what_slicing_a_list_gives(
     store, made = filled
     from_id = None if cursor is None else made[cursor]
     request = events.PageRequest("s", "-id" if newest_first else "id", from_id, limit, offset)
-    page = store.read_now(lambda db: events.page(db, request))
-    assert store.read_now(lambda db: events.small_page(db, request)) == page
+    page = store.read_now(lambda db: events.page(db, request, EventRanks()))
+    assert store.read_now(lambda db: events.small_page(db, request, EventRanks())) == page
     expected = [id_ for id_ in made if from_id is None or id_ > from_id]
     assert page.total == len(expected)
     if newest_first:
@@ -71,7 +72,6 @@ def test_a_page_is_what_slicing_a_list_gives(
     assert [msgspec.json.decode(text)["id"] for text in page.json_texts] == page.ids
 
 
-@pytest.mark.skipif(VARIABLE in os.environ, reason="a question about SQLite")
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     cursor=st.none() | st.integers(0, COUNT - 1),
@@ -91,7 +91,7 @@ def test_a_page_is_the_same_where_ranks_are_remembered(
     store, made = filled
     from_id = None if cursor is None else made[cursor]
     request = events.PageRequest("s", "-id" if newest_first else "id", from_id, limit, offset)
-    expected = store.read_now(lambda db: events.page(db, request))
+    expected = store.read_now(lambda db: events.page(db, request, EventRanks()))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(events, "STEP", 4)
         patch.setattr(event_ranks, "STEP", 4)
@@ -132,7 +132,7 @@ def test_no_text_is_read_to_see_that_a_page_is_long(
 
     event.listen(store.engine, "before_cursor_execute", record)
     try:
-        assert store.read_now(lambda db: events.small_page(db, events.PageRequest("s"))) is None
+        assert store.read_now(lambda db: events.small_page(db, events.PageRequest("s"), EventRanks())) is None
     finally:
         event.remove(store.engine, "before_cursor_execute", record)
     plans = [
@@ -147,7 +147,7 @@ def test_no_text_is_read_to_see_that_a_page_is_long(
 
 def test_a_session_without_events(filled: tuple[Store, list[str]]) -> None:
     store, _ = filled
-    page = store.read_now(lambda db: events.page(db, events.PageRequest("none")))
+    page = store.read_now(lambda db: events.page(db, events.PageRequest("none"), EventRanks()))
     assert (page.json_texts, page.total) == ([], 0)
     assert store.read_now(lambda db: events.newest_id(db, "none")) is None
     assert store.read_now(lambda db: events.after(db, "none", "")) == ([], True)

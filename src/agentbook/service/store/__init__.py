@@ -89,7 +89,7 @@ class Store:
         self._inline: Connection | None = None
         self._is_sqlite = self.engine.dialect.name == "sqlite"
         self.is_shared = not self._is_sqlite
-        self.event_ranks = EventRanks() if self._is_sqlite else None
+        self.event_ranks = EventRanks()
         # More threads would only compete with the loop for the interpreter.
         self._readers = anyio.CapacityLimiter(_READERS)
         self._counters = anyio.CapacityLimiter(1)

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection, CursorResult
 
-from .event_ranks import STEP, EventRanks
+from .event_ranks import STEP, EventRanks, mark_parameters
 from .transaction import Insertion, Published, Transaction
 
 # Columns by which events are in the order of their ids, and the others to sort by.
@@ -134,14 +134,9 @@ class _TextEvent(msgspec.Struct):
     content: _Content
 
 
-def _mark_parameters(db: Connection, sql: str) -> str:
-    """Replace the question marks with the driver's parameter markers."""
-    return sql.replace("?", "%s") if db.dialect.name == "postgresql" else sql
-
-
 def newest_id(db: Connection, session_id: str) -> str | None:
     """Return the greatest event id of a session, or None."""
-    sql = _mark_parameters(db, "SELECT max(id) FROM events WHERE session_id = ?")
+    sql = mark_parameters(db, "SELECT max(id) FROM events WHERE session_id = ?")
     newest: str | None = db.exec_driver_sql(sql, (session_id,)).scalar()
     return newest
 
@@ -168,26 +163,27 @@ def append(
     return event
 
 
-def small_page(db: Connection, request: PageRequest, ranks: EventRanks | None = None) -> Page | None:
+def small_page(db: Connection, request: PageRequest, ranks: EventRanks) -> Page | None:
     """Return a page with its texts; None if it has more than `SMALL_PAGE` bytes.
 
     For pages in the order of ids: reads no more than that. Twice as much on PostgreSQL,
     where each further read is a journey, and none is on the service's loop. None, too,
     if it takes long to find the page, or its total.
     """
-    nearby = _with_short_offset(db, request, ranks, brief=True)
+    on_loop = db.dialect.name == "sqlite"
+    nearby = _with_short_offset(db, request, ranks, brief=on_loop)
     if nearby is None:
         return None
-    if _size(db, nearby) > (2 * SMALL_PAGE if db.dialect.name == "postgresql" else SMALL_PAGE):
+    if _size(db, nearby) > (SMALL_PAGE if on_loop else 2 * SMALL_PAGE):
         return None
     rows = _select(db, nearby, "id, size_bytes, wire").all()
-    total = _total(db, request, len(rows), ranks, is_cut=False, brief=True)
+    total = _total(db, request, len(rows), ranks, is_cut=False, brief=on_loop)
     if total is None:
         return None
     return Page([row.id for row in rows], [row.size_bytes for row in rows], [row.wire for row in rows], total)
 
 
-def page(db: Connection, request: PageRequest, ranks: EventRanks | None = None) -> Page:
+def page(db: Connection, request: PageRequest, ranks: EventRanks) -> Page:
     """Return a page, and the total of all pages.
 
     A page that is longer than `MAX_PAGE` ends early, after one event at least.
@@ -208,13 +204,13 @@ def page(db: Connection, request: PageRequest, ranks: EventRanks | None = None) 
 
 
 def _with_short_offset(
-    db: Connection, request: PageRequest, ranks: EventRanks | None, *, brief: bool = False
+    db: Connection, request: PageRequest, ranks: EventRanks, *, brief: bool = False
 ) -> PageRequest | None:
     """Return a request for the same rows that passes over no more than `STEP` others.
 
-    Of pages that are in the order of ids, on SQLite. None if a `brief` read cannot.
+    Of pages that are in the order of ids. None if a `brief` read cannot.
     """
-    if ranks is None or request.offset <= STEP or not request.is_in_order_of_id:
+    if request.offset <= STEP or not request.is_in_order_of_id:
         return request
     whole = ranks.total(db, request.session_id, brief=brief)
     if whole is None:
@@ -242,7 +238,7 @@ def _size(db: Connection, request: PageRequest) -> int:
     """
     condition, parameters = request.condition()
     sizes = f"SELECT size_bytes FROM events WHERE {condition} ORDER BY {request.order()} LIMIT ? OFFSET ?"  # noqa: S608 - constants
-    sql = _mark_parameters(db, f"SELECT sum(size_bytes) FROM ({sizes}) AS page")  # noqa: S608
+    sql = mark_parameters(db, f"SELECT sum(size_bytes) FROM ({sizes}) AS page")  # noqa: S608
     return int(db.exec_driver_sql(sql, (*parameters, request.limit, request.offset)).scalar() or 0)
 
 
@@ -253,23 +249,16 @@ def _select(db: Connection, request: PageRequest, columns: str) -> CursorResult[
         f"SELECT {columns} FROM events WHERE {condition} "  # noqa: S608 - constants
         f"ORDER BY {request.order()} LIMIT ? OFFSET ?"
     )
-    return db.exec_driver_sql(_mark_parameters(db, sql), (*parameters, request.limit, request.offset))
+    return db.exec_driver_sql(mark_parameters(db, sql), (*parameters, request.limit, request.offset))
 
 
 def _total(
-    db: Connection, request: PageRequest, rows: int, ranks: EventRanks | None, *, is_cut: bool, brief: bool = False
+    db: Connection, request: PageRequest, rows: int, ranks: EventRanks, *, is_cut: bool, brief: bool = False
 ) -> int | None:
     """Return how many events there are on all pages; None if a `brief` read cannot."""
     if rows < request.limit and not is_cut and (rows or request.offset == 0):  # the last page needs no count
         return request.offset + rows
-    if ranks is not None:
-        whole = ranks.total(db, request.session_id, brief=brief)
-        if whole is None or request.from_id is None:
-            return whole
-        return max(whole - ranks.rank(db, request.session_id, request.from_id), 0)
-    condition, parameters = request.condition()
-    count = _mark_parameters(db, f"SELECT count(*) FROM events WHERE {condition}")  # noqa: S608 - constants
-    return db.exec_driver_sql(count, parameters).scalar() or 0
+    return ranks.count_after(db, request.session_id, request.from_id or "", brief=brief)
 
 
 def _fetch_up_to(max_bytes: int, result: CursorResult[Any]) -> tuple[list[Any], bool]:
@@ -297,7 +286,7 @@ def texts(db: Connection, request: PageRequest, ids: Sequence[str]) -> list[str]
     session_id = request.session_id
     if request.is_in_order_of_id:
         ends = min(ids[0], ids[-1]), max(ids[0], ids[-1])
-        rows = db.exec_driver_sql(_mark_parameters(db, _ADJACENT_TEXTS), (session_id, *ends))
+        rows = db.exec_driver_sql(mark_parameters(db, _ADJACENT_TEXTS), (session_id, *ends))
     elif db.dialect.name == "postgresql":  # one parameter, so that the statement is always the same
         rows = db.exec_driver_sql(_TEXTS_BY_ARRAY, (session_id, list(ids)))
     else:
@@ -369,7 +358,7 @@ def texts_before(db: Connection, session_id: str, before_id: str, limit: int) ->
     )
     texts: list[tuple[str, str]] = []
     characters = 0
-    for type_, json_text in db.exec_driver_sql(_mark_parameters(db, sql), (session_id, before_id)):
+    for type_, json_text in db.exec_driver_sql(mark_parameters(db, sql), (session_id, before_id)):
         text = msgspec.json.decode(json_text, type=_TextEvent).content.text
         if text is not None:
             texts.append((type_, text))
