@@ -1,7 +1,7 @@
 """Addresses of platforms: which are valid, and which may carry a credential.
 
-Without TLS, everybody on the way reads the credential and the conversations. Only this
-machine is therefore reached by ``http://``, unless the user allows more.
+Without TLS, anyone on the network path can read the credential and the conversations.
+Therefore ``http://`` is accepted only for this machine, unless the user allows more.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ ALLOW_HTTP_VARIABLE = "AGENTBOOK_ALLOW_HTTP"
 # different programs.
 _URI = re.compile(r"[A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=%]+")
 
-# What no address holds. Other letters may be part of an international host name.
+# Never part of an address. Other letters may belong to an international host name.
 _UNSAFE = re.compile(r"[\s\x00-\x1f\x7f\"\\<>{}|^`]")
 
 
@@ -42,12 +42,12 @@ def is_loopback(address: str) -> bool:
 
 
 def is_unencrypted(address: str) -> bool:
-    """Whether a credential sent to an address could be read on the way."""
+    """Whether a credential sent to this address could be read on its way."""
     return urlsplit(address).scheme == "http" and not is_loopback(address)
 
 
 def origin(address: str) -> tuple[str, str, int] | None:
-    """Scheme, host and port of an address; None if programs may disagree about them.
+    """Scheme, host and port of an address; None if programs may read them differently.
 
     Examples
     --------
@@ -71,7 +71,8 @@ def checked_address(base_url: str, *, allow_http: bool | None = None) -> str:
     Parameters
     ----------
     base_url
-        What the user wrote. No error shows it: people often put the key in its place.
+        What the user wrote. Error messages do not repeat it: people often pass the key
+        here by mistake.
     allow_http
         Whether ``http://`` may lead to another machine; None asks the environment
         variable ``AGENTBOOK_ALLOW_HTTP``.
@@ -79,7 +80,7 @@ def checked_address(base_url: str, *, allow_http: bool | None = None) -> str:
     Raises
     ------
     ValueError
-        If it is not the address of a platform, or not encrypted.
+        If it is not a valid platform address, or is not encrypted.
 
     Examples
     --------
@@ -121,7 +122,7 @@ def _problem(base_url: str, allow_http: bool) -> str:
 
 
 def _is_port(parts: SplitResult) -> bool:
-    """Whether the port can be used; also if there is none."""
+    """Whether the port can be used. True if there is none."""
     try:
         return parts.port != 0
     except ValueError:  # not a number, or greater than 65535

@@ -23,7 +23,7 @@ class Credentials(Protocol):
 
     @property
     def identity(self) -> str:
-        """Names the credential, not its secret; calls of one share a rate limit."""
+        """A name for the credential, without its secret. Its calls share a limit."""
         ...
 
     def authorization(self) -> str:
@@ -73,7 +73,7 @@ class ApiKey:
 
     @property
     def identity(self) -> str:
-        """Names the key without its secret. Calls of one key share a rate limit."""
+        """A name for the key, without its secret. Its calls share a rate limit."""
         return f"key:{self.key_id}"
 
     def authorization(self) -> str:
@@ -106,7 +106,7 @@ class OAuthToken:
     Raises
     ------
     ValueError
-        If it cannot be part of a header. The message does not repeat it.
+        If the token cannot be sent in a header. The message does not repeat it.
 
     Notes
     -----
@@ -149,7 +149,7 @@ def redactor_of(credentials: Credentials | None, *parts: Any) -> Redactor:
 
 
 def refuse_pickle(credential: object) -> NoReturn:
-    """Raise the error of pickling a credential, which says what to do instead."""
+    """Raise the error for pickling a credential; it says what to do instead."""
     raise TypeError(
         f"{type(credential).__name__} holds a secret and cannot be pickled. Call agentbook.connect() in the other process, "
         "with AGENTBOOK_BASE_URL and AGENTBOOK_API_KEY set there."

@@ -25,9 +25,9 @@ from .record import Record
 T = TypeVar("T")
 
 MAX_PAGE = 1000  # "Limits": the general maximum of `limit`
-SMALL_MAX_PAGE = 500  # ... and that of the five operations which declare 0 to 500
+SMALL_MAX_PAGE = 500  # ... and the maximum of the five operations that declare 0 to 500
 
-# What decoding raises if the text is not JSON: malformed, not UTF-8, nested too deeply.
+# Raised by decoding if the text is not JSON: malformed, not UTF-8, nested too deeply.
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
@@ -42,7 +42,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """A write whose reply was lost, as far as it is known.
+    """What is known about a write whose reply was lost.
 
     Attributes
     ----------
@@ -66,7 +66,7 @@ class Call(Generic[T]):
     Attributes
     ----------
     operation : str
-        Its name in the Python contract, such as ``agents.get``.
+        Its name in Python, such as ``agents.get``.
     method, path : str
         `path` is encoded and relative to the base URL.
     query : dict
@@ -78,15 +78,15 @@ class Call(Generic[T]):
     read : callable
         Turns the `Reply` into the result.
     write : bool
-        Whether it may change something, and so must not be sent twice.
+        Whether it may change something and therefore must not be sent twice.
     idempotent : bool
-        Whether a write may be sent twice after all: its body (or DELETE) determines the
-        result, however often it is applied.
+        Whether a write may be sent twice all the same: its body (or the DELETE)
+        determines the result, however often it is applied.
     check : str
         The Python expression that reads what a write changed, for the message of a lost
         reply, such as ``client.agents.get("x")``.
     patient : bool
-        Whether to wait out a rate limit. False if the window is an hour: the error is
+        Whether to wait out a rate limit. False if the limit is per hour: the error is
         then raised at once.
     read_back : callable or None
         For a write that can be checked afterwards: takes the `Attempt` and returns a
@@ -121,12 +121,12 @@ class Call(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class ListCall:
-    """A list operation: the call of one page, and how further pages are requested.
+    """A list operation: the call for one page, and how to request further pages.
 
     Attributes
     ----------
     call : Call
-        A page's request, without `limit` and `offset`.
+        The request for a page, without `limit` and `offset`.
     resource : str
         Names the schema of its items (see `agentbook.frames`).
     max_page : int
@@ -136,10 +136,10 @@ class ListCall:
     offset : int
         Items skipped at the start.
     keyset : bool
-        The next page starts after the last id (``from_id``) and not at an offset. Items
-        added meanwhile then shift no page.
+        Whether the next page starts after the last id (``from_id``) instead of at an
+        offset. Items added meanwhile then do not shift the pages.
     context : dict
-        Facts of the request that the items lack, such as their ``session_id``.
+        Values from the request that the items lack, such as their ``session_id``.
     refine : callable or None
         Completes a page's call from the live openapi.yaml (see `Call.resolve`).
     """
@@ -165,7 +165,7 @@ class ListCall:
 
 
 def path(*segments: str) -> str:
-    """Join path segments, each encoded so that it remains one segment.
+    """Join path segments, encoding each so that it stays one segment.
 
     Examples
     --------
@@ -182,7 +182,7 @@ def _segment(segment: str) -> str:
         segment = _id_of(segment)
     if not segment:
         raise ValueError("An id or a name must not be empty.")
-    # A segment of dots only would be resolved away by whatever normalizes the URL.
+    # Anything that normalizes the URL would resolve away a segment of dots only.
     return segment.replace(".", "%2E") if set(segment) == {"."} else quote(segment, safe="~")
 
 
@@ -202,7 +202,7 @@ def _id_of(entity: object) -> str:
 
 
 def ref(entity: Any) -> str:
-    """The id or name of an entity in a request: a string as it is, a record by its id.
+    """The id or name to send for an entity: a string as it is, or a record's id.
 
     Examples
     --------
@@ -213,7 +213,7 @@ def ref(entity: Any) -> str:
 
 
 def check(method: str, *entities: Any, **options: Any) -> str:
-    """The Python expression of a read (see `Call`).
+    """The Python expression for a read (see `Call`).
 
     Examples
     --------
@@ -230,7 +230,7 @@ def _quoted(text: str) -> str:
 
 
 def record(reply: Reply) -> Record:
-    """Read a reply that is one entity."""
+    """Read a reply that holds one entity."""
     data = msgspec.json.decode(reply.body)
     return Record(data) if isinstance(data, dict) else Record({"value": data})
 

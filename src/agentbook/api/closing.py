@@ -1,4 +1,4 @@
-"""What has to end when a client is closed."""
+"""Callbacks that end what depends on a client when it is closed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ class Closing:
         self._is_closed = False
 
     def add(self, callback: Callable[[], object]) -> Callable[[], None]:
-        """Register a callback, or run it at once; the result withdraws it."""
+        """Register a callback; returns a function that withdraws it.
+
+        If the client is closed already, the callback runs at once.
+        """
         key = object()
         with self._lock:
             is_closed = self._is_closed
@@ -31,7 +34,7 @@ class Closing:
         return withdraw
 
     def run(self) -> None:
-        """Run the callbacks; those of a later `add` run at once."""
+        """Run the callbacks. Those added later run at once."""
         with self._lock:
             self._is_closed = True
             callbacks = list(self._callbacks.values())

@@ -1,9 +1,9 @@
-"""Connections run calls. Streams, loads and panels need no more of a client.
+"""Connections run calls. Streams, loads and panels need nothing else from a client.
 
 `Connection` blocks and works anywhere, a notebook cell included; `AsyncConnection` is
-awaited. They differ in the driver only: same calls, same policy. Either gives the other
-(`Connection.asynchronous`), with the same credential and the same rate-limit gate.
-`agentbook.client` adds the nouns of the specification.
+awaited. They differ only in the driver: same calls, same policy. Each can make the
+other (`Connection.asynchronous`), with the same credential and the same rate-limit
+gate. `agentbook.client` adds the nouns of the specification.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class _Base(ABC):
         proxy: str | None = None,
         allow_http: bool | None = None,
     ) -> None:
-        # No traceback shows a key, a malformed address or a proxy's password.
+        # So that no traceback shows a key, a malformed address or a proxy's password.
         base_url, credentials, proxy = hidden(base_url), hidden(credentials), hidden(proxy)
         base_url = checked_address(base_url, allow_http=allow_http)
         if isinstance(credentials, str):
@@ -134,8 +134,8 @@ class Connection(_Base):
         Parameters
         ----------
         call : Call
-            Made by an endpoint function of ``agentbook.api``; the nouns' methods do
-            both.
+            Made by an endpoint function of ``agentbook.api``. The methods of the nouns
+            make the call and run it.
 
         Raises
         ------
@@ -157,12 +157,12 @@ class Connection(_Base):
         Parameters
         ----------
         pagination : Pagination
-            The pass; one that stopped half-way continues.
+            The pass. If it stopped half-way, it continues there.
 
         Raises
         ------
         ApiError, ConnectionFailed, DeadlineExceeded
-            At the page that could not be read.
+            When a page cannot be read.
 
         Examples
         --------
@@ -179,7 +179,7 @@ class Connection(_Base):
                         break
 
     def records(self, list_call: ListCall) -> Iterator[Record]:
-        """The items of a list. A list that changes while it is read is read again.
+        """The items of a list, which is read again if it changes while being read.
 
         Parameters
         ----------
@@ -193,7 +193,7 @@ class Connection(_Base):
         Warns
         -----
         IncompleteWarning
-            If the list changed in each of three passes.
+            If the list changed during each of three passes.
 
         Examples
         --------
@@ -223,8 +223,8 @@ class Connection(_Base):
         Returns
         -------
         object
-            The decoded JSON reply; None if it is empty. Retried only if it is a GET or
-            HEAD.
+            The decoded JSON reply; None if it is empty. Only GET and HEAD requests are
+            retried.
 
         Raises
         ------

@@ -1,8 +1,9 @@
 """The connections that carry the requests to one platform.
 
-httpcore's own pool asks the system about every connection, twice per request and under
-a lock. Each question gives up the interpreter, so with many threads most of their time
-goes into waiting for that lock. Here a request looks only at the connection it gets.
+httpcore's own pool asks the system about every connection, twice per request and while
+holding a lock. Each of these system calls releases the interpreter lock, so many
+threads spend most of their time waiting for the pool's lock. Here a request checks only
+the connection it gets.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from .http_connection import HttpConnection, Origin
 
 
 class ConnectionPool:
-    """Lends connections to requests, one at a time to each. Thread-safe.
+    """Lends connections to requests, one per request at a time. Thread-safe.
 
     Parameters
     ----------
@@ -25,16 +26,16 @@ class ConnectionPool:
     limit : int
         Maximum number of connections.
     keep_alive_s : float
-        Seconds for which an idle connection stays open.
+        How long an idle connection stays open, in seconds.
     """
 
     def __init__(self, make: Callable[[Origin], HttpConnection], limit: int, keep_alive_s: float) -> None:
         self._make = make
         self._keep_alive_s = keep_alive_s
         self._slots = threading.Semaphore(limit)
-        self._lock = threading.Lock()  # held for moments: nothing waits or asks the system meanwhile
+        self._lock = threading.Lock()  # held only briefly: nothing waits or makes a system call meanwhile
         self._lent: set[HttpConnection] = set()
-        # With the time until which each stays. The one used last is at the end.
+        # Each with the time until which it is kept. The most recently used is last.
         self._idle: deque[tuple[float, HttpConnection]] = deque()
         self._closed = False
 
@@ -44,9 +45,9 @@ class ConnectionPool:
         Raises
         ------
         TimeoutError
-            None became free within `timeout_s`.
+            If no connection became free within `timeout_s`.
         ConnectionError
-            The pool is closed.
+            If the pool is closed.
         """
         if not self._slots.acquire(timeout=timeout_s):
             raise TimeoutError("timed out")
@@ -58,7 +59,8 @@ class ConnectionPool:
 
     def _lend(self, origin: Origin) -> HttpConnection:
         while (connection := self._lend_idle()) is not None:
-            # It may be of another host, or the platform has closed it meanwhile.
+            # It may belong to another host, or the platform may have closed it
+            # meanwhile.
             if connection.leads_to(origin) and not connection.has_expired():
                 return connection
             self._discard(connection)
@@ -101,7 +103,7 @@ class ConnectionPool:
         connection.close()
 
     def close(self) -> None:
-        """Close all connections, and end the requests on those that are lent."""
+        """Close all connections, and end the requests on those lent out."""
         with self._lock:
             self._closed = True
             lent, idle = [*self._lent], [connection for _, connection in self._idle]

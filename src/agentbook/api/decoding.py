@@ -1,7 +1,7 @@
 """Decoding of compressed replies, in pieces of bounded size.
 
-httpx decodes all that arrives at once, and one encoding over another: 5 kB that were
-compressed twice can fill the memory before anybody counts them.
+httpx decodes everything that has arrived in one go, and also stacked encodings: 5 kB
+that were compressed twice can fill the memory before anyone counts the result.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ Decoder = Callable[[bytes], Iterator[bytes]]
 
 
 class Undecodable(Exception):
-    """A reply that is not encoded as it says."""
+    """A reply that is not encoded as its header says."""
 
 
 def decoder_of(content_encoding: str) -> Decoder:
-    """Return what decodes the chunks of a body; a piece may follow from several.
+    """Return a decoder for the chunks of a body. One piece may need several chunks.
 
-    Names that are no compression are ignored: some servers put a character set there.
+    Names other than compressions are ignored: some servers put a character set there.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ def decoder_of(content_encoding: str) -> Decoder:
     Raises
     ------
     Undecodable
-        For one encoding over another; from the decoder, if the body is damaged.
+        For stacked encodings. The decoder raises it too, if the body is damaged.
 
     Examples
     --------
@@ -50,11 +50,11 @@ def decoder_of(content_encoding: str) -> Decoder:
 
 
 class _Inflater:
-    """Decodes gzip or deflate; what follows the end is ignored."""
+    """Decodes gzip or deflate; data after the end is ignored."""
 
     def __init__(self, wbits: int) -> None:
         self._inflate = zlib.decompressobj(wbits)
-        self._may_be_bare = wbits == _ZLIB  # some servers send deflate without the header of zlib
+        self._may_be_bare = wbits == _ZLIB  # some servers send deflate without zlib's header
 
     def __call__(self, chunk: bytes) -> Iterator[bytes]:
         while chunk and not self._inflate.eof:

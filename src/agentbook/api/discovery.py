@@ -1,4 +1,4 @@
-"""Looks up in the platform's live openapi.yaml what the specification leaves open.
+"""Looks up what the specification leaves open in the platform's live openapi.yaml.
 
 These are the operations whose paths the specification does not show, and the wire names
 of two fields. If the platform does not offer one, the error says so. The document is
@@ -24,12 +24,11 @@ def operation(openapi: Mapping[str, Any], method: str, template: str, *, name: s
     Raises
     ------
     NotOffered
-        If the platform does not describe it; the message calls it `name`.
+        If the platform does not describe it. The message refers to it by `name`.
     """
     for path, described in _mapping(openapi.get("paths")).items():
         plain = re.sub(r"{[^}]*}", "{}", str(path))
-        # Many documents have the version in the path, and the host alone as their
-        # server.
+        # Many documents put the version into the path and name only the host as server.
         if plain == template or plain.endswith(f"/v1{template}"):
             item = dereference(openapi, described)
             details = item.get(method.lower())
@@ -114,7 +113,7 @@ def offers_fields(openapi: Mapping[str, Any], method: str, template: str, fields
 
 
 def field_values(openapi: Mapping[str, Any], method: str, template: str, field: str) -> list[Any]:
-    """The values that a body field is limited to; empty if it is not, or not there."""
+    """The values a body field is limited to; empty if unlimited or absent."""
     try:
         described = operation(openapi, method, template, name="")
     except NotOffered:
@@ -124,7 +123,7 @@ def field_values(openapi: Mapping[str, Any], method: str, template: str, field: 
 
 
 def _resolved(call: Call[T], openapi: Mapping[str, Any]) -> Call[T]:
-    """The call, completed by what it has to look up already."""
+    """The call, completed with the lookups it already has."""
     return call if call.resolve is None else call.resolve(openapi)
 
 
@@ -161,7 +160,7 @@ def event_types(openapi: Mapping[str, Any]) -> list[str]:
 
 
 def _nested(openapi: Mapping[str, Any], schema: Any, *steps: str) -> Any:
-    """What these steps lead to in a schema, or in the first part that has it."""
+    """What these steps lead to in a schema, or in its first part that has them."""
     for part in _parts(openapi, schema, set()):
         node: Any = part
         for step in steps:

@@ -1,4 +1,4 @@
-"""How an error reply becomes a typed error (see `agentbook.api.errors`).
+"""Turns an error reply into a typed error (see `agentbook.api.errors`).
 
 The body may be the specification's ``{error, message}``, OAuth's, another framework's,
 or an HTML page. Specification: "Errors".
@@ -48,7 +48,7 @@ _BY_STATUS: dict[int, type[ApiError]] = {
 # text.
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _MAX_MESSAGE = 10_000  # characters
-_MAX_EXCERPT = 300  # characters shown of a body that does not follow the specification
+_MAX_EXCERPT = 300  # characters to show of a body that does not follow the specification
 # RFC 6749, 5.2 and RFC 7591, 3.2.2, where the description is optional.
 _OAUTH = frozenset(
     {
@@ -57,7 +57,7 @@ _OAUTH = frozenset(
     }
 )  # fmt: skip
 _SCOPE = re.compile(r"\b((?:agents|sessions|workspaces|skills|integrations):(?:read|write))\b")
-# A 404 of the address, and not of an entity: "Not Found", but not "Agent not found".
+# A 404 for the address, not for an entity: "Not Found", but not "Agent not found".
 _ADDRESS = re.compile(r"""\b(?:url|page|path|route)\b|(?<![a-z"')] )\bnot found\b""", re.IGNORECASE)
 # RFC 6750, 3. Several scopes are separated by spaces.
 _SCOPE_PARAMETER = re.compile(r'\bscope="?([a-z_]+:[a-z]+)')
@@ -66,18 +66,18 @@ _SCOPE_PARAMETER = re.compile(r'\bscope="?([a-z_]+:[a-z]+)')
 def from_reply(
     status: int, headers: Mapping[str, str], body: bytes, *, operation: str, write: bool = False, check: str = ""
 ) -> ApiError:
-    """The typed error of an error reply, whose body may be JSON, HTML or OAuth's.
+    """The typed error for an error reply, whose body may be JSON, HTML or OAuth's.
 
     Parameters
     ----------
     status, headers, body
         The reply; header names in lower case.
     operation
-        The call it answers, for the message.
+        The call that was answered, for the message.
     write
         Whether the request may have changed something.
     check
-        The Python expression that shows whether it did.
+        The Python expression that shows whether it has changed something.
 
     Examples
     --------
@@ -120,7 +120,7 @@ def from_reply(
 
 
 def _advice(kind: type[ApiError], message: str) -> str:
-    """What to do, where the message tells more than the status ("Errors")."""
+    """What to do, if the message says more than the status ("Errors")."""
     if kind is Unauthorized and "OAuth token" in message:
         return OAuthError.advice
     if kind is Unauthorized and "cannot access" in message:
@@ -149,7 +149,7 @@ def _fields(body: bytes) -> dict[str, Any]:
     description = description if isinstance(description, str) else error
     text = description if oauth else message if isinstance(message, str) else error if isinstance(error, str) else ""
     if not text and any(data.values()):
-        # Another form, such as a gateway's or a framework's own, may name the field.
+        # Other formats, such as a gateway's or a framework's own, may name the field.
         text = shown(data)[:_MAX_EXCERPT]
     return {"error": error if isinstance(error, str) else None, "message": str(text), "oauth": oauth}
 

@@ -1,6 +1,6 @@
 """All errors that agentbook raises.
 
-`agentbook.api.error_replies` makes them of a platform's replies.
+`agentbook.api.error_replies` makes them from a platform's replies.
 
 ::
 
@@ -77,7 +77,7 @@ class AgentbookError(Exception):
 
     Notes
     -----
-    Specification: "Errors", for this class and all below it.
+    Specification: "Errors", for this class and its subclasses.
 
     Examples
     --------
@@ -113,7 +113,7 @@ class ConnectionFailed(AgentbookError):
 
 
 def unreachable(operation: str, base_url: str, reason: str) -> ConnectionFailed:
-    """The error of a platform that could not be reached, with advice.
+    """The error for a platform that could not be reached, with advice.
 
     Examples
     --------
@@ -158,7 +158,7 @@ class StreamClosed(AgentbookError):
     Attributes
     ----------
     last_id : str or None
-        The last delivered event: ``from_id`` of a stream that continues there.
+        The id of the last delivered event. Pass it as ``from_id`` to continue there.
     client_closed : bool
         Whether it ended because its client was closed.
     """
@@ -179,7 +179,7 @@ class PartialLoad(AgentbookError):
     partial_frame : pandas.DataFrame or None
         The rows read so far.
     resume : callable
-        Reads only what is missing and returns the complete frame. Lost by pickling.
+        Reads only what is missing and returns the complete frame. Lost in pickling.
     problems : dict
         What failed, by session id or page, as text.
     """
@@ -200,7 +200,7 @@ class PartialLoad(AgentbookError):
 
 
 class IncompleteWarning(UserWarning):
-    """A list changed in every pass over it: items may be missing from the result.
+    """A list changed during every pass over it: the result may miss items.
 
     Notes
     -----
@@ -209,7 +209,7 @@ class IncompleteWarning(UserWarning):
 
 
 class EmptyWarning(UserWarning):
-    """There is nothing to analyse: the frame is empty, or nothing lies in the span.
+    """There is nothing to analyse: the frame is empty, or has nothing in the span.
 
     The result has its columns and no rows.
 
@@ -227,7 +227,7 @@ class ApiError(AgentbookError):
     status : int
         The HTTP status, to branch on.
     error : str or None
-        The reply's ``error``; for people, not for branching.
+        The reply's ``error``; for people to read, not to branch on.
     message : str
         The reply's ``message``.
     request_id : str or None
@@ -249,15 +249,15 @@ class ApiError(AgentbookError):
 class InvalidInput(ApiError, ValueError):
     """400: a field or parameter is missing or invalid; the message names each.
 
-    A `ValueError` too, since arguments that no platform accepts are refused before they
-    are sent.
+    Also a `ValueError`, since arguments that no platform accepts are refused before
+    they are sent.
     """
 
     advice = "Correct the fields it names."
 
 
 def invalid_argument(operation: str, message: str) -> InvalidInput:
-    """The error of an argument that is refused before it is sent.
+    """The error for an argument that is refused before it is sent.
 
     Examples
     --------
@@ -319,7 +319,7 @@ class TooLarge(ApiError):
 
 
 class RateLimited(ApiError):
-    """429: too many requests from this key or address; counts reset each minute.
+    """429: too many requests from this key or address. The counts reset every minute.
 
     `date` is the reply's ``Date`` header, `retry_after_s` the seconds of its
     ``Retry-After``, which a gateway may send.
@@ -332,7 +332,7 @@ class RateLimited(ApiError):
 
 
 class ExecutionLimit(ApiError):
-    """429 or 413 by message: a run hit a limit of the platform, named by `kind`."""
+    """429 or 413, told by message: a run hit the platform's limit named by `kind`."""
 
     kind: str = ""
     advice = "Retrying does not help: make the run smaller, or have the limit or budget raised."
@@ -346,7 +346,7 @@ class ServerError(ApiError):
 
 
 class UncertainServerError(ServerError, OutcomeUnknown):
-    """5xx on a write, which may have been applied: an `OutcomeUnknown` too."""
+    """5xx on a write, which may have been applied. Also an `OutcomeUnknown`."""
 
     retryable = False
 

@@ -1,9 +1,9 @@
 """Event ids.
 
 Persisted events have UUIDs of version 7: they sort by time, and their first 48 bits are
-the millisecond of their creation. Draft events have ids of another form, which are
-never a cursor. Specification: "Resources and their fields", Session event; "Events",
-rule 2.
+the millisecond of their creation. Draft events have ids of another form, which cannot
+be cursors. Specification: "Resources and their fields", Session event; "Events", rule
+2.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def milliseconds_of(event_id: str) -> int:
 
 
 def first_id_of(milliseconds: int) -> str:
-    """The smallest UUIDv7 of a millisecond since the epoch.
+    """The smallest UUIDv7 of a millisecond, counted from the epoch.
 
     Examples
     --------

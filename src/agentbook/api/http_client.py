@@ -1,7 +1,7 @@
-"""The httpx clients that carry REST: the one module that imports httpx.
+"""The httpx clients for REST requests. No other module imports httpx.
 
-`agentbook.api.transport` imports it with the first request, since importing httpx takes
-longer than making a client.
+`agentbook.api.transport` imports this module on the first request, since importing
+httpx takes longer than making a client.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def open_client(*, direct: bool, **options: Any) -> httpx.Client:
     Parameters
     ----------
     direct
-        Whether no proxy stands between. The deadline then covers every read.
+        Whether there is no proxy in between. The deadline then covers every read.
     options
         `verify`, `proxy` and `trust_env`, as httpx takes them.
     """
@@ -50,15 +50,15 @@ def open_client(*, direct: bool, **options: Any) -> httpx.Client:
 
 
 def open_async_client(*, direct: bool, **options: Any) -> httpx.AsyncClient:
-    """The same for an event loop, whose own timeout covers the whole request."""
+    """The same for an event loop. The loop's own timeout covers the whole request."""
     transport = QuietTransport(verify=options["verify"], limits=_limits()) if direct else None
     return _AsyncClient(limits=_limits(), transport=transport, **options)
 
 
 class _NoCookies(httpx.Cookies):
-    """Keeps nothing: each call carries its own credential, and no session.
+    """Stores no cookies: each call carries its own credential, and there is no session.
 
-    To look for cookies in a reply takes a tenth of the time of a small request.
+    Looking for cookies in a reply takes a tenth of the time of a small request.
     """
 
     def extract_cookies(self, response: httpx.Response) -> None:
@@ -94,7 +94,7 @@ def platform_certificates() -> ssl.SSLContext:
 
 
 class QuietTransport(httpx.AsyncHTTPTransport):
-    """httpx's own, without the text of the status line.
+    """httpx's own transport, without the text of the status line.
 
     httpx logs that text, and some platforms repeat the credential there.
     """
@@ -108,8 +108,8 @@ class QuietTransport(httpx.AsyncHTTPTransport):
 class DeadlineTransport(httpx.BaseTransport):
     """An HTTP transport whose read timeout covers the whole reply.
 
-    httpx's own starts the timeout again with every read, so a server that sends a byte
-    now and then can hold a thread for ever.
+    httpx's own restarts the timeout with every read, so a server that sends a byte now
+    and then can block a thread forever.
     """
 
     def __init__(self, tls: ssl.SSLContext | bool) -> None:
@@ -133,8 +133,9 @@ class DeadlineTransport(httpx.BaseTransport):
         try:
             with _errors_as(httpx.ConnectTimeout, httpx.ConnectError):
                 connection.connect(timeouts["connect"])
-            # A server that refuses a large body may answer, and close, before it has
-            # read the body. So what it answered counts, not that sending failed.
+            # A server that refuses a large body may answer and close the connection
+            # before it has read the body. So its answer counts, not the failure to
+            # send.
             with contextlib.suppress(httpx.WriteError), _errors_as(httpx.WriteTimeout, httpx.WriteError):
                 connection.send(data, ends_at)
             with _errors_as(httpx.ReadTimeout, httpx.ReadError):
@@ -142,8 +143,8 @@ class DeadlineTransport(httpx.BaseTransport):
         except BaseException:
             self._pool.give_back(connection)
             raise
-        # Without the text of the status line, which httpx logs, and where platforms may
-        # repeat the credential.
+        # Without the text of the status line: httpx logs it, and platforms may repeat
+        # the credential there.
         stream = _ReplyStream(reply, functools.partial(self._give_back, connection))
         return httpx.Response(reply.status, headers=reply.headers, stream=stream)
 
@@ -169,7 +170,7 @@ class _ReplyStream(httpx.SyncByteStream):
 
 
 def _serialized(request: httpx.Request) -> memoryview:
-    """A request as it is sent, which no variable shows: it holds the credential."""
+    """A request as sent. It holds the credential, so do not store it in a variable."""
     target = request.url.raw_path.decode()
     if not _METHOD.fullmatch(request.method) or not _TARGET.fullmatch(target):
         raise httpx.LocalProtocolError("the request's method or address cannot be sent")
@@ -183,7 +184,7 @@ def _serialized(request: httpx.Request) -> memoryview:
 
 @contextlib.contextmanager
 def _errors_as(timeout: type[httpx.TimeoutException], failure: type[httpx.NetworkError]) -> Iterator[None]:
-    """Raise httpx's errors of a step."""
+    """Raise httpx's errors for a step."""
     try:
         yield
     except TimeoutError:

@@ -1,9 +1,10 @@
 """The replies on a connection: their heads, and where their bodies end (RFC 9112).
 
-Where a reply ends must be beyond doubt: otherwise part of it could be read as the next
-one, or a reply that was cut short be taken for a whole one. So what is accepted here,
-h11 accepts too. The standard library's `http.client` accepts more: "+5" and "0x5" as
-the size of a chunk, and the end of the connection as the end of a head.
+The end of a reply must be beyond doubt. Otherwise part of it could be read as the next
+reply, or a reply that was cut short could be taken for a complete one. So this module
+accepts nothing that h11 does not accept. The standard library's `http.client` accepts
+more: "+5" and "0x5" as the size of a chunk, and the end of the connection as the end of
+a head.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ from collections.abc import Iterator
 
 PIECE_BYTES = 1 << 20
 MAX_HEAD_BYTES = 100 << 10  # as in httpcore
-MAX_HEADS = 100  # of informational replies, such as "103 Early Hints", and the reply itself
+MAX_HEADS = 100  # informational replies, such as "103 Early Hints", plus the reply itself
 
-# None of these can take more than one way through a text, so none takes long.
+# Each of these can match a text in only one way, so none takes long.
 _STATUS_LINE = re.compile(rb"HTTP/1\.([0-9]) ([1-9][0-9]{2})(?: [^\x00\n-\r]*)?\r?\n")
 _FIELD = re.compile(rb"([!#$%&'*+\-.^_`|~0-9A-Za-z]+):([^\x00\n-\r]*)\r?\n")
-_FOLD = re.compile(rb"\r?\n[ \t]+")  # a header that goes on in the next line
+_FOLD = re.compile(rb"\r?\n[ \t]+")  # a header that continues on the next line
 _LENGTH = re.compile(rb"[0-9]{1,18}")
 _CHUNK_LINE = re.compile(rb"([0-9A-Fa-f]{1,16})(?:;[^\r\n]*)?[ \t]*\r\n")
 
@@ -27,26 +28,26 @@ Fields = list[tuple[bytes, bytes]]
 
 
 class BrokenReply(Exception):
-    """A reply that is no HTTP, contradicts itself, or ends before its end.
+    """A reply that is not HTTP, contradicts itself, or is cut short.
 
-    The message quotes nothing of it.
+    The message quotes no part of it.
     """
 
 
 class HttpReply:
-    """A reply whose head was read, and whose body can be read once.
+    """A reply. Its head has been read; its body can be read once.
 
     Parameters
     ----------
     reader
-        What the connection brings.
+        Reads from the connection.
     method
-        Of the request: a reply to HEAD has no body.
+        The request's method: a reply to HEAD has no body.
 
     Raises
     ------
     OSError, BrokenReply
-        The head does not come in time, or is not one.
+        If the head does not arrive in time, or is malformed.
     """
 
     def __init__(self, reader: io.BufferedReader, method: str) -> None:
@@ -66,11 +67,11 @@ class HttpReply:
         if codings not in ([], [b"chunked"]):
             raise BrokenReply("its transfer encoding is unknown")
         if len(lengths) > 1 or not all(map(_LENGTH.fullmatch, lengths)):
-            raise BrokenReply("its content length is no number")
+            raise BrokenReply("its content length is not a number")
         self._is_chunked = bool(codings)
         self._length = int(lengths.pop()) if lengths else None
-        # One with both is read by its chunks. Nothing is read after it: it may have
-        # been made to end elsewhere for another program.
+        # A reply with both is read by its chunks. Nothing is read after it: it may have
+        # been crafted to end elsewhere for another program.
         is_delimited = self._is_chunked != (self._length is not None)
         if method == "HEAD" or self.status in (204, 304):
             self._is_chunked, self._length, is_delimited = False, 0, True
@@ -78,15 +79,15 @@ class HttpReply:
         self._may_be_followed = is_delimited and not closes
 
     def _values(self, name: bytes) -> list[bytes]:
-        """The values of all headers of this name."""
+        """The values of all headers with this name."""
         return [value for each, value in self.headers if each.lower() == name]
 
     def _items(self, name: bytes) -> list[bytes]:
-        """The items of all these values, which are lists."""
+        """The items of all these values, read as lists."""
         return [item.strip(b" \t") for value in self._values(name) for item in value.split(b",")]
 
     def may_be_followed(self) -> bool:
-        """Whether it was read to its end, and the connection can bring another one."""
+        """Whether it was read to its end and the connection can carry another one."""
         return self._is_whole and self._may_be_followed
 
     def body(self) -> Iterator[bytes]:
@@ -95,7 +96,7 @@ class HttpReply:
         Raises
         ------
         OSError, BrokenReply
-            The body ends too early, or does not come in time.
+            If the body ends too early, or does not arrive in time.
         """
         if self._is_chunked:
             while size := _read_chunk_size(self._reader):
@@ -116,13 +117,13 @@ class HttpReply:
             if len(piece) < expected:
                 raise BrokenReply("the connection was closed before the end of the body")
             yield piece
-            del piece  # may repeat the credential, which a traceback would show
+            del piece  # may repeat the credential, and a traceback would show it
             size -= expected
 
 
 def _read_status(reader: io.BufferedReader) -> tuple[int, int]:
-    """Read the first line; return the minor version of HTTP, and the status."""
-    # What is no HTTP may have no lines, and is not waited for.
+    """Read the first line; return HTTP's minor version and the status."""
+    # Data that is not HTTP may have no line ends, so do not wait for one.
     start = reader.peek(1)[:5]
     if not start:
         raise BrokenReply("the connection was closed without a reply")
@@ -152,7 +153,7 @@ def _read_fields(reader: io.BufferedReader) -> Fields:
 def _read_chunk_size(reader: io.BufferedReader) -> int:
     match = _CHUNK_LINE.fullmatch(_read_line(reader, MAX_HEAD_BYTES))
     if match is None:
-        raise BrokenReply("the size of a chunk of its body is no number")
+        raise BrokenReply("the size of a chunk of its body is not a number")
     return int(match[1], 16)
 
 

@@ -46,8 +46,8 @@ from .redaction import Hidden, Redactor
 
 T = TypeVar("T")
 
-RETRIES = 4  # of a read, after the first attempt
-BACKOFF_S = 0.5  # before the first retry; doubled for each further one
+RETRIES = 4  # for a read, after the first attempt
+BACKOFF_S = 0.5  # before the first retry; doubled for each further retry
 BACKOFF_MAX_S = 8.0
 
 
@@ -73,7 +73,7 @@ class Sleep:
 
 @dataclass(frozen=True, slots=True)
 class Refresh:
-    """Asks the driver to refresh a credential; the outcome says whether it did."""
+    """Asks the driver to refresh a credential; the outcome says whether it could."""
 
     credentials: Any
     refused: str = field(repr=False)
@@ -123,7 +123,7 @@ def _recover(
 ) -> Exchange[T]:
     """The result of a create whose reply was lost: read back, or created after all.
 
-    An entity that is not there is created once more, where a duplicate is refused.
+    If the entity is not there, it is created once more, where a duplicate is refused.
     """
     may_resend = call.refuses_duplicates
     while True:
@@ -147,7 +147,7 @@ def _recover(
 
 
 def _answer(call: Call[T], settings: Settings, ends_at: float) -> Exchange[T]:
-    """Send a call and read its reply; of a read that was cut short, a second one."""
+    """Send a call and read its reply. If a read was cut short, send it once more."""
     reply = yield from _send_until_answered(call, settings, ends_at)
     if not call.write and _is_cut_short(reply):
         reply = yield from _send_until_answered(call, settings, ends_at)
@@ -155,7 +155,7 @@ def _answer(call: Call[T], settings: Settings, ends_at: float) -> Exchange[T]:
 
 
 def _is_cut_short(reply: Reply) -> bool:
-    """Whether a reply that only the connection's end delimits (HTTP/1.0) ends early."""
+    """Whether a reply that ends with the connection (HTTP/1.0) was cut short."""
     if "content-length" in reply.headers or "transfer-encoding" in reply.headers:
         return False  # the transport has seen all of it
     body = reply.body.strip()
@@ -174,8 +174,8 @@ def _read(call: Call[T], reply: Reply, settings: Settings) -> T:
         reason = (
             f"{call.operation}: the reply ({reply.status}, {kind}) is not the {form} that was expected ({problem}). "
         )
-    # Outside of the handler: the decoder's error, which may quote the reply, is not
-    # chained.
+    # Outside the handler, so that the decoder's error, which may quote the reply, is
+    # not chained.
     if call.write:
         raise OutcomeUnknown(reason + uncertain_advice(call.check), operation=call.operation)
     raise ApiError(
@@ -191,7 +191,7 @@ def _send_until_answered(call: Call[Any], settings: Settings, ends_at: float) ->
     send = _request(call, settings)
     attempts, refreshed = 0, False
     error: AgentbookError | None = None
-    # Of earlier attempts of an idempotent write, any of which may have been applied:
+    # About earlier attempts of an idempotent write, any of which may have been applied:
     uncertain: OutcomeUnknown | None = None
     lost: NoReply | None = None
     while True:
@@ -203,10 +203,10 @@ def _send_until_answered(call: Call[Any], settings: Settings, ends_at: float) ->
             raise uncertain from late
         remaining = ends_at - settings.monotonic()
         refreshable = settings.credentials if hasattr(settings.credentials, "refresh") else None
-        # The header that is now sent, in case it is refused; hidden from a traceback's
-        # locals.
+        # The header that is sent now, in case it is refused. Hidden from the locals
+        # that a traceback shows.
         refresh = None if refreshable is None else Refresh(refreshable, Hidden(refreshable.authorization()))
-        redactor = redactor_of(settings.credentials, call.form, call.body)  # of the token that is now sent
+        redactor = redactor_of(settings.credentials, call.form, call.body)  # for the token that is sent now
         try:
             outcome = yield replace(send, timeout_s=min(settings.timeout_s, remaining))
         except GeneratorExit:
@@ -219,7 +219,8 @@ def _send_until_answered(call: Call[Any], settings: Settings, ends_at: float) ->
         error = _failure(call, settings, outcome)
         if isinstance(error, RateLimited) and call.patient:
             continue  # the gate is closed now, and nothing was applied
-        # By status: the body may be that of RFC 6750, which gives an OAuthError.
+        # Decided by the status: the body may follow RFC 6750, which becomes an
+        # OAuthError.
         if isinstance(error, ApiError) and error.status == 401 and refresh is not None and not refreshed:
             # An access token expires. The refused request was not applied, so it is
             # sent again with a new one.
@@ -246,7 +247,7 @@ def _send_until_answered(call: Call[Any], settings: Settings, ends_at: float) ->
 
 
 def _may_retry(call: Call[Any], error: AgentbookError) -> bool:
-    """Whether the call may be sent again, waits and attempts permitting."""
+    """Whether the call may be sent again, if waits and attempts permit."""
     if not call.patient:
         return False
     if call.write and not isinstance(error, ConnectionFailed):
@@ -260,7 +261,7 @@ def _backoff(settings: Settings, attempts: int) -> float:
 
 
 def _redacted(outcome: Any, redactor: Redactor) -> Any:
-    """The outcome without the secrets of its request, whatever the platform repeats."""
+    """The outcome without its request's secrets, which a platform may repeat."""
     if isinstance(outcome, Reply):
         headers = {name: redactor.text(value) for name, value in outcome.headers.items()}
         return replace(outcome, headers=headers, body=redactor.data(outcome.body))
@@ -294,7 +295,7 @@ def _deadline_exceeded(call: Call[Any], settings: Settings, last: str = "") -> D
 
 
 def _failure(call: Call[Any], settings: Settings, outcome: Reply | NoReply | bool | None) -> AgentbookError:
-    """The typed error of an outcome, which the gate is told of."""
+    """The typed error of an outcome; also reported to the gate."""
     if isinstance(outcome, Reply):
         if 300 <= outcome.status < 400:
             settings.rate_limit.passed()

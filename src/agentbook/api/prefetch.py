@@ -11,12 +11,12 @@ from itertools import islice
 from .calls import Call
 from .page import Page
 
-# Requests of one list at the same time; half of what a client's connections carry.
+# Parallel requests for one list: half of a client's connections.
 CONCURRENCY = 16
 
 
 def prefetch(fetch: Callable[[Call[Page]], Page], calls: Iterator[Call[Page]]) -> Generator[Page]:
-    """Fetch with up to `CONCURRENCY` requests at the same time, and yield in order."""
+    """Fetch with up to `CONCURRENCY` requests at a time, and yield in order."""
     first_calls = list(islice(calls, CONCURRENCY))
     if len(first_calls) < 2:
         yield from map(fetch, first_calls)

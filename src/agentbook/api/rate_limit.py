@@ -3,8 +3,8 @@
 All clients, threads, tasks and WebSockets of a credential share it. The platform sends
 no ``Retry-After``; counts reset each minute ("Errors", retry rules). The first 429
 closes the gate. It opens at the server's next minute, or after the ``Retry-After`` of a
-gateway before the platform, but five minutes later at most. One request goes first as a
-probe; if it is refused without such a header, the gate waits a full minute from then.
+gateway in front of the platform, but after at most five minutes. One request goes first
+as a probe; if it is refused without such a header, the gate waits another full minute.
 After a successful probe, the others follow in a ramp, not all at once.
 """
 
@@ -17,13 +17,13 @@ from email.utils import parsedate_to_datetime
 
 WINDOW_S = 60.0
 PROBE_POLL_S = 0.1  # how often waiting requests check for the end of the probe
-MIN_WAIT_S = 1.0  # after a refusal, however soon a gateway lets requests come again
-MAX_WAIT_S = 5 * WINDOW_S  # a header that is wrong must not shut the gate for as long as the process lives
-RAMP_S = 0.05  # between the requests after a probe; halved with each success
+MIN_WAIT_S = 1.0  # after a refusal, even if a gateway names a shorter time
+MAX_WAIT_S = 5 * WINDOW_S  # a wrong header must not shut the gate for the rest of the process
+RAMP_S = 0.05  # between the requests after a probe; halved after each success
 
 
 class RateLimitGate:
-    """Tells each request how long to wait. Thread-safe, without a thread of its own.
+    """Tells each request how long to wait. Thread-safe; starts no thread.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class RateLimitGate:
         return self._refusal if self.closed else None
 
     def admit(self) -> float:
-        """The seconds after which to ask again; 0.0 to send now."""
+        """The seconds to wait before asking again; 0.0 to send now."""
         with self._lock:
             now = self._now()
             if self._opens_at is None:
@@ -96,12 +96,12 @@ class RateLimitGate:
         error
             The reply as an error, for the requests that wait; it was not raised.
         retry_after_s
-            What its ``Retry-After`` header says; see `retry_after_s`.
+            The time in its ``Retry-After`` header; see `retry_after_s`.
         """
         with self._lock:
             second = _second_of(date)
             # A refused probe was sent at the start of a window: only a full minute is
-            # sure to reach the next.
+            # certain to reach the next one.
             wait = WINDOW_S if self._probing or second is None else WINDOW_S - second
             if retry_after_s is not None:
                 wait = min(max(retry_after_s, MIN_WAIT_S), MAX_WAIT_S)

@@ -1,9 +1,10 @@
-"""Reading back what a create whose reply was lost has made.
+"""Finds the entity that a create made whose reply was lost.
 
-Somebody else may create an entity of the same name at the same time. So only one is
-returned that agrees with all that was sent, that is not older than the call, and that
-the same key created, where the specification says whom the platform records. If there
-are two, nothing tells which is ours. Specification: "Errors", retry rules.
+Someone else may create an entity with the same name at the same time. So an entity is
+returned only if it agrees with everything that was sent, is not older than the call,
+and was created by the same key, where the specification says whom the platform records.
+If there are two, there is no telling which is ours. Specification: "Errors", retry
+rules.
 """
 
 from __future__ import annotations
@@ -57,8 +58,8 @@ def create_read_back(
 def _platform_time(attempt: Attempt, reply: Reply) -> float:
     """When the call started by the platform's clock, at the earliest, in whole seconds.
 
-    The ``Date`` header is in whole seconds, and so may be the times of the platform. By
-    our own clock if there is no such header.
+    The ``Date`` header is in whole seconds, and the platform's times may be too.
+    Without such a header, our own clock counts.
     """
     try:
         ahead = parsedate_to_datetime(reply.headers["date"]).timestamp() - attempt.clock()
@@ -86,7 +87,7 @@ def _is_created(item: Any, sent: Mapping[str, Any], earliest: float, creator_id:
 
 
 def _is_owned_by(item: Mapping[str, Any], owner: str | None) -> bool:
-    """Whether an account, by id or name, owns an entity; also if neither tells."""
+    """Whether an account, by id or name, owns an entity. True if neither is known."""
     full_name = item.get("full_name")
     owners = {item.get("owner_id"), full_name.partition("~")[0] if isinstance(full_name, str) else None} - {None}
     return owner is None or not owners or owner in owners

@@ -2,7 +2,7 @@
 
 Records contain all fields that the platform sent, known to the specification or not.
 Values that may be secret (a credential's parameters, say) are masked wherever a record
-is shown; of a webhook's address, which lets anyone post to it, the host is shown.
+is shown. A webhook's address lets anyone post to it, so only its host is shown.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class Record(dict[str, Any]):
             f'<td style="text-align:left">{html.escape(shown_field(name, value))}</td></tr>'
             for name, value in self.items()
         )
-        # MathJax ignores these classes, as it does pandas' tables, so dollar signs stay
-        # text.
+        # MathJax ignores these classes, as it ignores pandas' tables, so dollar signs
+        # stay text.
         return f'<table class="tex2jax_ignore mathjax_ignore">{rows}</table>'
 
 
@@ -76,7 +76,7 @@ def shown(value: Any) -> str:
 
 
 def secrets_in(value: Any, *, inside: bool = False) -> Iterator[str]:
-    """The texts of a request's body that may be secret, by the names of their fields.
+    """The texts in a request body that may be secret, judging by the field names.
 
     Examples
     --------

@@ -1,6 +1,6 @@
 """Keeps secrets out of messages, tracebacks, pickles and notebooks.
 
-A secret that our code holds in a variable is `Hidden`: whatever shows the variable
+A secret that our code holds in a variable is `Hidden`: anything that shows the variable
 shows ``…``. A secret that a platform repeats (debug pages and proxies send back headers
 and status lines) is masked by a `Redactor` before anything else reads the reply.
 """
@@ -29,9 +29,9 @@ _ALL_WORDS = tuple(
     for separator in (("", "_") if "_?" in word else ("",))
 )
 _ESCAPED_ASCII = re.compile(rb"\\u00[2-7]")
-# The tokens of a language model; a number there is a count.
+# A language model's tokens; a number in such a field is a count.
 _COUNT_NAME = re.compile(r"(?i).*(tokens|token_?(count|limit|budget|usage)).*")
-# Shorter ones are no secrets, and masking them would make every message unreadable.
+# Shorter texts are not secrets, and masking them would make messages unreadable.
 _MIN_LENGTH = 4
 
 
@@ -67,7 +67,7 @@ class Hidden(str):
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether the values of a field of this name are masked, in records and frames.
+    """Whether the values of a field with this name are masked in records and frames.
 
     Examples
     --------
@@ -78,7 +78,7 @@ def is_secret_name(name: str) -> bool:
 
 
 def may_name_secrets(data: bytes) -> bool:
-    """Whether JSON may have a field of such a name, whose letters may be escaped.
+    """Whether JSON may have a field with such a name; its letters may be escaped.
 
     Examples
     --------
@@ -86,14 +86,14 @@ def may_name_secrets(data: bytes) -> bool:
     (True, False)
     """
     lower = data.lower()
-    # Many times as fast as one regular expression of all words.
+    # Many times faster than one regular expression with all the words.
     return any(word in lower for word in _ALL_WORDS) or _ESCAPED_ASCII.search(data) is not None
 
 
 def is_secret(name: str, value: object) -> bool:
     """Whether a field of this name may hold a secret, given its value.
 
-    Nothing and a count of a model's tokens are none.
+    An empty value is not a secret, and neither is a count of a model's tokens.
 
     Examples
     --------
@@ -121,13 +121,13 @@ def revealed(value: T) -> T:
 
 
 class Redactor:
-    """Masks secrets in whatever a platform sends, also where it encodes them.
+    """Masks secrets in whatever a platform sends, even if it encodes them.
 
     Parameters
     ----------
     secrets
-        The texts to mask. Of an ``Authorization`` header, the token is masked, and of a
-        key's token the secret alone too.
+        The texts to mask. In an ``Authorization`` header, the token is masked; in a
+        key's token, also the secret on its own.
 
     Examples
     --------
@@ -139,7 +139,7 @@ class Redactor:
 
     def __init__(self, secrets: Iterable[str]) -> None:
         self._secrets = tuple(secrets)
-        self._forms: tuple[Hidden, ...] | None = None  # made when needed, which is rare
+        self._forms: tuple[Hidden, ...] | None = None  # made only when needed, which is rare
 
     @property
     def forms(self) -> tuple[Hidden, ...]:
@@ -164,7 +164,7 @@ class Redactor:
 
 
 def _parts_of(secret: str) -> Iterator[str]:
-    """A secret itself; or of a header its token, ``id:secret`` and the secret alone."""
+    """A secret itself; for a header, its token, ``id:secret`` and the secret alone."""
     scheme, _, token = secret.partition(" ")
     if scheme not in ("Basic", "Bearer"):
         yield secret

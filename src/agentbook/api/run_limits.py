@@ -32,8 +32,8 @@ def run_limit(message: str, *, whole: bool = False) -> str | None:
     message
         Any text a platform sent.
     whole
-        True requires the message to be the limit's and nothing else, for the reply of
-        an agent, which may quote one.
+        True requires the text to be the limit's message and nothing else. For the reply
+        of an agent, which may quote one.
 
     Returns
     -------
@@ -53,7 +53,8 @@ def run_limit(message: str, *, whole: bool = False) -> str | None:
     """
     text = message.strip()
     for kind, pattern in RUN_LIMITS.items():
-        # A prefix must start the text, or any sentence that names it would count.
+        # The text must start with the prefix; otherwise any sentence that names it
+        # would count.
         match = (
             pattern.fullmatch(text)
             if whole

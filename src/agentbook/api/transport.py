@@ -1,8 +1,8 @@
 """The drivers that carry out an exchange (see `agentbook.api.policy`).
 
 `SyncTransport` sends on an `httpx.Client`, `AsyncTransport` on an `httpx.AsyncClient`
-for each running loop, so that a second ``asyncio.run`` works. A client passed by the
-caller only needs ``build_request`` and ``send``, so httpx's fork httpx2 works too.
+for each running loop, so that a second ``asyncio.run`` works. A client that the caller
+passes only needs ``build_request`` and ``send``, so httpx's fork httpx2 works too.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from .policy import Exchange, NoReply, Refresh, Send, Sleep
 T = TypeVar("T")
 
 CONNECT_TIMEOUT_S = 10.0
-MAX_BODY_BYTES = 1 << 30  # of a reply, decoded; a larger one is malicious or asks for too much at once
-_SLACK_S = 0.25  # lets the library's own timeouts, which tell more, come first
+MAX_BODY_BYTES = 1 << 30  # of a decoded reply; a larger one is malicious, or the request asked for too much at once
+_SLACK_S = 0.25  # lets the library's own timeouts come first, since they tell more
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Network:
         return {"trust_env": not is_loopback(base_url), "verify": verify, "proxy": self.proxy}
 
     def is_direct(self, base_url: str) -> bool:
-        """Whether no proxy can stand between."""
+        """Whether there can be no proxy in between."""
         return self.proxy is None and (is_loopback(base_url) or not {"http", "https", "all"} & set(getproxies()))
 
     def websocket_options(self, base_url: str) -> dict[str, Any]:
@@ -94,7 +94,8 @@ class SyncTransport:
         try:
             step = next(exchange)
             while True:
-                # The outcome is in no variable: the exchange masks the secrets in it.
+                # The outcome is not stored in a variable: only the exchange masks its
+                # secrets.
                 step = exchange.send(self._perform(step))
         except StopIteration as stop:
             value: T = stop.value
@@ -123,7 +124,7 @@ class SyncTransport:
                     del chunk  # may repeat the credential, which a traceback would show
                     if not fits:
                         raise _too_large()
-                    if time.monotonic() > ends_at:  # the caller's own client bounds each read alone
+                    if time.monotonic() > ends_at:  # the caller's own client limits only each single read
                         return NoReply("ReadTimeout: timed out", sent=True)
             if self._owns_client and self._closed.is_set():
                 _hang_up(response)
@@ -156,7 +157,7 @@ class SyncTransport:
 
 
 class _LoopClient:
-    """The `httpx.AsyncClient` of an event loop, and the requests under way on it."""
+    """The `httpx.AsyncClient` of an event loop, and its requests in flight."""
 
     def __init__(self, client: Any) -> None:
         self.client = client
@@ -226,8 +227,8 @@ class AsyncTransport:
         own, body = self._loop_client(), _Body()
         client = own.client
         try:
-            # The library's timeouts hold for each read alone, and a reply may take any
-            # number of them.
+            # The library's timeouts apply to each read, and a reply may take any number
+            # of reads.
             async with own.deadline(send.timeout_s + _SLACK_S) as deadline:
                 request = _build(client, self._base_url, send)
                 response = await client.send(
@@ -297,7 +298,7 @@ class _Body:
 
     def expect(self, response: Any) -> None:
         """Prepare for the chunks of a response."""
-        # A transport of the caller's own may have read it, and decoded it, already.
+        # The caller's own transport may already have read and decoded it.
         self.is_decoded = response.is_stream_consumed
         if not self.is_decoded:
             self._decode = decoder_of(response.headers.get("content-encoding", ""))
@@ -338,7 +339,7 @@ def _build(client: Any, base_url: str, send: Send) -> Any:
 
 
 def _signer(credentials: Credentials | None) -> Callable[[Any], Any]:
-    """Signs a request at the last moment, so that tracebacks show no secret."""
+    """A function that signs a request late, so that tracebacks show no secret."""
 
     def sign(request: Any) -> Any:
         if credentials is not None:
@@ -375,7 +376,7 @@ def _reply(response: Any, body: _Body) -> Reply:
 def _no_reply(error: Exception) -> NoReply:
     """What a transport error says about the request; any other error is raised again.
 
-    By class name, since httpx, httpx2 and httpcore share the names.
+    Decided by class name, since httpx, httpx2 and httpcore share the names.
     """
     if isinstance(error, Undecodable):
         return NoReply(f"its body cannot be decoded: {error}", sent=True)

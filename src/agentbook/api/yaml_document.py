@@ -1,8 +1,8 @@
-"""Reads the YAML of a platform, which may be hostile.
+"""Reads YAML from a platform, which may be hostile.
 
-In a few hundred bytes, aliases of aliases stand for more than the memory holds, and
-deep nesting ends the process: libyaml's binding recurses in C. So the events of a
-document are counted before it is built.
+In a few hundred bytes, aliases of aliases can stand for more than fits into memory, and
+deep nesting can crash the process, because libyaml's binding recurses in C. So the
+events of a document are counted before it is built.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 MAX_BYTES = 16 << 20
 MAX_DEPTH = 100
-MAX_NODES = 1_000_000  # each as often as aliases repeat it
+MAX_NODES = 1_000_000  # counting every repetition by aliases
 
 
 def read_mapping(body: bytes) -> Mapping[str, Any]:
@@ -21,7 +21,7 @@ def read_mapping(body: bytes) -> Mapping[str, Any]:
     Raises
     ------
     ValueError
-        If it is not YAML, or larger or deeper than any description of an API.
+        If it is not YAML, or is larger or deeper than any API description.
 
     Examples
     --------
@@ -44,8 +44,8 @@ def read_mapping(body: bytes) -> Mapping[str, Any]:
 def _check_events(events: Any) -> None:
     import yaml
 
-    sizes: dict[str | None, int] = {}  # of what has an anchor
-    open_: list[tuple[str | None, int]] = []  # anchors of collections, and the count at their begin
+    sizes: dict[str | None, int] = {}  # of everything that has an anchor
+    open_: list[tuple[str | None, int]] = []  # anchors of collections, and the count at their start
     count = 0
     for event in events:
         if isinstance(event, yaml.AliasEvent):

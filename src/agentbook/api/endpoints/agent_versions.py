@@ -33,8 +33,8 @@ def configure_llm(
 ) -> Call[Record]:
     """Commit a new version of an LLM agent.
 
-    The specification shows no field for `model` and what follows it. They are sent if
-    the platform's openapi.yaml has them, as the embedded service's does.
+    The specification shows no field for `model` or the parameters after it. They are
+    sent if the platform's openapi.yaml has them; the embedded service's does.
 
     Parameters
     ----------
@@ -59,8 +59,8 @@ def configure_llm(
     max_tokens : int or None, optional
         At most this many tokens in an answer. None for the model's own limit.
     type : {"EPHEMERAL", "COMMITTED"}, optional
-        ``EPHEMERAL`` adds a draft, which changes nothing: only sessions that name it
-        run on it.
+        ``EPHEMERAL`` adds a draft, which affects nothing else: only sessions that name
+        it run on it.
 
     Returns
     -------

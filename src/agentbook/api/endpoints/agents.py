@@ -1,4 +1,4 @@
-"""Agents: list, read, create, update. `agent_versions` has what they run.
+"""Agents: list, read, create, update. What they run is in `agent_versions`.
 
 Specification: "Endpoints", Agents.
 """

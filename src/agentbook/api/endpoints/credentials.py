@@ -93,7 +93,8 @@ def of_agent(
     Returns
     -------
     Listing
-        Of credential records; what a credential holds is masked wherever it is shown.
+        Of credential records; the content of a credential is masked wherever it is
+        shown.
 
     Raises
     ------
@@ -149,9 +150,9 @@ def attach(
     auth_config_id : str, optional
         Make a new credential with this auth config instead.
     integration, name : str, optional
-        Of a new credential.
+        For a new credential.
     params : mapping, optional
-        What a new credential holds.
+        The content of a new credential.
 
     Returns
     -------

@@ -95,11 +95,11 @@ def events(
     from_id : str, optional
         Only events with a greater id.
     since : datetime or str, optional
-        Only events of this instant or later, by the millisecond in their ids; naive
-        times are UTC.
+        Only events from this time on, by the millisecond in their ids; naive times are
+        UTC.
     sort_by : str
         ``id`` (the default here): oldest first, read by cursor, so that events added
-        meanwhile do not shift a page. The platform's own default is ``-id``, newest
+        meanwhile do not shift the pages. The platform's own default is ``-id``, newest
         first.
     limit : int, optional
         At most this many events; None for all.
@@ -138,7 +138,7 @@ def events(
 
 
 def send(session_id: Any, text: str, *, mode: str = "text", agent_id: Any = UNSET) -> Call[Record]:
-    """Post a follow-up message. Only to a chat this key started.
+    """Post a follow-up message, to a chat that this key started.
 
     Parameters
     ----------
@@ -152,7 +152,7 @@ def send(session_id: Any, text: str, *, mode: str = "text", agent_id: Any = UNSE
     Returns
     -------
     Record
-        What the platform answered: on most, the message event.
+        What the platform answered. On most platforms, the message event.
 
     Raises
     ------

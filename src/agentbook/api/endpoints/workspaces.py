@@ -172,7 +172,7 @@ def agents(workspace: Any, *, limit: int | None = None, offset: int = 0) -> List
     Returns
     -------
     Listing
-        Of workspace-agent records, whose `id` is what `uninstall_agent` takes.
+        Of workspace-agent records. `uninstall_agent` takes their `id`.
 
     Raises
     ------

@@ -1,9 +1,9 @@
 """The loopback address to which a browser returns after a sign-in (RFC 8252).
 
-Every page in the person's browser and every program of the machine can reach it, so it
-takes only the request of the sign-in that waits: to its own name and port, with the
+Every page in the person's browser and every program on the machine can reach it. So it
+accepts only the request of the pending sign-in: to its own name and port, with the
 state that only the authorization server knows. Anything else is refused, and the
-sign-in goes on waiting.
+sign-in keeps waiting.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..redaction import Hidden
 
 PATH = "/callback"
 _IDLE_S = 10.0
-_POLLING_S = 0.02  # how soon it ends after the sign-in; half a second by default
+_POLLING_S = 0.02  # how soon it ends after the sign-in; the default is half a second
 _PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>agentbook</title>
 <style>body{{font:16px system-ui;margin:4rem auto;max-width:30rem;color-scheme:light dark}}</style>
 <h1>{title}</h1><p>You can close this window and go back to your notebook.</p></html>"""
@@ -39,7 +39,7 @@ class Loopback:
     """
 
     def __init__(self, state: str, port: int = 0) -> None:
-        # The first answer counts: a browser may load the page again.
+        # Only the first answer counts: a browser may load the page again.
         self._answers: queue.Queue[dict[str, str]] = queue.Queue(maxsize=1)
         handler = _handler(self._answers, state)
         try:
@@ -79,7 +79,7 @@ def _handler(answers: queue.Queue[dict[str, str]], state: str) -> type[http.serv
     """A request handler that puts the answer with this state into `answers`."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
-        timeout = _IDLE_S  # a connection that says nothing ends
+        timeout = _IDLE_S  # a connection that sends nothing is closed
 
         def do_GET(self) -> None:
             params = self._answer()
@@ -93,7 +93,7 @@ def _handler(answers: queue.Queue[dict[str, str]], state: str) -> type[http.serv
             """The query parameters, or None if the request is not the sign-in's."""
             parts = urlsplit(self.path)
             port = self.connection.getsockname()[1]
-            # Another name for this address belongs to another site (DNS rebinding).
+            # A different name for this address belongs to another site (DNS rebinding).
             if parts.path != PATH or self.headers.get_all("Host") != [f"127.0.0.1:{port}"]:
                 return None
             params = answer_of(parts.query)

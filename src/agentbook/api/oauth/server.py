@@ -62,8 +62,8 @@ class AuthorizationServer:
             "token_endpoint_auth_method": "none",
             "scope": scope,
         }
-        # An address may register ten clients an hour ("Limits"), which is too long to
-        # wait out.
+        # An address may register ten clients an hour ("Limits"). That is too long to
+        # wait.
         call: Call[Any] = Call("sign_in", "POST", "", _json, body=body, write=True, patient=False)
         reply = self.run(self.registration_endpoint, call)
         if not isinstance(reply, dict) or not isinstance(reply.get("client_id"), str):
@@ -73,11 +73,11 @@ class AuthorizationServer:
         return RegisteredClient(reply["client_id"], self.registration_endpoint, redirect_uri, scope)
 
     def knows(self, client: RegisteredClient) -> bool:
-        """Whether a client is still registered: another code is redeemed for it.
+        """Whether a client is still registered; tested by redeeming a made-up code.
 
-        An unknown client is refused as such; of a known one, the code is
+        For an unknown client, the server refuses the client; for a known one, the code
         (specification: "Errors", OAuth token endpoint). Without this test, the person
-        would end on an error page of the platform.
+        would end up on an error page of the platform.
         """
         form = {
             "grant_type": "authorization_code",
@@ -110,11 +110,11 @@ class AuthorizationServer:
 
 
 def request_tokens(token_endpoint: str, form: Mapping[str, str]) -> dict[str, Any]:
-    """Exchange a code or a refresh token; the reply, which has an ``access_token``."""
+    """Exchange a code or refresh token; returns a reply with an ``access_token``."""
     call: Call[Any] = Call("sign_in", "POST", "", _json, form=form, write=True)
     reply = run_at(token_endpoint, call)
     if not isinstance(reply, dict) or not isinstance(reply.get("access_token"), str):
-        del reply  # may hold other tokens, which a traceback would show
+        del reply  # may hold other tokens, and a traceback would show them
         raise ApiError(f"sign_in: {token_endpoint} answered without an access token.", operation="sign_in", status=200)
     return reply
 
@@ -122,8 +122,8 @@ def request_tokens(token_endpoint: str, form: Mapping[str, str]) -> dict[str, An
 def discover(base_url: str, run: Run = run_at) -> AuthorizationServer:
     """The authorization server of a platform, starting at its 401.
 
-    Every address that the platform names is checked before it is requested: a platform
-    could otherwise have this machine send requests into its own network.
+    Every address that the platform names is checked before it is requested. Otherwise a
+    platform could make this machine send requests into its local network.
 
     Raises
     ------
@@ -133,9 +133,9 @@ def discover(base_url: str, run: Run = run_at) -> AuthorizationServer:
     metadata_url = _trusted(_resource_metadata_url(base_url, run), "resource_metadata", base_url)
     resource = _get_metadata(metadata_url, run)
     resource_url = str(resource.get("resource") or base_url)
-    # A platform that names the server of another one would be sent that one's tokens
-    # (RFC 9728, 7.3). A platform on this machine may be known by the address of a
-    # proxy.
+    # A platform that names another platform's server would be sent tokens for that
+    # platform (RFC 9728, 7.3). A platform on this machine may be known by the address
+    # of a proxy.
     if origin(resource_url) != origin(base_url) and not is_loopback(base_url):
         raise AgentbookError(
             f"sign_in: {base_url} leads to a sign-in for {resource_url}, which is another platform. Not trusted."

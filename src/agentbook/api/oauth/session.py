@@ -20,7 +20,7 @@ class OAuthSession:
     Attributes
     ----------
     tokens : Tokens
-        The current ones. They are secret; their repr shows none.
+        The current tokens. Their repr does not show them.
     store : TokenStore
         Where they are stored.
 
@@ -48,7 +48,7 @@ class OAuthSession:
         return None
 
     def refresh(self, refused: str) -> bool:
-        """Replace the access token of `refused`, an Authorization header.
+        """Replace the access token that `refused`, an Authorization header, carried.
 
         Returns
         -------

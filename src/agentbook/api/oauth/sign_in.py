@@ -47,9 +47,9 @@ def sign_in(
         Scopes to request; None for all that the platform offers. The person may grant
         fewer.
     paste : bool, optional
-        True lets the person paste the address that their browser ends up at, for
-        kernels that no browser can reach. None does so on Binder, JupyterHub and GitHub
-        Codespaces, over SSH, and without a browser.
+        True asks the person to paste the address that their browser ends up at, for
+        kernels that no browser can reach. None, the default, does so on Binder,
+        JupyterHub and GitHub Codespaces, over SSH, and where there is no browser.
     open_browser : callable, optional
         Opens an address; ``webbrowser.open`` by default.
     ask : callable, optional
@@ -109,12 +109,12 @@ def sign_in(
                 "client_id": client.client_id,
                 "code_verifier": verifier,
             }
-            # The reply is in no variable, which a traceback might show.
+            # The reply is not stored in a variable: a traceback might show it.
             tokens = Tokens(base_url, client.client_id, server.token_endpoint, "").refreshed(
                 {"scope": scope, **request_tokens(server.token_endpoint, form)}
             )
         except (OAuthError, DeadlineExceeded) as error:
-            # The platform may have shown the person that it does not know the client.
+            # The platform may have told the person that it does not know the client.
             if isinstance(error, DeadlineExceeded) or error.error in UNKNOWN_CLIENT:
                 store.forget_client()
             raise
@@ -149,7 +149,7 @@ def checked_code(answer: Mapping[str, str], state: str, server: AuthorizationSer
         raise OAuthError(
             "sign_in: the browser's answer does not belong to this sign-in. Sign in again.", error="invalid_state"
         )
-    # A code of another server could be another person's sign-in (RFC 9207).
+    # A code from another server could be another person's sign-in (RFC 9207).
     issuer = answer.get("iss", "" if server.returns_issuer else server.issuer)
     if issuer.rstrip("/") != server.issuer:
         raise OAuthError(

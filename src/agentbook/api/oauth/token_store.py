@@ -1,9 +1,8 @@
 """Stores OAuth tokens between kernels: in the system's keyring, or in a private file.
 
-A refresh token works once, and using a spent one revokes every token of the
-authorization ("Authentication", rule 8). Tokens are therefore read, refreshed and
-written under one lock for all processes of this user, so two kernels never spend the
-same token.
+A refresh token works once, and using it again revokes every token of the authorization
+("Authentication", rule 8). Tokens are therefore read, refreshed and written under one
+lock for all processes of this user, so two kernels never spend the same token.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ class Tokens:
 
 @dataclass(frozen=True, slots=True)
 class RegisteredClient:
-    """What a platform registered, for one redirect address and these scopes.
+    """A client registered with a platform, for one redirect address and these scopes.
 
     It has no secret: the client is public.
     """
@@ -74,8 +73,8 @@ class TokenStore:
     base_url
         The platform's versioned address.
     directory
-        Folder of the lock, the client and, without a keyring, of the tokens; None for
-        the user's configuration folder.
+        Folder for the lock, the client and, if there is no keyring, the tokens. None
+        for the user's configuration folder.
 
     Attributes
     ----------
@@ -137,7 +136,7 @@ class TokenStore:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """One process and one thread at a time."""
+        """Holds a lock that admits one process and one thread at a time."""
         self._prepare()
         with FileLock(self._lock_path):
             yield
