@@ -4,8 +4,8 @@
   only the acting member's own, unset allows both.
 - ``restrict_account_credentials``: account credentials work only after they are granted
   or connected to the workspace's agents.
-- An account's credentials work in its own workspaces, a member's wherever that member
-  acts.
+- An account's credentials work in its own workspaces, a member's credentials wherever
+that member acts.
 - An archived workspace runs nothing.
 
 Specification: "Resources and their fields", Workspace.

@@ -43,7 +43,7 @@ def session_summary(events: Any, *, since: Any = None, until: Any = None, as_of:
     Returns
     -------
     DataFrame
-        In the order in which the sessions appear:
+        In order of first appearance:
 
         =============== =================== ===== =====================================
         column          dtype               unit  meaning

@@ -1,15 +1,15 @@
 """Tests of differences between two spans, with sessions as the units.
 
 The turns of a session resemble each other, so they are not independent: a test that
-takes them for independent calls chance a change many times too often (Cameron and
-Miller, 2015, "A Practitioner's Guide to Cluster-Robust Inference"). These are score
-tests: the null hypothesis, that both spans are alike, gives the expected total of each
-session, and the squared differences from it, pooled over the sessions of both spans,
-give the variance. It is the variance of shuffling sessions between the spans, so it
-holds where one span has few of them. What a session has in both spans is correlated,
-which is subtracted. Percentiles are compared by the share of values above the
-percentile of both spans together (Mood's median test, for any percentile). Counts are
-those of a compound Poisson process, in which sessions arrive independently.
+assumes independence mistakes chance for a change far too often (Cameron and Miller,
+2015, "A Practitioner's Guide to Cluster-Robust Inference"). These are score tests: the
+null hypothesis, that both spans are alike, gives the expected total of each session,
+and the squared differences from it, pooled over the sessions of both spans, give the
+variance. It is the variance of shuffling sessions between the spans, so it holds even
+if one span has few sessions. The values of one session in both spans are correlated,
+and that covariance is subtracted. Percentiles are compared by the share of values above
+the percentile of both spans together (Mood's median test, for any percentile). Counts
+are those of a compound Poisson process, in which sessions arrive independently.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def score_of_means(before: Sample, after: Sample) -> float:
 
 
 def score_of_stat(before: Sample, after: Sample, stat: str) -> float:
-    """The difference of a statistic in standard errors; NaN for extremes."""
+    """The difference of a statistic in standard errors; NaN for minimum and maximum."""
     quantile = quantile_of(stat)
     if stat == "mean":
         return score_of_means(before, after)
@@ -85,7 +85,7 @@ def score_of_counts(before: Sample, after: Sample, lengths: tuple[float, float])
 
 
 def _residuals(side: Sample, expected: float) -> tuple[Integers, Floats]:
-    """The sessions of a span, and by how much the total of each differs."""
+    """The sessions of a span, and how far each total differs from the expected one."""
     sessions, number = np.unique(side.session, return_inverse=True)
     return sessions, np.bincount(number, side.value - expected, len(sessions)).astype(np.float64)
 
@@ -101,13 +101,13 @@ def _score(difference: float, sides: list[tuple[Integers, Floats]], weights: lis
     (first, totals), (second, later_totals) = sides
     _, here, there = np.intersect1d(first, second, assume_unique=True, return_indices=True)
     shared = 2 * float(totals[here] @ later_totals[there]) * weights[0] * weights[1]
-    # What sessions share can be most of the variance, never all of it.
+    # The covariance can be most of the variance, but never all of it.
     variance = max(variance - shared, variance / 10)
     return difference / math.sqrt(variance) if variance > 0 else math.nan
 
 
 def p_value(z: float) -> float:
-    """The two-sided probability of a score as far from zero by chance.
+    """The two-sided probability that chance gives a score this far from zero.
 
     Examples
     --------
@@ -118,7 +118,7 @@ def p_value(z: float) -> float:
 
 
 def holm(p: Floats) -> Floats:
-    """Probabilities corrected for their number (Holm, 1979).
+    """Probabilities corrected for multiple tests (Holm, 1979).
 
     NaN stays, and is not counted.
 

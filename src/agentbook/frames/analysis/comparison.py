@@ -82,7 +82,7 @@ def compare_periods(
     Returns
     -------
     DataFrame
-        With one metric, what increased most clearly comes first, and what decreased
+        With one metric, the clearest increase comes first and the clearest decrease
         last. With several, the clearest changes come first.
 
         =========== ======= ============================================================
@@ -113,7 +113,7 @@ def compare_periods(
     -----
     A turn belongs to the span of its question, or of its reply if it has no question.
 
-    The test takes sessions as its units, because the turns of a session resemble each
+    The units of the test are sessions, because the turns of a session resemble each
     other. Shares, means and percentiles: a score test whose variance is that of
     shuffling sessions between the spans; a percentile is compared by the share of turns
     above that of both spans together (Mood's median test). Counts: a compound Poisson
@@ -197,7 +197,8 @@ class _Comparison:
         if name in COUNTS:
             first, last = before.value.sum(), after.value.sum()
             z = score_of_counts(before, after, self._lengths)
-            # What the rate of the first span makes in the length of the second.
+            # The count that the rate of the first span gives over the length of the
+            # second.
             expected = first * self._lengths[1] / self._lengths[0]
             n = int(first + last)
         else:
@@ -223,7 +224,7 @@ class _Side:
         self._counts_events = records.has_events
 
     def sample(self, name: str, group: int | None) -> Sample:
-        """What a metric counts, in one group or in all."""
+        """The values that a metric counts, in one group or in all."""
         if name == "events" or (name == "sessions" and self._counts_events):
             events = self._part(self._events, 1, group)
             weights = events["weight"].to_numpy(np.float64)

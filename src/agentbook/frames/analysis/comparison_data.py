@@ -1,4 +1,4 @@
-"""What a comparison counts: turns and events with their sessions, groups and times."""
+"""The data of a comparison: turns and events with their sessions, groups and times."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GROUP = "(by)"  # in parentheses, so that it cannot clash with a column
 
 @dataclass(frozen=True, slots=True)
 class ComparedSpan:
-    """A span of time; its start is included, or its end."""
+    """A span of time that includes either its start or its end."""
 
     begin: Any
     end: Any
@@ -53,7 +53,7 @@ class Records:
         ``session``, ``at``, ``weight`` (how many events a row stands for) and the
         columns to group by.
     as_of : Timestamp
-        When the data end.
+        The time at which the data end.
     has_events : bool
         Whether events are known, so that they can be counted.
     """
@@ -64,7 +64,7 @@ class Records:
     has_events: bool = True
 
     def within(self, span: ComparedSpan) -> Records:
-        """What lies in a span."""
+        """The rows in a span."""
         rows, counted = self.turns, self.events
         return Records(
             rows[span.contains(rows["at"])], counted[span.contains(counted["at"])], self.as_of, self.has_events
@@ -93,8 +93,8 @@ def _of_events(frame: pd.DataFrame, groups: Sequence[str], as_of: Any) -> Record
     columns = read_events(frame, caller="compare_periods")
     rows, assignment = columns.events, assign_turns(columns)
     frame = turns(frame, as_of=as_of)
-    # A column of the events comes before one of the turns, which may mean something
-    # else.
+    # A column of the events takes precedence over one of the turns, which may mean
+    # something else.
     groups_of([name for name in groups if name not in frame], caller="compare_periods", frame=rows)
     of_turns = [pd.Series(rows[name].array[assignment.starts]) if name in rows else frame[name] for name in groups]
     of_events = [rows[name] if name in rows else pd.Series(frame[name].array[assignment.turn]) for name in groups]
@@ -114,7 +114,7 @@ def _turn_rows(frame: pd.DataFrame, sessions: Any, values: Sequence[pd.Series], 
 
 
 def key_of(group: str) -> str:
-    """The column of a group in the records, which have columns of their own."""
+    """The name of a group's column in the records, which have other columns too."""
     return f"(by) {group}"
 
 
@@ -149,7 +149,7 @@ def _span(value: Any, name: str, now: Any, tz: str) -> ComparedSpan:
 
 
 def check_not_empty(spans: Sequence[ComparedSpan], records: Records) -> None:
-    """Raise a `ValueError` that says which span has no data, and what the data span."""
+    """Raise a `ValueError` that names the span without data, and the data's extent."""
     for name, span in zip("ab", spans, strict=True):
         part = records.within(span)
         if len(part.turns) or len(part.events):
@@ -166,9 +166,9 @@ def check_not_empty(spans: Sequence[ComparedSpan], records: Records) -> None:
 
 
 def number_groups(records: Records, groups: list[str], spans: Sequence[ComparedSpan], top: int | None) -> pd.DataFrame:
-    """Add the number of each row's group to the records; the values of the groups.
+    """Add the number of each row's group to the records; return the groups' values.
 
-    The number is in the column ``(by)``. Rows outside of the spans, and those without a
+    The number is in the column ``(by)``. Rows outside the spans, and rows without a
     value, have -1.
     """
     parts, names, groups = [records.turns, records.events], groups, [key_of(name) for name in groups]

@@ -68,7 +68,7 @@ def prompt_latency(
 
     Notes
     -----
-    `rank_correlation` says in one number, with its interval, how the two go together.
+    `rank_correlation` gives one number, with its interval, for how the two go together.
     Specification: "Events".
 
     Examples
@@ -170,7 +170,7 @@ def rank_correlation(
 def _answered(
     data: Any, groups: list[str], columns: tuple[str, ...], since: Any, until: Any, top: int | None, caller: str
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The answered turns that have these columns, and the turns they are from."""
+    """The answered turns that have these columns, and the turns they come from."""
     table = turns_of(data, caller=caller)
     groups = groups_of(groups, caller=caller, frame=table)
     require(table, "session_id", "status", "asked_at", *columns, caller=caller)
@@ -185,7 +185,7 @@ def _answered(
 
 
 def _bin(values: Floats, bins: int | Sequence[float]) -> npt.NDArray[np.int64]:
-    """The number of the bin of each value; -1 outside of them."""
+    """The number of each value's bin; -1 outside the bins."""
     if isinstance(bins, (int, np.integer)) and not isinstance(bins, bool):
         if bins < 1:
             raise ValueError(f"prompt_latency needs at least one of bins=, not {bins}.")
@@ -208,7 +208,7 @@ def _spearman(x: Floats, y: Floats) -> float:
 
 
 def _interval(x: Floats, y: Floats, part: npt.NDArray[np.int64], sessions: int) -> tuple[float, float, float]:
-    """The correlation, and the ends of its interval."""
+    """The correlation and the ends of its interval."""
     rho = _spearman(x, y)
     count = min(sessions, MAX_PARTS)
     if sessions < 5 or math.isnan(rho):

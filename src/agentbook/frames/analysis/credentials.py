@@ -1,8 +1,8 @@
 """Reports on an account's credentials: age, duplicates, webhooks, access, findings.
 
 The API reports neither when a credential was last used nor whether it still works. The
-columns exist and are empty, so that nobody takes an old credential for an unused one.
-`agentbook.frames.analysis.findings` holds the checks.
+columns for these exist and are empty, so that nobody mistakes an old credential for an
+unused one. `agentbook.frames.analysis.findings` holds the checks.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def credential_report(
     credentials : DataFrame, History, Listing, or any other table
         ``client.credentials.list(account)``, loaded or not, or a `History`.
     workspaces : DataFrame, History, Listing, or any other table, optional
-        The account's workspaces: they tell which accounts share credentials, who is
+        The account's workspaces: they show which accounts share credentials, who is
         known, and where a credential may be used. Default: those of a `History` passed
         as `credentials`. Workspaces that the key cannot see
         (``should_restrict_members``) are missing from any list.
@@ -84,8 +84,9 @@ def credential_report(
     Returns
     -------
     DataFrame
-        In the order of `credentials`. If an id is repeated (several lists were joined),
-        its first row is used; ``attrs["agentbook"]["dropped"]`` counts the others.
+        In the order of `credentials`. If an id is repeated (because several lists were
+        joined), its first row is used; ``attrs["agentbook"]["dropped"]`` counts the
+        others.
 
         ================= =================== ==== =====================================
         column            dtype               unit meaning
@@ -316,8 +317,8 @@ def _add_ages(report: pd.DataFrame, source: pd.DataFrame, until: Any) -> None:
 def _known(ids: pd.Series, known_ids: set[str], objects: list[Any]) -> pd.Categorical:
     """Whether each id is known: listed elsewhere, or sent with a named object.
 
-    If no id of the column is known, the known ids are of another kind, for instance of
-    workspaces while the column holds agents' ids. The column is then not checked.
+    If no id in the column is known, the known ids are of another kind: of workspaces,
+    for example, while the column holds agents' ids. The column is then not checked.
     """
     named = [isinstance(value, dict) and bool(value.get("name") or value.get("full_name")) for value in objects]
     known = (ids.isin(known_ids).to_numpy() | np.array(named, bool)) & ids.notna().to_numpy()
@@ -341,8 +342,8 @@ def _add_duplicates(report: pd.DataFrame, source: pd.DataFrame) -> None:
 def _webhook(source: pd.DataFrame, raw_types: list[Any]) -> pd.Categorical:
     """The state of each webhook.
 
-    `raw_types` holds signature types that could not be read: those are unknown, not
-    none.
+    `raw_types` holds signature types that could not be read: those count as unknown,
+    not as none.
     """
     enabled, active, signature = (
         source["webhook_enabled"],
@@ -358,7 +359,7 @@ def _webhook(source: pd.DataFrame, raw_types: list[Any]) -> pd.Categorical:
 
 
 def _hosts(urls: pd.Series) -> pd.Series:
-    """Only the hosts, even of a frame with revealed secrets: reports are passed on."""
+    """Only the hosts, even in a frame with revealed secrets: reports are passed on."""
     hosts = {url: url if _HOST.fullmatch(url) else host_of(url) or NO_HOST for url in urls.dropna().unique()}
     return urls.map(hosts).astype(STR)
 

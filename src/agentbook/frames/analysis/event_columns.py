@@ -26,8 +26,8 @@ from .validate import require, with_instants
 Flags = npt.NDArray[np.bool_]
 Integers = npt.NDArray[np.int64]
 
-# Every message of `agentbook.api.run_limits` contains one of these, so that only few
-# events are examined more closely.
+# Every message of `agentbook.api.run_limits` contains one of these, so only few events
+# need a closer look.
 LIMIT_WORDS = ("exceed", "413 Request Entity Too Large", "Agent ran too many", "TURN_TIMEOUT:")
 _WORD_OR_ESCAPE = "|".join((r"\\u00[2-7]", *LIMIT_WORDS))
 REQUIRED = ("id", "session_id", "type", "author_type", "text", "content", "task_id", "created_at")
@@ -46,7 +46,7 @@ class EventColumns:
     first : ndarray of bool
         Whether a row is the first of its session.
     opens, done, has_text, fails : ndarray of bool
-        Whether an event opens a turn, is a ``runtime_done``, has a text, reports a
+        Whether an event opens a turn, is a ``runtime_done``, has a text, or reports a
         failure.
     failures : dict
         Row to its failure.
@@ -92,7 +92,7 @@ def read_events(events: pd.DataFrame, *, caller: str) -> EventColumns:
 
 
 def ordered_events(events: pd.DataFrame, *, caller: str) -> pd.DataFrame:
-    """Persisted events by session and id; what they mean for turns is not read."""
+    """Persisted events by session and id, without reading what they mean for turns."""
     require(events, *REQUIRED, caller=caller)
     return in_order(with_instants(events, *INSTANTS, caller=caller))[0]
 
@@ -172,7 +172,8 @@ def _may_report_a_limit(contents: Any) -> Flags:
     """Which contents have a word of `LIMIT_WORDS`, or may escape one of its letters."""
     flags = rows_with(contents, (*LIMIT_WORDS, r"\u00"))
     if flags.any():
-        # Many platforms escape every character outside of ASCII: these say nothing.
+        # Many platforms escape every character outside ASCII; such escapes tell
+        # nothing.
         flags[flags] = pc.match_substring_regex(contents.filter(pa.array(flags)), _WORD_OR_ESCAPE).to_numpy(
             zero_copy_only=False
         )
@@ -193,7 +194,7 @@ def event_of(kind: Any, text: Any, content: Any) -> dict[str, Any]:
 def distinct(numbers: Integers) -> Integers:
     """The distinct numbers, ascending.
 
-    `numpy.unique` alone hashes them, which takes a microsecond for each (numpy 2.4).
+    `numpy.unique` on its own hashes them, which takes a microsecond each (numpy 2.4).
 
     Examples
     --------

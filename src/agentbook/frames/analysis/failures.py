@@ -55,9 +55,10 @@ def failures(
     by : str or list of str, optional
         Columns of the turns to group by as well, such as ``"agent"``.
     freq : str, optional
-        Also group by the period of the question, or of a failure that has no question:
-        ``"1h"``, ``"1D"``, ``"W"``, ... Each period with turns then has a row for every
-        kind in the data, with 0 turns where it did not occur. None (default) does not.
+        Also group by the period of the question, or of the failure if there is no
+        question: ``"1h"``, ``"1D"``, ``"W"``, ... Each period with turns then has a row
+        for every kind in the data, with 0 turns where it did not occur. None (default)
+        does not.
     tz : str or tzinfo
         Time zone of the periods, as an IANA name or `zoneinfo.ZoneInfo`. Default UTC.
     kinds : bool

@@ -1,8 +1,8 @@
 """Findings about credentials: severity, certainty and advice.
 
-The certainty is ``exact`` for values as sent, ``proxy`` for a value that stands for
-something else (an update for a rotation), ``derived`` for the specification's rules,
-and ``relative`` for what happens to be in the frames.
+The certainty is ``exact`` for values as sent, ``proxy`` for a value that stands in for
+another (an update for a rotation), ``derived`` for conclusions from the specification's
+rules, and ``relative`` for conclusions from what happens to be in the frames.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def credential_findings(report: Any) -> pd.DataFrame:
 
 
 def _list_of(findings: Any) -> list[Mapping[str, Any]]:
-    """The findings of one credential; JSON text, as a CSV file has, is read too."""
+    """The findings of one credential; also reads JSON text, as stored in a CSV file."""
     if isinstance(findings, str):
         findings = json.loads(findings)
     return list(findings) if hasattr(findings, "__len__") else []

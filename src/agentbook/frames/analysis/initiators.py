@@ -1,4 +1,4 @@
-"""Keys and people, by what they used."""
+"""Keys and people, and what they used."""
 
 from __future__ import annotations
 

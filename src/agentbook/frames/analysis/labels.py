@@ -1,4 +1,4 @@
-"""Labels of frames: where a derived frame is from, and columns of sessions."""
+"""Labels of frames: the provenance of a derived frame, and columns of sessions."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def with_sessions(events: Any, sessions: Any, columns: str | Sequence[str] | Non
         One row per session with ``session_id`` or ``id``: a loaded list of sessions, or
         ``ab.session_log.sessions()``.
     columns : str or sequence of str, optional
-        Columns of `sessions` to add. Default: those of ``workspace_id`` and
-        ``agent_id`` that it has.
+        Columns of `sessions` to add. Default: ``workspace_id`` and ``agent_id``, as far
+        as it has them.
 
     Returns
     -------

@@ -2,11 +2,11 @@
 
 A question is open from its own row to the row of its reply, and counts until it is
 abandoned. Once each question has such an end, one search gives the question of every
-event: the oldest one that has not ended (`_Waiting`). So the replies are paired
+event: the oldest one that has not ended (`_Waiting`). So the replies are first paired
 provisionally, as if each queue were first come, first served, and the search then
-checks them. Sessions where it disagrees are read event by event, by the rule itself.
-Such sessions are rare: questions overlap for longer than the patience in them, or tasks
-and order compete for the same question.
+checks these pairs. Sessions where it disagrees are read event by event, by the rule
+itself. Such sessions are rare: their questions overlap for longer than the patience, or
+tasks and order compete for the same question.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ class Pairs:
     Attributes
     ----------
     question : ndarray of int64
-        The row that opened the event's turn (a question's is its own); -1 if no open
-        question may be the event's own.
+        The row that opened the event's turn (for a question, its own row); -1 if the
+        event can belong to no open question.
     by_task : ndarray of bool
-        Whether it was found by the task, not by the order.
+        Whether it was found by the task rather than by the order.
     """
 
     question: Integers
@@ -54,7 +54,7 @@ def pair_events(
     closes : ndarray of bool
         Whether an event is a reply or a failure.
     patience : timedelta
-        How long before a later question a question is abandoned.
+        A question is abandoned when another one is asked more than this after it.
     """
     asks = columns.opens | (columns.first & ~closes)  # the agent may begin a session
     session = _dense(columns)
@@ -78,7 +78,7 @@ def pair_events(
 
 
 def _dense(columns: EventColumns) -> Integers:
-    """The number of each row's session among those that have rows."""
+    """The number of each row's session, counting only sessions that have rows."""
     numbers = columns.session
     dense = not len(numbers) or numbers[-1] + 1 == np.count_nonzero(columns.first)
     return numbers if dense else np.cumsum(columns.first) - 1
@@ -86,7 +86,7 @@ def _dense(columns: EventColumns) -> Integers:
 
 @dataclass(slots=True)
 class _Events:
-    """Events that close a turn or have the task of a question, and ask nothing."""
+    """Events that close a turn or have a question's task, and are not questions."""
 
     rows: Integers
     session: Integers
@@ -112,8 +112,8 @@ class _Questions:
         The row of the later question at which a question is abandoned; the end of its
         session if it never is.
     segment : ndarray of int64
-        For every event, how many times before it all earlier questions were abandoned,
-        or a session began.
+        For every event, how many times before it all earlier questions had been
+        abandoned or a session began.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class _Questions:
         self.segment: Integers = np.cumsum(breaks, dtype=np.int64)
 
     def _abandonments(self) -> Integers:
-        """The row of the first question asked more than the patience after each."""
+        """For each question, the row of the first one asked later than the patience."""
         count = len(self.rows)
         begin = np.flatnonzero(np.concatenate(([True], self.session[1:] != self.session[:-1])))[:count]
         if not count or not np.any(
@@ -163,7 +163,7 @@ class _Questions:
         shared = np.bincount(numbers[with_task]) > 1
         keys: list[Integers] = []
         for groups, rows in ((numbers[with_task], self.rows[with_task]), (group[by_task], events.rows[by_task])):
-            # Questions of one task that are far apart are queues of their own.
+            # Questions of one task that are far apart form separate queues.
             keys.append(groups * (len(self.segment) + 1) + np.where(shared[groups], self.segment[rows], 0))
         pair_in_order(self.rows[with_task], events.rows[by_task], keys[0], keys[1], with_task, reply_rows)
         rest = np.flatnonzero(reply_rows < 0)
@@ -187,7 +187,7 @@ class _Questions:
     def task_numbers(self, events: _Events) -> tuple[Integers, Integers]:
         """The number of each question's task, and of each event's; -1 for none.
 
-        Tasks are numbered if a question and another event of one session share them.
+        A task is numbered if a question and another event of one session share it.
         """
         numbers = np.full(len(self.rows), NONE, np.int64)
         group = np.full(len(events.rows), NONE, np.int64)
@@ -208,8 +208,9 @@ class _Questions:
         last = len(self.segment) - 1
         ends = np.maximum.accumulate(np.minimum(self._answered_at(reply_rows), self.abandoned_at))
         ends = np.minimum(ends, last)
-        # The oldest at a row is the first question whose end is not before it. So each
-        # has the rows from the previous end on, without those up to its own.
+        # The oldest question at a row is the first one whose end is not before the row.
+        # So each question has the rows from the previous end on, except those up to its
+        # own row.
         counts = np.diff(ends, prepend=NONE)
         before = np.clip(self.rows - (ends - counts), 0, counts)
         values = np.full(2 * len(ends) + 1, NONE, np.int64)
@@ -225,9 +226,9 @@ class _Questions:
     def match(
         self, events: _Events, oldest: Integers, reply_rows: Integers, numbers: Integers, group: Integers
     ) -> tuple[Integers, Flags]:
-        """The question of each event, given the replies; and whether by its task.
+        """The question of each event, given the replies, and whether its task decided.
 
-        `oldest` is the one that has waited longest.
+        `oldest` is the question that has waited longest.
         """
         answered_at = self._answered_at(reply_rows)
         waits_until = np.minimum(answered_at, self.abandoned_at)
@@ -242,7 +243,8 @@ class _Questions:
         at, number = events.rows[same], group[same]
         own = _Waiting(rows, waits_until[order], numbers).oldest(at, number)
         own = np.where(own >= 0, own, _Waiting(rows, answered_at[order], numbers).oldest(at, number))
-        # A task whose questions all have their replies: not those of other tasks.
+        # If all questions of a task have their replies, an event of that task gets none
+        # of another task.
         came_before = rows[np.searchsorted(numbers, number)] < at
         free = self.task < 0
         without_task = _Waiting(self.rows[free], waits_until[free]).oldest(at)
@@ -254,8 +256,8 @@ class _Questions:
 class _Waiting:
     """Finds the oldest question that waits at a row, within its group if there are any.
 
-    Questions are in order of group and row. The greatest end so far passes a row first
-    at the oldest question that has not ended there.
+    Questions are in order of group and row. The running maximum of the ends first
+    passes a row at the oldest question that has not ended there.
     """
 
     def __init__(self, rows: Integers, ends: Integers, groups: Integers | None = None) -> None:
@@ -283,7 +285,7 @@ def pair_in_order(
     numbers: Integers,
     reply_rows: Integers,
 ) -> None:
-    """Pair the k-th question of each key with its k-th reply that finds one open.
+    """Pair the k-th question of each key with the k-th reply that finds an open one.
 
     The length of a queue is a running sum that is never below zero: plus one for a
     question, minus one for a reply. `reply_rows` receives the rows of the replies.
@@ -308,7 +310,8 @@ def pair_in_order(
     is_ask = step > 0
     closes = ~is_ask & (before > 0)
     asks_so_far, closed_so_far = np.cumsum(is_ask), np.cumsum(closes)
-    # The number of the question: those of earlier keys, and its place in its own.
+    # The number of the question: the count of earlier keys' questions plus its place
+    # among its own key's.
     at = np.flatnonzero(closes)
     begin = start[at]
     position = closed_so_far[at] - closed_so_far[begin] + closes[begin] - 1

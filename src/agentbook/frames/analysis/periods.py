@@ -21,7 +21,7 @@ HOUR = pd.Timedelta(hours=1)
 DAY = pd.Timedelta(days=1)  # no change of the UTC offset is larger
 MAX_PERIODS = 1_000_000
 _CALENDAR = re.compile(r"\d*[WMQY]")
-# pandas' names of offsets that start or end a calendar period.
+# pandas' names for offsets that start or end a calendar period.
 _PERIODS = {"MS": "M", "ME": "M", "QS": "Q", "QE": "Q", "YS": "Y", "YE": "Y"}
 
 
@@ -113,7 +113,7 @@ def _step(freq: str) -> pd.Timedelta | str:
     )
     try:
         offset: Any = to_offset(freq)
-        # pandas 3.0 makes no Timedelta of a Day.
+        # pandas 3.0 cannot convert a Day to a Timedelta.
         length: Any = pd.Timedelta(days=offset.n) if isinstance(offset, pd.offsets.Day) else pd.Timedelta(offset)
     except (ValueError, TypeError):
         length = pd.NaT
@@ -132,7 +132,7 @@ def _step(freq: str) -> pd.Timedelta | str:
 
 
 def _at_offset_changes(starts: pd.Series, local: pd.Series, floored: pd.Series) -> pd.Series:
-    """The starts, moved to the change of the UTC offset if one occurred since."""
+    """The starts, moved to the change of the UTC offset if one has occurred since."""
     crossed = (starts.dt.tz_localize(None) != floored) & starts.notna()
     if crossed.any():
         seconds = local[crossed].dt.tz_convert("UTC").dt.floor("s").dt.tz_convert(local.dt.tz)
@@ -167,7 +167,7 @@ def _long_periods(begin: Any, end: Any, step: pd.Timedelta, tz: str) -> pd.Datet
     # If a change of the UTC offset skips the start of a period, the period starts
     # later.
     starts = localize(pd.date_range(begin.floor(step), end, freq=step), tz).unique()
-    # If it skips whole periods, as Samoa skipped a day, they do not exist.
+    # If it skips whole periods, as when Samoa skipped a day, they do not exist.
     return starts[(_period_starts(starts.to_series(), step, tz) == starts).to_numpy()]
 
 

@@ -1,4 +1,4 @@
-"""What models cost: prices of the user, as a mapping, a frame or a file."""
+"""What models cost: the user's prices, as a mapping, a frame or a file."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def read_prices(prices: Any, *, caller: str = "with_cost") -> dict[str, tuple[fl
         A mapping of model to two numbers; a frame with the columns ``model``, ``input``
         and ``output``; a CSV file with these, or a JSON or YAML file with the mapping.
     caller : str
-        Who asks, for messages.
+        The calling function, for messages.
 
     Raises
     ------
     ValueError
-        If a column is missing, a price is negative or not a number, or the file is
-        something else.
+        If a column is missing, a price is negative or not a number, or the file is not
+        a table of prices.
     OSError
 
     Examples
@@ -63,9 +63,9 @@ def costs(models: Iterable[object], tokens: Iterable[np.ndarray], prices: PriceT
     ----------
     models : iterable of str or None
     tokens : iterable of array of float
-        Of input, of output, and of both; NaN where they are not known.
+        Input tokens, output tokens, and their sum; NaN where not known.
     prices : mapping
-        Of `read_prices`.
+        From `read_prices`.
 
     Examples
     --------

@@ -41,7 +41,7 @@ _has_warned: ContextVar[bool | None] = ContextVar("_has_warned", default=None)
 class Span:
     """The time from `since` on and before `until`; None leaves an end open.
 
-    `select` warns in the name of `caller`, if there is one, when it selects nothing.
+    When `select` selects nothing, it warns in the name of `caller`, if there is one.
 
     Examples
     --------
@@ -138,7 +138,7 @@ def span_in(frame: pd.DataFrame, column: str, since: Any, until: Any, *, tz: str
 def warn_if_empty(frame: pd.DataFrame, *, caller: str, advice: str = _LOAD_MORE) -> None:
     """Warn with `EmptyWarning` if there is nothing to analyse, and say what to do.
 
-    A frame of a history knows better than `advice` why it is empty (`with_advice`).
+    A frame from a history can say better than `advice` why it is empty (`with_advice`).
     """
     if frame.empty:
         advice = frame.attrs.get("agentbook", {}).get("advice") or advice
@@ -146,7 +146,7 @@ def warn_if_empty(frame: pd.DataFrame, *, caller: str, advice: str = _LOAD_MORE)
 
 
 def with_advice(frame: pd.DataFrame, hint: str) -> pd.DataFrame:
-    """The frame; if it is empty, `hint` is what `warn_if_empty` says of it."""
+    """The frame; if it is empty, `warn_if_empty` shows `hint`."""
     if not frame.empty or not hint:
         return frame
     frame = frame.copy()
@@ -155,7 +155,7 @@ def with_advice(frame: pd.DataFrame, hint: str) -> pd.DataFrame:
 
 
 def warns_once(chart: Callable[P, T]) -> Callable[P, T]:
-    """A chart that makes several tables, but warns only once that there are no rows."""
+    """Make a chart that builds several tables warn only once that there are no rows."""
 
     @functools.wraps(chart)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -206,7 +206,7 @@ def _end_of_span(value: Any, name: str, now: Any, tz: str) -> pd.Timestamp | Non
 
 
 def keep_top(frame: pd.DataFrame, groups: Sequence[str], top: int | None, *, caller: str) -> pd.DataFrame:
-    """The frame with the groups of fewest rows together as ``"other"``.
+    """The frame, with all but the largest groups together as ``"other"``.
 
     Parameters
     ----------

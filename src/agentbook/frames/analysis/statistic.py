@@ -17,8 +17,8 @@ _PERCENTILE = re.compile(r"p(\d{1,2}(?:\.\d+)?)")
 def check_stat(stat: Any, *, caller: str) -> str:
     """The name of a statistic.
 
-    ``"p95"`` is a percentile, from p0 to p99.9...; ``"median"`` is ``"p50"``. A
-    `ValueError` names one that is unknown.
+    ``"p95"`` is a percentile, from p0 to p99.9...; ``"median"`` is ``"p50"``. An
+    unknown name raises a `ValueError`.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """Opens what events say about tool runs: name, arguments, result, error, and more.
 
 `step_fields` has the names of the fields. Contents are decoded in batches, and their
-values stay JSON. A content that is not a JSON object says nothing.
+values stay JSON. Contents that are not JSON objects are ignored.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def open_steps(contents: Any, among: Flags | None = None) -> OpenedSteps:
     Parameters
     ----------
     contents : pyarrow.Array of large_string
-        Nulls say nothing.
+        Nulls are ignored.
     among : ndarray of bool, optional
         Which contents to open. Default: all.
 
@@ -87,7 +87,7 @@ def open_steps(contents: Any, among: Flags | None = None) -> OpenedSteps:
 
 
 def _batches(contents: Any, among: Flags | None) -> Iterator[tuple[Integers, Any]]:
-    """The numbers of contents that may be objects, and these."""
+    """Contents that may be objects, with their numbers."""
     is_object = pc.and_(pc.starts_with(contents, "{"), pc.greater(pc.binary_length(contents), 2))
     flags = pc.fill_null(is_object, False).to_numpy(zero_copy_only=False)
     rows = np.flatnonzero(flags if among is None else flags & among)
@@ -97,7 +97,7 @@ def _batches(contents: Any, among: Flags | None) -> Iterator[tuple[Integers, Any
 
 
 def _open(contents: Any, numbers: Integers, levels: int = 3) -> OpenedSteps:
-    """Open contents of these numbers, and containers in them down to some levels."""
+    """Open the contents with these numbers, and containers in them to some depth."""
     rows, columns = _decode(contents)
     fields = _fields_of(columns, len(rows))
     of_tool = _flags(columns, OF_TOOLS, len(rows)) | (_present(fields["name"]) & _present(fields["arguments"]))
@@ -137,8 +137,8 @@ def _decode(contents: Any) -> tuple[Integers, dict[str, Raws]]:
 
     Keys without a value in any row are left out.
     """
-    # Between two contents stands a number that no content can know. So one that is not
-    # JSON by itself cannot pass as two, or as a half.
+    # Between two contents stands a random number that no content can know. So a content
+    # that is not valid JSON on its own cannot pass as two contents, or as half of one.
     mark = secrets.randbits(62)
     separator = pa.scalar(f",{mark},", TEXT)
     whole = pa.ListArray.from_arrays(pa.array([0, len(contents)], pa.int32()), contents)
@@ -184,7 +184,7 @@ def _decoders(keys: tuple[str, ...]) -> _Decoders:
 
 
 def _fields_of(columns: dict[str, Raws], count: int) -> dict[str, Raws]:
-    """The value of each field: that of the first of its names with a suitable one."""
+    """The value of each field: the first suitable one among its names."""
     fields = {}
     for field, names in FIELDS.items():
         values: Raws = [b""] * count
@@ -202,7 +202,7 @@ def _fields_of(columns: dict[str, Raws], count: int) -> dict[str, Raws]:
 def _containers(columns: dict[str, Raws], count: int) -> tuple[Integers, Flags, Raws]:
     """The rows with a container, whether it is an item of a list, and its JSON.
 
-    Of several containers in a row, the first counts.
+    If a row has several containers, the first counts.
     """
     raws: Raws = [b""] * count
     for key in CONTAINERS:

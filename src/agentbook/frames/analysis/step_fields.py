@@ -1,4 +1,4 @@
-"""The words by which events say what a tool run is, whatever the platform.
+"""The words that events use to describe tool runs, on any platform.
 
 The specification leaves the contents of events other than replies open, so a field is
 recognized by any of the names that platforms use for it.
@@ -6,7 +6,7 @@ recognized by any of the names that platforms use for it.
 
 from __future__ import annotations
 
-# A field of a tool run to the names under which platforms send it, the best first.
+# Each field of a tool run with the names that platforms send it under, the best first.
 FIELDS: dict[str, tuple[str, ...]] = {
     "name": ("tool", "tool_name", "function", "function_name", "agent", "agent_name", "name"),
     "kind": ("kind", "type"),
@@ -19,11 +19,11 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "started_at": ("started_at", "start_time"),
     "ended_at": ("ended_at", "finished_at", "completed_at", "end_time"),
 }
-# Objects, and one list of them, that hold the fields instead of the content itself.
+# Objects, or a list of objects, that hold the fields instead of the content itself.
 CONTAINERS = ("step", "tool_call", "tool_use", "function_call", "tool", "function", "tool_calls")
 # One of these alone shows that an event belongs to a tool run.
 OF_TOOLS = ("tool", "tool_name", "function", "function_name", "tool_call_id", "tool_use_id", *CONTAINERS[1:])
-# What a field of the state says of a run that has ended; `is_error` is true or false.
+# Values of a state field that mean a run has ended; `is_error` is true or false.
 FAILED_STATES = ("failed", "failure", "error", "cancelled", "canceled", "timeout")
 ENDED_STATES = ("done", "completed", "complete", "success", "succeeded", "finished", "ok", *FAILED_STATES)
 # Words in the types of events.

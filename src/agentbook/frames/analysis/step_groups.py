@@ -27,7 +27,7 @@ class StepGroups:
     is_tool : ndarray of bool
         Whether each step is a tool run.
     parent, depth : ndarray of int64
-        The step that holds each step, -1 for none, and how many do.
+        The step that contains each step (-1 for none), and the number of steps that do.
     """
 
     member: Integers
@@ -62,7 +62,7 @@ def group_items(items: StepItems, event_ids: Any) -> StepGroups:
     first = np.concatenate((leaders, task_first))
     end = np.full(len(first), NONE, np.int64)
     ending = np.flatnonzero((member >= 0) & items.ends)
-    end[member[ending]] = ending  # items ascend, so the last one remains
+    end[member[ending]] = ending  # items ascend, so the last one wins
     is_tool = np.concatenate((items.of_tool[leaders], is_single))
     holder = np.concatenate(
         (np.where(task_of[leaders] >= 0, len(leaders) + task_of[leaders], NONE), np.full(len(task_first), NONE))
@@ -80,7 +80,7 @@ def _leaders(items: StepItems) -> Integers:
     leader[with_id] = with_id[first][inverse]
     others = np.flatnonzero(items.of_tool & (items.call < 0))
     leader[others] = others
-    # The turn's own task and none are one bucket.
+    # Items of the turn's own task and items without a task share one bucket.
     bucket = _key(items.turn, np.where(items.of_subtask, items.task, NONE))
     calls, results = others[~items.ends[others]], others[items.ends[others]]
     calls, _ = _pair(leader, calls, results, _key(_numbers(bucket), items.name))
@@ -96,7 +96,7 @@ def _leaders(items: StepItems) -> Integers:
 
 
 def _pair(leader: Integers, calls: Integers, ends: Integers, key: Integers) -> tuple[Integers, Integers]:
-    """Pair calls with what ends them, first come, first served; what remains."""
+    """Pair calls with what ends them, first come, first served; returns the rest."""
     end = np.full(len(calls), NONE, np.int64)
     pair_in_order(calls, ends, key[calls], key[ends], np.arange(len(calls)), end)
     paired = end >= 0
@@ -144,12 +144,12 @@ def _explicit_parents(items: StepItems, member: Integers, count: int, event_ids:
     holder[hit] = member[rows[valid[first[at[hit]]]]]
     own = member[naming]
     usable = np.flatnonzero((holder >= 0) & (holder != own))[::-1]
-    parent[own[usable]] = holder[usable]  # reversed, so the first one remains
+    parent[own[usable]] = holder[usable]  # reversed, so the first one wins
     return parent
 
 
 def _nest(parent: Integers) -> tuple[Integers, Integers]:
-    """Parents without circles, and depths."""
+    """Parents without cycles, and depths."""
     ancestor, depth = parent.copy(), (parent >= 0).astype(np.int64)
     for _ in range(len(parent).bit_length() + 1):
         below = np.flatnonzero(ancestor >= 0)
@@ -157,6 +157,6 @@ def _nest(parent: Integers) -> tuple[Integers, Integers]:
             return parent, depth
         depth[below] += depth[ancestor[below]]
         ancestor[below] = ancestor[ancestor[below]]
-    # What still has an ancestor is in a circle, or below one.
+    # Any step that still has an ancestor is in a cycle, or below one.
     parent = np.where(ancestor >= 0, NONE, parent)
     return _nest(parent)

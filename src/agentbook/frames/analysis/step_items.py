@@ -1,4 +1,4 @@
-"""The events that may belong to tasks and tool runs, with what they say of them."""
+"""The events that may belong to tasks and tool runs, with what they say about them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NO_ERRORS = pa.array(["false", '""', "{}", "[]"], TEXT)
 
 @dataclass(slots=True)
 class StepItems:
-    """What one event says of one task or tool run, in the order of the events.
+    """What one event says about one task or tool run, in the order of the events.
 
     An event that names several calls makes several items.
 
@@ -38,7 +38,7 @@ class StepItems:
     task, call, name : ndarray of int64
         Numbers of its task, of its call's id and of its tool; -1 for none.
     of_subtask : ndarray of bool
-        Whether its task is another than the turn's own.
+        Whether its task differs from the turn's own.
     of_tool, is_task, done, ends, fails : ndarray of bool
         Whether it is about a tool run; whether it says that it is about a task; whether
         it is a ``runtime_done``; whether it ends a run; whether the run failed.

@@ -46,7 +46,7 @@ def steps(
     ``runtime_done`` without a task of its own to the first open call.
 
     The specification shows ``{}`` as the content of finished tasks and tool runs. So
-    arguments and results are there only where a platform sends more than that.
+    arguments and results are present only if a platform sends more than that.
 
     Parameters
     ----------

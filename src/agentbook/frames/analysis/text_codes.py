@@ -1,7 +1,7 @@
 """Numbers in place of texts: equal texts have equal numbers.
 
 A hash table of a million ids costs more than everything else that turns need. Events
-come session by session, so only the first row of each run of equal ids is looked up;
+come session by session, so only the first row of each run of equal ids is looked up,
 and a table for UUIDs is filled by whole columns.
 """
 
@@ -37,7 +37,7 @@ def to_arrow(series: pd.Series) -> Any:
 def texts_at(texts: Any, rows: Integers) -> Any:
     """The texts at these row numbers as a `pyarrow.Array`; null for -1.
 
-    Arrow's own ``take`` copies a column of several chunks as a whole first.
+    Arrow's own ``take`` first copies the whole column if it has several chunks.
 
     Examples
     --------
@@ -114,8 +114,8 @@ def number_texts(series: pd.Series, groups: Integers) -> Integers:
 def _number_runs(texts: Any, groups: Integers) -> tuple[Integers, Integers]:
     """The first row of each run of equal texts, and the rows for which that is wrong.
 
-    Ids of tasks are made in the order of time. So in most groups they never descend,
-    and none comes again after another one.
+    Task ids are created in the order of time. So in most groups they never descend, and
+    none reappears after another one.
     """
     rows = np.arange(len(texts))
     goes_on = groups[1:] == groups[:-1]
@@ -164,8 +164,9 @@ def _first_uuids(uuids: npt.NDArray[np.uint8], groups: Integers) -> Integers:
     """The first row of the same group with the same 36 bytes.
 
     Each row writes its number into its group's part of a table, at a place that its
-    bytes determine, the first rows last. What stands there in the end is the first row
-    of its text, or another text's: such rows have another round, with other places.
+    bytes determine; the first rows write last. In the end each place holds the first
+    row of its text, or of another text. Rows that find another text there take part in
+    another round, with other places.
     """
     count = len(uuids)
     if not count:
@@ -194,7 +195,7 @@ def _first_uuids(uuids: npt.NDArray[np.uint8], groups: Integers) -> Integers:
         if not len(rows):
             return first
         key = key[clashes] * np.uint64(_FACTORS[28])
-    # Made for one another: texts of different bytes and the same sum of products.
+    # Crafted input: texts of different bytes with the same sum of products.
     return _with(first, rows, rows[_first_rows(pd.factorize(texts[rows])[0], groups[rows])])
 
 

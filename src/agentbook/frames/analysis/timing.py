@@ -198,7 +198,7 @@ def concurrency(
 
 
 def _by_group(rows: pd.DataFrame, groups: list[str], measure: Callable[[pd.DataFrame], pd.DataFrame]) -> pd.DataFrame:
-    """What is measured of the rows of each group, below one another."""
+    """The measurements of each group, one below the other."""
     if not groups:
         return measure(rows)
     parts = [part for _, part in rows.groupby(groups, observed=True, dropna=False)] or [rows]

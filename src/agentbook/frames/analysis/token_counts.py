@@ -21,7 +21,7 @@ from .event_columns import EventColumns, Flags, Integers
 from .text_codes import texts_at, to_arrow
 from .text_search import rows_with
 
-# Column -> the names under which platforms send it, the best first.
+# Column -> the names that platforms send it under, the best first.
 COUNTS = {
     "input_tokens": ("input_tokens", "prompt_tokens"),
     "output_tokens": ("output_tokens", "completion_tokens"),
@@ -67,7 +67,7 @@ def turn_tokens(columns: EventColumns, turn: Integers, closes: Flags, count: int
 
 
 def _texts(values: Mapping[int, str], count: int) -> pd.Series:
-    """A column of texts from those at some places; null elsewhere."""
+    """A column with texts at some places; null elsewhere."""
     if not values:
         return pd.Series(pd.array(pa.nulls(count, TEXT), STR))
     return pd.Series([values.get(position) for position in range(count)], dtype="str")
@@ -93,7 +93,7 @@ def _events_with_usage(columns: EventColumns, closes: Flags) -> list[tuple[int, 
 
 
 def numbers_of(usage: Mapping[str, Any]) -> dict[str, int]:
-    """The token counts of one object ``usage``, by the names of `COUNTS`.
+    """The token counts in one ``usage`` object, by the names of `COUNTS`.
 
     Examples
     --------

@@ -48,8 +48,8 @@ def turns(
     with the same ``task_id``; without one, to the oldest open question that is not
     abandoned. A question is abandoned once a later one is asked more than
     `unanswered_after` after it, so a run that died without a reply does not shift every
-    later reply by one. An agent that speaks without a question, in a session started by
-    a schedule or a webhook, makes a turn without a question.
+    later reply by one. If an agent speaks without being asked, as in a session started
+    by a schedule or a webhook, that is a turn without a question.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def turns(
         latest event.
     unanswered_after : str or Timedelta
         An open turn older than this at `as_of` is unanswered, and an open question is
-        abandoned at a question asked later than this after it. Default 15 minutes.
+        abandoned when another one is asked more than this after it. Default 15 minutes.
     texts : bool
         If True, add the columns ``prompt`` and ``reply``.
 
@@ -230,11 +230,11 @@ def _table(columns: EventColumns, assignment: Assignment, clock: str, texts: boo
     count = len(starts)
     closing = np.flatnonzero(assignment.closes)
     last = np.full(count, -1, np.int64)
-    last[turn[closing]] = closing  # rows ascend, so the last one remains
+    last[turn[closing]] = closing  # rows ascend, so the last one wins
     reply = np.full(count, -1, np.int64)
     replying = closing[~columns.fails[closing]]
     reply[turn[replying]] = replying
-    # What closes a turn last decides how it ended.
+    # The last event that closes a turn decides how it ended.
     failing = closing[columns.fails[closing] & (last[turn[closing]] == closing)]
     failures = [columns.failures[int(row)] for row in failing]
     failure = np.full(count, -1, np.int64)
@@ -305,7 +305,7 @@ def _count_tasks(turn: Integers, tasks: Integers, count: int) -> Integers:
     begins = tasks == np.arange(len(tasks))
     numbers = np.bincount(turn[begins], minlength=count)
     again = np.flatnonzero(~begins & (tasks >= 0))
-    again = again[turn[tasks[again]] != turn[again]]  # in a later turn than the first
+    again = again[turn[tasks[again]] != turn[again]]  # in a later turn than its first
     pairs = np.sort(turn[again] * (len(tasks) + 1) + tasks[again])
     is_new = np.ones(len(pairs), np.bool_)
     is_new[1:] = pairs[1:] != pairs[:-1]

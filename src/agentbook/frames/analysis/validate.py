@@ -1,7 +1,7 @@
-"""Checks what an analysis is called with: columns, times and lengths of time.
+"""Checks the arguments of an analysis: columns, times and lengths of time.
 
-`frame_of` and `events_of`, which take anything tabular, are those of
-`agentbook.frames.tabular`; `agentbook.frames.analysis.turns` has `turns_of`.
+`frame_of` and `events_of`, which take anything tabular, are in
+`agentbook.frames.tabular`; `turns_of` is in `agentbook.frames.analysis.turns`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pandas as pd
 from ..._names import nearest
 from ..tabular import events_of, frame_of, maker_of, without_arrow_dtypes
 
-# A column tells which frame is needed.
+# A missing column tells which frame is needed.
 _RESOURCES = {
     "content": "events",
     "asked_at": "turns",
@@ -120,7 +120,7 @@ def with_instants(frame: pd.DataFrame, *columns: str, caller: str) -> pd.DataFra
     """The frame with those of these columns that it has converted to UTC.
 
     A `ValueError` names a column that does not hold times with a time zone. Text and
-    naive times, as a file that was read back has, are not interpreted. Columns of Arrow
+    naive times, as in a file that was read back, are not interpreted. Columns of Arrow
     dtypes (``dtype_backend="pyarrow"``) are converted to pandas' own.
 
     Examples
@@ -206,7 +206,7 @@ def length_of(value: Any, name: str) -> pd.Timedelta:
 
 def _is_number(value: Any) -> bool:
     """Whether pandas would read `value` as nanoseconds."""
-    # numpy counts its own lengths of time as numbers.
+    # numpy considers its own lengths of time to be numbers.
     if isinstance(value, (np.timedelta64, np.datetime64)):
         return np.datetime_data(value.dtype)[0] == "generic"
     return isinstance(value, (Number, np.bool_))
