@@ -1,7 +1,7 @@
 """The workspaces, sessions, agents and credentials of an account.
 
-`CatalogLoad` reads them, many lists at the same time. If it knows what an earlier load
-read, it asks for the latest changes of each workspace's sessions only.
+`CatalogLoad` reads them, many lists at the same time. If it has the result of an
+earlier load, it asks only for the latest changes of each workspace's sessions.
 
 Specification: "Endpoints", Accounts; Workspaces and sessions; Agents.
 """
@@ -37,9 +37,9 @@ from ..parse.schemas import STR
 from .frames import count_text
 
 RESOURCES = ("workspaces", "sessions", "agents", "credentials")
-WINDOW = 200  # sessions of a workspace that are read again, the latest change first
+WINDOW = 200  # sessions per workspace that are read again, the latest change first
 _REFUSALS = (Forbidden, NotFound)  # what this credential may not read
-# A platform may make a change visible a little later than another of the same instant.
+# A platform may make a change visible slightly later than another one of the same time.
 _LATE = pd.Timedelta("1min")
 _NO_ACCOUNT = (
     "Without an account, ab.load_history(client) loads the workspaces that the credential sees; client.me.get() shows "
@@ -49,7 +49,7 @@ _NO_ACCOUNT = (
 
 @dataclass(slots=True)
 class Catalog:
-    """What an account has, beside events.
+    """What an account has besides events.
 
     Attributes
     ----------
@@ -58,7 +58,7 @@ class Catalog:
     missing : dict
         What could not be read, and why.
     listed : list of str
-        The workspaces of which all sessions are known.
+        The workspaces whose sessions are all known.
     """
 
     workspaces: pd.DataFrame = field(default_factory=lambda: to_frame("workspaces", []))
@@ -75,16 +75,17 @@ class CatalogLoad:
     Parameters
     ----------
     client : Connection
-        Only its address is used here: requests are made by whoever drives `steps`.
+        Only its address is used here: the caller that drives `steps` makes the
+        requests.
     account : str or None
         Id or name; None for the workspaces that the credential sees.
     workspaces : sequence of str, optional
         Only these, by id or full name.
     known : Catalog, optional
-        What an earlier load read.
+        The result of an earlier load.
     details : bool
-        False uses the workspaces, agents and credentials that are known; an agent that
-        is not is read nevertheless.
+        False uses the known workspaces, agents and credentials; an unknown agent is
+        still read.
     concurrency : int
         As for `load_events`.
     """
@@ -107,7 +108,7 @@ class CatalogLoad:
         self._concurrency = concurrency
         self._loads: dict[str, ListsLoad] = {}
         self._missing: dict[str, str] = {}
-        self._ids: dict[str, str] = {}  # of workspaces that were only named
+        self._ids: dict[str, str] = {}  # of workspaces known by name only
         self._unlisted: list[str] = []  # the names of these
         self._listed_names: list[str] = []
 
@@ -130,15 +131,16 @@ class CatalogLoad:
     def steps(self, bar: Progress) -> Steps[Catalog]:
         """Load what is missing.
 
-        Raises the error of what is needed for all else, also `NotFound` for a workspace
-        that was named and is not there. What else this credential may not read is
-        listed in `Catalog.missing`.
+        Raises the error if something fails that everything else depends on, and
+        `NotFound` if a named workspace does not exist. Anything else that this
+        credential may not read is listed in `Catalog.missing`.
         """
         details = {} if self._details else self._known.missing
         self._missing = {name: reason for name, reason in details.items() if name in ("agents", "credentials")}
         workspaces = yield from self._read_workspaces(bar)
         sessions, listed = yield from self._read_sessions(workspaces, bar)
-        # A workspace that no list has was only named: its sessions know its id.
+        # A workspace that is in no list is known by name only: its sessions have its
+        # id.
         workspaces = workspaces.assign(id=workspaces["id"].replace(self._ids).astype(STR))
         agents = yield from self._read_agents(sessions["agent_id"], bar)
         credentials = yield from self._read_credentials(workspaces, bar)
@@ -152,7 +154,7 @@ class CatalogLoad:
         bar: Progress,
         tolerate: tuple[type[AgentbookError], ...] = _REFUSALS,
     ) -> Steps[ListsLoad]:
-        """Read lists, each once, however often the load is resumed."""
+        """Read each list once, however often the load is resumed."""
         lists = self._loads.setdefault(name, ListsLoad(resource, calls, self._concurrency))
         yield from lists.steps(bar, tolerate)
         for key in calls:
@@ -174,8 +176,8 @@ class CatalogLoad:
             try:
                 frames.append((yield from self._all_workspaces(owner, bar)))
             except _REFUSALS:
-                continue  # a workspace can be read without the list of its owner's
-        # Those that were only named before come last: a list knows more.
+                continue  # a workspace can be read without its owner's list
+        # Workspaces known by name only come last: a list knows more.
         table = concat([to_frame("workspaces", []), *frames, self._known.workspaces]).drop_duplicates("id")
         named = table[table["id"].isin(self._selected) | table["full_name"].isin(self._selected)]
         names = {*named["id"], *named["full_name"]}
@@ -192,8 +194,8 @@ class CatalogLoad:
                 error.add_note(_NO_ACCOUNT)
                 raise
             return lists.frame()
-        # `all` adds those of the user's organizations; its name on the wire is in the
-        # live openapi.yaml only.
+        # `all` adds those of the user's organizations; its wire name is only in the
+        # live openapi.yaml.
         everything = {name: me_endpoint.workspaces(which="all")}
         refused = (NotOffered, InvalidInput)
         lists = yield from self._fetch(f"all {name}", "workspaces", everything, bar, refused)
@@ -252,13 +254,13 @@ class CatalogLoad:
     # -- agents and credentials -------------------------------------------------------
 
     def _read_agents(self, used: pd.Series, bar: Progress) -> Steps[pd.DataFrame]:
-        """The agents that a list names, and those of sessions that it leaves out."""
+        """The agents in a list, and those of sessions that the list leaves out."""
         agents = self._known.agents
         if self._details:
             lists = yield from self._fetch("agents", "agents", {"agents": agents_endpoint.list_()}, bar)
             agents = lists.frame()
             self._note_refusal("agents", lists.error_of("agents"))
-            known = self._known.agents  # those that no list has are not asked for again
+            known = self._known.agents  # agents that are in no list are not requested again
             agents = concat([agents, known[~known["id"].isin(agents["id"])]])
         unlisted = sorted(set(used.dropna()) - set(agents["id"]))
         singles = {key: _list_of_one(agents_endpoint.get(key), "agents") for key in unlisted}
@@ -285,16 +287,16 @@ class CatalogLoad:
 
 
 def merge_changes(before: pd.DataFrame, latest: pd.DataFrame, total: int | None) -> pd.DataFrame | None:
-    """The sessions of a workspace after its latest changes; None if these do not tell.
+    """A workspace's sessions after its latest changes; None if these do not suffice.
 
     Parameters
     ----------
     before : DataFrame
         All sessions at an earlier time.
     latest : DataFrame
-        Those that changed last, the latest first.
+        The most recently changed ones, the latest first.
     total : int or None
-        The number of sessions now, if the platform says it.
+        The current number of sessions, if the platform reports it.
     """
     if total is not None and len(latest) >= total:
         return _in_order_of(before, latest)
@@ -308,7 +310,7 @@ def merge_changes(before: pd.DataFrame, latest: pd.DataFrame, total: int | None)
 
 
 def _in_order_of(before: pd.DataFrame, sessions: pd.DataFrame) -> pd.DataFrame:
-    """The sessions, new ones first, so that equal sessions make equal frames."""
+    """The sessions, new ones first, so that equal sessions give equal frames."""
     positions = pd.Index(before["id"]).get_indexer(pd.Index(sessions["id"]))
     return sessions.iloc[np.argsort(positions, kind="stable")].reset_index(drop=True)
 
@@ -338,13 +340,13 @@ def workspace_refs(workspaces: Any) -> list[str]:
 
 
 def _workspace_named(name: str) -> dict[str, Any]:
-    """What is known of a workspace that no list has: its name or its id."""
+    """What is known about a workspace that is in no list: its name or its id."""
     owner, separator, short = name.partition("~")
     return {"id": name, "full_name": name, **({"name": short, "owner": {"name": owner}} if separator else {})}
 
 
 def _no_workspace(name: str, listed: Sequence[str]) -> str:
-    """What to do about a workspace that was named and is not there."""
+    """What to do about a named workspace that does not exist."""
     match = nearest(name, listed)
     hint = f"did you mean {match!r}?" if match else "client.me.workspaces() shows those that it sees."
     return f"There is no workspace {name!r}, or this credential may not see it; {hint}"

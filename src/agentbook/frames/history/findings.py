@@ -18,9 +18,9 @@ from ..analysis.findings import credential_findings
 from .frames import Frames
 
 Kind = Literal["look", "note", "fine"]
-_LONGEST = pd.Timedelta("7D")  # of a period that is compared with the one before
+_LONGEST = pd.Timedelta("7D")  # the longest period that is compared with the one before
 _NAMES = 3  # of a sentence
-_KINDS = 5  # of failures and of credentials' findings
+_KINDS = 5  # of failures, and of findings about credentials
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The frames of a history, as those who only read them see it."""
+"""The frames of a history, as seen by code that only reads them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ RESTRICTED = (
 
 
 class Frames(Protocol):
-    """What findings and reports read of a `History`."""
+    """What findings and reports read from a `History`."""
 
     since: pd.Timestamp | None
     until: pd.Timestamp | None

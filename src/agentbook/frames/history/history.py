@@ -140,9 +140,9 @@ class History:
     def report(self, path: str | os.PathLike[str]) -> Path:
         """Write a report as one HTML page that opens without a network.
 
-        It has the findings in words, pictures and tables: slower agents, failures,
-        questions without an answer, and credentials to look at. ``ab.export(history,
-        path)`` does the same.
+        It shows the findings in words, pictures and tables: slower agents, failures,
+        unanswered questions, and credentials to look at. ``ab.export(history, path)``
+        does the same.
 
         Parameters
         ----------
@@ -255,7 +255,7 @@ class History:
         return f"<p><b>History</b> of {html.escape(self.title)}</p><table>{rows}</table>{hint}{incomplete}{restricted}"
 
     def _count_text(self, name: str) -> str:
-        # To show a history computes nothing.
+        # Showing a history must not compute anything.
         counted = name != "turns" or "turns" in self.__dict__
         return f"{len(getattr(self, name)):,}" if counted else "counted when first used"
 
@@ -270,7 +270,7 @@ def _frame_of(resource: str, data: Any, *columns: str) -> pd.DataFrame:
 
 
 def _people(events: pd.DataFrame, sessions: pd.DataFrame) -> pd.Series:
-    """The names of who wrote events or began sessions, by their ids."""
+    """The names of those who wrote events or started sessions, by their ids."""
     pairs = [events[["author_id", "author_name"]].set_axis(["id", "name"], axis=1)]
     if "initiator_name" in sessions:
         pairs.append(sessions[["initiator_id", "initiator_name"]].set_axis(["id", "name"], axis=1))

@@ -1,4 +1,4 @@
-"""`load_history`: all that a credential may read of an account, as one object."""
+"""`load_history`: everything a credential may read of an account, as one object."""
 
 from __future__ import annotations
 
@@ -22,10 +22,11 @@ from .catalog import Catalog, CatalogLoad, workspace_refs
 from .history import History
 
 OPERATION = "load_history"
-# A session whose latest change is this much older than the span has no event in it:
+# A session whose latest change is this much older than the span has no events in it:
 # platforms write `updated_at` when a turn begins or ends, not at each event.
 _UNCHANGED_FOR = pd.Timedelta("1D")
-# Events of so long before the span are read too: the questions of its first replies.
+# Events from this long before the span are also read: they hold the questions to its
+# first replies.
 LEAD = pd.Timedelta("1h")
 
 
@@ -83,9 +84,9 @@ def load_history(
     Where the platform lists no sessions, the sessions of `agentbook.session_log` are
     used, and the history says that it is not complete. The same applies to agents and
     credentials that the credential may not read. A session whose ``updated_at`` is more
-    than a day before `since` is not read. A platform lists a workspace restricted to
-    its members to them only, never to an account key. Specification: "Endpoints",
-    Accounts; Workspaces and sessions; gaps in this part.
+    than a day before `since` is not read. A platform lists a workspace that is
+    restricted to its members only to those members, never to an account key.
+    Specification: "Endpoints", Accounts; Workspaces and sessions; gaps in this part.
 
     Examples
     --------
@@ -139,7 +140,7 @@ class _HistoryLoad:
         try:
             self._catalog = drive(self._catalog_load.steps(bar), self._client.run)
         except NotFound:
-            raise  # to resume would find as little
+            raise  # resuming would fail the same way
         except (AgentbookError, KeyboardInterrupt) as stopped:
             rows = self._catalog_load.rows
             if not rows:

@@ -1,7 +1,7 @@
 """A history as one HTML page: findings in words, pictures and tables.
 
-The page loads nothing and runs nothing. It is legible on light and dark screens, on a
-telephone and on paper. What people and agents wrote is shown as text.
+The page loads nothing and runs no scripts. It is legible on light and dark screens, on
+a phone and on paper. What people and agents wrote is shown as text.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def write_report(history: Frames, path: str | os.PathLike[str]) -> Path:
 def report_html(history: Frames) -> str:
     """The report as an HTML page."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", EmptyWarning)  # the page says itself what is empty
+        warnings.simplefilter("ignore", EmptyWarning)  # the page itself says what is empty
         return visible(_page(history))
 
 
@@ -112,8 +112,8 @@ def _figures(history: Frames) -> Iterator[str]:
 
 
 def _figure(chart: Any) -> str:
-    # An image, so that the styles of one drawing do not reach another. Its words are
-    # below, so it needs no text of its own.
+    # An image, so that the styles of one drawing do not affect another. Its content is
+    # described below, so it needs no alternative text.
     image = b64encode(chart.svg().encode()).decode()
     return (
         f'<figure><img alt="" src="data:image/svg+xml;base64,{image}"><figcaption>{escape(chart.text)}</figcaption>'
@@ -170,7 +170,7 @@ def table_html(frame: pd.DataFrame, caption: str, rows: int = _ROWS) -> str:
     head = "".join(f'<th scope="col">{escape(str(name).replace("_", " "))}</th>' for name in shown.columns)
     body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in shown.itertuples(index=False, name=None))
     label = escape(caption, quote=True)
-    # It can be scrolled by keyboard where it is wider than the screen.
+    # It can be scrolled with the keyboard if it is wider than the screen.
     return (
         f'<div class="table" role="region" aria-label="{label}" tabindex="0"><table><caption>{label}{more}</caption>'
         f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"

@@ -1,1 +1,1 @@
-"""Loading lists: pages at the same time, id ranges, resume, progress."""
+"""Loading lists: parallel pages, id ranges, resume, progress."""

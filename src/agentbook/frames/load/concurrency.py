@@ -1,8 +1,8 @@
-"""How many requests to have under way at once, by what they are observed to cost.
+"""How many requests to have in flight at once, based on their observed cost.
 
-On a fast link one connection beats sixteen: every further thread only waits for the
-same processor. On a slow one the processor waits for the network, and it pays to have
-as many requests under way as can be processed during one round trip.
+On a fast link one connection beats sixteen: any further thread only waits for the same
+processor. On a slow link the processor waits for the network, and it pays to have as
+many requests in flight as can be processed during one round trip.
 """
 
 from __future__ import annotations
@@ -15,20 +15,19 @@ from collections import deque
 MAX_CONCURRENCY = 24  # the transport keeps at most 32 connections
 _WAITS = 3  # of the shortest waits: a single one may be an outlier
 _COSTS = 7  # of the latest costs
-_FIRST_COSTS = 3  # before so many are known, the imports of the first request count most
+_FIRST_COSTS = 3  # before this many are known, the imports of the first request dominate
 _AHEAD = 2  # replies from a slow network also wait for the interpreter, and not evenly
-_SLOW_S = 0.015  # no connection within a machine or a rack waits so long
+_SLOW_S = 0.015  # no connection within a machine or a rack waits this long
 
 
 class ConcurrencyLimit:
     """Turns waits and costs into a number of requests.
 
     It uses the median of the shortest waits seen. Otherwise a platform that answers
-    more slowly under load would be sent ever more requests. Costs are CPU time, of
-    which the median of the latest counts: a machine that is otherwise busy makes
-    requests take longer, but does not make it less worthwhile to wait for several. The
-    first request also pays for imports and handshakes, so on a slow network its cost
-    alone limits nothing.
+    more slowly under load would be sent ever more requests. Costs are CPU time; the
+    median of the latest ones counts. A busy machine makes requests take longer, but
+    waiting for several at once is still worthwhile. The first request also pays for
+    imports and handshakes, so on a slow network its cost alone limits nothing.
 
     Parameters
     ----------
@@ -60,7 +59,7 @@ class ConcurrencyLimit:
 
     @property
     def target(self) -> int:
-        """Requests to have under way now."""
+        """The number of requests to have in flight now."""
         if not self._waits:
             return 1
         wait_s = self._waits[(len(self._waits) - 1) // 2]

@@ -49,8 +49,8 @@ def load_events(
     workspace : str or Record, optional
         All sessions of this workspace instead, if the platform lists them.
     since : datetime or str, optional
-        Only events of this instant or later, by the millisecond in their ids; None for
-        all. Naive times are UTC.
+        Only events from this time on, by the millisecond in their ids; None for all.
+        Naive times are UTC.
     progress : bool, optional
         True shows a bar with rows and rate.
     errors : {"raise", "keep"}
@@ -66,9 +66,9 @@ def load_events(
     -------
     pandas.DataFrame
         One row per event, in the order of `sessions` and by id within each. The columns
-        of ``client.sessions.events(...).to_pandas()``. ``attrs["agentbook"]`` names the
-        sessions that failed, and in ``problems`` the events that arrived twice or out
-        of order, or belong to another session.
+        are those of ``client.sessions.events(...).to_pandas()``. ``attrs["agentbook"]``
+        names the sessions that failed, and in ``problems`` the events that arrived
+        twice or out of order, or belong to another session.
 
     Raises
     ------
@@ -120,7 +120,7 @@ class EventsLoad:
         self._requests = 0
 
     def run(self, errors: str, bar: Progress | None = None) -> pd.DataFrame:
-        """Load what is missing; counts in `bar` if there is one."""
+        """Load what is missing, and count rows in `bar` if there is one."""
         problems: dict[str, str] = {}
         interrupt: KeyboardInterrupt | None = None
         try:
@@ -181,9 +181,9 @@ def partial_load(
     frame: pd.DataFrame | None,
     resume: Callable[[], Any],
 ) -> PartialLoad:
-    """The error of a load of many sessions of which some are incomplete.
+    """The error for a load of many sessions, some of which are incomplete.
 
-    Without a frame, the rows that arrived are in a store.
+    If there is no frame, the rows that arrived are in a store.
     """
     names = ", ".join(list(problems)[:3]) + (", …" if len(problems) > 3 else "")
     first = next(iter(problems.values()), "interrupted").rstrip(".")

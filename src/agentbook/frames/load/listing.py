@@ -1,7 +1,7 @@
 """From one list to a frame: what `Listing.to_pandas` does.
 
 Pages become Arrow columns as they arrive, so an interrupted or failed load keeps what
-came: it raises `PartialLoad` with that frame and a way to resume. A list that changed
+it has: it raises `PartialLoad` with that frame and a way to resume. A list that changed
 while it was read is read again; only a pass whose pages fit together counts as
 complete.
 """
@@ -35,7 +35,7 @@ class ListingLoad:
     ----------
     list_call : ListCall
     parameters : mapping
-        Of the request, for the frame's provenance.
+        The request's parameters, for the frame's provenance.
     first_page : Page, optional
         The first page, if it was fetched before.
     progress, reveal : bool
@@ -61,7 +61,7 @@ class ListingLoad:
         self._progress = progress
         self._reveal = reveal
         self._passes = 0
-        self._drift: str | None = None  # why the last pass is not one list
+        self._drift: str | None = None  # why the last pass is not one consistent list
         self._loaders: list[PageLoader] = []
         self._load = ListLoad(list_call.call.operation, list_call, strict=False, first_page=first_page)
         self._start_pass()
@@ -110,7 +110,7 @@ class ListingLoad:
     def _finished(self) -> bool:
         """Whether the load is done; otherwise it is ready for (the rest of) a pass."""
         if self._load.error is not None:
-            if not self._load.pages:  # the first one could not be read, so it says nothing of the list
+            if not self._load.pages:  # the first page could not be read, so nothing is known about the list
                 self.first_page = None
             raise self._load.error
         if not self._load.complete:

@@ -11,7 +11,7 @@ from typing import Any, Self
 class Progress:
     """Counts rows as they arrive; shows a bar only if `shown` is true.
 
-    If `shown` is another `Progress`, they share one bar, which the other closes.
+    If `shown` is another `Progress`, both share one bar, and the other one closes it.
     """
 
     def __init__(self, shown: bool | Progress | None) -> None:

@@ -1,4 +1,4 @@
-"""Which sessions a caller names: by id, address, record, frame or workspace."""
+"""The sessions that a caller names: by id, address, record, frame or workspace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loads of several steps, and many lists at the same time.
+"""Loads with several steps, and loads of many lists at the same time.
 
 A load whose later requests depend on earlier ones is a generator: it yields one
 `PageLoader` after another and returns its result. `drive` runs it with threads,
@@ -31,7 +31,7 @@ Steps = Generator[PageLoader, None, T]
 
 
 def drive(steps: Steps[T], run: Run) -> T:
-    """Run a load of several steps with threads; its result."""
+    """Run a load of several steps with threads; returns its result."""
     try:
         loader = next(steps)
         while True:
@@ -63,7 +63,7 @@ async def drive_async(steps: Steps[T], run: Callable[[Call[Page]], Awaitable[Pag
 class ListsLoad:
     """A load of many lists of one resource that can stop and resume.
 
-    A list that changes while it is read is read again, up to `PASSES` times in all.
+    A list that changes while being read is read again, up to `PASSES` times in all.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ class ListsLoad:
     def steps(self, bar: Progress, tolerate: tuple[type[AgentbookError], ...] = ()) -> Steps[None]:
         """Load what is missing.
 
-        Raises the first error that is not one of `tolerate`; see `error_of` for those.
+        Raises the first error that is not in `tolerate`; `error_of` returns the others.
         """
         while remaining := [load for load in self._loads.values() if not self._is_done(load, tolerate)]:
             self.started_at = self.started_at or time.time()
@@ -128,7 +128,7 @@ class ListsLoad:
         return next(iter(self._loads[key].problems), None)
 
     def total_of(self, key: str) -> int | None:
-        """The number of items of a list by its first page; None if it does not say."""
+        """The number of items that a list's first page reports; None if it does not."""
         return self._loads[key].total
 
     @property
@@ -137,7 +137,7 @@ class ListsLoad:
         return sum(load.rows for load in self._loads.values())
 
     def frame(self, keys: Iterable[str] | None = None) -> pd.DataFrame:
-        """What has arrived of these lists, in their order; of all by default."""
+        """The rows that have arrived from these lists, in order; default all lists."""
         builder = FrameBuilder(self._resource)
         loads = [self._loads[key] for key in (self._loads if keys is None else keys)]
         for load in loads:

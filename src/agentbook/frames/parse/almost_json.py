@@ -1,11 +1,11 @@
-"""Mends pages that are JSON but for what lenient encoders write."""
+"""Repairs pages that would be JSON but for the liberties of lenient encoders."""
 
 from __future__ import annotations
 
 import re
 
-# A string, or a number that JSON does not have. Strings come first, so that what is
-# inside of one is not taken for a number.
+# A string, or a number that JSON does not have. Strings come first, so that the inside
+# of one is not taken for a number.
 _TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|-?\b(?:NaN|Infinity)\b', re.DOTALL)
 _ESCAPES = re.compile(r"(?:\\u[0-9a-fA-F]{4})+|\\.", re.DOTALL)
 _SURROGATE = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}(\\u[dD][c-fC-F][0-9a-fA-F]{2})?|\\u[dD][c-fC-F][0-9a-fA-F]{2}")

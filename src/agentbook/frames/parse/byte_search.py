@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 Positions = npt.NDArray[np.int64]
 
-_BLOCK = 1 << 18  # bytes that are searched at once: they, a copy and the flags fit the processor's cache
+_BLOCK = 1 << 18  # bytes searched at once: with a copy and the flags, they fit the processor's cache
 _NOWHERE: Positions = np.zeros(0, np.int64)
-# The bytes of JSON and prose, the most frequent first; all others are rare.
+# The most common bytes of JSON and prose, the most frequent first; all others are rare.
 _FREQUENT = b' e"taoinsr:,ld0123456789uchm_.pgyfbvwk'
 
 
@@ -31,8 +31,8 @@ def positions_of_each(data: Any, words: tuple[bytes, ...]) -> list[Positions]:
     """Where each of some words begins in some bytes, or in another buffer.
 
     The rarest byte of each word is looked for first, with vector instructions. That is
-    many times as fast as `bytes.find`, most of all where several words share it, and
-    where a block of bytes has none.
+    many times faster than `bytes.find`, most of all if several words share that byte,
+    or if a block of bytes has none.
 
     Examples
     --------
@@ -60,7 +60,7 @@ def positions_of_each(data: Any, words: tuple[bytes, ...]) -> list[Positions]:
 
 
 def _whole_words(signs: npt.NDArray[np.uint8], at: Positions, word: bytes, known: int) -> Positions:
-    """Those positions at which the word really stands; its byte at `known` does."""
+    """The positions where the whole word matches; its byte at `known` does already."""
     if len(at):
         at = at[(at >= 0) & (at <= len(signs) - len(word))]
     for offset in sorted(range(len(word)), key=lambda n: abs(n - known))[1:]:
@@ -72,7 +72,7 @@ def _whole_words(signs: npt.NDArray[np.uint8], at: Positions, word: bytes, known
 
 @functools.cache
 def _rare_offsets(words: tuple[bytes, ...]) -> list[int]:
-    """The offset of each word's rarest byte; of several, one that words share."""
+    """The offset of each word's rarest byte; among equals, one that words share."""
     offsets: list[int] = []
     for word in words:
         chosen = [other[offset] for other, offset in zip(words, offsets, strict=False)]

@@ -58,8 +58,8 @@ class BatchMaker:
         self._names = self._arrow.names
         # A field called "key" in a credential may hold a secret.
         self._label_keys = [key for key in _LABEL_KEYS if key != "key" or not schema.secret]
-        self._constants: dict[str, Any] = {}  # columns of one value, of the size of the last page
-        # The last time column that was read at once: its texts and their timestamps.
+        self._constants: dict[str, Any] = {}  # columns with one value, as long as the last page
+        # The last column of times that was parsed as a whole: its texts and timestamps.
         self._last_times: tuple[list[str | None], Any] | None = None
         self._paths: list[tuple[Column, Path]] = [
             (column, tuple(column.wire.split("."))) for column in schema.columns if column.wire is not None
@@ -136,7 +136,7 @@ class BatchMaker:
         return to_json(mask(value) if kind == "masked" else mask_except_names(value))
 
     def _list_item(self, item: Any) -> str | None:
-        """An item of a list; of secret resources too, texts are names and stay."""
+        """An item of a list. Texts are names and stay, even in secret resources."""
         if item is None or isinstance(item, str):
             return item
         return to_json(mask_except_names(item) if self._schema.secret and not self._reveal else item)
@@ -259,7 +259,7 @@ def _fingerprints(raws: list[Any]) -> Any:
 
 
 def _fill_null(array: Any, value: Any) -> Any:
-    """The array with its nulls replaced by a value that is known from the request."""
+    """The array, with its nulls replaced by a value known from the request."""
     if isinstance(array, pa.DictionaryArray):
         return pc.fill_null(array.cast(pa.string()), str(value)).dictionary_encode()
     if array.null_count == len(array):

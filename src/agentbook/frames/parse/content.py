@@ -1,9 +1,9 @@
 """Splits an event's ``content`` into its text and the JSON of everything else.
 
 A page whose contents hold nothing but texts is decoded into structs. Once a load meets
-other contents, it keeps their bytes as they came and searches them for a text, all
-contents of a page at once: decoding and encoding each of them again costs several times
-as much. Only a content that may hold a text beside other fields is decoded by itself.
+other contents, it keeps their bytes as received and searches them for texts, all
+contents of a page at once: decoding and re-encoding each one would cost several times
+as much. Only a content that may hold a text besides other fields is decoded on its own.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _TextOnly: Any = struct("Content", [("text", str | None, None)], {})
 
 
 class _Text(msgspec.Struct, gc=False):
-    """The text of a content, and nothing else of it."""
+    """The text of a content, and nothing else."""
 
     text: Raw = NO_RAW
 
@@ -51,7 +51,7 @@ class ContentReader:
     Attributes
     ----------
     type : type
-        Contents with a text alone, until `learn` meets another one; then `Raw`.
+        A struct for contents with only a text, until `learn` meets others; then `Raw`.
     """
 
     def __init__(self) -> None:
@@ -59,11 +59,11 @@ class ContentReader:
         self._texts = msgspec.json.Decoder(list[_TextOnly])
         self._any_texts = msgspec.json.Decoder(list[_Text])
         self.type: Any = _TextOnly | str | None
-        self._empty_objects = pa.array([], TEXT)  # as many as the last page had contents
+        self._empty_objects = pa.array([], TEXT)  # one for each content of the last page
         self._one_text = msgspec.json.Decoder(self.type)
 
     def learn(self, contents: Sequence[Any]) -> bool:
-        """Keep contents raw from now on if one of these holds more than a text."""
+        """Keep contents raw from now on if any of these holds more than a text."""
         if self.type is Raw:
             return False
         for content in contents:
@@ -89,7 +89,7 @@ class ContentReader:
     def _split_texts(self, contents: list[Any]) -> tuple[list[str | None], Any]:
         try:
             texts = self._pick_text(contents)
-        except AttributeError:  # some are a text themselves, or null
+        except AttributeError:  # some are themselves texts, or null
             texts = [content.text if isinstance(content, _TextOnly) else content for content in contents]
             rests = ["{}" if isinstance(content, _TextOnly) else None for content in contents]
             return texts, pa.array(rests, TEXT)
@@ -139,9 +139,9 @@ class ContentReader:
 
 
 def _rows_with_text(data: bytes, starts: npt.NDArray[np.int64]) -> tuple[list[int], list[int]]:
-    """The rows of contents that begin with a text and have no other key like it.
+    """The rows of contents that begin with a text and have no other such key.
 
-    And the other rows that may have a text somewhere. `data` are the bytes of all
+    Also the other rows that may have a text somewhere. `data` are the bytes of all
     contents, one after another.
     """
     leading: list[int] = []
@@ -183,14 +183,14 @@ def split_contents(contents: list[Any]) -> tuple[list[str | None], list[bytes | 
             raw = content.pop("text")
         raws.append(raw)
         rests.append(msgspec.json.encode(content) if isinstance(content, dict) else None)
-    # Decode all texts of a page at once: one call per text costs as much as everything
-    # else together.
+    # Decode all texts of a page at once: one call per text would cost as much as
+    # everything else together.
     return msgspec.json.decode(b"[" + b",".join(raws) + b"]", type=list[str | None]), rests
 
 
 @functools.cache
 def picker(attribute: str) -> Callable[[Sequence[Any]], list[Any]]:
-    """A function that returns one attribute of each of many structs of one type.
+    """A function that collects one attribute from many structs of one type.
 
     Examples
     --------

@@ -30,8 +30,9 @@ from .schemas import schema_of
 # Small batches are joined up to this many rows while they arrive: the memory they free
 # is reused at once, and few batches make the final table cheaper.
 JOINED_ROWS = 8_192
-# Where the joined columns stay. Arrow's own pool mixes them with the short-lived ones
-# of pages, and cannot use again what lies between: a load then takes a third more.
+# Memory for the joined columns. Arrow's own pool mixes them with the short-lived
+# columns of pages and cannot reuse the gaps between: a load then takes a third more
+# memory.
 _LASTING = pa.system_memory_pool()
 # Raw JSON is not joined if its chunks are large anyway: its bytes are not in that pool.
 _RAW_COLUMNS, _RAW_ROWS = frozenset({"content", "extra"}), 2_500
@@ -105,8 +106,8 @@ class FrameBuilder:
         Parameters
         ----------
         page : bytes
-            ``{"items": [...], "pagination": {...}}``. Never raises for what the page
-            holds; see `problems`.
+            ``{"items": [...], "pagination": {...}}``. The content of a page never
+            raises an error; see `problems`.
         context : mapping, optional
             Context of this page alone, added to the builder's.
         """
@@ -122,7 +123,7 @@ class FrameBuilder:
         return ParsedPage(values.count, batch, values.problems, full_context, values.readable)
 
     def _batch(self, values: Values, context: Mapping[str, Any]) -> Any:
-        """The record batch of some values; None without rows."""
+        """The record batch for some values; None if there are no rows."""
         if not values.count:
             return None
         batch: Any = self._maker.make(values, context)
@@ -191,9 +192,9 @@ class FrameBuilder:
     def join_latest(self, pieces: list[ParsedPage], least_rows: int) -> bool:
         """Join the last pages of a list, in place, if they have enough rows.
 
-        For pages of one request that are appended later, all at once: until then the
-        processor waits for the network now and then, and afterwards only the caller
-        waits. Returns whether they were joined.
+        For pages that are appended later, all at once: until then the processor is idle
+        now and then, waiting for the network; joining afterwards would keep the caller
+        waiting. Returns whether they were joined.
         """
         first, rows = len(pieces), 0
         while first and not pieces[first - 1].joined:
@@ -242,7 +243,7 @@ class FrameBuilder:
             return last[2]
         joined = pa.concat_arrays(arrays, memory_pool=_LASTING)
         if all(each == key[0] for each in key):
-            self._constants[number] = key, arrays[0], joined  # which keeps the addresses in use
+            self._constants[number] = key, arrays[0], joined  # keeps the addresses in use
         return joined
 
     def copy(self) -> FrameBuilder:
@@ -271,7 +272,7 @@ class FrameBuilder:
         ]
         empty = pa.schema(fields).empty_table()
         if not self._tables and all(page.batch.schema.equals(empty.schema) for page in self._small):
-            # A few pages: nothing is gained by what `_join` does for many.
+            # With few pages, nothing is gained by what `_join` does for many.
             return pa.Table.from_batches([page.batch for page in self._small], empty.schema).combine_chunks(_LASTING)
         self._join()
         # Tables of one schema are concatenated without reading their values. Only mixed
@@ -319,9 +320,9 @@ def to_frame(
     pages : iterable of bytes
         JSON bodies ``{"items": [...], "pagination": {...}}``, in order.
     provenance : mapping, optional
-        What the caller knows of the load (operation, parameters, loaded_at, requests,
-        complete). Stored as JSON values in ``attrs["agentbook"]``, together with
-        ``problems`` (row, field, problem, raw) and ``problem_count``.
+        What the caller knows about the load (operation, parameters, loaded_at,
+        requests, complete). Stored as JSON values in ``attrs["agentbook"]``, together
+        with ``problems`` (row, field, problem, raw) and ``problem_count``.
     context : mapping, optional
         Values known from the request, such as ``{"session_id": "..."}``.
     reveal : bool

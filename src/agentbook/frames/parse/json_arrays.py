@@ -1,4 +1,4 @@
-"""Arrow columns of JSON texts, from the bytes that the wire brought."""
+"""Arrow columns of JSON texts, from the bytes as received."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ INSTANT = pa.timestamp("us", tz="UTC")
 
 
 def json_array(data: bytes, lengths: Lengths, is_null: npt.NDArray[np.bool_] | None = None) -> Any:
-    """A column of the texts that lie in `data` one after another; none is decoded.
+    """A column of the texts that `data` holds one after another, without decoding them.
 
     Bytes that are not UTF-8 are replaced.
 
@@ -33,7 +33,7 @@ def json_array(data: bytes, lengths: Lengths, is_null: npt.NDArray[np.bool_] | N
     if data.isascii():
         return array
     try:
-        array.validate(full=True)  # nothing else looks into these bytes
+        array.validate(full=True)  # nothing else checks these bytes
         return array
     except pa.ArrowInvalid:
         texts = [data[start:end].decode("utf-8", "replace") for start, end in itertools.pairwise(offsets.tolist())]
@@ -41,7 +41,7 @@ def json_array(data: bytes, lengths: Lengths, is_null: npt.NDArray[np.bool_] | N
 
 
 def text_array(texts: Sequence[str | None]) -> Any:
-    """A column of texts; in half the time if all have one length, as ids and times do.
+    """A column of texts. Twice as fast if all have one length, as ids and times do.
 
     Examples
     --------
@@ -55,11 +55,11 @@ def text_array(texts: Sequence[str | None]) -> Any:
 def equal_lines(texts: Sequence[str | None]) -> tuple[bytes, Lines] | None:
     """Texts of one length as lines, each with its line feed: as bytes, and as a grid.
 
-    None if their lengths differ, if one has a line feed, and where one is null.
+    None if their lengths differ, or if one has a line feed or is null.
     """
     try:
         data = "\n".join(texts).encode() + b"\n"  # type: ignore[arg-type]
-    except (TypeError, UnicodeEncodeError):  # a null, or half a character
+    except (TypeError, UnicodeEncodeError):  # a null, or half of a surrogate pair
         return None
     width = data.index(b"\n") + 1
     if width < 2 or len(data) != width * len(texts) or data.count(b"\n") != len(texts):

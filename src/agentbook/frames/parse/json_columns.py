@@ -5,7 +5,7 @@ that the schema does not name are learned from the first page that has them, and
 read at the same speed from then on. A page with a value of the wrong type, or one that
 is not strict JSON, is read item by item and field by field, so that one bad value does
 not affect the others. Nothing is dropped: a value that cannot be read is kept as JSON
-beside its row.
+alongside its row.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Values:
         Number of items.
     fields : dict
         Path of a field to a list of its values: str, bool, int or None for documented
-        and `shaped` fields, `msgspec.Raw` (empty if missing) for the others. Of a
+        and `shaped` fields, `msgspec.Raw` (empty if missing) for the others. For a
         content, Arrow arrays.
     extras : dict
         Row to field to raw JSON (or a dict of raw JSON), for values that do not fit
@@ -49,7 +49,8 @@ class Values:
     unknown : dict
         Path of a field without a column to its raw JSON in each row, empty if missing.
     shaped : frozenset
-        Paths of the undocumented fields whose values are those of their column.
+        Paths of the undocumented fields whose values were decoded as their column's
+        type.
     problems : list of Problem
     readable : bool
         False if the page itself could not be read.
@@ -81,8 +82,8 @@ class PageReader:
             column.wire.partition(".")[0] for column in schema.columns if column.wire and column.documented
         }
         self._content = ContentReader()
-        # Undocumented fields that are decoded as what their column holds: all that can
-        # be, until one of them holds something else.
+        # Undocumented fields that are decoded as their column's type: all that can be,
+        # until one of them holds something else.
         self._shaped: frozenset[Path] = frozenset()
         self._top: dict[str, Any] = {}
         self._nested: dict[str, dict[str, Any]] = {}
@@ -97,7 +98,7 @@ class PageReader:
                 self._top[parent] = type_
             if not column.documented and type_ is not Raw:
                 self._shaped |= {tuple(column.wire.split("."))}
-        # Not that of other records, which is a field like any other.
+        # Not in other records, where it is a field like any other.
         self._has_content = "content" in self._top
         self._with_column: set[Path] = {(name,) for name in self._top}
         self._with_column.update((parent, child) for parent, children in self._nested.items() for child in children)
@@ -129,7 +130,7 @@ class PageReader:
             return self._read_lenient(page, error)
 
     def _read_fast(self, page: bytes) -> Values | None:
-        """The values of a page that has the expected form; None if it has not."""
+        """The values of a page that has the expected form; None otherwise."""
         values = self._decode(page)
         if values is None and self._known_values.used:
             self._known_values.used = False  # the page may have a new one
@@ -158,7 +159,7 @@ class PageReader:
             return None
 
     def _learn_values(self, values: Values) -> None:
-        """Decode the enum values met so far without new strings from now on."""
+        """From now on, decode the enum values met so far without making new strings."""
         for path in self._enums:
             self._known_values.add(path, values.fields[path])
         if self._known_values.use():
@@ -167,7 +168,7 @@ class PageReader:
             self._enums = []
 
     def read_together(self, pages: Sequence[bytes]) -> tuple[Values, list[int]] | None:
-        """The values of several pages as one, and the number of items of each page.
+        """The values of several pages together, and the number of items of each page.
 
         None if one of the pages must be read item by item.
         """
@@ -243,7 +244,7 @@ class PageReader:
         return True
 
     def _read_lenient(self, page: bytes, error: Exception) -> Values:
-        """Mend and read a page that is not strict JSON, and report that."""
+        """Repair and read a page that is not strict JSON, and report the problem."""
         try:
             values = self._read_tolerant(mend(page))
         except _UNREADABLE:
@@ -255,7 +256,7 @@ class PageReader:
     def _read_tolerant(self, page: bytes) -> Values:
         """Read a page field by field.
 
-        A value that does not fit is kept beside its row.
+        A value that does not fit is kept alongside its row.
         """
         try:
             raws = msgspec.json.decode(page, type=page_of(Raw)).items
@@ -310,7 +311,7 @@ def _objects(
 ) -> list[dict[str, Any] | None]:
     """The members of JSON objects; None where there is none.
 
-    A value of another type is kept beside its row, with the problem if there is one.
+    A value of another type is kept alongside its row, with the problem if there is one.
     """
     column = decode_together(raws, type_)
     if column is None:
@@ -327,7 +328,7 @@ def _objects(
 
 
 def _pop(items: Sequence[dict[str, Any] | None], name: str) -> list[Any]:
-    """The raw values of a field, which the items lose; empty where it is missing."""
+    """The raw values of a field, which is removed from the items; empty if missing."""
     return [NO_RAW if item is None else item.pop(name, NO_RAW) for item in items]
 
 
@@ -355,7 +356,7 @@ def _list_decoder(type_: Any) -> msgspec.json.Decoder[list[Any]]:
 
 
 def add_extra(extras: Extras, row: int, path: Path, raw: bytes) -> None:
-    """Store a raw value beside its row, under its wire name and nested as sent."""
+    """Store a raw value alongside its row, under its wire name and nested as sent."""
     fields = extras.setdefault(row, {})
     if len(path) == 1:
         fields[path[0]] = raw

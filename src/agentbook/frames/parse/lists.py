@@ -40,7 +40,7 @@ def is_empty(lists: pd.Series) -> pd.Series:
 class ArrowListName(ExtensionDtype):
     """Understands the names of Arrow lists, which pandas writes and cannot read.
 
-    ``frame.to_parquet`` notes the dtype ``list<...>[pyarrow]``. Without this class,
+    ``frame.to_parquet`` stores the dtype ``list<...>[pyarrow]``. Without this class,
     ``pd.read_parquet`` of that file raises "data type not understood" (pandas 3.1).
     """
 

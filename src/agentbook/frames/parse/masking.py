@@ -68,7 +68,7 @@ def mask_except_names(value: Any) -> Any:
 
 
 def mask_secrets(value: Any) -> Any:
-    """A JSON value in which fields are masked whose names suggest a secret.
+    """A JSON value with the fields masked whose names suggest a secret.
 
     Examples
     --------
@@ -85,7 +85,7 @@ def mask_secrets(value: Any) -> Any:
 def mask_raw(name: str, raws: Sequence[Any]) -> Sequence[Any]:
     """The raw JSON values of a field without the secrets in them; empty ones stay.
 
-    Few have any, so that the bytes of all are searched at once for names of secrets.
+    Few have any, so the bytes of all are searched at once for names of secrets.
 
     Examples
     --------

@@ -14,13 +14,13 @@ from .schemas import Column
 
 _Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 _TYPES: dict[str, Any] = {"bool": bool | None, "int": _Int64 | None}
-# What a column of undocumented type holds if its values have the expected shape.
+# The types of undocumented columns whose values have the expected shape.
 UNDOCUMENTED_TYPES: dict[str, Any] = {
     **dict.fromkeys(("id", "text", "enum", "time", "label"), str | None),
     "bool": bool | None,
     "list": list[str | None] | None,
 }
-# With more values than this, or values that are new this often, a field is no enum.
+# With more values than this, or new values this often, a field is not an enum.
 _MAX_VALUES, _MAX_ATTEMPTS = 50, 5
 
 Path = tuple[str, ...]
@@ -40,7 +40,7 @@ class Slot:
 
 
 def type_of_column(column: Column) -> Any:
-    """The type of a column's field; `Raw` for what may have any shape."""
+    """The type of a column's field; `Raw` if it may have any shape."""
     if column.kind in ("json", "label", "host", "masked"):
         return Raw
     if not column.documented:
@@ -51,7 +51,7 @@ def type_of_column(column: Column) -> Any:
 class KnownValues:
     """The values that the enum fields have had so far.
 
-    msgspec makes a new string of each text, but none of a value that its type names.
+    msgspec creates a new string for each text, but not for values that the type names.
 
     Attributes
     ----------
@@ -74,26 +74,26 @@ class KnownValues:
         self._values.setdefault(path, set()).update(value for value in set(values) if value is not None)
 
     def use(self) -> bool:
-        """Have the types name the values, unless new ones come again and again."""
+        """Make the types name the values, unless new ones keep coming."""
         self._attempts += 1
         few = all(len(values) <= _MAX_VALUES for values in self._values.values())
         self.used = few and self._attempts <= _MAX_ATTEMPTS
         return self.used
 
 
-Fields = tuple[tuple[str, str, Any], ...]  # of each field its attribute, name and type
+Fields = tuple[tuple[str, str, Any], ...]  # for each field, its attribute, name and type
 
 
 def fields_of(slots: Sequence[Slot]) -> Fields:
-    """What `decoder_of` needs to know of some fields."""
+    """What `decoder_of` needs to know about some fields."""
     return tuple((slot.attribute, slot.path[-1], slot.type) for slot in slots)
 
 
-# Each load learns what its pages hold, and most learn the same. Making the types costs
-# as much as reading a page.
+# Each load learns what its pages hold, and most loads learn the same. Making the types
+# costs as much as reading a page.
 @functools.lru_cache(64)
 def decoder_of(top: Fields, nested: tuple[tuple[str, Fields], ...]) -> Any:
-    """A decoder of pages of items that have some fields, and some nested objects."""
+    """A decoder for pages whose items have these fields and nested objects."""
     fields = [_struct_field(*each, required=each[1] == "id") for each in top]
     rename = {attribute: name for attribute, name, _ in top}
     for n, (parent, children) in enumerate(nested):
@@ -116,7 +116,7 @@ def _struct_field(attribute: str, name: str, type_: Any, *, required: bool = Fal
 
 @functools.lru_cache(64)
 def page_of(item: Any) -> Any:
-    """The type of a page of such items."""
+    """The type of a page with such items."""
     return msgspec.defstruct("Page", [("items", list[item])])
 
 

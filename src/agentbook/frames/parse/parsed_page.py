@@ -1,4 +1,4 @@
-"""A parsed page, the rows of it that are kept, and the batches of several pages."""
+"""A parsed page, the rows of it to keep, and the batches of several pages."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def keep_rows(piece: ParsedPage, keep: list[bool] | None) -> ParsedPage:
         if problem.row is None or problem.row in numbers
     ]
     first, rows = next(iter(numbers), 0), len(numbers)
-    if rows and all(keep[first : first + rows]):  # most often a page repeats one row of the last
+    if rows and all(keep[first : first + rows]):  # most often a page repeats one row of the previous one
         batch = piece.batch.slice(first, rows)
         return replace(piece, rows=rows, batch=batch, problems=problems, start=piece.start + first)
     batch = piece.batch.filter(pa.array(keep)) if rows else None
@@ -49,7 +49,7 @@ def keep_rows(piece: ParsedPage, keep: list[bool] | None) -> ParsedPage:
 
 
 def batches_of(pages: Iterable[ParsedPage]) -> list[Any]:
-    """The batches of some pages; slices of one batch, in its order, are one again."""
+    """The batches of some pages; consecutive slices of one batch are joined again."""
     batches: list[Any] = []
     slices: list[ParsedPage] = []  # of one batch
     for page in pages:
