@@ -3,8 +3,8 @@
 A partition holds whole sessions, so every analysis that works per session gives the
 same result under `apply` as on one frame. The task graph holds the platform's address,
 session ids and a *reference* to the credential (``env:NAME`` or ``file:PATH``), never
-the credential itself. The rate-limit gate belongs to a process. Each worker has its
-own, so the platform may refuse each worker once before all of them wait.
+the credential itself. Each process has its own rate-limit gate, so the platform may
+refuse each worker once before all of them wait.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ MAX_PARTITIONS = 64
 
 # One connection per address and credential, made in this process.
 _connections: dict[tuple[str, str], Connection] = {}
-# The callers' own connections, so that threads of their process need not resolve the
+# The callers' own connections, so that threads of the same process need not resolve the
 # reference.
 _callers: weakref.WeakValueDictionary[str, Connection] = weakref.WeakValueDictionary()
 _lock = threading.Lock()
@@ -186,8 +186,8 @@ def apply(events: Any, analysis: Callable[..., pd.DataFrame], **options: Any) ->
     ImportError
         If Dask is not installed; install it with ``pip install 'agentbook[dask]'``.
     ValueError
-        As the analysis raises: for its options here, for the events when the result is
-        computed.
+        Whatever the analysis raises: for its options right away, for the events when
+        the result is computed.
 
     Notes
     -----
@@ -225,7 +225,7 @@ def meta_of(analysis: Callable[..., pd.DataFrame], **options: Any) -> pd.DataFra
     Raises
     ------
     ValueError
-        As the analysis raises for its options.
+        Whatever the analysis raises for its options.
 
     Notes
     -----
@@ -247,7 +247,7 @@ def meta_of(analysis: Callable[..., pd.DataFrame], **options: Any) -> pd.DataFra
 def connection_of(base_url: str, identity: str, credentials: str, limits: Sequence[float]) -> Connection:
     """This process's connection to a platform.
 
-    The caller's own if there is one, else a connection made from the reference.
+    The caller's own if there is one, else one made from the reference.
     """
     with _lock:
         connection = _callers.get(f"{base_url} {identity}") or _connections.get((base_url, credentials))

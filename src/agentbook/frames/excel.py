@@ -1,8 +1,8 @@
 """Frames as Excel workbooks.
 
-Every text is a text cell: what people and agents wrote is never a formula or a link,
-whatever it begins with. xlsxwriter is used rather than openpyxl, because it streams
-rows to disk and tells texts and formulas apart by the method that writes them.
+Every text becomes a text cell: what people and agents wrote never becomes a formula or
+a link, whatever it starts with. xlsxwriter is used rather than openpyxl, because it
+streams rows to disk and tells texts and formulas apart by the method that writes them.
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ def write_excel(table: pd.DataFrame, file: BinaryIO, provenance: Mapping[str, An
             f"An Excel sheet holds {MAX_ROWS - 1:,} rows and {MAX_COLUMNS:,} columns, and the frame has {len(table):,} "
             f"and {len(table.columns):,}: export a part of it, or write .parquet."
         )
-    # xlsxwriter keeps rows in temporary files, which end with the folder in any case.
+    # xlsxwriter keeps rows in temporary files, which are deleted with the folder in any
+    # case.
     with tempfile.TemporaryDirectory(prefix="agentbook-") as folder:
         book = xlsxwriter.Workbook(file, {**_OPTIONS, "tmpdir": folder})
         try:
@@ -73,7 +74,7 @@ def write_excel(table: pd.DataFrame, file: BinaryIO, provenance: Mapping[str, An
 
 
 def _fill(book: Any, table: pd.DataFrame, about: dict[str, Any]) -> int:
-    """Write both sheets; the number of texts that were cut."""
+    """Write both sheets; returns the number of texts that were cut."""
     bold = book.add_format({"bold": True})
     sheet = book.add_worksheet("data")
     sheet.freeze_panes(1, 0)
@@ -128,8 +129,8 @@ class _Writer:
             self._sheet.write_string(row, column, self._fit(text), form)
 
     def _fit(self, text: str) -> str:
-        """The text as a cell holds it: cut if it is too long, which the cell says."""
-        text = text.encode("utf-8", "replace").decode()  # half a surrogate pair is no character
+        """The text for a cell: cut if it is too long, with a note that says so."""
+        text = text.encode("utf-8", "replace").decode()  # half a surrogate pair is not a character
         if len(text) * 2 <= MAX_TEXT:
             return text
         units = text.encode("utf-16-le")
@@ -141,7 +142,7 @@ class _Writer:
 
 
 def _number_format(column: pd.Series, zone: Any) -> str | None:
-    """Excel's format of a column of times, with the zone that its cells cannot have."""
+    """Excel's format for a column of times, with the zone, which cells cannot hold."""
     if column.dtype.kind == "m":
         return "[h]:mm:ss.000"
     if column.dtype.kind != "M":

@@ -23,15 +23,16 @@ from .parse.frame import jsonable
 from .parse.schemas import STR
 from .tabular import KEY, frame_of
 
-# What spreadsheet programs read as a formula, also behind spaces and invisible signs,
-# and in the wide forms of Chinese and Japanese keyboards. A tab, a line feed or a
-# carriage return may begin a cell of its own.
+# Text that spreadsheet programs read as a formula, even after spaces and invisible
+# characters, and in the full-width forms of Chinese and Japanese keyboards. A tab, a
+# line feed or a carriage return may begin a new cell.
 _BLANKS, _SIGNS = "\\s\x00-\x1f\u200b-\u200f\u2060\ufeff", "=+\\-@＝＋－＠"
 _FORMULA = re.compile(f"^(?:[{_BLANKS}]*[{_SIGNS}]|[\t\r\n])")
-# Where a program separates cells by semicolons or tabs, as Excel does in many places, a
-# text after a comma is not quoted, and these end a cell within it.
+# If a program separates cells by semicolons or tabs, as Excel does in many countries,
+# it does not treat a text after a comma as quoted, and these characters end a cell
+# within it.
 _FORMULA_WITHIN = re.compile(f'([;\t\r\n][{_BLANKS}"]*)(?=[{_SIGNS}])')
-# All texts in quotes: otherwise a carriage return within one would begin a new row.
+# All texts are quoted: otherwise a carriage return in one would begin a new row.
 _CSV_OPTIONS: dict[str, Any] = {"quoting": csv.QUOTE_NONNUMERIC, "errors": "replace"}
 _ABOUT = ("resource", "operation", "derived", "loaded_at", "complete")
 
@@ -42,8 +43,8 @@ def export(table: Any, path: str | os.PathLike[str], *, escape_formulas: bool | 
     Parameters
     ----------
     table : DataFrame, Series, Listing, History, or any other table
-        Arrow tables, Polars frames and others are converted. Of a `History` a report is
-        written, as ``.html``: see `History.report`.
+        Arrow tables, Polars frames and others are converted. A `History` is written as
+        a report, as ``.html``: see `History.report`.
     path : str or path
         The file. It is written as a whole or not at all, and replaced if it exists.
 
@@ -59,10 +60,11 @@ def export(table: Any, path: str | os.PathLike[str], *, escape_formulas: bool | 
     escape_formulas : bool, optional
         For ``.csv``: whether to put ``'`` before what a spreadsheet program would run
         as a formula: texts that begin with ``=``, ``+``, ``-``, ``@``, a tab or a line
-        break, and such signs after a ``;``, a tab or a line break within a text, where
-        programs of many countries begin another cell. None, the default, means True,
-        because people open CSV files. Pass False for a program that reads the texts as
-        they are: Markdown lists begin with ``-``. No other kind of file holds formulas.
+        break, and such characters after a ``;``, a tab or a line break within a text,
+        where programs in many countries begin another cell. None, the default, means
+        True, because people open CSV files. Pass False for a program that reads the
+        texts as they are: Markdown lists begin with ``-``. No other kind of file holds
+        formulas.
 
     Returns
     -------
@@ -89,8 +91,8 @@ def export(table: Any, path: str | os.PathLike[str], *, escape_formulas: bool | 
     Notes
     -----
     An index is written as columns, unless it only counts the rows. Excel has no time
-    zones: cells hold the time by the clock of the column's zone, which their format
-    shows. Values of objects are written as JSON.
+    zones: cells hold the local time of the column's zone, and their format shows the
+    zone. Values of objects are written as JSON.
 
     Specification: "Resources and their fields".
 
@@ -145,7 +147,7 @@ def _write_html(frame: pd.DataFrame, file: BinaryIO) -> None:
     about = _about(frame)
     template = Template(Path(__file__).with_name("table.html").read_text("utf-8"))
     flat = _flat(frame)
-    # pandas would spell line breaks and shorten texts as for a terminal.
+    # pandas would escape line breaks and shorten texts as for a terminal.
     formatters: Any = [_html_text if _holds_texts(dtype) else None for dtype in flat.dtypes]
     with pd.option_context("display.max_colwidth", None):
         rows = flat.to_html(index=False, na_rep="", border=0, formatters=formatters)
@@ -158,7 +160,7 @@ def _write_html(frame: pd.DataFrame, file: BinaryIO) -> None:
 
 
 def _write_parquet(frame: pd.DataFrame, file: BinaryIO) -> None:
-    # pandas cannot read its own name of an Arrow list (`parse.lists`): note none.
+    # pandas cannot read its own name for an Arrow list (`parse.lists`), so store none.
     lists = [name for name, dtype in frame.dtypes.items() if isinstance(dtype, pd.ArrowDtype)]
     options: dict[str, Any] = {"schema": pa.Schema.from_pandas(frame).remove_metadata()} if lists else {}
     plain = frame.astype(dict.fromkeys(lists, object))
@@ -208,9 +210,9 @@ def _plain(value: Any) -> Any:
 
 
 def _with_equal_digits(moments: pd.Series) -> pd.Series:
-    """The moments, as texts if only some have a fraction.
+    """The moments; as texts if only some have a fraction.
 
-    pandas 3.0 reads a mixture as texts.
+    pandas 3.0 reads a mixture of both as texts.
     """
     known = moments.dropna()
     if (known.dt.floor("s") != known).nunique() < 2:

@@ -1,7 +1,7 @@
 """The sessions this user started, in a small local file.
 
 The specification shows no list of sessions. `start` and `note` record a session;
-nothing else does. Each line is one JSON object written at once, so several notebooks
+nothing else does. Each line is one JSON object, written in one go, so several notebooks
 can write at the same time.
 """
 
@@ -136,7 +136,7 @@ def note(client: Connection, session: Any, *, agent_id: str | None = None) -> No
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         try:
-            # Starts with a newline, too, so that a line that a full disk cut short does
+            # Also starts with a newline, so that a line cut short by a full disk does
             # not swallow this one.
             os.write(handle, b"\n" + json.dumps(line).encode() + b"\n")
         finally:

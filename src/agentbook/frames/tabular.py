@@ -1,7 +1,7 @@
 """DataFrames from whatever is at hand: a list, a history, Arrow tables, other frames.
 
-Analyses and charts take any of them. They are recognized by what they offer, so that
-this module imports neither the libraries that made them nor the packages above.
+Analyses and charts take any of them. They are recognized by the methods they offer, so
+this module imports neither the libraries that made them nor the packages above it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pyarrow.interchange import from_dataframe
 from .parse.frame import to_pandas
 from .parse.json_arrays import INSTANT, TEXT
 
-KEY = b"agentbook"  # of a frame's provenance, in the metadata of an Arrow table
+KEY = b"agentbook"  # the key of a frame's provenance in the metadata of an Arrow table
 _SMALL_INTEGERS = (pa.int8(), pa.int16(), pa.int32(), pa.uint8(), pa.uint16(), pa.uint32())
 _EVENTS = "ab.load_events(client, sessions)"
 # What a frame holds -> the call that makes one.
@@ -41,7 +41,7 @@ def frame_of(data: Any, *, caller: str, resource: str = "") -> pd.DataFrame:
         A `Listing` is loaded. Polars frames, Arrow tables, batches and readers, and
         other libraries' tables are converted, if they offer Arrow's C stream,
         ``to_pandas()`` or ``__dataframe__``. A pandas DataFrame is returned as it is,
-        but for columns of Arrow's own dtypes.
+        except for columns of Arrow's own dtypes.
     caller : str
         The function called, for error messages.
     resource : str
@@ -83,7 +83,7 @@ def events_of(data: Any, *, caller: str) -> pd.DataFrame:
 
 
 def is_tabular(data: Any) -> bool:
-    """Whether `frame_of` takes it, rather than a text, a number or a time."""
+    """Whether `frame_of` accepts it, as opposed to a text, a number or a time."""
     return isinstance(data, pd.DataFrame) or any(
         hasattr(data, name) for name in ("__arrow_c_stream__", "__arrow_c_array__", "to_pandas", "__dataframe__")
     )
@@ -91,14 +91,14 @@ def is_tabular(data: Any) -> bool:
 
 def part_of(data: Any, resource: str) -> pd.DataFrame | None:
     """The frame of this name of a `History`; None if `data` is not one."""
-    if isinstance(data, pd.DataFrame):  # a column of that name is no part
+    if isinstance(data, pd.DataFrame):  # a column of that name is not a part
         return None
     part = getattr(data, resource, None)
     return part if isinstance(part, pd.DataFrame) else None
 
 
 def without_arrow_dtypes(frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame with columns of Arrow's own dtypes as this package has them.
+    """The frame with columns of Arrow's own dtypes converted to those of this package.
 
     They come from ``dtype_backend="pyarrow"``. Lists stay Arrow lists.
     """
@@ -139,7 +139,7 @@ def _converted(data: Any, caller: str, resource: str) -> pd.DataFrame:
 
 
 def _arrow_table(data: Any) -> Any:
-    """A `pyarrow.Table` by Arrow's C interface; None if `data` has none."""
+    """A `pyarrow.Table` through Arrow's C interface; None if `data` has none."""
     try:
         if hasattr(data, "__arrow_c_stream__"):
             reader = pa.RecordBatchReader.from_stream(data)

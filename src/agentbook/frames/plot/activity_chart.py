@@ -68,8 +68,8 @@ def activity_heatmap(events: Any, *, since: Any = None, until: Any = None, tz: s
         .encode(
             x=x,
             y=y,
-            # Opacity of one hue reads as little to much on any background; a colour
-            # scheme fits only one.
+            # The opacity of one hue reads as little to much on any background; a colour
+            # scheme suits only one.
             fillOpacity=alt.FillOpacity(
                 "events:Q", scale=alt.Scale(domain=[0, max(1, int(rows["events"].max()))], range=[0, 1]), title="events"
             ),

@@ -29,9 +29,9 @@ from .selected_rows import selected_rows
 from .style import altair
 from .vega import to_html, to_pdf, to_png, to_svg
 
-PART = "part"  # of a combination, the number of the chart that a row is of
+PART = "part"  # in a combination, the number of the chart that a row belongs to
 _WIDTH = re.compile(r'<svg[^>]*\bwidth="([\d.]+)')
-LEGIBLE = 0.7  # of its own width: labels of 11 pixels become 8
+LEGIBLE = 0.7  # share of its own width: labels of 11 pixels become 8
 FORMATS = (".svg", ".png", ".html", ".pdf")
 _COUNTED = re.compile(r"(?<=[\"#])(clip|gradient_?)\d+(?=[\")])")
 _COLOUR = re.compile(r"#(?:[0-9a-fA-F]{3,4}|[0-9a-fA-F]{6}|[0-9a-fA-F]{8})|(?:rgb|hsl)a?\([\d\s.,%/]+\)")
@@ -41,8 +41,8 @@ class Chart:
     """A chart, its text alternative and its data.
 
     In a running notebook, marks have tooltips, and dragging or clicking selects marks.
-    Two charts side by side are ``first | second``, one above the other
-    ``first & second``.
+    Use ``first | second`` to put two charts side by side, and ``first & second`` to
+    stack them.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class Chart:
     text : str
     data : DataFrame
     drawn : DataFrame, optional
-        The rows as the chart's marks have them, in the order of `data`. Default `data`.
+        The rows as the chart's marks use them, in the order of `data`. Default `data`.
 
     Attributes
     ----------
@@ -76,7 +76,7 @@ class Chart:
     def selection(self) -> pd.DataFrame:
         """The rows of `data` that are selected in the page, by dragging or clicking.
 
-        Empty if none are, and outside of a running notebook.
+        Empty if none are, and outside a running notebook.
         """
         inside = np.zeros(len(self.data), np.bool_)
         for name, selection in self._selection.items():
@@ -99,7 +99,8 @@ class Chart:
             A CSS colour. None (default) draws none.
         """
         spec = self._spec(background)
-        # Within an image nobody can reach the marks; their labels would be most of it.
+        # Nobody can reach the marks inside an image, and their labels would make up
+        # most of it.
         spec["config"] = {**spec.get("config", {}), "aria": False}
         svg = _renumber(to_svg(spec))
         start = svg.index(">", svg.index("<svg")) + 1
@@ -226,7 +227,7 @@ class _Combination(Chart):
 
 
 def _stacked(parts: Sequence[Chart]) -> pd.DataFrame:
-    """The rows of all parts, with a column that tells which part they are of."""
+    """The rows of all parts, with a column that says which part they belong to."""
     numbered = [part.data.assign(**{PART: number}) for number, part in enumerate(parts, start=1)]
     frames = [frame[[PART, *(name for name in frame if name != PART)]] for frame in numbered]
     return pd.concat(frames, ignore_index=True)
@@ -240,7 +241,7 @@ def _colour_names() -> frozenset[str]:
 
 
 def _colour(background: str) -> str:
-    """A CSS colour as it is; a `ValueError` if it is none."""
+    """A CSS colour as it is; raises a `ValueError` if it is not one."""
     name = background.lower() if isinstance(background, str) else ""
     if name == "transparent" or name in _colour_names() or _COLOUR.fullmatch(name):
         return name
@@ -258,9 +259,9 @@ def _renumber(svg: str) -> str:
 
 
 def _visible(value: Any) -> Any:
-    """A part of a specification with the hidden characters of its texts spelled out.
+    """Part of a specification, with the hidden characters in its texts spelled out.
 
-    No picture can have most of them: SVG is XML.
+    A picture cannot contain most of them, because SVG is XML.
     """
     if isinstance(value, str):
         return value if value.isprintable() else visible(value)
@@ -270,7 +271,7 @@ def _visible(value: Any) -> Any:
 
 
 def _least_width(svg: str) -> int:
-    """Pixels down to which a narrow page shrinks a picture; below, it is scrolled."""
+    """The least width of a picture in pixels; a narrower page scrolls it."""
     width = _WIDTH.search(svg)
     return int(float(width[1]) * LEGIBLE) if width else 0
 
@@ -287,5 +288,5 @@ def _serve_live(chart: Chart) -> str:
 
     try:
         return live.serve(chart)
-    except Exception:  # whatever a front end's widgets raise, the picture is shown
+    except Exception:  # the picture is shown, whatever a front end's widgets raise
         return ""

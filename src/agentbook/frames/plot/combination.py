@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-# Each part keeps its own colours and legends; positions are a part's own anyway.
+# Each part keeps its own colours and legends; positions are separate anyway.
 _CHANNELS = ("color", "opacity", "shape", "size", "strokeDash")
 _TOP = ("$schema", "config", "datasets", "params", "usermeta", "background", "padding", "autosize")
 
@@ -23,7 +23,7 @@ def combined_spec(direction: str, specs: Sequence[dict[str, Any]]) -> tuple[dict
     -------
     dict
     list of dict
-        For each chart, what its parameters are called now.
+        For each chart, the new names of its parameters.
     """
     parts, params, names = [], [], []
     datasets: dict[str, Any] = {}
@@ -36,7 +36,7 @@ def combined_spec(direction: str, specs: Sequence[dict[str, Any]]) -> tuple[dict
     first = specs[0]
     combined = {
         "$schema": first["$schema"],
-        # Titles of one column start at the same place: that of the plots.
+        # The titles in a column start at the same place as the plots.
         "config": {**first["config"], "title": {**first["config"].get("title", {}), "frame": "group"}},
         direction: parts,
         "spacing": 28,

@@ -39,8 +39,8 @@ def comparison(
     Parameters
     ----------
     data : DataFrame, Listing, History, or any other table
-        Events, the result of `turns`, or that of `agentbook.compare_periods`, which
-        takes the other arguments.
+        Events, the result of `turns`, or the result of `agentbook.compare_periods`. The
+        other arguments are passed to that function.
     a, b : tuple of str, datetime or date, optional
         Start and end of the earlier and of the later span.
     period : str or Timedelta
@@ -126,7 +126,7 @@ def comparison(
 
 
 def _drawn(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows as the marks have them: the change as a share of what was before."""
+    """The rows as the marks use them: the change as a share of the value before."""
     change = rows["ratio"].astype("float64") - 1
     error = (change / rows["z"].astype("float64")).abs().where(rows["z"].abs() > 1e-9)
     return pd.DataFrame(
@@ -143,7 +143,7 @@ def _drawn(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _labels(rows: pd.DataFrame) -> list[str]:
-    """What each row is of: its group, its metric, or both."""
+    """The label of each row: its group, its metric, or both."""
     parts = [group_labels(rows[name]) for name in rows if name not in _OWN]
     if rows["metric"].nunique() > 1 or not parts:
         parts.append(rows["metric"].astype("str"))

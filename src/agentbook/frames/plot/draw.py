@@ -2,7 +2,7 @@
 
 It reads calls of vl-convert as lines of JSON and writes each reply as a line of JSON
 with its length, followed by its bytes. It ends when its input does. It is run as a file
-and imports nothing of agentbook, which would bring pandas into this process.
+and imports nothing from agentbook, which would load pandas into this process.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ def main() -> None:
     import vl_convert
 
     responses = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what JavaScript prints must not get between the responses
+    os.dup2(2, 1)  # output printed by JavaScript must not get in between the replies
     for line in sys.stdin.buffer:
         function, arguments = json.loads(line)
         try:

@@ -1,7 +1,7 @@
 """Runs vl-convert in a process of its own, which ends when there is nothing to draw.
 
-vl-convert contains V8, whose memory stays with the process until it ends: some 80 MB,
-a quarter of a kernel's, which a container of 450 MB lacks.
+vl-convert contains V8, whose memory stays with the process until it ends: about 80 MB,
+a quarter of a kernel's memory, which a container of 450 MB cannot spare.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import threading
 from pathlib import Path
 from typing import IO, Any
 
-IDLE_S = 5.0  # V8 takes 0.5 s of CPU to start, so charts that follow soon use the same
+IDLE_S = 5.0  # V8 takes 0.5 s of CPU to start, so charts that follow soon use the same process
 _PROGRAM = Path(__file__).with_name("draw.py")
 
 
@@ -46,14 +46,14 @@ class DrawingProcess:
         ValueError
             If vl-convert refuses the arguments; the message is its own.
         ChildProcessError
-            If the process ended before it had replied.
+            If the process ended before it replied.
         """
         request = json.dumps([function, arguments]).encode() + b"\n"
         with self._lock:
             self._cancel_timer()
             try:
                 kind, content = self._exchange(request)
-            except BaseException:  # also an interrupted cell: the reply would be the next one's
+            except BaseException:  # also an interrupted cell: the reply would go to the next call
                 self._end()
                 raise
             self._timer = threading.Timer(self._idle_s, self._end_if_idle)
@@ -73,7 +73,7 @@ class DrawingProcess:
         if self._process is not None:
             with contextlib.suppress(_EndedError):
                 return _exchange(self._process, request)
-            self._end()  # killed since the last call, by the system for example
+            self._end()  # killed since the last call, for example by the system
         self._process = _started()
         try:
             return _exchange(self._process, request)
@@ -84,16 +84,16 @@ class DrawingProcess:
 
     def _end_if_idle(self) -> None:
         with self._lock:
-            if self._timer is threading.current_thread():  # else a call came in between
+            if self._timer is threading.current_thread():  # otherwise a call came in between
                 self._end()
 
     def _end(self) -> None:
         process, self._process = self._process, None
         if process is None:
             return
-        process.kill()  # it has nothing to lose
+        process.kill()  # it holds nothing that could be lost
         for pipe in _pipes(process):
-            with contextlib.suppress(BrokenPipeError):  # of a call that could not be written
+            with contextlib.suppress(BrokenPipeError):  # from a call that could not be written
                 pipe.close()
         process.wait()
 
@@ -114,11 +114,11 @@ def _started() -> subprocess.Popen[bytes]:
 
 
 class _EndedError(Exception):
-    """The process ended before it had replied."""
+    """The process ended before it replied."""
 
 
 def _exchange(process: subprocess.Popen[bytes], request: bytes) -> tuple[str, bytes]:
-    """The kind and the content of the reply."""
+    """The kind and content of the reply."""
     calls, responses = _pipes(process)
     try:
         calls.write(request)
@@ -146,7 +146,7 @@ _of_process: dict[int, DrawingProcess] = {}
 
 
 def drawing_process() -> DrawingProcess:
-    """The one of this process."""
+    """The drawing process of this process."""
     drawing = _of_process.setdefault(os.getpid(), DrawingProcess())
     return drawing
 

@@ -49,7 +49,8 @@ def failure_rate(
         Events, or the result of `turns`.
     by : str, optional
         ``"kind"`` draws a line per kind of failure: its share of all turns. A column of
-        the turns, such as ``"agent"``, a line per value: the share of its own turns.
+        the turns, such as ``"agent"``, draws a line per value: the share of its own
+        turns.
     freq : str, optional
         Length of a period. Default: the shortest from 15 minutes to a month that makes
         at most 60 periods.

@@ -1,4 +1,4 @@
-"""Groups of a chart: how many, in which order, in which colour and shape."""
+"""The groups of a chart: how many, and their order, colours and shapes."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from .style import COLOURS, INK, altair
 MAX_GROUPS = len(COLOURS)
 UNNAMED = "(unknown)"
 _SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right", "triangle-left")
-# One value per row or conversation: no twelve of them say much about the others.
+# These have one value per row or conversation, so no twelve of them say much about the
+# rest.
 _OF_ONE = ("session_id", "session", "message_id", "reply_id", "event_id", "task_id", "id", "prompt", "reply")
 
 
 def shown_groups(frame: pd.DataFrame, by: str, top: int | None, *reserved: str, caller: str) -> pd.DataFrame:
-    """The frame with its column `by` as few enough groups to be told apart.
+    """The frame, with so few groups in column `by` that they can be told apart.
 
     Parameters
     ----------
@@ -29,7 +30,7 @@ def shown_groups(frame: pd.DataFrame, by: str, top: int | None, *reserved: str, 
         How many groups to keep apart, the others being ``"other"``. None keeps up to
         twelve, or the eleven largest if those have most of the rows.
     reserved : str
-        Columns of the chart's own.
+        Names of the chart's own columns.
     caller : str
         The function called, for error messages.
 

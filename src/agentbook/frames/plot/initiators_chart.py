@@ -71,7 +71,7 @@ def initiators(data: Any, *, since: Any = None, until: Any = None, top: int = 20
         caller="plot.initiators",
     )
     everyone = initiator_table(table)
-    # The rest share an id, and so a row of the table per kind.
+    # The rest share an id, and therefore one row of the table per kind.
     merged = keep_top(table[table["asked_at"].notna()], ["initiator_id"], top, caller="plot.initiators")
     rows = initiator_table(merged)
     names = _names(rows)
@@ -89,7 +89,7 @@ def initiators(data: Any, *, since: Any = None, until: Any = None, top: int = 20
 
 
 def _names(rows: pd.DataFrame) -> list[str]:
-    """The name of each initiator; its id where it has none, or where two share one."""
+    """The name of each initiator; its id if it has no name or shares one."""
     ids = group_labels(rows["initiator_id"])
     names = (
         group_labels(rows["initiator_name"]).where(rows["initiator_name"].notna(), ids)

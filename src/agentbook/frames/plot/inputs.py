@@ -1,4 +1,4 @@
-"""What a chart is drawn from: the turns of a span, from anything tabular."""
+"""The input of a chart: the turns in a span, from anything tabular."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..analysis.turns import turns_of
 from ..analysis.validate import require, with_instants
 from .style import shortened
 
-# Columns that tell a person which turn it is, if there are any: its label in a tooltip.
+# Columns that identify a turn for people, with their labels in a tooltip.
 _IDENTITY = {"workspace": "workspace", "agent": "agent", "session": "session", "initiator": "asked by"}
 _OR_ID = {"workspace": "workspace_id", "agent": "agent_id", "session": "session_id", "initiator": "initiator_type"}
 
@@ -29,10 +29,10 @@ def turns_within(data: Any, *columns: str, since: Any, until: Any, tz: str = "UT
 
 
 def turn_labels(table: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, str]]:
-    """What a tooltip says of each turn: columns, and their labels.
+    """What a tooltip says about each turn: columns, and their labels.
 
-    Names of session, agent, workspace and person where the frame has them, else ids;
-    and the question, shortened.
+    The names of the session, agent, workspace and person if the frame has them, else
+    ids; and the shortened question.
     """
     columns, labels = {}, {}
     for name, label in _IDENTITY.items():

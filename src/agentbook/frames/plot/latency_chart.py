@@ -56,9 +56,9 @@ def latency(
         Length of a period. Default: the shortest from 15 minutes to a month that makes
         at most 60 periods.
     stat : str, optional
-        What is drawn of each period: ``"p50"``, ``"p95"`` or another percentile,
-        ``"mean"``, ``"min"`` or ``"max"``. Default: the median, and without `by` also
-        the 95th percentile.
+        The statistic to draw for each period: ``"p50"``, ``"p95"`` or another
+        percentile, ``"mean"``, ``"min"`` or ``"max"``. Default: the median, and without
+        `by` also the 95th percentile.
     since, until : str, datetime, date or Timedelta, optional
         Only turns asked from `since` on and before `until`: instants, dates, or lengths
         of time before the data were loaded, such as ``"7d"``.
@@ -120,7 +120,7 @@ def latency(
 
 
 def stat_name(stat: str) -> str:
-    """What a statistic is called in words.
+    """The name of a statistic in words.
 
     Examples
     --------

@@ -1,11 +1,10 @@
-"""Charts that can be touched, in the page of a running notebook.
+"""Interactive charts in the page of a running notebook.
 
-What a notebook stores of a chart is a picture and nothing else: a stored widget would
-be an error message in place of the picture wherever there is no kernel. So there is one
-widget per kernel, which has no view. Its module, ``assets/live.js``, looks for the
-pictures of this kernel's charts in the page, asks for their specifications, and puts a
-live chart in the place of each. Where that fails, or where widgets do not exist, the
-picture stays.
+A notebook stores only a picture of a chart: without a kernel, a stored widget would
+show an error message in place of the picture. So there is one widget per kernel, which
+has no view. Its module, ``assets/live.js``, looks for the pictures of this kernel's
+charts in the page, asks for their specifications, and puts a live chart in the place of
+each. If that fails, or if there are no widgets, the picture stays.
 
 `altair.JupyterChart` would have been a widget per chart, each with the whole of Vega in
 its state (1 MB, and again in each saved notebook). Here the page asks for Vega once.
@@ -26,22 +25,22 @@ import traitlets
 
 from . import vega
 
-MAX_CHARTS = 200  # of a kernel, the latest; earlier ones stay pictures once a page is reloaded
+MAX_CHARTS = 200  # the latest charts of a kernel; earlier ones stay pictures once a page is reloaded
 _ASSETS = Path(__file__).parent / "assets"
 
 
 class TouchableChart(Protocol):
-    """What the page needs of a chart."""
+    """What the page needs from a chart."""
 
     def live_spec(self) -> dict[str, Any]:
         """The Vega-Lite specification."""
 
     def select(self, selection: dict[str, Any]) -> None:
-        """Keep what the page reports as selected, by parameter."""
+        """Store what the page reports as selected, by parameter."""
 
 
 class _Served:
-    """The latest of equal charts, and those of them that somebody still holds."""
+    """The latest of several equal charts, and those that are still referenced."""
 
     def __init__(self, chart: TouchableChart) -> None:
         self.latest = chart
@@ -58,7 +57,8 @@ class LiveCharts(anywidget.AnyWidget):
     Attributes
     ----------
     version : str
-        Of Vega's bundle. Kernels whose versions are equal share it within a page.
+        The version of Vega's bundle. Kernels with equal versions share it within a
+        page.
     """
 
     _esm = (_ASSETS / "live.js").read_text("utf-8")
@@ -102,13 +102,13 @@ _widget: LiveCharts | None = None
 
 
 def serve(chart: TouchableChart) -> str:
-    """Let the page of this kernel draw a chart that can be touched.
+    """Let the page of this kernel draw an interactive chart.
 
     Returns the name by which the page finds and asks for it. Equal charts have equal
-    names, so a notebook that is run again stores the same.
+    names, so a notebook stores the same output when it is run again.
     """
     global _widget
-    if _widget is None or _widget.comm is None:  # none yet, or all widgets were closed
+    if _widget is None or _widget.comm is None:  # not created yet, or all widgets were closed
         _widget = LiveCharts()
     spec = json.dumps(chart.live_spec(), sort_keys=True)
     name = hashlib.sha256(spec.encode()).hexdigest()[:16]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pandas as pd
 
-# Periods to choose from: length, and name in the subtitle. "M" is used beyond them.
+# Periods to choose from: length, and name in the subtitle. "M" is used for longer
+# spans.
 _PERIODS = {
     "15min": ("15min", "15 minutes"),
     "1h": ("1h", "hour"),
@@ -30,7 +31,7 @@ def default_period(moments: pd.Series) -> str:
 
 
 def period_name(freq: str) -> str:
-    """What a period is called.
+    """The name of a period.
 
     Examples
     --------

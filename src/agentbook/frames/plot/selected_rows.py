@@ -17,10 +17,10 @@ def selected_rows(rows: pd.DataFrame, selection: Any) -> Any:
     Parameters
     ----------
     rows : DataFrame
-        The rows as the page has them: times are texts in UTC.
+        The rows as the page has them, with times as texts in UTC.
     selection : Mapping
-        Of a click, the numbers of the rows as ``_row``. Of a brush, by field: two ends,
-        which are numbers or milliseconds since 1970, or the names that it covers.
+        For a click, the numbers of the rows as ``_row``. For a brush, by field: two
+        ends, which are numbers or milliseconds since 1970, or the names that it covers.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Which session of a frame a chart is about."""
+"""Selects the session of a frame that a chart shows."""
 
 from __future__ import annotations
 

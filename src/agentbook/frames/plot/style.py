@@ -1,4 +1,4 @@
-"""How charts look: colours, fonts, and the words that their texts are made of.
+"""The look of charts: colours, fonts, and the wording of their texts.
 
 A chart has no background. Its greys and colours are legible on white and on black, so
 one drawing serves light and dark themes.
@@ -19,16 +19,17 @@ import pandas as pd
 MAX_ROWS = 5_000
 INK = "#767676"  # contrast 4.5:1 with white and with #111
 FAINT = "#7676764d"
-# Chosen by search: among all twelve-colour palettes with a contrast of 3:1 or more with
+# Found by search: of all twelve-colour palettes with a contrast of 3:1 or more with
 # white and with #111, one whose closest pair is far apart for every kind of colour
-# vision, neighbours in the order first. Lines also differ in their points' shapes.
+# vision, with priority for neighbours in the order. Lines also differ in their points'
+# shapes.
 COLOURS = (
     *("#127fb1", "#cd1529", "#9e944f", "#8787f6", "#9b4652", "#44a27a"),
     *("#e6740e", "#bc6345", "#1076f7", "#5d6098", "#9d3fcb", "#cc4cb6"),
 )
 GOOD, BAD = "#3f9656", "#d1495b"
 SEVERITY_COLOURS = {"none": "#7f9fb8", "low": "#3b82c4", "medium": "#c9731f", "high": "#d1495b"}
-ROW = "_row"  # the number of a mark's row, by which a click is told from others
+ROW = "_row"  # the number of a mark's row, which identifies what was clicked
 _SHOWN_CHARACTERS = 80
 _GRAMMAR = "rfc3987_syntax"
 
@@ -48,10 +49,11 @@ def altair() -> Any:
 
 @contextlib.contextmanager
 def _deferred_grammar() -> Iterator[None]:
-    """Let jsonschema, which Altair imports, build its grammar of IRIs when it needs it.
+    """Make jsonschema, which Altair imports, build its IRI grammar only when needed.
 
-    Built at import, as JupyterLab's dependencies make it do, that is two thirds of the
-    time to import Altair: 2 s (jsonschema 4.26, rfc3987-syntax 1.1). Charts have none.
+    If it is built at import, as happens with JupyterLab's dependencies, it takes two
+    thirds of the time to import Altair: 2 s (jsonschema 4.26, rfc3987-syntax 1.1).
+    Charts contain no IRIs.
     """
     if _GRAMMAR in sys.modules or "jsonschema" in sys.modules or find_spec(_GRAMMAR) is None:
         yield
@@ -85,14 +87,14 @@ def _plain(value: Any) -> Any:
 def wall_clock(moments: pd.Series) -> pd.Series:
     """Local times as texts in UTC, so that a UTC axis shows the local clock.
 
-    Vega cannot show any other time zone than UTC and its own.
+    Vega can only show UTC and the browser's own time zone.
     """
     texts: pd.Series = moments.dt.tz_localize(None).dt.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     return texts
 
 
 def clock_text(moments: pd.Series) -> pd.Series:
-    """Local times as a tooltip shows them, to the second where they have one."""
+    """Local times as a tooltip shows them, with seconds if they have any."""
     naive = moments.dt.tz_localize(None)
     whole_days = bool((naive.dropna() == naive.dropna().dt.normalize()).all())
     texts: pd.Series = naive.dt.strftime("%a %Y-%m-%d" if whole_days else "%a %Y-%m-%d %H:%M:%S")
@@ -100,7 +102,7 @@ def clock_text(moments: pd.Series) -> pd.Series:
 
 
 def shortened(texts: pd.Series) -> pd.Series:
-    """Texts on a line of their own, with at most 80 characters."""
+    """Texts shortened to one line of at most 80 characters."""
     lines = texts.astype("str").str.replace(r"\s+", " ", regex=True).str.strip()
     return lines.where(lines.str.len() <= _SHOWN_CHARACTERS, lines.str.slice(0, _SHOWN_CHARACTERS - 1) + "…")
 

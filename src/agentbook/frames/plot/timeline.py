@@ -1,4 +1,4 @@
-"""The timeline of one session: what each step of a turn took, by persisted events."""
+"""The timeline of one session: how long each step took, by persisted events."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _STEP_COLOURS = {"subtask": COLOURS[0], "reply": GOOD, "failure": BAD, "waiting"
 
 
 def turn_timeline(events: Any, session_id: Any = None) -> Chart:
-    """One session turn by turn: how long each took, with its subtasks as bars.
+    """One session, turn by turn: how long each took, with its subtasks as bars.
 
     An event is persisted when its task is done, so the bar of a subtask runs from the
     previous event of the turn to its own.
@@ -36,7 +36,7 @@ def turn_timeline(events: Any, session_id: Any = None) -> Chart:
     Returns
     -------
     Chart
-        The first 200 turns, and the first 4,000 of their bars; `text` tells if there
+        The first 200 turns, and the first 4,000 of their bars; `text` says so if there
         are more.
 
     Raises

@@ -1,7 +1,7 @@
-"""Vega: drawings, and the bundle for pages, without a network.
+"""Vega: drawings, and the bundle for pages, without network access.
 
-JupyterLab bundles an older Vega-Lite than Altair writes, and pages have none; both come
-from vl-convert here.
+JupyterLab bundles an older Vega-Lite than the one Altair targets, and pages have none.
+Here both drawings and bundle come from vl-convert.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ def to_pdf(spec: dict[str, Any]) -> bytes:
 
 
 def to_html(spec: dict[str, Any], title: str, background: str) -> str:
-    """A page with a chart that can be touched, which fetches nothing."""
+    """A page with an interactive chart, which fetches nothing."""
     parts = {
         "title": escape(title),
         "background": background,
         "css": (_PAGE.parent / "live.css").read_text("utf-8"),
         "vega": gzip.decompress(bundle()).decode().replace("</script", r"<\/script"),
-        # Within a script, "<" could end it.
+        # Inside a script, "<" could end it.
         "spec": json.dumps(spec, ensure_ascii=False).replace("<", r"\u003c"),
     }
     before, *rest = _PAGE.read_text("utf-8").split("{{")
@@ -65,7 +65,7 @@ def bundle() -> bytes:
         gzip.decompress(script)  # raises if another program has damaged it
         return script
     script = gzip.compress(_bundled().encode(), 6)
-    with contextlib.suppress(OSError):  # a full disk, a read-only home: bundle again next time
+    with contextlib.suppress(OSError):  # a full disk or a read-only home: bundle again next time
         path.parent.mkdir(parents=True, exist_ok=True)
         with whole_file(path, private=True) as file:
             file.write(script)
@@ -95,6 +95,6 @@ def _bytes(function: str, **arguments: Any) -> bytes:
 
 
 def _vega_lite() -> str:
-    """The version that Altair writes, as vl-convert names it."""
+    """The version that Altair targets, as vl-convert names it."""
     version: str = altair().SCHEMA_VERSION
     return "_".join(version.split(".")[:2])

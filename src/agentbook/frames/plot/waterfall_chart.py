@@ -17,7 +17,7 @@ from .style import BAD, COLOURS, INK, altair, brush, click, count_text, data_of,
 MAX_STEPS = 200
 _LABEL_WIDTH = 150
 _STEP_COLUMNS = {"step", "depth", "started_at", "ended_at"}
-_INDENT = "\u2003"  # a space that a label does not lose
+_INDENT = "\u2003"  # a space that labels keep
 _COLOURS = {"turn": INK, "tool": COLOURS[0], "task": COLOURS[10], "failed": BAD, "open": COLOURS[2]}
 
 
@@ -37,7 +37,7 @@ def waterfall(data: Any, session_id: Any = None, turn: int | None = None) -> Cha
     Returns
     -------
     Chart
-        The first 200 steps; `text` tells if there are more.
+        The first 200 steps; `text` says so if there are more.
 
     Raises
     ------
@@ -103,7 +103,7 @@ def _chosen_turn(table: pd.DataFrame, turn: int | None) -> int:
 
 
 def _bars(rows: pd.DataFrame, whole: pd.Series | None) -> pd.DataFrame:
-    """The bar of each step, in seconds since the turn began; last that of the turn."""
+    """The bar of each step, in seconds since the turn began; the turn's own is last."""
     question_at = pd.NaT if whole is None else whole["asked_at"]
     begin = rows["started_at"].min() if pd.isna(question_at) else min(question_at, rows["started_at"].min())
     replied = pd.NaT if whole is None else whole["replied_at"]
@@ -145,7 +145,7 @@ def _drawing(shown: pd.DataFrame) -> Any:
     alt, clicked = altair(), click()
     kinds = [kind for kind in _COLOURS if kind in set(shown["kind"])]
     scale = alt.Scale(domain=kinds, range=[_COLOURS[kind] for kind in kinds])
-    # Steps may have the same name, so a line is placed by number, and labelled.
+    # Steps may have the same name, so each line is placed by number and then labelled.
     labels = {str(line): label for line, label in zip(shown["line"], shown["label"], strict=True)}
     names = f"{json.dumps(labels)}[datum.value]"
     limit = min(_LABEL_WIDTH, 8 + 6 * max(map(len, shown["label"]), default=0))
@@ -162,7 +162,7 @@ def _drawing(shown: pd.DataFrame) -> Any:
         ),
     )  # fmt: skip
     bars = base.mark_bar(height=12).encode(x=alt.X("from_s:Q", title="seconds since the question"), x2="to_s:Q")
-    # A step of no length is seen too.
+    # A step without length must be visible too.
     ticks = base.mark_tick(thickness=2, height=12).encode(x="from_s:Q")
     return alt.layer(bars.properties(name="bars").add_params(clicked, brush("y")), ticks).properties(
         width=420, height=alt.Step(18)

@@ -1,4 +1,4 @@
-"""How far sessions are read: where to continue, and which rows are new."""
+"""How far sessions have been read: where to continue, and which rows are new."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .manifest import SessionCursor
 
 
 def next_cursor(table: Any, after: str | None, stored: list[str], overlap_ms: int) -> SessionCursor:
-    """How far a session is read once these new rows are stored.
+    """How far a session has been read once these new rows are stored.
 
     Parameters
     ----------
@@ -26,7 +26,7 @@ def next_cursor(table: Any, after: str | None, stored: list[str], overlap_ms: in
     after : str or None
         The id after which the session was loaded.
     stored : list of str
-        The later ids stored before, ascending.
+        The later ids that were already stored, ascending.
     overlap_ms : int
         How much the next sync loads again, in milliseconds.
     """
@@ -50,8 +50,8 @@ def split_at_overlap(ids: list[str], overlap_ms: int, after: str | None) -> tupl
     if newest is None:
         return after, ids
     since = milliseconds_of(newest) - overlap_ms
-    # Ids ascend, and with them their milliseconds; one of another form is where its
-    # text puts it.
+    # Ids ascend, and so do their milliseconds; an id of another form is placed by its
+    # text.
     cut = bisect.bisect_left(
         ids, True, key=lambda event_id: is_persisted(event_id) and milliseconds_of(event_id) >= since
     )
@@ -61,7 +61,7 @@ def split_at_overlap(ids: list[str], overlap_ms: int, after: str | None) -> tupl
 
 
 def count_late(table: Any, stored: list[str]) -> int:
-    """How many rows have an id below one that was stored before."""
+    """How many rows have a lower id than one that was stored before."""
     return pc.sum(pc.less(pc.utf8_lower(table["id"]), stored[-1].lower())).as_py() if stored else 0
 
 

@@ -1,7 +1,7 @@
 """Whether a session can be left out of a sync, because a list shows it as unchanged.
 
-The specification does not say when a session's ``updated_at`` changes. So what is seen
-decides: only a platform whose sessions changed with their latest replies is trusted,
+The specification does not say when a session's ``updated_at`` changes. So observation
+decides: a platform is trusted only if its sessions changed with their latest replies,
 and never again once an event came later than its session's change.
 
 Specification: "Resources and their fields", Session.
@@ -18,18 +18,18 @@ from msgspec.structs import replace
 from .manifest import Manifest, SessionCursor
 from .sources import Sources
 
-_SAME_US = 100_000  # between a reply and the change of its session, of one transaction
+_SAME_US = 100_000  # between a reply and the change of its session in the same transaction
 
 
 class Freshness:
-    """What the lists of a sync tell of its sessions.
+    """What the lists of a sync tell about its sessions.
 
     Parameters
     ----------
     manifest : Manifest
     sources : Sources
     overlap_ms : int
-        How long after a change its events may come, in milliseconds.
+        How long after a change its events may arrive, in milliseconds.
     full : bool
         True trusts no list.
     """
@@ -39,7 +39,7 @@ class Freshness:
         self._sources = sources
         self._overlap_us = overlap_ms * 1000
         self._full = full
-        self._closed: set[str] = set()  # whose latest event is no question
+        self._closed: set[str] = set()  # sessions whose latest event is not a question
 
     def is_current(self, session: str) -> bool:
         """Whether a session has not changed since it was read."""
@@ -48,7 +48,7 @@ class Freshness:
             return False
         if self._full or cursor.reload or self._manifest.shows_replies is False:
             return False
-        # It is read once more when the change is old enough, and not before.
+        # It is read once more when the change is old enough, but not before.
         return cursor.settled or not self._is_settled(updated_us)
 
     def _is_settled(self, updated_us: int) -> bool:
@@ -79,7 +79,7 @@ class Freshness:
             self._manifest.shows_replies = True
 
     def mark(self, session: str, cursor: SessionCursor) -> SessionCursor:
-        """The cursor of a session that was read, with what its list showed."""
+        """The cursor of a session that was read, including what its list showed."""
         updated_us = self._sources.updated_us[session]
         trusted = self._manifest.shows_replies or (self._manifest.shows_replies is None and session in self._closed)
         if updated_us is None or not trusted:

@@ -1,6 +1,6 @@
 """Maintenance of a store: joining its files, checking them, removing what is damaged.
 
-All of it needs the store's lock, except a check of a store that cannot be written.
+All of it needs the store's lock, except checking a store that cannot be written.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def compact(storage: Storage, manifest: Manifest) -> tuple[int, int]:
 def check(storage: Storage, manifest: Manifest, *, locked: bool = True) -> tuple[list[tuple[str, str]], list[Part]]:
     """Pairs of file and problem, and the parts that are missing or damaged.
 
-    Unless `locked`, another process may be changing the store meanwhile.
+    Without `locked`, another process may be changing the store meanwhile.
     """
     orphan = "left by an interrupted change; the next sync removes it"
     if not locked:
@@ -103,7 +103,7 @@ def _is_broken(storage: Storage, history: StoredHistory) -> bool:
 
 
 def remove_damaged(storage: Storage, manifest: Manifest, damaged: list[Part]) -> None:
-    """Drop these parts, and damaged tables; the next sync reads what they had again."""
+    """Drop these parts, and damaged tables; the next sync reads their content again."""
     groups = {parts.partition_of(part.name)[1] for part in damaged}
     manifest.parts = [part for part in manifest.parts if part not in damaged]
     for session in manifest.sessions:

@@ -1,7 +1,7 @@
 """A store's table of contents: its parts, and how far each session was read.
 
 It is one file that is replaced as a whole. A part that it does not name does not belong
-to the store, whatever lies in the directory.
+to the store, even if it lies in the directory.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ import msgspec
 from .storage import Storage, StoreError
 
 NAME = "manifest.json"
-FORMAT = 1  # raised when an older agentbook could no longer read it
+FORMAT = 1  # increased when older versions of agentbook can no longer read it
 GROUPS = 8
 MAX_GROUPS = 65_536
 ROOT = "events"
-# What Hive, Spark, DuckDB and Arrow read as null.
+# The name that Hive, Spark, DuckDB and Arrow read as null.
 NO_DAY = "__HIVE_DEFAULT_PARTITION__"
 DIRECTORY = rf"{ROOT}/day=([0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}|{NO_DAY})/group=([0-9]{{1,5}})"
-# A manifest may come from somebody else. Every path that is read or removed is made of
-# these names, so only those that a store itself writes are accepted.
+# A manifest may come from someone else. Every path that is read or removed is built
+# from these names, so only names that a store itself writes are accepted.
 PART_NAME = rf"^{DIRECTORY}/part-[0-9a-f]{{32}}\.parquet\Z"
 TABLES = "tables"
 TABLE_NAME = rf"^{TABLES}/(workspaces|sessions|agents|credentials)-[0-9a-f]{{32}}\.parquet\Z"
@@ -48,7 +48,7 @@ class Table(msgspec.Struct):
 
 
 class StoredHistory(msgspec.Struct):
-    """The tables of an account's history, beside its events.
+    """The tables of an account's history, besides its events.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class StoredHistory(msgspec.Struct):
     missing : dict
         What could not be read, and why.
     listed : list of str
-        The workspaces of which all sessions are known.
+        The workspaces whose sessions are all known.
     """
 
     tables: dict[str, Table] = {}
@@ -74,13 +74,13 @@ class SessionCursor(msgspec.Struct, omit_defaults=True):
         An id of the session, older than the overlap; None is the beginning. The next
         sync continues from here.
     recent : list of str
-        All stored ids after `before`, ascending: the next sync meets them again.
+        All stored ids after `before`, ascending. The next sync will see them again.
     reload : bool
         Whether parts of it were lost, so that the next sync reads it from the
         beginning.
     updated_us : int or None
         Its ``updated_at`` when all of it was read, in microseconds since 1970: while a
-        list shows the same, it need not be read. None: read it.
+        list shows the same value, it need not be read. None means read it.
     settled : bool
         Whether it was read long enough after that: a platform may show a change before
         its events.
@@ -100,9 +100,9 @@ class Manifest(msgspec.Struct):
     """The store's table of contents.
 
     `histories` are those of accounts, by id or name; ``""`` is that of the credential.
-    `workspaces` are those synced by themselves. `shows_replies` is whether the
-    ``updated_at`` of this platform's sessions changes with each reply, as far as has
-    been seen; None if nothing has.
+    `workspaces` are those synced on their own. `shows_replies` is whether the
+    ``updated_at`` of this platform's sessions changes with each reply, as observed so
+    far; None if nothing was observed.
     """
 
     format: int = FORMAT
@@ -138,7 +138,7 @@ def load(storage: Storage) -> Manifest | None:
     Raises
     ------
     StoreError
-        It cannot be read, or a newer agentbook wrote it. The message names the file.
+        If it cannot be read, or a newer agentbook wrote it. The message names the file.
     """
     data = storage.read(NAME)
     if data is None:

@@ -1,4 +1,4 @@
-"""New events in memory: what a watch keeps, in place of the files of a store."""
+"""New events in memory: a watch keeps them here instead of in the files of a store."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .manifest import Manifest, SessionCursor
 
 
 class EventsInMemory:
-    """Takes new events as `sync.Commits` does, and keeps them.
+    """Takes new events like `sync.Commits`, and keeps them.
 
     Attributes
     ----------
@@ -43,7 +43,7 @@ class EventsInMemory:
         self._manifest.sessions[session] = cursor
 
     def cursor_of(self, session: str) -> SessionCursor | None:
-        """How far a session is read with all that was added."""
+        """How far a session has been read, including everything that was added."""
         return self._manifest.sessions.get(session)
 
     def ids_of(self, session: str) -> list[str]:

@@ -1,8 +1,8 @@
 """The store's Parquet files: ``events/day=2026-10-03/group=5/part-….parquet``.
 
 They are compressed with zstd and have one schema. The day is that of the event's id, in
-UTC. The group is a checksum of the session's id, so that a session lies in one group,
-however many days it spans.
+UTC. The group is derived from a checksum of the session's id, so a session lies in one
+group, however many days it spans.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _TABLE = re.compile(TABLE_NAME)
 _UNFINISHED = re.compile(rf"^(?:(?:{DIRECTORY}|{TABLES})/)?{re.escape(TEMPORARY_PREFIX)}[0-9a-f]{{32}}\Z")
 _DICTIONARY_COLUMNS = ["session_id", "type", "author_type", "author_id", "author_name", "content", "extra"]
 _DAY_US = 86_400_000_000
-_FIRST_DAY = -719_162  # of Python's calendar, in days since 1970
+_FIRST_DAY = -719_162  # the first day of Python's calendar, in days since 1970
 
 
 def group_of(session: str, groups: int) -> int:
@@ -47,7 +47,7 @@ def partition_of(name: str) -> tuple[str, int]:
 
 
 def written_by_store(name: str) -> bool:
-    """Whether a store wrote this file: a part, a table, or one not complete."""
+    """Whether a store wrote this file: a part, a table, or an incomplete file."""
     return any(pattern.match(name) for pattern in (_NAME, _TABLE, _UNFINISHED))
 
 

@@ -103,12 +103,12 @@ def run_sql(
     Parameters
     ----------
     storage, manifest
-        The events, which DuckDB reads in place as the table ``events``.
+        The events. DuckDB reads them in place as the table ``events``.
     sql : str
     values : mapping
         The caller's frames and parameters, by name.
     views : mapping
-        What makes the frame of a further table. Called if the query names the table.
+        Functions that make the frame of a further table, called if the query names it.
     """
     try:
         import duckdb
@@ -118,14 +118,16 @@ def run_sql(
     source = parts.dataset(storage, manifest.parts) if manifest.parts else parts.SCHEMA.empty_table()
     with duckdb.connect() as connection:
         connection.execute("SET TimeZone = 'UTC'")
-        # DuckDB would take a name that is no table for a variable of any function under
-        # way, agentbook's included: a misspelt table would be something else silently.
+        # DuckDB would look up a name that is not a table among the variables of all
+        # active functions, including agentbook's: a misspelt table would silently be
+        # something else.
         connection.execute("SET python_enable_replacements = false")
         connection.register("events", source)
         for name, frame in frames.items():
             connection.register(name, to_arrow(frame))
         try:
-            # Those whose names occur: computing turns costs more than such a query.
+            # Only those whose names occur: computing turns costs more than such a
+            # query.
             for name in {word.lower() for word in re.findall(r"\w+", sql)} & views.keys():
                 connection.register(name, to_arrow(views[name]()))
             relation = connection.sql(sql, params=parameters or None)

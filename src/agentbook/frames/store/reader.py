@@ -1,4 +1,4 @@
-"""Reading a store by its manifest: its events, its history, and SQL queries of both."""
+"""Reads a store by its manifest: its events, its history, and SQL queries on both."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _VIEWS = ("turns", "sessions", "agents", "workspaces", "credentials")
 
 @dataclass(slots=True)
 class _Views:
-    """The frames that queries of one state of the store have asked for."""
+    """The frames that queries on one state of the store have asked for."""
 
     state: tuple[Any, ...]
     frames: dict[str, pd.DataFrame] = field(default_factory=dict)
@@ -39,7 +39,7 @@ class Reader:
     ----------
     storage : Storage
     path : str
-        As the user wrote it, for messages and provenance.
+        The path as the user wrote it, for messages and provenance.
     load_manifest : callable
         Returns the store's manifest as it is now.
     """
@@ -51,7 +51,7 @@ class Reader:
         self._known = _Views(())
 
     def read(self, read: Callable[[Manifest], T]) -> T:
-        """Read by the manifest, and again if a change replaced its files meanwhile."""
+        """Read by the manifest; read again if a change replaced its files meanwhile."""
         for attempt in range(_ATTEMPTS):
             manifest = self.load_manifest()
             try:
@@ -73,7 +73,7 @@ class Reader:
         return self.read(lambda manifest: self._history(manifest, span))
 
     def query(self, sql: str, values: dict[str, Any]) -> pd.DataFrame:
-        """The result of a SQL query; see `Store.query`."""
+        """The result of an SQL query; see `Store.query`."""
         return self.read(lambda manifest: to_pandas(self._query(manifest, sql, values)))
 
     def _events(self, manifest: Manifest, selection: Selection) -> pd.DataFrame:

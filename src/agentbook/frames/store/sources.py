@@ -1,4 +1,4 @@
-"""Which sessions a sync reads, and when each last changed, if a list shows it."""
+"""The sessions that a sync reads, and when each last changed, if a list shows it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Sources:
     sessions : list of str
         Further sessions, by their ids.
     workspaces : list of str
-        Those of `lists` that are workspaces which the store keeps up to date.
+        Those of `lists` that are workspaces the store keeps up to date.
     span : Span
         Sessions that cannot have an event in it are left out.
 
@@ -39,11 +39,11 @@ class Sources:
     ----------
     updated_us : dict
         Each session's ``updated_at`` in microseconds since 1970; None if no list shows
-        it. Filled by `steps`, as are the others.
+        it. Filled by `steps`, like the other attributes.
     listed : set of str
         Sessions of workspaces that the store keeps up to date.
     listed_at : float or None
-        When the first list was asked for, in seconds since 1970.
+        When the first list was requested, in seconds since 1970.
     read : dict
         The catalogs that were read.
     """
@@ -86,12 +86,12 @@ class Sources:
         if workspace is not None:
             return cls(lists=_lists_of([ref(workspace)]), workspaces=[ref(workspace)])
         if sessions is not None:
-            list_call = getattr(sessions, "list_call", None)  # of a `Listing`: when each session changed
+            list_call = getattr(sessions, "list_call", None)  # of a `Listing`: shows when each session changed
             if isinstance(list_call, ListCall) and list_call.resource == "sessions":
                 return cls(lists={"": list_call})
             return cls(sessions=session_ids(client, sessions))
-        # A first sync that was killed has noted cursors only: of a whole history, or of
-        # the sessions that it was asked for.
+        # A first sync that was killed has left only cursors: those of a whole history,
+        # or of the sessions it was asked for.
         if manifest.synced_at is None and all(cursor.listed for cursor in manifest.sessions.values()):
             return cls({"": catalog("")})
         others = [session for session, cursor in manifest.sessions.items() if not cursor.listed]

@@ -1,9 +1,9 @@
-"""Where a store lies: a directory of this machine, or any fsspec URL.
+"""Where a store is kept: a directory on this machine, or any fsspec URL.
 
-Files appear as a whole, or not at all. Names are relative, with ``/``, and never lead
+Files appear as a whole or not at all. Names are relative, with ``/``, and never lead
 out of the store. A local file is written under a temporary name, synced to disk and
-renamed; only its owner can read it. Object stores replace an object as a whole by
-themselves.
+renamed; only its owner can read it. Object stores themselves replace an object as a
+whole.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from typing import Any, Protocol
 from ..._file_lock import FileLock
 from ...api.errors import AgentbookError
 
-TEMPORARY_PREFIX = ".writing-"  # of the name of a file that is not complete
+TEMPORARY_PREFIX = ".writing-"  # begins the name of an incomplete file
 LOCK = "lock"
-LOCK_EXPIRES_S = 900.0  # a remote lock that was not refreshed for so long is free
+LOCK_EXPIRES_S = 900.0  # a remote lock that was not refreshed for this long is free
 UNHARMED = "What was in the store before is unharmed."
 
 
@@ -39,12 +39,12 @@ class StoreBusy(StoreError):
 
 
 class Storage(Protocol):
-    """What a store needs of a file system."""
+    """What a store needs from a file system."""
 
     def full_path(self, name: str) -> str:
         """The full path of a file, for messages and for readers.
 
-        A `StoreError` if the path leads out of the store.
+        Raises a `StoreError` if the path leads out of the store.
         """
         ...
 
@@ -61,7 +61,7 @@ class Storage(Protocol):
         ...
 
     def files(self, name: str, *, deep: bool = True) -> list[str]:
-        """The names of all files below a directory; those in it unless `deep`."""
+        """The names of all files below a directory; unless `deep`, only those in it."""
         ...
 
     def lock(self, wait_s: float) -> contextlib.AbstractContextManager[None]:
@@ -93,8 +93,8 @@ class LocalStorage:
     def _path(self, name: str, *, replaces: bool = False) -> Path:
         """The path of a file; a `StoreError` if it leads out of the store.
 
-        A store may come from somebody else, and then a link in it can point anywhere.
-        With `replaces` the file itself may be a link, since only the link changes.
+        A store may come from someone else, so a link in it may point anywhere. With
+        `replaces` the file itself may be a link, since only the link changes.
         """
         path, members = self.root, name.split("/") if name else []
         for number, member in enumerate(members, 1):
@@ -230,7 +230,7 @@ class RemoteStorage:
     @contextlib.contextmanager
     def lock(self, wait_s: float) -> Iterator[None]:
         # Not every protocol can create a file exclusively. With those that cannot, two
-        # syncs that start in the same instant could both pass.
+        # syncs that start at the same instant could both succeed.
         deadline = time.monotonic() + wait_s
         own_name = f"{_process_name()} {uuid.uuid4().hex}"
         while True:
@@ -313,7 +313,7 @@ def _reason(error: OSError) -> str:
 
 
 def _sync_directory(path: Path) -> None:
-    """Make a rename durable; systems without directory handles do so by themselves."""
+    """Make a rename durable; systems without directory handles do so on their own."""
     if os.name == "posix":
         handle = os.open(path, os.O_RDONLY)
         try:

@@ -29,7 +29,7 @@ WAIT_S = 60.0
 
 
 class Store:
-    """A local store of a history as Parquet files: events, and tables that name them.
+    """A local store of a history as Parquet files: events, and tables with their names.
 
     Parameters
     ----------
@@ -37,14 +37,14 @@ class Store:
         A directory, created by the first sync (``~`` is the home directory), or an
         fsspec URL such as ``s3://bucket/events``.
     groups : int
-        The number of groups in which a new store puts its sessions; default 8. Dask
+        The number of groups that a new store divides its sessions into; default 8. Dask
         reads a group as one partition. An existing store keeps its number.
 
     Raises
     ------
     StoreError
-        The path cannot be read, or a newer agentbook wrote the store. The message names
-        the file.
+        If the path cannot be read, or a newer agentbook wrote the store. The message
+        names the file.
 
     Notes
     -----
@@ -113,8 +113,9 @@ class Store:
     ) -> SyncReport:
         """Load what is new and store it.
 
-        By default, all that was synced before: accounts and workspaces with their new
-        sessions, and other sessions; a new store gets all that the credential sees.
+        By default, this covers everything that was synced before: accounts and
+        workspaces with their new sessions, and other sessions. A new store gets
+        everything that the credential sees.
 
         Parameters
         ----------
@@ -160,10 +161,10 @@ class Store:
 
         Notes
         -----
-        A session with the ``updated_at`` of the last sync is not read, so with nothing
-        new a sync takes one page of sessions per workspace, and the account's lists of
-        workspaces, agents and credentials. See `agentbook.frames.store.freshness` for
-        when that is trusted.
+        A session whose ``updated_at`` is the same as in the last sync is not read. So
+        if nothing is new, a sync reads one page of sessions per workspace, and the
+        account's lists of workspaces, agents and credentials. See
+        `agentbook.frames.store.freshness` for when ``updated_at`` is trusted.
 
         A sync commits about every 250,000 events and at its end. If it is killed, the
         last commit remains. If it is interrupted or refused, everything that had
@@ -193,7 +194,7 @@ class Store:
         return report
 
     def history(self, *, since: Any = None, until: Any = None) -> History:
-        """What the store holds as one object, whose frames carry names.
+        """The content of the store as one object, whose frames carry names.
 
         Parameters
         ----------
@@ -284,7 +285,7 @@ class Store:
         return turns(self.events(sessions), **options)
 
     def query(self, sql: str, **values: Any) -> pd.DataFrame:
-        """The result of a SQL query of the store, run by DuckDB.
+        """The result of an SQL query on the store, run by DuckDB.
 
         Parameters
         ----------
@@ -292,10 +293,10 @@ class Store:
             DuckDB's SQL. The tables are ``events``, with the columns of `events`, and
             ``turns``, ``sessions``, ``agents``, ``workspaces`` and ``credentials``,
             with those of `history`. Times are ``TIMESTAMPTZ``, shown in UTC. Quote the
-            name ``"at"``: AT is a keyword of SQL.
+            name ``"at"``: AT is an SQL keyword.
         **values
             Frames, which become tables of that name, and values for ``$name`` in the
-            query. Variables of the notebook are not tables by themselves.
+            query. Variables of the notebook are not tables unless passed here.
 
         Returns
         -------
@@ -381,8 +382,9 @@ class Store:
 
         Notes
         -----
-        A store that this process may not write is checked without its lock. Then files
-        that another process is writing are listed as parts of an unfinished change.
+        A store that this process may not write to is checked without its lock. Files
+        that another process is writing are then listed as parts of an unfinished
+        change.
         """
         return maintenance.verify(self._storage, self._reader, repair=repair, wait_s=wait_s)
 

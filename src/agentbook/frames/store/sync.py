@@ -1,4 +1,4 @@
-"""Bringing a store up to date: what is new is loaded, written as parts, then committed.
+"""Brings a store up to date: loads what is new, writes it as parts, and commits it.
 
 A commit replaces the manifest. A sync that is killed leaves the manifest of its last
 commit, and perhaps parts that it does not name. The next sync removes those first, so
@@ -41,8 +41,8 @@ from .tables import read_catalog, write_catalog
 if TYPE_CHECKING:
     import pandas as pd
 
-# Rows between two commits. Up to twice as many are held in memory, and loaded again
-# after a kill: those that arrive while the ones before them are being written.
+# Rows between two commits. Up to twice as many are held in memory, and would be loaded
+# again after a kill: more rows arrive while the previous ones are being written.
 COMMIT_ROWS = 250_000
 _NO_ROWS = parts.SCHEMA.empty_table()
 
@@ -54,15 +54,16 @@ class SyncReport:
     Attributes
     ----------
     events, late : int
-        New events, and how many of them have an id below one that was stored before.
+        New events, and how many of them have a lower id than one that was stored
+        before.
     sessions, unchanged, requests : int
-        Sessions synced, how many of them a list shows as unchanged, so that they were
-        not read, and requests made.
+        Sessions synced, how many of them were not read because a list shows them as
+        unchanged, and requests made.
     failed : dict
         Session id to why it could not be read.
     problems : DataFrame
-        What could not be read as the specification says: session_id, row, field,
-        problem, raw; at most 100 rows, `problem_count` counts all.
+        Values that could not be read as the specification describes them: session_id,
+        row, field, problem, raw; at most 100 rows, `problem_count` counts all.
     """
 
     events: int = 0
@@ -109,7 +110,7 @@ def sync_store(
     overlap_s: float,
     full: bool,
 ) -> SyncReport:
-    """Sync a store, whose lock is held; the arguments are those of `Store.sync`."""
+    """Sync a store while holding its lock; the arguments are those of `Store.sync`."""
     sources = Sources.of(
         client, manifest, lambda key: read_catalog(storage, manifest.histories[key]),
         sessions=sessions, workspace=workspace, account=account,
@@ -130,7 +131,8 @@ class Sync:
     Parameters
     ----------
     client : Connection
-        Only its address is used here: requests are made by whoever drives `steps`.
+        Only its address is used here: the caller that drives `steps` makes the
+        requests.
     manifest : Manifest
     sources : Sources
         The sessions to sync.
@@ -141,7 +143,7 @@ class Sync:
     overlap_s, full
         As for `Store.sync`.
     begin : str, optional
-        The id after which sessions begin that are not stored yet.
+        The id to start after in sessions that are not stored yet.
 
     Attributes
     ----------
@@ -200,7 +202,7 @@ class Sync:
                     self._finish(loads, loader.requests)
 
     def _finish(self, loads: Sequence[ListLoad], requests: int) -> None:
-        """Commit what has arrived, whatever became of the rest."""
+        """Commit what has arrived, whatever happened to the rest."""
         self.report.requests = requests + self._sources.requests
         self.errors = {load.key: load.error for load in loads if load.error is not None}
         self.report.failed = {session: str(error) for session, error in self.errors.items()}
@@ -249,9 +251,9 @@ class Sync:
         self._add(load.key, load.pop_pieces())
 
     def _add_part(self, load: ListLoad) -> None:
-        """Add what has arrived of a session under way, as if the sync ended there."""
+        """Add what has arrived of an unfinished session, as if the sync ended there."""
         position, cursor, loaded = self._positions[load.key], self._manifest.sessions.get(load.key), load.loaded_up_to
-        # A cursor comes after all that is stored: nothing may be missing before it.
+        # Nothing may be missing before a cursor.
         stored = position.stored
         after_stored = not stored or (loaded is not None and stored[-1].lower() <= loaded.lower())
         if after_stored and not (self._full or (cursor is not None and cursor.reload)):
@@ -319,7 +321,7 @@ class Commits:
             latest.result()
 
     def cursor_of(self, session: str) -> SessionCursor | None:
-        """How far a session is read with all that was added."""
+        """How far a session has been read, including everything that was added."""
         return self._cursors.get(session) or self._submitted.get(session) or self._manifest.sessions.get(session)
 
     def write_rest(self, catalogs: Mapping[str, Catalog]) -> None:
@@ -342,8 +344,8 @@ class Commits:
             for directory, rows in parts.split_by_day(table, parts.group_of(session, self._manifest.groups)):
                 by_directory.setdefault(directory, []).append(rows)
         jobs = [(directory, pa.concat_tables(rows).unify_dictionaries()) for directory, rows in by_directory.items()]
-        # Compression and the disk do not hold the interpreter: two at a time are twice
-        # as fast.
+        # Compression and disk writes release the interpreter, so two at a time are
+        # twice as fast.
         with ThreadPoolExecutor(2, thread_name_prefix="agentbook-store") as pool:
             return list(pool.map(lambda job: parts.write(self._storage, *job), sorted(jobs, key=lambda job: job[0])))
 

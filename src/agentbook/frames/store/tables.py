@@ -23,7 +23,7 @@ from .storage import Storage, StoreError
 
 
 def write_catalog(storage: Storage, catalog: Catalog, before: StoredHistory | None) -> StoredHistory:
-    """Write the tables that differ from those before."""
+    """Write the tables that differ from the previous ones."""
     stored = {} if before is None else before.tables
     tables = {name: _write(storage, name, getattr(catalog, name), stored.get(name)) for name in RESOURCES}
     return StoredHistory(tables, catalog.missing, catalog.listed)
@@ -72,7 +72,7 @@ def _read(storage: Storage, table: Table) -> pd.DataFrame:
 
 
 def whole_catalog(storage: Storage, manifest: Manifest) -> Catalog:
-    """The catalogs of all histories as one; a session without any has only its id."""
+    """The catalogs of all histories as one; a session in none has only its id."""
     catalogs = [read_catalog(storage, stored) for stored in manifest.histories.values()]
     frames: dict[str, Any] = {
         name: _joined(name, [getattr(catalog, name) for catalog in catalogs]) for name in RESOURCES
