@@ -1,7 +1,7 @@
 """The two clients: a connection with the nouns of the specification on it.
 
-They differ in the driver only. `Client` blocks and works anywhere, a notebook cell
-included; `AsyncClient` is awaited. Either gives the other (`Client.asynchronous`).
+They differ only in the driver. `Client` blocks and works anywhere, a notebook cell
+included; `AsyncClient` is awaited. Each can make the other (`Client.asynchronous`).
 """
 
 from __future__ import annotations
@@ -88,8 +88,8 @@ class Client(Connection):
         Parameters
         ----------
         call : ListCall
-            Made by an endpoint function of ``agentbook.api``; the nouns' methods do
-            both.
+            Made by an endpoint function of ``agentbook.api``. The methods of the nouns
+            make the call and the listing.
 
         Raises
         ------

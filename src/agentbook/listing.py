@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class _LazyList:
-    """What both kinds of listing share: the call, and the first page once fetched."""
+    """The common part of both listings: the call, and the first page once fetched."""
 
     _awaited = False
 
@@ -42,7 +42,7 @@ class _LazyList:
         return call
 
     def _known_total(self, first: Page) -> int | None:
-        """The number of items by the first page; None if it does not say."""
+        """The number of items that the first page reports; None if it does not."""
         limit, offset, total = self.list_call.limit, self.list_call.offset, first.total_count
         if total is None or (len(first) and first.contradicts_total(offset + len(first))):
             is_all = len(first) in (0, limit) or first.has_more is False
@@ -87,13 +87,14 @@ class _LazyList:
         limit = None if stop is None else max(stop - start, 0)
         if whole is not None:
             limit = min(max(whole - start, 0), whole if limit is None else limit)
-        # A list paged by id has no positions; the platform takes an offset with it too.
+        # A list paged by id has no positions, but the platform accepts an offset with
+        # it.
         keyset = self.list_call.keyset and start == 0
         return replace(self.list_call, offset=self.list_call.offset + start, limit=limit, keyset=keyset)
 
 
 def _position(value: Any, title: str, count: Callable[[], int]) -> int:
-    """A position from the start; one from the end counts the list."""
+    """A position counted from the start; for one from the end, the list is counted."""
     if not hasattr(value, "__index__"):
         raise TypeError(
             f"{title} is indexed by position, as in listing[0] or listing[:10], not by {value!r}: for a column, write "
@@ -108,7 +109,7 @@ class Listing(_LazyList):
 
     Iterate it for records, ``len()`` it for the count, `first()` for one record,
     `to_pandas()` for all of it as a DataFrame. ``len(x)``, ``bool(x)`` and iterating
-    share the first page. Each iteration fetches the further pages again.
+    share the first page. Each iteration fetches the remaining pages again.
 
     ``x[3]`` and ``x[-1]`` are records, by position. ``x[:10]`` is a `Listing` of ten
     items at most, which requests only those. A notebook shows the first rows, once the
@@ -149,7 +150,7 @@ class Listing(_LazyList):
         Raises
         ------
         ApiError, ConnectionFailed, DeadlineExceeded
-            At the page that could not be read.
+            When a page cannot be read.
         """
         yield from self._pages(Pagination(self.list_call))
 
@@ -219,13 +220,13 @@ class Listing(_LazyList):
         progress : bool, optional
             True shows a tqdm bar with rows and rate; None and False show nothing.
         reveal : bool
-            True does not mask the secrets of credentials; in a notebook, with a
+            True leaves the secrets of credentials unmasked; a notebook then shows a
             warning.
 
         Returns
         -------
         pandas.DataFrame
-            Columns and dtypes by the resource's schema
+            Columns and dtypes follow the resource's schema
             (``agentbook.frames.parse.schemas``); times are UTC, ids and texts Arrow
             strings, unknown fields JSON text in `extra`. An empty list has every
             column. ``attrs["agentbook"]`` holds operation, parameters, loaded_at,
@@ -242,7 +243,7 @@ class Listing(_LazyList):
         Warns
         -----
         IncompleteWarning
-            If the list changed in each of three passes; ``complete`` is False then.
+            If the list changed during each of three passes; ``complete`` is then False.
         """
         from .frames.load.listing import ListingLoad
 
@@ -329,7 +330,7 @@ class AsyncListing(_LazyList):
         raise TypeError(f"{self._title()} is counted with `await listing.count()`.")
 
     def __bool__(self) -> bool:
-        return True  # as any object whose length is not known
+        return True  # like any object of unknown length
 
     async def count(self) -> int:
         """The number of items."""

@@ -2,8 +2,9 @@
 
 Each endpoint is written once, in `agentbook.api.endpoints`, as a function that returns
 a `Call` or a `ListCall`. Here it becomes a method of a noun. On `Client` the method
-returns the result, on `AsyncClient` an awaitable of it; a list operation returns a
-`Listing` or an `AsyncListing`. The types follow, so an editor knows the difference.
+returns the result, on `AsyncClient` an awaitable of it. A list operation returns a
+`Listing` or an `AsyncListing`. The type annotations reflect this, so an editor knows
+the difference.
 """
 
 from __future__ import annotations
@@ -104,7 +105,7 @@ def _method(operation: str, build: Callable[..., Any], use: Callable[[Any], Any]
             del args, params
             raise unknown
         call = build(*args, **params)
-        del args, params  # may hold the secrets of a new credential, which tracebacks show
+        del args, params  # may hold the secrets of a new credential, and tracebacks would show them
         return use(call)
 
     method.__signature__ = _signature(build)  # type: ignore[attr-defined]
@@ -211,7 +212,8 @@ class Sessions(_SessionOperations[Sync]):
         from_id : str, optional
             Replay the events after this one first, then continue live.
         since : datetime or str, optional
-            Replay from this instant, then continue live. With neither: live only.
+            Replay from this time on, then continue live. With neither, live events
+            only.
         types : sequence of str, optional
             Only events of these types; None for all.
         drafts : bool
@@ -220,9 +222,9 @@ class Sessions(_SessionOperations[Sync]):
         Returns
         -------
         EventStream
-            An iterator of event records, to be closed or used in a ``with`` block. The
-            attribute `draft` of each is True for a draft, which is no reply yet,
-            whatever its type.
+            An iterator of event records, to be closed or used in a ``with`` block. Each
+            has an attribute `draft`, which is True for a draft. A draft is not a reply
+            yet, whatever its type.
 
         Raises
         ------

@@ -66,7 +66,7 @@ async def _send_and_wait(connection: AsyncConnection, session_id: str, text: str
                 event: Record = await pull
                 is_late = bool(history) and event["id"] < history[-1]["id"]
                 insort(history, event, key=itemgetter("id"))
-                if is_late:  # committed after a later one: a reply may have come before its question
+                if is_late:  # committed late: a reply may have come before its question
                     log = _log_of(session_id, history)
                 else:
                     log.feed(event)
@@ -81,7 +81,7 @@ async def _send_and_wait(connection: AsyncConnection, session_id: str, text: str
 
 
 async def _read_recent(connection: AsyncConnection, session_id: str) -> tuple[list[Record], Cursor]:
-    """The session's recent events from a question on, and a cursor after them."""
+    """The session's recent events, starting at a question, and a cursor after them."""
     newest_first = connection.records(sessions.events(session_id, sort_by="-id", limit=RECENT_EVENTS))
     recent = [event async for event in newest_first if is_persisted(event.get("id"))]
     recent.sort(key=itemgetter("id"))
@@ -103,8 +103,8 @@ def _log_of(session_id: str, events: list[Record]) -> TurnLog:
 
 def turn_of_message(sent: Record, text: str, turns: list[Turn]) -> Turn | None:
     """The turn of our message: by its event id, its text, or as the first question."""
-    # The reply is not specified: the id of something else (a task, say) never
-    # appears in the stream.
+    # The specification does not define the reply. If it has the id of something else (a
+    # task, say), that id never appears in the stream.
     if is_persisted(sent.get("id")) and "content" in sent:
         return next((turn for turn in turns if turn.message_id == sent["id"]), None)
     questions = [turn for turn in turns if turn.message_id is not None]
@@ -113,7 +113,7 @@ def turn_of_message(sent: Record, text: str, turns: list[Turn]) -> Turn | None:
 
 
 def finished(turn: Turn) -> Turn:
-    """The turn if it was answered; else raises its failure, with the turn on it."""
+    """The turn if it was answered; else raises its failure, with the turn attached."""
     failure = turn.failure
     if failure is None:
         return turn

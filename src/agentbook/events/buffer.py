@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
-_SLICE_S = 0.2  # of waiting; Windows cannot interrupt waiting for a lock
+_SLICE_S = 0.2  # length of one wait; Windows cannot interrupt waiting for a lock
 
 
 class Closed(Exception):
@@ -23,7 +23,7 @@ class Closed(Exception):
 
 
 class Buffer(Generic[T]):
-    """At most `size` items, put on one loop and got in any thread or on any loop."""
+    """Up to `size` items, put on one loop and taken in any thread or on any loop."""
 
     def __init__(self, size: int) -> None:
         self._size = size
@@ -80,7 +80,7 @@ class Buffer(Generic[T]):
                 remaining_s = ends_at - time.monotonic()
                 if remaining_s <= 0:
                     raise TimeoutError
-                # It may be woken for an item that another thread then gets.
+                # It may be woken for an item that another thread then takes.
                 self._changed.wait(min(_SLICE_S, remaining_s))
             return self._pop()
 

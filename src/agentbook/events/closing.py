@@ -1,4 +1,4 @@
-"""Ends what waits for events when its client is closed."""
+"""Ends everything that waits for events when its client is closed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def client_closed(operation: str, session_id: str) -> StreamClosed:
 
 @contextlib.asynccontextmanager
 async def until_closed(connection: AsyncConnection, operation: str, session_id: str) -> AsyncIterator[None]:
-    """Run the block until the client is closed, whatever it waits for.
+    """Run the block, but end it when the client is closed, whatever it waits for.
 
     Raises
     ------

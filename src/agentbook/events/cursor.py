@@ -1,10 +1,10 @@
-"""Which events of a session were delivered, and where to resume.
+"""Tracks which events of a session were delivered, and where to resume.
 
 A cursor advances on persisted ids only. It does not assume that ids become visible in
 order: a lower id may be committed after a higher one. A resumed read therefore starts
-`overlap_s` before the newest id, and drops the events that were delivered already.
-Measured on a simulation of 2,000 events with commits up to 2 s late: resuming at the
-last id lost 35 to 41 of them, an overlap longer than the lag lost none.
+`overlap_s` before the newest id, and drops the events that were already delivered. In a
+simulation of 2,000 events with commits up to 2 s late, resuming at the last id lost 35
+to 41 events; an overlap longer than the lag lost none.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class Cursor:
         self.floor = floor
         self.newest: str | None = floor
         self._overlap_ms = int(overlap_s * 1000)
-        # Lower case to the original: UUIDs ignore case, but platforms may sort the
-        # text.
+        # Maps the lower-case id to the original: UUIDs ignore case, but platforms may
+        # sort the text.
         self._delivered: OrderedDict[str, str] = OrderedDict()
 
     @property
@@ -43,7 +43,7 @@ class Cursor:
         return len(self._delivered)
 
     def admit(self, event_id: str) -> bool:
-        """Record an event; whether it is new and should be delivered."""
+        """Record an event; returns whether it is new and should be delivered."""
         if not is_persisted(event_id) or event_id.lower() in self._delivered:
             return False
         if self.floor is not None and event_id.lower() <= self.floor.lower():
@@ -71,7 +71,7 @@ class Cursor:
             return
         edge = milliseconds_of(self.newest) - self._overlap_ms
         oldest = next(iter(self._delivered))
-        # Only ids before the resume point: others would be delivered again.
+        # Only ids before the resume point: later ones would be delivered again.
         if milliseconds_of(oldest) < edge:
             original = self._delivered.pop(oldest)
             self.floor = original if self.floor is None or oldest > self.floor.lower() else self.floor

@@ -1,11 +1,11 @@
 """The toolkit's one daemon thread, with its own event loop.
 
 WebSockets and streams run here and never on the kernel's loop, so a cell that is busy
-for a minute neither stops the pongs of a socket nor the display of a reply. Other
-threads hand coroutines over with `submit` (do not wait) or `run` (wait). The thread
-starts on first use, and again in a forked child. Once the interpreter ends, the thread
-no longer runs, and waiting for it would last for ever: from then on work is refused,
-and skipped by `wind_up`.
+for a minute stops neither the pongs of a socket nor the display of a reply. Other
+threads hand over coroutines with `submit` (do not wait) or `run` (wait). The thread
+starts on first use, and again in a forked child. Once the interpreter is ending, the
+thread no longer runs, and waiting for it would take forever: from then on, work is
+refused, and `wind_up` skips it.
 
 `allow_nested_loops` is for the kernel's loop, and opt-in: nothing here needs it.
 """
@@ -27,10 +27,10 @@ from ..api.errors import AgentbookError, DeadlineExceeded
 
 T = TypeVar("T")
 
-# Waiting in slices keeps an interrupt prompt where a lock cannot be interrupted
-# (Windows).
+# Waiting in slices keeps interrupts prompt where waiting for a lock cannot be
+# interrupted (Windows).
 _SLICE_S = 0.2
-# The same for an `await`: an interrupt of a bare one does not wake the kernel's loop.
+# The same for an `await`: interrupting a bare one does not wake the kernel's loop.
 _AWAIT_SLICE_S = 0.1
 _NEST_MIN_VERSION = (1, 7, 3)  # of nest-asyncio2
 
@@ -63,7 +63,7 @@ def get_loop() -> asyncio.AbstractEventLoop:
             _thread = threading.Thread(target=_serve, args=(loop, started), name="agentbook", daemon=True)
             try:
                 _thread.start()
-            except RuntimeError:  # in a function of atexit, where newer Pythons start no thread
+            except RuntimeError:  # in an atexit function, where newer Pythons start no threads
                 loop.close()
                 raise
             started.wait()
@@ -83,7 +83,7 @@ def on_loop_thread() -> bool:
 
 
 def submit(work: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
-    """Start a coroutine on the toolkit's loop, from any thread; its future.
+    """Start a coroutine on the toolkit's loop, from any thread; returns its future.
 
     Raises
     ------
@@ -104,20 +104,20 @@ def run(
     """Run a coroutine on the toolkit's loop and wait for it.
 
     An interrupt, or the end of `timeout_s` seconds, cancels it at once. `check` is the
-    Python expression that shows what came later, for the error's message.
+    Python expression that shows what arrived later, for the error's message.
 
     Raises
     ------
     DeadlineExceeded
         After `timeout_s` seconds.
     RuntimeError
-        If called on the toolkit's own thread, which would wait for itself; or if the
+        If called on the toolkit's own thread, which would wait for itself, or if the
         interpreter is ending.
     """
     if on_loop_thread():
         work.close()
         raise RuntimeError("agentbook's own thread must not wait for itself: await this call instead.")
-    # Created first, so that an interrupt during the hand-over finds and cancels it.
+    # Created first, so that an interrupt during the handover finds and cancels it.
     future: concurrent.futures.Future[T] = concurrent.futures.Future()
     ends_at = None if timeout_s is None else time.monotonic() + timeout_s
     try:

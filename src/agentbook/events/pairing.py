@@ -1,12 +1,12 @@
-"""The one rule for which question an event of a session belongs to.
+"""The rule that decides which question an event of a session belongs to.
 
 1. The open question with the same ``task_id``, if both carry one.
 2. Else the oldest open question that is not abandoned.
 
 A question is abandoned once a later one is asked more than `UNANSWERED_AFTER` after it.
-A run that died without an event would otherwise shift every later reply by one. The
-task of a question that has its reply never closes a question of another task, so a
-reply that arrives twice shifts nothing.
+Otherwise, a run that died without an event would shift every later reply by one. An
+event with the task of a question that already has its reply never closes a question of
+another task, so a reply that arrives twice shifts nothing.
 
 `OpenQuestions` reads event by event, for `agentbook.events.turns`.
 `agentbook.frames.analysis.pairing` computes the same on whole columns.
@@ -42,7 +42,7 @@ class OpenQuestion(Generic[Q]):
 
 @dataclass(slots=True)
 class _Queue(Generic[Q]):
-    """Questions, oldest first. What is no longer open is dropped when it comes up."""
+    """Questions, oldest first. Those no longer open are dropped when they come up."""
 
     waiting: deque[OpenQuestion[Q]] = field(default_factory=deque)
     abandoned: deque[OpenQuestion[Q]] = field(default_factory=deque)
@@ -56,7 +56,7 @@ class _Queue(Generic[Q]):
         return self.waiting[0] if self.waiting else None
 
     def oldest_abandoned(self) -> OpenQuestion[Q] | None:
-        """The oldest open question that is abandoned, once `oldest` has none."""
+        """The oldest abandoned open question, once `oldest` finds none."""
         while self.abandoned and not self.abandoned[0].is_open:
             self.abandoned.popleft()
         return self.abandoned[0] if self.abandoned else None
@@ -68,7 +68,8 @@ class OpenQuestions(Generic[Q]):
     Parameters
     ----------
     patience_us : int
-        How long before a later question a question is abandoned, in microseconds.
+        A question is abandoned when another one is asked more than this after it, in
+        microseconds.
     """
 
     def __init__(self, patience_us: int = UNANSWERED_AFTER // timedelta(microseconds=1)) -> None:
@@ -95,7 +96,7 @@ class OpenQuestions(Generic[Q]):
     def match(self, task_id: Hashable | None) -> tuple[OpenQuestion[Q], str] | None:
         """The question of an event of this task, and the rule: ``task`` or ``order``.
 
-        None if no open question may be its own.
+        None if the event can belong to no open question.
         """
         same_task = self._by_task.get(task_id) if task_id is not None else None
         if same_task is not None:

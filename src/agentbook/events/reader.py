@@ -3,12 +3,12 @@
 `subscribe` runs on the toolkit's own loop. It opens a WebSocket, then reads the earlier
 events by REST (so none falls between the two), then delivers the events of the
 WebSocket; the cursor drops repeats. It reads by REST again after every reply, and from
-time to time while the WebSocket is silent, because a proxy may keep it open and pass on
+time to time while the WebSocket is silent, because a proxy may keep it open but pass on
 nothing. When the WebSocket closes, it opens another one, from a cursor that overlaps:
 at once if the last one delivered events, else with a backoff that only a *new* event
-resets, so a platform that accepts and closes is not flooded. A credential that
-WebSockets do not accept polls instead, with the same guarantees. Drafts are marked,
-passed on if they are welcome, and never counted.
+resets, so a platform that accepts and closes is not flooded. With a credential that
+WebSockets do not accept, it polls instead, with the same guarantees. Drafts are marked,
+passed on if wanted, and never counted.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ BEGINNING = "00000000-0000-7000-8000-000000000000"  # as from_id: replay the who
 
 BACKOFF_S = 0.25
 BACKOFF_MAX_S = 15.0
-BACKOFF_FACTOR = 2  # of each further attempt
-STEADY_S = 1.0  # a socket that still brings drafts after this time counts as delivering
+BACKOFF_FACTOR = 2  # for each further attempt
+STEADY_S = 1.0  # a socket that still delivers drafts after this time counts as delivering
 GIVE_UP_S = 300.0  # without any contact
-QUIET_S = 30.0  # of silence until the list is read; doubled each time it has nothing new
+QUIET_S = 30.0  # silence before the list is read; doubled each time it has nothing new
 QUIET_MAX_S = 300.0
 REFUSED_WITHIN_S = 5.0  # a socket that the platform closes this soon was refused ...
 MAX_REFUSALS = 3  # ... if it happens this often in a row
@@ -72,7 +72,7 @@ class StreamEvent(Record):
     """An event of a stream: a `Record` that says whether it is a draft.
 
     ``event.draft`` and ``event["draft"]`` are the same. The mark is not part of the
-    event: it is neither compared nor stored.
+    event, so it is neither compared nor stored.
 
     Examples
     --------
@@ -117,7 +117,7 @@ async def subscribe(
         this nor `since`, live events only.
     since : datetime or str, optional
     types : sequence of str, optional
-        Only events of these types; drafts are a type too.
+        Only events of these types; drafts have types too.
     drafts : bool
         False leaves drafts out.
     overlap_s : float
@@ -167,7 +167,7 @@ def first_cursor(from_id: str | None, since: datetime | str | None) -> str | Non
 
 
 def type_names(types: Sequence[str] | str | None) -> list[str] | None:
-    """The event types to select, also from one text with commas; None for all.
+    """The event types to select; also accepts one text with commas. None for all.
 
     Raises
     ------
@@ -229,8 +229,8 @@ class _Reader:
                         yield event
             except (Disconnected, ConnectionFailed, DeadlineExceeded, ServerError, RateLimited) as error:
                 if isinstance(error, Disconnected) and error.code == TOO_BIG:
-                    # An event is too large for the socket: read it, and all before it,
-                    # by REST.
+                    # An event is too large for the socket: read it, and everything
+                    # before it, by REST.
                     async with aclosing(self._read_list()) as events:
                         async for event in events:
                             yield event
@@ -256,9 +256,9 @@ class _Reader:
                         yield event
         except (InvalidInput, NotFound):
             self._rate_limit.passed()
-            # The platform may refuse a cursor (from_id made from an instant, say), and
-            # the list read replaces it. If it refuses the session or the types, it
-            # refuses the next handshake too.
+            # The platform may refuse a cursor (a from_id made from a time, say);
+            # reading the list then replaces it. If it refuses the session or the types,
+            # it will refuse the next handshake too.
             if from_id is None:
                 raise
             self._from_id_refused = True

@@ -1,8 +1,8 @@
 """Streams of events: an iterator, or an async one, over a reader on the toolkit's loop.
 
-A consumer that pauses loses nothing and blocks nothing. The buffer between is bounded;
-if it stays full, the socket is closed, and opened again from the cursor once there is
-room.
+A consumer that pauses loses nothing and blocks nothing. The buffer in between is
+bounded; if it stays full, the socket is closed, and reopened from the cursor once there
+is room.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ class _Stream:
         self.last_id: str | None = from_id
         from_id, types = first_cursor(from_id, since), type_names(types)
         self._buffer: Buffer[StreamEvent] = Buffer(BUFFER_EVENTS)
-        # Before the task starts, which a closed client would end with another error.
+        # Registered before the task starts: otherwise a closed client would end the
+        # task with another error.
         withdraw_end = connection.on_close(partial(_end, self._buffer, session_id))
         # The task has no reference to the stream, so a stream abandoned by a `break` is
         # collected, which ends its task.
@@ -82,8 +83,7 @@ class EventStream(_Stream):
     Attributes
     ----------
     last_id : str or None
-        The greatest persisted id delivered: ``from_id`` of a stream that continues
-        here.
+        The greatest persisted id delivered. Pass it as ``from_id`` to continue here.
     """
 
     def __init__(self, connection: Connection, session_id: str, **options: Any) -> None:
@@ -176,7 +176,7 @@ async def _fill(
                     if not buffer.try_put(event) and not await _put_soon(buffer, event):
                         pending = event
                         break
-            # The socket is closed now. It is opened again from the cursor once there is
+            # The socket is closed now. It is reopened from the cursor once there is
             # room.
             await buffer.room()
             if pending is not None:

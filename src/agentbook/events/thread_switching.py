@@ -1,14 +1,14 @@
-"""Lets the toolkit's thread run often, beside a cell that computes.
+"""Lets the toolkit's thread run often while a cell is computing.
 
-Only one thread runs Python at a time, and one that computes keeps the interpreter for 5
-milliseconds once another asks for it. Between a token and the message that shows it the
-interpreter changes hands some ten times, so a reply beside such a cell would be painted
-40 ms later than beside an idle kernel. While a reply is on its way, the interpreter is
-handed over after half a millisecond instead. That does not slow a computing cell down
-measurably: nothing changes while no other thread asks.
+Only one thread runs Python at a time, and a computing thread keeps the interpreter for
+5 milliseconds after another asks for it. Between a token and the message that shows it,
+the interpreter changes hands about ten times, so with such a cell running, a reply
+would be painted 40 ms later than with an idle kernel. While a reply is on its way, the
+interpreter is handed over after half a millisecond instead. That does not measurably
+slow down a computing cell: nothing changes unless another thread asks.
 
-Both functions do nothing on other threads than the toolkit's, whose loop never ends:
-what was hastened on another loop might never be relaxed.
+Both functions do nothing on threads other than the toolkit's, whose loop never ends: on
+another loop, a `hasten` might never get its `relax`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _before_s = _ours_s = 0.0
 
 
 def hasten() -> None:
-    """Change threads more often, until `relax` has been called as often as this."""
+    """Switch threads more often, until `relax` has been called as often as `hasten`."""
     global _count, _before_s, _ours_s
     if not on_loop_thread():
         return

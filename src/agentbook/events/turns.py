@@ -66,7 +66,7 @@ class Turn:
     failure : Failure or None
     matched_by : str or None
         What paired the question and its reply: ``"task"``, the same `task_id`, which is
-        certain; or ``"order"``, the order of the questions. None while open, and for a
+        certain; or ``"order"``, the order of the questions. None while open and for a
         turn without a question.
     events : list of dict
         The turn's persisted events, in order.
@@ -129,7 +129,7 @@ class TurnLog:
         self._open: OpenQuestions[Turn] = OpenQuestions(self._patience_us)
 
     def restore(self, turns: Iterable[Turn]) -> None:
-        """Continue after these turns, which another log has read."""
+        """Continue after these turns, which another log has already read."""
         self.turns = list(turns)
         self._open = OpenQuestions(self._patience_us)
         for turn in self.turns:
@@ -139,7 +139,7 @@ class TurnLog:
                     opened.close()
 
     def feed(self, event: Event) -> Turn | None:
-        """Add one event; the turn it changed, or None."""
+        """Add one event; returns the turn it changed, or None."""
         if not is_persisted(event.get("id")):
             return self._draft(event)
         if opens_turn(event):
@@ -177,8 +177,8 @@ class TurnLog:
         return self._open.ask(turn, task_id, _microseconds_of(event))
 
     def _without_question(self, event: Event, closes: bool) -> Turn:
-        """The turn of an event without an open question: the last, or a new one."""
-        # A session that a schedule or a webhook started may begin with the agent.
+        """The turn of an event without an open question: the last turn or a new one."""
+        # In a session started by a schedule or a webhook, the agent may speak first.
         if self.turns and not (event.get("type") == "runtime_done" and closes):
             return self.turns[-1]
         turn = Turn(self.session_id)
@@ -210,7 +210,8 @@ class TurnLog:
         elif isinstance(content.get("delta"), str):
             offset = content.get("offset")
             draft = turn.draft[: offset if isinstance(offset, int) else None] + content["delta"]
-            # After a reconnect, a platform may repeat the beginning of what it sent.
+            # After a reconnect, a platform may repeat the beginning of what it already
+            # sent.
             if not (event.get("replayed") and turn.draft.startswith(draft)):
                 turn.draft = draft
         elif isinstance(content.get("text"), str):
@@ -271,7 +272,7 @@ def parse_moment(text: str) -> datetime | None:
     try:
         moment = datetime.fromisoformat(text)
         return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
-    except (ValueError, OverflowError):  # a zone moves the year 1 or 9999 out of range
+    except (ValueError, OverflowError):  # a zone offset can move the year 1 or 9999 out of range
         return None
 
 
@@ -290,7 +291,7 @@ def _task_of(event: Event) -> str | None:
 
 
 def _strings(value: object) -> Iterator[str]:
-    values = [value]  # a stack: a content may be nested deeper than Python's calls
+    values = [value]  # a stack: a content may be nested deeper than Python allows calls
     while values:
         match values.pop():
             case str(text):

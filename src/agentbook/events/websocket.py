@@ -26,7 +26,7 @@ from ..api.record import Record
 from ..api.redaction import Redactor
 
 OPERATION = "sessions.stream"
-MAX_SIZE_BYTES = 64 * 2**20  # a reply may have megabytes; websockets' 1 MiB would reconnect for ever
+MAX_SIZE_BYTES = 64 * 2**20  # a reply may have megabytes; with websockets' limit of 1 MiB it would reconnect forever
 OPEN_TIMEOUT_S = 15.0
 TOO_BIG = 1009  # close codes
 POLICY = 1008
@@ -50,7 +50,7 @@ _REFUSED_BY_CODE = {4400: 400, 4401: 401, 4403: 403, 4404: 404, 4429: 429, 400: 
 
 
 class _Connect(connect):
-    """websockets' connect without redirects, which would get the credential too."""
+    """websockets' connect without redirects, which would receive the credential too."""
 
     def process_redirect(self, exc: Exception) -> Exception | str:
         return exc
@@ -160,7 +160,7 @@ async def open_socket(
     except (OSError, TimeoutError, InvalidHandshake) as error:
         reason = redactor.text(f"{type(error).__name__}: {error}")
         refusal = unreachable(OPERATION, connection.base_url, reason)
-    if refusal is not None:  # outside of the handlers: websockets' errors hold the reply
+    if refusal is not None:  # outside the handlers: websockets' errors hold the reply
         raise refusal
     try:
         yield Socket(websocket, redactor)
@@ -169,7 +169,7 @@ async def open_socket(
 
 
 def _refusal_by_status(response: Response, redactor: Redactor) -> ApiError:
-    """The error of a handshake that was answered with another status than 101."""
+    """The error for a handshake that was answered with a status other than 101."""
     headers = {name.lower(): redactor.text(value) for name, value in response.headers.raw_items()}
     if response.status_code < 400:
         return ApiError(

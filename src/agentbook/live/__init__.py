@@ -1,1 +1,1 @@
-"""What stays up to date by itself: a history that is watched, and its display."""
+"""Objects that stay up to date by themselves: a watched history, and its display."""

@@ -20,13 +20,13 @@ from ..frames.store.memory import EventsInMemory
 from ..frames.store.sources import Sources
 from ..frames.store.sync import Sync
 
-_KEY = ""  # of the one catalog
+_KEY = ""  # of the only catalog
 _OVERLAP_S = 5.0
 _REFUSALS = (Forbidden, NotFound)  # of single sessions: the history names them
 
 
 class HistoryFeed:
-    """What a watch knows, and how it learns what is new.
+    """What a watch knows, and how it fetches what is new.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class HistoryFeed:
         self._begin = None if span.since is None else first_id_at(span.since - LEAD)
 
     def steps(self, bar: Progress, *, details: bool) -> Steps[bool]:
-        """Read what is new; whether anything is.
+        """Read what is new; returns whether anything was.
 
         Parameters
         ----------
@@ -56,8 +56,8 @@ class HistoryFeed:
         details : bool
             True also reads the workspaces, agents and credentials again.
 
-        Raises the error of a list or a session that cannot be read now; what has
-        arrived stays.
+        Raises the error of a list or a session that cannot be read now. What has
+        arrived is kept.
         """
         before = self._memory.catalogs.get(_KEY)
         load = CatalogLoad(self._client, self._account, self._workspaces, known=before, details=details)
@@ -74,7 +74,7 @@ class HistoryFeed:
         return changed or sync.report.events > 0 or failed != self._manifest.failed
 
     def history(self) -> History:
-        """The history as it is known now."""
+        """The history as currently known."""
         return history_of(self._memory.catalogs[_KEY], self._memory.events(), self._account, self._span)
 
 

@@ -1,4 +1,4 @@
-"""When a watch looks next: regularly, later after errors, at once after a sleep."""
+"""When a watch updates next: regularly, later after errors, at once after a sleep."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ class Clock:
     """The clocks of this machine."""
 
     def monotonic(self) -> float:
-        """Seconds by a clock that never jumps, and may stand still in a sleep."""
+        """Seconds by a clock that never jumps, but may stop during sleep."""
         return time.monotonic()
 
     def wall(self) -> float:
-        """Seconds since 1970 by the clock on the wall, which may jump."""
+        """Seconds since 1970 by the wall clock, which may jump."""
         return time.time()
 
     async def sleep(self, seconds: float, event: asyncio.Event) -> None:
-        """Wait so long, or until the event is set."""
+        """Wait this long, or until the event is set."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await event.wait()
@@ -30,13 +30,13 @@ class Clock:
 class Schedule:
     """When to look next.
 
-    It is due when either clock says so: the monotonic one of many machines stands still
-    while they sleep, and the one on the wall can be set back.
+    An update is due when either clock says so: on many machines the monotonic clock
+    stops during sleep, and the wall clock can be set back.
 
     Parameters
     ----------
     every_s : float
-        Seconds between two looks.
+        Seconds between two updates.
     clock : Clock
 
     Examples
@@ -53,7 +53,7 @@ class Schedule:
         self.looked(failures=0)
 
     def looked(self, *, failures: int) -> None:
-        """Record a look, and how many in a row have failed."""
+        """Record an update, and how many in a row have failed."""
         delay_s = self.every_s
         if failures > 1:
             delay_s = min(self.every_s * 2.0 ** min(failures - 1, 30), max(self.every_s, MAX_BACKOFF_S))
@@ -61,7 +61,7 @@ class Schedule:
         self._due_at = self._clock.wall() + delay_s
 
     def remaining_s(self) -> float:
-        """Seconds until the next look is due; 0 if it is."""
+        """Seconds until the next update is due; 0 if it is due now."""
         return max(min(self._due - self._clock.monotonic(), self._due_at - self._clock.wall()), 0.0)
 
 

@@ -1,7 +1,7 @@
-"""What a watch displays: a line about its status, and a drawing that is replaced.
+"""The display of a watch: a status line, and a drawing that is replaced.
 
 It is one output of the cell, as HTML and as text, so a saved notebook shows the latest
-drawing, in a notebook that is not trusted too.
+drawing, even if the notebook is not trusted.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class View:
     Parameters
     ----------
     draw : callable or None
-        Makes what is shown of the history; None shows the history itself.
+        Makes what is shown from the history; None shows the history itself.
     """
 
     def __init__(self, draw: Callable[[History], Any] | None) -> None:
@@ -61,11 +61,11 @@ class View:
             self._update()
 
     def _update(self) -> None:
-        if self._handle is not None:  # None outside of a notebook
+        if self._handle is not None:  # None outside a notebook
             self._handle.update(self._bundle(), raw=True)
 
     def _drawn(self, history: History) -> tuple[str, str]:
-        """What is shown of the history, as HTML and as text."""
+        """The drawing of the history, as HTML and as text."""
         try:
             drawing = self._draw(history)
             return html_of(drawing), repr(drawing)

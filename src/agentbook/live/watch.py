@@ -1,8 +1,8 @@
 """`watch`: a history that stays up to date while cells run.
 
-The waiting is done on the toolkit's own loop, the requests and everything that takes
-the processor in daemon threads: neither the kernel nor a chat panel waits for them, and
-none of them keeps the process alive.
+Waiting happens on the toolkit's own loop; requests and all computation happen in daemon
+threads. So neither the kernel nor a chat panel waits for them, and none of them keeps
+the process alive.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ from .view import View
 
 T = TypeVar("T")
 
-SLICE_S = 5.0  # after which a sleep of the machine is noticed
+SLICE_S = 5.0  # how soon a sleep of the machine is noticed
 DETAILS_S = 300.0  # how often workspaces, agents and credentials are read again
 RATE_LIMIT_POLL_S = 1.0  # how often requests under way are checked for a rate limit
 MIN_EVERY_S = 1.0
-_FATAL = (Unauthorized, Forbidden, NotFound)  # of the lists: looking again does not help
+_FATAL = (Unauthorized, Forbidden, NotFound)  # for lists: trying again does not help
 
 log = logging.getLogger("agentbook")
-# The watch of each client's workspaces: a cell that is run again replaces its own.
+# The watches by client and workspaces: running a cell again replaces its own watch.
 _watches: weakref.WeakValueDictionary[tuple[Any, ...], Watch] = weakref.WeakValueDictionary()
 
 
@@ -105,7 +105,7 @@ class Watch:
         Returns
         -------
         callable
-            Ends that; calling it again does nothing.
+            Ends the calls. Calling it again does nothing.
 
         Notes
         -----
@@ -131,7 +131,7 @@ class Watch:
         Returns
         -------
         callable
-            Ends that; calling it again does nothing.
+            Ends the calls. Calling it again does nothing.
 
         Notes
         -----
